@@ -1,0 +1,83 @@
+"""Sphinx configuration. Two sorts of pages are made at build time, into reference/_generated: one for each public
+module, and one for each format's layouts, from the declarations themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pkgutil
+import shutil
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+import fxtio
+
+project = "fxtio"
+author = "The fxtio authors"
+copyright = author
+release = version = importlib.metadata.version("fxtio")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
+exclude_patterns = ["_build", "reference/_generated/*-toctree.md"]
+html_theme = "furo"
+html_title = f"fxtio {release}"
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True
+
+# ignore-module-all: an object is described where it is defined, not where it is imported as well.
+autodoc_default_options = {
+    "members": True,
+    "show-inheritance": True,
+    "member-order": "bysource",
+    "ignore-module-all": True,
+}
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+
+# Names of other projects have no targets here, since the build needs no network; names of our own must resolve.
+nitpick_ignore_regex = [("py:.*", r"(?!fxtio\.).*")]
+
+GENERATED = Path(__file__).parent / "reference" / "_generated"
+PRIVATE = {"cli"}
+
+
+def public_modules() -> list[str]:
+    found = pkgutil.walk_packages(fxtio.__path__, "fxtio.")
+    names = [module.name for module in found]
+    return ["fxtio", *(name for name in names if not any(p.startswith("_") or p in PRIVATE for p in name.split(".")))]
+
+
+def toctree(pages: list[str]) -> str:
+    return "\n".join(["```{toctree}", ":maxdepth: 1", "", *(f"../_generated/{page}" for page in pages), "```", ""])
+
+
+def generate(_app: Sphinx) -> None:
+    """Write the pages. A format without `describe_markdown` has no layouts to show."""
+    shutil.rmtree(GENERATED, ignore_errors=True)
+    (GENERATED / "api").mkdir(parents=True)
+    (GENERATED / "layouts").mkdir()
+    modules = public_modules()
+    for name in modules:
+        page = f"# {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
+        (GENERATED / "api" / f"{name}.md").write_text(page, encoding="utf-8")
+    (GENERATED / "api-toctree.md").write_text(toctree([f"api/{name}" for name in modules]), encoding="utf-8")
+
+    formats = []
+    for point in sorted(importlib.metadata.entry_points(group="fxtio.formats")):
+        describe = getattr(importlib.import_module(point.module), "describe_markdown", None)
+        if describe is not None:
+            (GENERATED / "layouts" / f"{point.name}.md").write_text(describe(), encoding="utf-8")
+            formats.append(point.name)
+    (GENERATED / "layouts-toctree.md").write_text(toctree([f"layouts/{name}" for name in formats]), encoding="utf-8")
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("builder-inited", generate)

@@ -1,0 +1,87 @@
+"""fxtio reads, writes and emits traces.
+
+    trace = fxtio.open("app.fxt")
+    for record in trace: ...
+    events = trace.table("events")
+
+    with fxtio.create("out.fxt") as writer: ...
+
+Importing this package is cheap; what reads and writes is loaded on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fxtio.errors import DecodeError, EncodeError, FormatError, FxtioError, LayoutError
+
+if TYPE_CHECKING:
+    from fxtio.fxt.reader import FxtTrace, Progress
+    from fxtio.fxt.writer import FxtWriter
+
+__version__ = "0.1.0"
+
+__all__ = ["DecodeError", "EncodeError", "FormatError", "FxtioError", "LayoutError", "create", "open"]
+
+
+def open(  # noqa: A001  # as in gzip and codecs
+    target: Any,
+    *,
+    format: str | None = None,
+    strict: bool = False,
+    max_bytes: int | None = None,
+    progress: Progress | None = None,
+) -> FxtTrace:
+    """Open a trace for reading.
+
+    Args:
+        target: a path, `-` for standard input, a URL (with the extra `fsspec`), a binary file object or bytes.
+            Compression (gzip, zstd, xz) is told by content.
+        format: the format's name; told by content, then by suffix, unless given.
+        strict: raise `DecodeError` at the first fault, instead of collecting findings and reading on.
+        max_bytes: read no more than so many decompressed bytes.
+        progress: called now and then with the bytes read and the bytes in all (or None).
+
+    Returns:
+        The trace; see `fxtio.fxt.FxtTrace`.
+
+    Raises:
+        FormatError: it is not a trace of a known format.
+        OSError: it cannot be opened.
+    """
+    from fxtio.formats import by_name, of_source
+    from fxtio.io.source import open_source
+
+    source = open_source(target, limit=max_bytes)
+    try:
+        chosen = by_name(format) if format else of_source(source)
+    except FormatError:
+        source.close()
+        raise
+    options = {"strict": strict, "max_bytes": max_bytes, "progress": progress}
+    trace: FxtTrace = chosen.open(target, source=source, **options)
+    return trace
+
+
+def create(target: Any, *, format: str | None = None, **options: Any) -> FxtWriter:
+    """Create a trace.
+
+    Args:
+        target: a path (`.gz`, `.zst` and `.xz` compress), `-` for standard output, or a binary file object.
+        format: the format's name; told by the suffix unless given.
+        options: what the format's writer takes, see `fxtio.fxt.FxtWriter`.
+
+    Raises:
+        FormatError: the suffix tells no format.
+        OSError: it cannot be created.
+    """
+    from fxtio.formats import by_name, by_suffix
+
+    if format is None:
+        chosen = by_suffix(str(target))
+        if chosen is None:
+            raise FormatError(f"{target}: the name tells no format; say format='fxt'")
+    else:
+        chosen = by_name(format)
+    writer: FxtWriter = chosen.create(target, **options)
+    return writer

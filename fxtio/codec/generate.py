@@ -1,0 +1,307 @@
+"""Python functions generated from record declarations: decode one record, encode one record.
+
+`codec_of(cls)` makes them once per class.  The text stays on `.source`, so that people (and debuggers) can read what
+runs.  The helpers that the text calls are below it in this file; they are the only hand-written scalar codec.
+"""
+
+from __future__ import annotations
+
+import linecache
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from fxtio.codec.parts import MAX_TEXT, Header, Koids, Many, Part, Thread
+from fxtio.codec.record import SIZE, Family, Layout, Opaque, Record, layout_of
+from fxtio.errors import DecodeError, EncodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Order = Literal["little", "big"]
+Faults = list[tuple[str, str]]
+"""What was wrong inside a record that could still be delivered: rule and message."""
+
+ArgumentSize = "argument-size"
+Decoder = Callable[[Sequence[int], Any, int, int, Faults], Any]
+Encoder = Callable[..., bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """The two generated functions of a record class.
+
+    Attributes:
+        decode: `decode(words, data, at, stop, faults)`.  `words` are the trace's words as native ints, `data` the bytes
+            they came from, `at` and `stop` the record's place in words.  Raises `DecodeError` when the record cannot
+            be delivered; appends to `faults` what was wrong in one that can.
+        encode: `encode(record, order="little")` gives the record's bytes.  Raises `EncodeError`.
+        source: the generated Python.
+    """
+
+    decode: Decoder
+    encode: Encoder
+    source: str
+
+
+@cache
+def codec_of(cls: type[Record]) -> Codec:
+    """The codec of a record class, generated on first use."""
+    layout = layout_of(cls)
+    source = f"{_decoder(layout)}\n\n\n{_encoder(layout)}\n"
+    scope: dict[str, Any] = {"record": cls, **_HELPERS}
+    for name, part in layout.parts:
+        if isinstance(part, Many):
+            scope[f"{name}_family"] = part.family
+    filename = f"<fxtio codec of {cls.__module__}.{cls.__name__}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec"), scope)
+    return Codec(scope["decode"], scope["encode"], source)
+
+
+def _decoder(layout: Layout) -> str:
+    lines = [f"w{n} = words[at{f' + {n}' if n else ''}]" for n in range(len(layout.words))]
+    if len(layout.words) > 1:
+        lines.insert(0, f"if at + {len(layout.words)} > stop: raise short({layout.name + '.header'!r})")
+    lines += [f"{f.name}_ = {f.expression(f'w{n}')}" for n, f in layout.header_fields() if f.name != SIZE]
+    mask, value = layout.words[0].pattern("const")
+    if mask:
+        lines.append(f"if w0 & {mask:#x} != {value:#x}: raise unlike({layout.name!r})")
+    if any(isinstance(part, Koids) and part.short_form for _, part in layout.parts):
+        rest = [part.header_words() for _, part in layout.parts if not isinstance(part, Koids)]
+        lines.append(f"short_size = {' + '.join(['1', '1', *(r for r in rest if r and r != '0')])}")
+    lines.append(f"c = at + {len(layout.words)}")
+    for index, (name, part) in enumerate(layout.parts):
+        lines += part.decode(name, f"{layout.name}.{name}")
+        if isinstance(part, Many):
+            lines += _relocate([later for _, later in layout.parts[index + 1 :]], f"{layout.name}.{name}")
+    lines.append(f"return record({', '.join(name for name, _ in layout.parts)})")
+    return "\n".join(["def decode(words, data, at, stop, faults):", *(f"    {line}" for line in lines)])
+
+
+def _relocate(later: list[Part], where: str) -> Iterable[str]:
+    """After broken arguments, what is fixed in size is found from the record's end."""
+    sizes = [part.tail_words() for part in later]
+    if None in sizes:
+        yield f"if c < 0: raise broken({where!r})"
+        return
+    yield "if c < 0:"
+    yield f"    c = {' - '.join(['stop', *(str(size) for size in sizes if size)])}"
+    yield f"    if c < first: raise short({where!r})"
+
+
+def _encoder(layout: Layout) -> str:
+    lines: list[str] = []
+    for name, part in layout.parts:
+        lines.append(f"{name} = this.{name}")
+        lines += part.encode(name, f"{layout.name}.{name}")
+    bodies = [f"{name}_body" for name, _ in layout.body]
+    for (name, part), (later, following) in zip(layout.body, layout.body[1:], strict=False):
+        if getattr(part, "optional", False) and getattr(following, "optional", False):
+            lines.append(f"if {name} is None and {later} is not None: raise gap({f'{layout.name}.{name}'!r})")
+    lines.append("body = " + (" + ".join(bodies) or "b''"))
+    lines.append(f"{SIZE}_ = {len(layout.words)} + (len(body) >> 3)")
+    for n, field in layout.header_fields():
+        least, most = field.limits
+        name = f"{field.name}_"
+        check = f"isinstance({name}, int) and {least} <= {name} <= {most}"
+        lines.append(f"if not ({check}): raise misfit(record, {n}, {field.name!r}, {name})")
+    packed = []
+    for n, word in enumerate(layout.words):
+        terms = [f"{word.pattern('tag', 'const')[1]:#x}"]
+        for field in word.fields.values():
+            if field.role == "bits":
+                inner = f"({field.name}_ & {field.mask:#x})" if field.signed else f"{field.name}_"
+                terms.append(f"{inner} << {field.lo}" if field.lo else inner)
+        lines.append(f"w{n} = {' | '.join(terms)}")
+        packed.append(f"w{n}.to_bytes(8, order)")
+    lines.append(f"return {' + '.join([*packed, 'body'])}")
+    return "\n".join(["def encode(this, order='little'):", *(f"    {line}" for line in lines)])
+
+
+# What the generated functions call.
+
+
+def short(where: str) -> DecodeError:
+    return DecodeError("record-short", f"{where}: the record ends before it")
+
+
+def broken(where: str) -> DecodeError:
+    return DecodeError(ArgumentSize, f"{where}: what follows the broken arguments cannot be found")
+
+
+def unlike(where: str) -> DecodeError:
+    return DecodeError("constant", f"{where}: a constant field has another value")
+
+
+def gap(where: str) -> EncodeError:
+    return EncodeError("absent, but a later optional field is given", where)
+
+
+def take_bytes(data: Any, c: int, length: int, end: int, where: str) -> tuple[bytes, int]:
+    words = length + 7 >> 3
+    if c + words > end:
+        raise DecodeError("stream-over-record", f"{where}: {length:,} bytes do not fit in the record")
+    return bytes(data[c * 8 : c * 8 + length]), c + words
+
+
+def take_text(data: Any, c: int, length: int, end: int, where: str) -> tuple[str, int]:
+    raw, after = take_bytes(data, c, length, end, where)
+    return raw.decode("utf-8", "surrogateescape"), after
+
+
+def take_many(
+    family: Family, words: Sequence[int], data: Any, c: int, end: int, count: int, faults: Faults, where: str
+) -> tuple[tuple[Any, ...], int]:
+    """Read `count` small records; the cursor comes back as -1 when one has no usable size, and reading had to stop."""
+    found: list[Any] = []
+    for number in range(count):
+        size = family.size_of(words[c]) if c < end else 0
+        if size == 0 or c + size > end:
+            told = f"argument {number} of {count} has no room" if c >= end else f"argument {number} has size {size}"
+            faults.append((ArgumentSize, f"{where}: {told}, {end - c} words are left"))
+            return tuple(found), -1
+        try:
+            found.append(decode(family, words, data, c, c + size, faults))
+        except DecodeError as error:
+            faults.append(("argument-content", error.message))
+        c += size
+    return tuple(found), c
+
+
+def decode(family: Family, words: Sequence[int], data: Any, at: int, end: int, faults: Faults) -> Any:
+    """Decode the record of `family` that lies at the words `at` to `end`; an unknown one becomes `Opaque`.
+
+    Raises:
+        DecodeError: the record cannot be delivered.
+    """
+    kind = family.kind_of(words[at])
+    if kind < 0:
+        return Opaque(bytes(data[at * 8 : end * 8]))
+    return codec_of(family.classes[kind]).decode(words, data, at, end, faults)
+
+
+def encode(record: Any, order: Order = "little") -> bytes:
+    """The bytes of one record.
+
+    Raises:
+        EncodeError: the format cannot say it.
+    """
+    if type(record) is Opaque:
+        return _opaque(record, "record")
+    return codec_of(type(record)).encode(record, order)
+
+
+def _opaque(record: Opaque, where: str) -> bytes:
+    if not record.raw or len(record.raw) % 8:
+        raise EncodeError(f"raw bytes must be whole words, not {len(record.raw)} bytes", where)
+    return record.raw
+
+
+def _put(form: str, words: str) -> Callable[[Any, Order, str], bytes]:
+    packers = {"little": struct.Struct("<" + form).pack, "big": struct.Struct(">" + form).pack}
+
+    def put(value: Any, order: Order, where: str) -> bytes:
+        try:
+            return packers[order](value)
+        except (struct.error, OverflowError):
+            raise EncodeError(f"{value!r} is not {words}", where) from None
+
+    return put
+
+
+put_u64 = _put("Q", "an unsigned 64-bit integer")
+put_i64 = _put("q", "a signed 64-bit integer")
+put_f64 = _put("d", "a number")
+
+
+def put_bytes(value: bytes, where: str) -> tuple[bytes, int]:
+    length = len(value)
+    return bytes(value) + bytes(-length % 8), length
+
+
+def put_text(value: str, where: str) -> tuple[bytes, int]:
+    try:
+        raw = value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise EncodeError("holds a lone surrogate, which no text has", where) from None
+    if len(raw) > MAX_TEXT:
+        raise EncodeError(f"{len(raw):,} bytes of text are over the limit of {MAX_TEXT:,}", where)
+    return put_bytes(raw, where)
+
+
+def put_index(value: Any, most: int, where: str) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise EncodeError(f"{value!r} is neither text nor an index from 0 to {most}", where)
+    return value
+
+
+def put_koids(value: Any, order: Order, where: str, process_only: bool, may_lack: bool) -> tuple[int, bytes]:
+    if type(value) is int:
+        if value == 0:
+            raise EncodeError("slot 0 means inline; give a Thread", where)
+        return value, b""
+    if not isinstance(value, Thread):
+        raise EncodeError(f"{value!r} is neither a slot nor a Thread", where)
+    process = put_u64(value.process, order, where)
+    if value.thread is None:
+        if not may_lack:
+            raise EncodeError("the thread koid is missing", where)
+        return 0, process
+    if process_only:
+        raise EncodeError("only a process koid fits here", where)
+    return 0, process + put_u64(value.thread, order, where)
+
+
+def put_many(values: Sequence[Any], family: Family, order: Order, where: str) -> tuple[int, bytes]:
+    bodies = []
+    for number, one in enumerate(values):
+        here = f"{where}[{number}]"
+        if type(one) is Opaque:
+            raw = _opaque(one, here)
+            if family.size_of(int.from_bytes(raw[:8], order)) * 8 != len(raw):
+                raise EncodeError("raw bytes do not have the size that their header tells", here)
+            bodies.append(raw)
+        elif type(one) in family.classes:
+            bodies.append(codec_of(type(one)).encode(one, order))
+        else:
+            raise EncodeError(f"{type(one).__name__} cannot stand here", here)
+    return len(bodies), b"".join(bodies)
+
+
+def misfit(record: type[Record], word: int, field: str, value: object) -> EncodeError:
+    return EncodeError(record.words[word].fields[field].refusal(value), f"{record.__name__}.{field}")
+
+
+def _as_signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+def _as_double(word: int) -> float:
+    value: float = struct.unpack("<d", struct.pack("<Q", word))[0]
+    return value
+
+
+_HELPERS: dict[str, Any] = {
+    "Thread": Thread,
+    "short": short,
+    "broken": broken,
+    "unlike": unlike,
+    "gap": gap,
+    "misfit": misfit,
+    "as_signed": _as_signed,
+    "as_double": _as_double,
+    "take_bytes": take_bytes,
+    "take_text": take_text,
+    "take_many": take_many,
+    "put_u64": put_u64,
+    "put_i64": put_i64,
+    "put_f64": put_f64,
+    "put_bytes": put_bytes,
+    "put_text": put_text,
+    "put_index": put_index,
+    "put_koids": put_koids,
+    "put_many": put_many,
+}

@@ -1,0 +1,283 @@
+"""The tables that a trace has, by name: each a function from a batch to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.columns import ManyColumn
+from fxtio.codec.record import Record
+from fxtio.fxt import records as R
+from fxtio.fxt.columns import Builder, Made, in_order, joined
+from fxtio.fxt.layout import ArgumentType, BlobType, ObjectType, SchedulingType, ThreadState
+from fxtio.table import Bytes, Categories, Optional, Table
+
+Array = np.ndarray[Any, Any]
+Make = Callable[[Builder, int], Made]
+
+
+def _events(builder: Builder, first: int) -> Made:
+    return builder.events[0]
+
+
+def _args(builder: Builder, first: int) -> Made:
+    return builder.args(builder.events[1], "event", first)
+
+
+def _strings(builder: Builder, first: int) -> Made:
+    rows, columns = builder.batch.columns(R.String)
+    text = builder.texts(columns["text"])
+    return {**builder.common(rows), "index": columns["index"], "text": text}
+
+
+def _threads(builder: Builder, first: int) -> Made:
+    rows, columns = builder.batch.columns(R.ThreadRecord)
+    return {**builder.common(rows), **columns}
+
+
+def _logs(builder: Builder, first: int) -> Made:
+    rows, columns = builder.batch.columns(R.Log)
+    made = builder.common(rows) | builder.timed(columns["timestamp"], rows)
+    made["process"], made["thread"] = builder.koids(columns["thread"], rows)
+    made["message"] = builder.texts(columns["message"])
+    return made
+
+
+def _objects(builder: Builder, first: int) -> Made:
+    rows, columns = builder.batch.columns(R.KernelObject)
+    kernel = builder.common(rows)
+    kernel["space"] = Categories(np.zeros(len(rows), np.int32), ["kernel", "userspace"])
+    kernel["type"] = _named(columns["object_type"], ObjectType)
+    kernel["id"] = columns["koid"]
+    kernel["name"] = builder.names(columns["name"], rows)
+    kernel["process"] = _argument(builder, rows, columns["args"], "process", ArgumentType.KOID, np.uint64)
+    users, columns = builder.batch.columns(R.UserspaceObject)
+    user = builder.common(users)
+    user["space"] = Categories(np.ones(len(users), np.int32), ["kernel", "userspace"])
+    user["type"] = Categories(np.full(len(users), -1, np.int32), kernel["type"].values)
+    user["id"] = columns["pointer"]
+    user["name"] = builder.names(columns["name"], users)
+    process = builder.koids(columns["process"], users)[0]
+    user["process"] = Optional(process, np.ones(len(users), bool))
+    return in_order([(rows, kernel), (users, user)])
+
+
+def _object_args(builder: Builder, first: int) -> Made:
+    owners = [builder.batch.columns(cls) for cls in (R.KernelObject, R.UserspaceObject)]
+    return builder.args([(rows, columns["args"]) for rows, columns in owners], "object", first)
+
+
+def _blobs(builder: Builder, first: int) -> Made:
+    pieces = []
+    for cls in (R.Blob, R.LargeBlob, R.LargeBlobNoMetadata):
+        rows, columns = builder.batch.columns(cls)
+        made = builder.common(rows)
+        none = np.full(len(rows), -1, np.int32)
+        names = builder.batch.names.values
+        made["category"] = builder.names(columns["category"], rows) if "category" in columns else Categories(none, names)
+        made["name"] = builder.names(columns["name"], rows)
+        kinds = columns.get("blob_type", np.zeros(len(rows), np.uint8))
+        made["type"] = _named(kinds, BlobType)
+        made["size"] = columns["payload"].length
+        made["payload"] = Bytes(columns["payload"].to_bytes())
+        pieces.append((rows, made))
+    return in_order(pieces)
+
+
+def _scheduling(builder: Builder, first: int) -> Made:
+    makers: dict[type[Record], Callable[[Builder, Array, Any], Made]] = {
+        R.LegacyContextSwitch: _legacy_switch,
+        R.ContextSwitch: _switch,
+        R.ThreadWakeup: _wakeup,
+    }
+    pieces = []
+    for cls, make in makers.items():
+        rows, columns = builder.batch.columns(cls)
+        made = builder.common(rows)
+        code = cls.words[0].fields["scheduling_type"].value
+        made["type"] = _named(np.full(len(rows), code), SchedulingType)
+        made |= builder.timed(columns["timestamp"], rows)
+        made["cpu"] = columns["cpu"].astype(np.uint16)
+        pieces.append((rows, made | make(builder, rows, columns)))
+    return in_order(pieces)
+
+
+def _legacy_switch(builder: Builder, rows: Array, columns: Any) -> Made:
+    everywhere = np.ones(len(rows), bool)
+    out_process, out_thread = builder.koids(columns["outgoing"], rows)
+    in_process, in_thread = builder.koids(columns["incoming"], rows)
+    return {
+        "outgoing_process": Optional(out_process, everywhere),
+        "outgoing_thread": Optional(out_thread, everywhere),
+        "incoming_process": Optional(in_process, everywhere),
+        "incoming_thread": in_thread,
+        "outgoing_state": _named(columns["outgoing_state"], ThreadState),
+        "outgoing_priority": Optional(columns["outgoing_priority"].astype(np.int32), everywhere),
+        "incoming_priority": Optional(columns["incoming_priority"].astype(np.int32), everywhere),
+        "waker": Optional(np.zeros(len(rows), np.uint64), ~everywhere),
+    }
+
+
+def _switch(builder: Builder, rows: Array, columns: Any) -> Made:
+    nowhere = np.zeros(len(rows), bool)
+    unknown = Optional(np.zeros(len(rows), np.uint64), nowhere)
+    weights = [
+        _argument(builder, rows, columns["args"], name, ArgumentType.INT32, np.int32)
+        for name in ("outgoing_weight", "incoming_weight")
+    ]
+    return {
+        "outgoing_process": unknown,
+        "outgoing_thread": Optional(columns["outgoing"], ~nowhere),
+        "incoming_process": unknown,
+        "incoming_thread": columns["incoming"],
+        "outgoing_state": _named(columns["outgoing_state"], ThreadState),
+        "outgoing_priority": weights[0],
+        "incoming_priority": weights[1],
+        "waker": unknown,
+    }
+
+
+def _wakeup(builder: Builder, rows: Array, columns: Any) -> Made:
+    unknown = Optional(np.zeros(len(rows), np.uint64), np.zeros(len(rows), bool))
+    return {
+        "outgoing_process": unknown,
+        "outgoing_thread": unknown,
+        "incoming_process": unknown,
+        "incoming_thread": columns["waking"],
+        "outgoing_state": Categories(np.full(len(rows), -1, np.int32), [state.name.lower() for state in ThreadState]),
+        "outgoing_priority": Optional(unknown.values.astype(np.int32), unknown.present),
+        "incoming_priority": _argument(builder, rows, columns["args"], "weight", ArgumentType.INT32, np.int32),
+        "waker": _argument(builder, rows, columns["args"], "waker", ArgumentType.KOID, np.uint64),
+    }
+
+
+def _scheduling_args(builder: Builder, first: int) -> Made:
+    every = [builder.batch.columns(cls) for cls in (R.ContextSwitch, R.ThreadWakeup)]
+    legacy = builder.batch.rows(R.LegacyContextSwitch)
+    empty = np.empty(0, np.int64)
+    none = ManyColumn(np.zeros(len(legacy), np.int64), empty, empty, empty.astype(np.int8), empty)
+    owners = [(rows, columns["args"]) for rows, columns in every]
+    return builder.args([*owners, (legacy, none)], "scheduling", first)
+
+
+def _modules(builder: Builder, first: int) -> Made:
+    rows, columns = builder.batch.columns(R.ProfilerModule)
+    made = _profiler(builder, rows, columns)
+    made["name"] = builder.texts(columns["name"])
+    made["build_id"] = Bytes(columns["build_id"].to_bytes())
+    return made
+
+
+def _mmaps(builder: Builder, first: int) -> Made:
+    rows, columns = builder.batch.columns(R.ProfilerMmap)
+    made = _profiler(builder, rows, columns)
+    return made | {name: columns[name] for name in ("flags", "start", "range", "vaddr")}
+
+
+def _backtraces(builder: Builder, first: int) -> Made:
+    rows, columns = builder.batch.columns(R.ProfilerBacktrace)
+    return _profiler(builder, rows, columns) | {"frames": columns["frames"].count}
+
+
+def _frames(builder: Builder, first: int) -> Made:
+    _, columns = builder.batch.columns(R.ProfilerBacktrace)
+    frames = columns["frames"]
+    owner = np.repeat(np.arange(first, first + len(frames.count)), frames.count)
+    begins = np.cumsum(frames.count) - frames.count
+    depth = np.arange(len(owner)) - np.repeat(begins, frames.count)
+    return {"backtrace": owner, "depth": depth, "address": frames.words[np.repeat(frames.at, frames.count) + depth]}
+
+
+def _profiler(builder: Builder, rows: Array, columns: Any) -> Made:
+    made = builder.common(rows) | builder.timed(columns["timestamp"], rows)
+    made["process"], made["thread"] = builder.koids(columns["thread"], rows)
+    if "module" in columns:
+        made["module"] = columns["module"]
+    return made
+
+
+def _named(values: Array, names: Any) -> Categories:
+    """Numbers as the names that an enumeration has for them; one without a name is told as a number."""
+    known = {member.value: member.name.lower() for member in names}
+    labels = [known.get(value, str(value)) for value in range(256)]
+    return Categories(values.astype(np.int32), labels)
+
+
+def _argument(
+    builder: Builder, rows: Array, column: ManyColumn, name: str, kind: ArgumentType, dtype: Any
+) -> Optional:
+    """The value of the argument of this name and type, for the rows that have it."""
+    made = builder.args([(rows, column)], "owner", 0)
+    values, present = np.zeros(len(rows), dtype), np.zeros(len(rows), bool)
+    if made:
+        hit = made["name"].is_in(name) & (made["type"].codes == kind)
+        values[made["owner"][hit]] = made["bits"][hit].astype(dtype)
+        present[made["owner"][hit]] = True
+    return Optional(values, present)
+
+
+TABLES: dict[str, tuple[Make, str]] = {
+    "events": (_events, "events"),
+    "args": (_args, "events"),
+    "strings": (_strings, "strings"),
+    "threads": (_threads, "threads"),
+    "objects": (_objects, "objects"),
+    "object_args": (_object_args, "objects"),
+    "logs": (_logs, "logs"),
+    "blobs": (_blobs, "blobs"),
+    "scheduling": (_scheduling, "scheduling"),
+    "scheduling_args": (_scheduling_args, "scheduling"),
+    "modules": (_modules, "modules"),
+    "mmaps": (_mmaps, "mmaps"),
+    "backtraces": (_backtraces, "backtraces"),
+    "frames": (_frames, "backtraces"),
+}
+"""Every table: how it is made, and the table whose rows its rows point to by number (its own, if to none)."""
+
+OWNER_CLASSES: dict[str, tuple[type[Record], ...]] = {
+    "events": tuple(cls for cls in R.RECORDS.classes if issubclass(cls, R.Event)),
+    "objects": (R.KernelObject, R.UserspaceObject),
+    "scheduling": (R.LegacyContextSwitch, R.ContextSwitch, R.ThreadWakeup),
+    "backtraces": (R.ProfilerBacktrace,),
+}
+"""The records that are a row each of a table that others point to."""
+
+
+class Collector:
+    """Puts the tables of many batches together.
+
+    Args:
+        names: which tables.
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        unknown = [name for name in names if name not in TABLES]
+        if unknown:
+            raise KeyError(f"no table {unknown[0]!r}; there are {', '.join(TABLES)}")
+        self._pieces: dict[str, list[Made]] = {name: [] for name in names}
+        self._rows = dict.fromkeys(OWNER_CLASSES, 0)
+
+    def add(self, builder: Builder) -> None:
+        """Take in the next batch."""
+        owners = {}
+        for name, pieces in self._pieces.items():
+            make, owner = TABLES[name]
+            made = make(builder, self._rows.get(owner, 0))
+            owners[owner] = made
+            if made:
+                pieces.append(made)
+        for owner, classes in OWNER_CLASSES.items():
+            if owner in owners:
+                self._rows[owner] += sum(len(builder.batch.columns(cls)[0]) for cls in classes)
+
+    def tables(self, empty: Builder) -> dict[str, Table]:
+        """The tables; `empty` is a batch without records, for the columns of a table that has no rows."""
+        made = {}
+        for name, pieces in self._pieces.items():
+            found = pieces or [TABLES[name][0](empty, 0)]
+            made[name] = Table({column: joined([piece[column] for piece in found]) for column in found[0]})
+        return made
+
+

@@ -1,0 +1,174 @@
+"""The tables of a trace: one function per table, each from a batch to columns.
+
+Times come as raw ticks (uint64) and as nanoseconds (int64); names are dictionary-encoded; a reference to a slot that
+nobody defined is null (names) or 0 (koids).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.columns import Columns, KoidsColumn, ManyColumn, Members, StreamColumn, TextColumn
+from fxtio.codec.record import Record
+from fxtio.fxt import records as R
+from fxtio.fxt.batch import Batch
+from fxtio.fxt.layout import ArgumentType, EventType
+from fxtio.table import Bytes, Categories, Column, Optional
+
+Array = np.ndarray[Any, Any]
+Made = dict[str, Any]
+Arguments = list[tuple[Array, ManyColumn]]
+"""Numbers of records in a batch, and their arguments; one pair for each class."""
+
+EVENT_CLASSES: dict[type[Record], EventType] = {
+    cls: EventType(cls.words[0].fields["event_type"].value) for cls in R.RECORDS.classes if issubclass(cls, R.Event)
+}
+_EVENT_NAMES = [kind.name.lower() for kind in EventType]
+_ARGUMENT_NAMES = [kind.name.lower() for kind in ArgumentType]
+
+
+class Builder:
+    """Makes the tables of one batch.
+
+    Args:
+        batch: the batch.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+    def common(self, rows: Array) -> Made:
+        """Where the records are and whose they are."""
+        states = self.batch.state_of(rows)
+        ids = np.array([provider.id for provider in self.batch.session.providers], np.uint32)
+        return {
+            "offset": self.batch.frame.at[rows] * 8 + self.batch.frame.base,
+            "provider": np.full(len(rows), ids[states], np.uint32) if isinstance(states, int) else ids[states],
+        }
+
+    def timed(self, ticks: Array, rows: Array) -> Made:
+        """A moment."""
+        return {"ticks": ticks, "time": self.batch.times(ticks, rows)}
+
+    def names(self, column: TextColumn, rows: Array) -> Categories:
+        """A text column."""
+        return Categories(self.batch.text_codes(column, rows), self.batch.names.values)
+
+    def koids(self, column: KoidsColumn, rows: Array) -> tuple[Array, Array]:
+        """Process and thread koids of a thread column."""
+        pairs = self.batch.threads.koids
+        codes = self.batch.thread_codes(column, rows)
+        table = pairs()
+        return table[:, 0].take(codes), table[:, 1].take(codes)
+
+    def texts(self, stream: StreamColumn) -> Categories:
+        """A text stream."""
+        return Categories(self.batch.names.codes(stream), self.batch.names.values)
+
+    @cached_property
+    def events(self) -> tuple[Made, Arguments]:
+        """All events in the order of the file, and their arguments."""
+        pieces: list[tuple[Array, Made]] = []
+        arguments: Arguments = []
+        present = [cls for cls in self.batch.classes() if cls in EVENT_CLASSES]
+        for cls in present or [R.Instant]:  # no events at all: the columns of none
+            rows, columns = self.batch.columns(cls)
+            pieces.append((rows, self._event(cls, rows, columns)))
+            arguments.append((rows, columns["args"]))
+        return in_order(pieces), arguments
+
+    def _event(self, cls: type[Record], rows: Array, columns: Columns) -> Made:
+        ticks = columns["timestamp"]
+        made = self.common(rows)
+        made["type"] = Categories(np.full(len(rows), EVENT_CLASSES[cls], np.int32), _EVENT_NAMES)
+        made |= self.timed(ticks, rows)
+        made["process"], made["thread"] = self.koids(columns["thread"], rows)
+        made["category"] = self.names(columns["category"], rows)
+        made["name"] = self.names(columns["name"], rows)
+        made["end_ticks"], made["duration"], made["id"] = _absent(rows), _absent(rows, np.int64), _absent(rows)
+        if "end" in columns:
+            made["end_ticks"] = _present(columns["end"])
+            made["duration"] = _present(self.batch.times(columns["end"], rows) - made["time"])
+        if "id" in columns:
+            made["id"] = _present(columns["id"])
+        return made
+
+    def args(self, arguments: Arguments, owner: str, first: int) -> Made:
+        """Arguments in long form, in the order of the file.
+
+        Args:
+            arguments: the numbers of the records in the batch, and their arguments.
+            owner: what to call the column with the number of the owning row.
+            first: the number of the first owning row.
+        """
+        every = np.sort(np.concatenate([rows for rows, _ in arguments])) if arguments else np.empty(0, np.int64)
+        numbers = np.zeros(len(self.batch), np.int64)
+        numbers[every] = np.arange(first, first + len(every))
+        pieces = []
+        for rows, column in arguments:
+            members = self.batch.arguments(rows, column)
+            owners = np.repeat(rows, members.many.found)
+            pieces.append((owners, {owner: numbers[owners], **self._args(owners, members)}))
+        return in_order(pieces)
+
+    def _args(self, owners: Array, members: Members) -> Made:
+        count = len(owners)
+        bits, name, text = np.zeros(count, np.uint64), np.full(count, -1, np.int32), np.full(count, -1, np.int32)
+        for kind, mine, columns in members.groups:
+            if columns:
+                name[mine] = self.batch.text_codes(columns["name"], owners[mine])
+            if kind == ArgumentType.STRING:
+                text[mine] = self.batch.text_codes(columns["value"], owners[mine])
+            elif "value" in columns and kind != ArgumentType.BLOB:
+                bits[mine] = _bits(columns["value"])
+        names = self.batch.names.values
+        return {
+            "name": Categories(name, names),
+            "type": Categories(members.many.kind.astype(np.int32), _ARGUMENT_NAMES),
+            "bits": bits,
+            "text": Categories(text, names),
+        }
+
+
+def _bits(values: Array) -> Array:
+    """Any plain value as the 64 bits that hold it."""
+    if values.dtype == np.float64:
+        return values.view(np.uint64)
+    return values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64)
+
+
+def _absent(rows: Array, dtype: Any = np.uint64) -> Optional:
+    return Optional(np.zeros(len(rows), dtype), np.zeros(len(rows), bool))
+
+
+def _present(values: Array) -> Optional:
+    return Optional(values, np.ones(len(values), bool))
+
+
+def in_order(pieces: list[tuple[Array, Made]]) -> Made:
+    """Join the pieces of a table in the order of the records' numbers."""
+    if len(pieces) <= 1:
+        return pieces[0][1] if pieces else {}
+    order = np.argsort(np.concatenate([rows for rows, _ in pieces]), kind="stable")
+    return {name: _taken(joined([made[name] for _, made in pieces]), order) for name in pieces[0][1]}
+
+
+def _taken(column: Column, rows: Array) -> Column:
+    return column[rows] if isinstance(column, np.ndarray) else column.take(rows)
+
+
+def joined(pieces: list[Any]) -> Any:
+    """Columns of the same kind, one behind the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if isinstance(pieces[0], Categories):
+        return Categories(np.concatenate([piece.codes for piece in pieces]), pieces[-1].values)
+    if isinstance(pieces[0], Optional):
+        values = np.concatenate([piece.values for piece in pieces])
+        return Optional(values, np.concatenate([piece.present for piece in pieces]))
+    if isinstance(pieces[0], Bytes):
+        return Bytes([value for piece in pieces for value in piece])
+    return np.concatenate(pieces)

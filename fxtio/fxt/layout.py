@@ -1,0 +1,476 @@
+"""Every word of the Fuchsia trace format: the only place in the package that knows its bit positions.
+
+In the specification's order, with its names and inclusive ranges.  Sizes are in words of 8 bytes, header included.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from fxtio.codec.word import Word, bits, const, reserved, tag
+
+
+class RecordType(IntEnum):
+    """spec: Record types"""
+
+    METADATA = 0
+    INITIALIZATION = 1
+    STRING = 2
+    THREAD = 3
+    EVENT = 4
+    BLOB = 5
+    USERSPACE_OBJECT = 6
+    KERNEL_OBJECT = 7
+    SCHEDULING = 8
+    LOG = 9
+    PROFILER = 10
+    LARGE = 15
+
+
+class MetadataType(IntEnum):
+    """spec: Metadata record"""
+
+    PROVIDER_INFO = 1
+    PROVIDER_SECTION = 2
+    PROVIDER_EVENT = 3
+    TRACE_INFO = 4
+
+
+class TraceInfoType(IntEnum):
+    """spec: Trace info metadata"""
+
+    MAGIC_NUMBER = 0
+
+
+class ProviderEventId(IntEnum):
+    """spec: Provider event metadata"""
+
+    BUFFER_FILLED_UP = 0
+
+
+class EventType(IntEnum):
+    """spec: Event record"""
+
+    INSTANT = 0
+    COUNTER = 1
+    DURATION_BEGIN = 2
+    DURATION_END = 3
+    DURATION_COMPLETE = 4
+    ASYNC_BEGIN = 5
+    ASYNC_INSTANT = 6
+    ASYNC_END = 7
+    FLOW_BEGIN = 8
+    FLOW_STEP = 9
+    FLOW_END = 10
+
+
+class Scope(IntEnum):
+    """The extra word behind an instant event, as older producers write it.  Not in the specification."""
+
+    THREAD = 0
+    PROCESS = 1
+    GLOBAL = 2
+
+
+class BlobType(IntEnum):
+    """spec: Blob types"""
+
+    DATA = 1
+    LAST_BRANCH = 2
+    PERFETTO = 3
+
+
+class ObjectType(IntEnum):
+    """Kernel object types; the specification points to zircon/syscalls/types.h."""
+
+    NONE = 0
+    PROCESS = 1
+    THREAD = 2
+    VMO = 3
+    CHANNEL = 4
+    EVENT = 5
+    PORT = 6
+    INTERRUPT = 9
+    PCI_DEVICE = 11
+    DEBUGLOG = 12
+    SOCKET = 14
+    RESOURCE = 15
+    EVENTPAIR = 16
+    JOB = 17
+    VMAR = 18
+    FIFO = 19
+    GUEST = 20
+    VCPU = 21
+    TIMER = 22
+    IOMMU = 23
+    BTI = 24
+    PROFILE = 25
+    PMT = 26
+    SUSPEND_TOKEN = 27
+    PAGER = 28
+    EXCEPTION = 29
+    CLOCK = 30
+    STREAM = 31
+    MSI = 32
+    IOB = 33
+    COUNTER = 34
+    IOB_SHARED_REGION = 35
+
+
+class SchedulingType(IntEnum):
+    """spec: Scheduling record"""
+
+    LEGACY_CONTEXT_SWITCH = 0
+    CONTEXT_SWITCH = 1
+    THREAD_WAKEUP = 2
+
+
+class ThreadState(IntEnum):
+    """spec: Thread states"""
+
+    NEW = 0
+    RUNNING = 1
+    SUSPENDED = 2
+    BLOCKED = 3
+    DYING = 4
+    DEAD = 5
+
+
+class ProfilerType(IntEnum):
+    """spec: Profiler record"""
+
+    MODULE = 0
+    MMAP = 1
+    BACKTRACE = 2
+
+
+class LargeType(IntEnum):
+    """spec: Large record header"""
+
+    BLOB = 0
+
+
+class LargeBlobFormat(IntEnum):
+    """spec: Large BLOB record"""
+
+    WITH_METADATA = 0
+    NO_METADATA = 1
+
+
+class ArgumentType(IntEnum):
+    """spec: Argument types"""
+
+    NULL = 0
+    INT32 = 1
+    UINT32 = 2
+    INT64 = 3
+    UINT64 = 4
+    DOUBLE = 5
+    STRING = 6
+    POINTER = 7
+    KOID = 8
+    BOOL = 9
+    BLOB = 10
+
+
+class StringRefWord(Word, width=16):
+    """A reference to a string.  spec: String references"""
+
+    index: int = bits(0, 14, doc="slot of the string table, 0 = empty; length in bytes if inline")
+    inline: int = bits(15, 15, doc="1 = the text lies in the record")
+
+
+class RecordWord(Word, partial=True):
+    """What all records begin with.  spec: Record header"""
+
+    type: RecordType = tag(0, 3, doc="record type")
+    size: int = bits(4, 15, least=1, doc="record size in words")
+
+
+class LargeWord(Word, partial=True):
+    """What all large records begin with.  spec: Large record header"""
+
+    type: RecordType = tag(0, 3, RecordType.LARGE)
+    size: int = bits(4, 35, least=1, doc="record size in words")
+    large_type: LargeType = tag(36, 39)
+
+
+class MetadataWord(RecordWord, partial=True):
+    """spec: Metadata record"""
+
+    type: RecordType = tag(0, 3, RecordType.METADATA)
+    metadata_type: MetadataType = tag(16, 19)
+
+
+class ProviderInfoWord(MetadataWord):
+    """spec: Provider info metadata"""
+
+    metadata_type: MetadataType = tag(16, 19, MetadataType.PROVIDER_INFO)
+    provider: int = bits(20, 51, doc="provider id")
+    name_size: int = bits(52, 59, doc="name length in bytes")
+    unused: int = reserved(60, 63)
+
+
+class ProviderSectionWord(MetadataWord):
+    """spec: Provider section metadata"""
+
+    metadata_type: MetadataType = tag(16, 19, MetadataType.PROVIDER_SECTION)
+    provider: int = bits(20, 51, doc="provider id")
+    unused: int = reserved(52, 63)
+
+
+class ProviderEventWord(MetadataWord):
+    """spec: Provider event metadata"""
+
+    metadata_type: MetadataType = tag(16, 19, MetadataType.PROVIDER_EVENT)
+    provider: int = bits(20, 51, doc="provider id")
+    event: ProviderEventId = bits(52, 55, doc="the event id")
+    unused: int = reserved(56, 63)
+
+
+class TraceInfoWord(MetadataWord):
+    """Trace info of a type that the specification does not define.  spec: Trace info metadata"""
+
+    metadata_type: MetadataType = tag(16, 19, MetadataType.TRACE_INFO)
+    info_type: TraceInfoType = bits(20, 23, doc="trace info type")
+    data: int = bits(24, 63, doc="varies by trace info type")
+
+
+class MagicWord(MetadataWord):
+    """spec: Magic number record"""
+
+    metadata_type: MetadataType = tag(16, 19, MetadataType.TRACE_INFO)
+    info_type: TraceInfoType = tag(20, 23, TraceInfoType.MAGIC_NUMBER)
+    magic: int = const(24, 55, 0x16547846, doc='"FxT" and a random byte')
+    zero: int = const(56, 63, 0)
+
+
+class InitializationWord(RecordWord):
+    """spec: Initialization record"""
+
+    type: RecordType = tag(0, 3, RecordType.INITIALIZATION)
+    unused: int = reserved(16, 63)
+
+
+class StringWord(RecordWord):
+    """spec: String record"""
+
+    type: RecordType = tag(0, 3, RecordType.STRING)
+    index: int = bits(16, 30, least=1, doc="slot of the string table; a record with slot 0 is ignored")
+    zero: int = reserved(31, 31, "always zero")
+    text_size: int = bits(32, 46, doc="string length in bytes")
+    zero_2: int = reserved(47, 47, "always zero")
+    unused: int = reserved(48, 63)
+
+
+class ThreadWord(RecordWord):
+    """spec: Thread record"""
+
+    type: RecordType = tag(0, 3, RecordType.THREAD)
+    index: int = bits(16, 23, least=1, doc="slot of the thread table; a record with slot 0 is ignored")
+    unused: int = reserved(24, 63)
+
+
+class EventWord(RecordWord):
+    """spec: Event record"""
+
+    type: RecordType = tag(0, 3, RecordType.EVENT)
+    event_type: EventType = tag(16, 19)
+    arg_count: int = bits(20, 23, doc="number of arguments")
+    thread: int = bits(24, 31, doc="thread ref, 0 = inline")
+    category: int = bits(32, 47, doc="string ref")
+    name: int = bits(48, 63, doc="string ref")
+
+
+class BlobWord(RecordWord):
+    """spec: BLOB record"""
+
+    type: RecordType = tag(0, 3, RecordType.BLOB)
+    name: int = bits(16, 31, doc="string ref")
+    payload_size: int = bits(32, 46, doc="payload size in bytes")
+    unused: int = reserved(47, 47)
+    blob_type: BlobType = bits(48, 55)
+    unused_2: int = reserved(56, 63)
+
+
+class UserspaceObjectWord(RecordWord):
+    """spec: Userspace object record"""
+
+    type: RecordType = tag(0, 3, RecordType.USERSPACE_OBJECT)
+    process: int = bits(16, 23, doc="thread ref, 0 = inline")
+    name: int = bits(24, 39, doc="string ref")
+    arg_count: int = bits(40, 43, doc="number of arguments")
+    unused: int = reserved(44, 63)
+
+
+class KernelObjectWord(RecordWord):
+    """spec: Kernel object record"""
+
+    type: RecordType = tag(0, 3, RecordType.KERNEL_OBJECT)
+    object_type: ObjectType = bits(16, 23)
+    name: int = bits(24, 39, doc="string ref")
+    arg_count: int = bits(40, 43, doc="number of arguments")
+    unused: int = reserved(44, 63)
+
+
+class SchedulingWord(RecordWord, partial=True):
+    """spec: Scheduling record"""
+
+    type: RecordType = tag(0, 3, RecordType.SCHEDULING)
+    scheduling_type: SchedulingType = tag(60, 63)
+
+
+class LegacyContextSwitchWord(SchedulingWord):
+    """spec: Legacy context switch record"""
+
+    cpu: int = bits(16, 23, doc="cpu number")
+    outgoing_state: ThreadState = bits(24, 27)
+    outgoing: int = bits(28, 35, doc="thread ref, 0 = inline")
+    incoming: int = bits(36, 43, doc="thread ref, 0 = inline")
+    outgoing_priority: int = bits(44, 51)
+    incoming_priority: int = bits(52, 59)
+    scheduling_type: SchedulingType = tag(60, 63, SchedulingType.LEGACY_CONTEXT_SWITCH)
+
+
+class ContextSwitchWord(SchedulingWord):
+    """spec: Context switch record"""
+
+    arg_count: int = bits(16, 19, doc="number of arguments")
+    cpu: int = bits(20, 35, doc="cpu number")
+    outgoing_state: ThreadState = bits(36, 39)
+    unused: int = reserved(40, 59)
+    scheduling_type: SchedulingType = tag(60, 63, SchedulingType.CONTEXT_SWITCH)
+
+
+class ThreadWakeupWord(SchedulingWord):
+    """spec: Thread wakeup record"""
+
+    arg_count: int = bits(16, 19, doc="number of arguments")
+    cpu: int = bits(20, 35, doc="cpu number")
+    unused: int = reserved(36, 59)
+    scheduling_type: SchedulingType = tag(60, 63, SchedulingType.THREAD_WAKEUP)
+
+
+class LogWord(RecordWord):
+    """spec: Log record"""
+
+    type: RecordType = tag(0, 3, RecordType.LOG)
+    message_size: int = bits(16, 30, doc="message length in bytes")
+    zero: int = reserved(31, 31, "always zero")
+    thread: int = bits(32, 39, doc="thread ref, 0 = inline")
+    unused: int = reserved(40, 63)
+
+
+class ProfilerWord(RecordWord, partial=True):
+    """spec: Profiler record"""
+
+    type: RecordType = tag(0, 3, RecordType.PROFILER)
+    profiler_type: ProfilerType = tag(16, 19)
+
+
+class ProfilerModuleWord(ProfilerWord):
+    """spec: Module record"""
+
+    profiler_type: ProfilerType = tag(16, 19, ProfilerType.MODULE)
+    thread: int = bits(20, 27, doc="thread ref, 0 = inline")
+    module: int = bits(28, 43, doc="module id")
+    name_size: int = bits(44, 51, doc="name length in bytes")
+    build_id_size: int = bits(52, 59, doc="build id length in bytes")
+    unused: int = reserved(60, 63)
+
+
+class ProfilerMmapWord(ProfilerWord):
+    """spec: Mmap record"""
+
+    profiler_type: ProfilerType = tag(16, 19, ProfilerType.MMAP)
+    thread: int = bits(20, 27, doc="thread ref, 0 = inline")
+    module: int = bits(28, 43, doc="module id")
+    flags: int = bits(44, 46, doc="1 read, 2 write, 4 execute")
+    unused: int = reserved(47, 63)
+
+
+class ProfilerBacktraceWord(ProfilerWord):
+    """spec: Backtrace record.  Rust producers use the reserved bits 36 to 63 as flags."""
+
+    profiler_type: ProfilerType = tag(16, 19, ProfilerType.BACKTRACE)
+    thread: int = bits(20, 27, doc="thread ref, 0 = inline")
+    frame_count: int = bits(28, 35, doc="number of frames")
+    flags: int = bits(36, 63, doc="reserved by the specification; used as flags in practice")
+
+
+class LargeBlobWord(LargeWord):
+    """spec: Large BLOB record"""
+
+    large_type: LargeType = tag(36, 39, LargeType.BLOB)
+    blob_format: LargeBlobFormat = tag(40, 43)
+    unused: int = reserved(44, 63)
+
+
+class LargeBlobMetadataWord(Word):
+    """The format header word.  spec: In band large BLOB record with metadata"""
+
+    category: int = bits(0, 15, doc="string ref")
+    name: int = bits(16, 31, doc="string ref")
+    arg_count: int = bits(32, 35, doc="number of arguments")
+    thread: int = bits(36, 43, doc="thread ref, 0 = inline")
+    unused: int = reserved(44, 63)
+
+
+class LargeBlobNoMetadataWord(Word):
+    """The format header word.  spec: In band large BLOB record no metadata"""
+
+    category: int = bits(0, 15, doc="string ref")
+    name: int = bits(16, 31, doc="string ref")
+    unused: int = reserved(32, 63)
+
+
+class ArgumentWord(Word, partial=True):
+    """What all arguments begin with.  spec: Argument header"""
+
+    type: ArgumentType = tag(0, 3, doc="argument type")
+    size: int = bits(4, 15, least=1, doc="argument size in words")
+    name: int = bits(16, 31, doc="string ref")
+
+
+class PlainArgumentWord(ArgumentWord):
+    """An argument whose value, if it has one, is the word behind the name.  spec: Argument header"""
+
+    type: ArgumentType = tag(0, 3)
+    unused: int = reserved(32, 63)
+
+
+class Int32ArgumentWord(ArgumentWord):
+    """spec: 32-bit signed integer argument"""
+
+    type: ArgumentType = tag(0, 3, ArgumentType.INT32)
+    value: int = bits(32, 63, signed=True)
+
+
+class Uint32ArgumentWord(ArgumentWord):
+    """spec: 32-bit unsigned integer argument"""
+
+    type: ArgumentType = tag(0, 3, ArgumentType.UINT32)
+    value: int = bits(32, 63)
+
+
+class StringArgumentWord(ArgumentWord):
+    """spec: String argument"""
+
+    type: ArgumentType = tag(0, 3, ArgumentType.STRING)
+    value: int = bits(32, 47, doc="string ref")
+    unused: int = reserved(48, 63)
+
+
+class BoolArgumentWord(ArgumentWord):
+    """spec: Boolean argument"""
+
+    type: ArgumentType = tag(0, 3, ArgumentType.BOOL)
+    value: int = bits(32, 32)
+    unused: int = reserved(33, 63)
+
+
+class BlobArgumentWord(ArgumentWord):
+    """spec: Blob argument"""
+
+    type: ArgumentType = tag(0, 3, ArgumentType.BLOB)
+    value_size: int = bits(32, 63, doc="payload size in bytes")

@@ -1,0 +1,1 @@
+"""Bytes in and out: paths, file objects, pipes, URLs; compressed or not."""

@@ -1,0 +1,223 @@
+"""Where bytes come from: a path, a file object, `-` for standard input, a URL; compressed or not, told by content.
+
+A `Source` is read forward once, in pieces.  Faults of the container (a cut or damaged compressed stream) end the data
+and are kept for the reader to report; what came before them is delivered.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import sys
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from fxtio.errors import FormatError
+
+HEAD = 64
+"""How many bytes are looked at to tell formats apart."""
+
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
+
+
+class Source:
+    """A stream of bytes with its first bytes visible beforehand.
+
+    Attributes:
+        name: what to call it in messages.
+        head: the first bytes (up to `HEAD`), after decompression.
+        compression: `gzip`, `zstd`, `xz` or None.
+        total: the size of the outermost stream in bytes, where it is known.
+        fault: what ended the data early, or None.
+        limit: stop after so many bytes of decompressed data, or None.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str, *, limit: int | None = None, owned: bool = True) -> None:
+        self.name = name
+        self.limit = limit
+        self.fault: str | None = None
+        self.position = 0
+        self._owned = owned
+        self._outer = stream
+        self.total = self.size = _size_of(stream)
+        peeked = _read_up_to(stream, HEAD)
+        self.compression = next((kind for magic, kind in _MAGIC.items() if peeked.startswith(magic)), None)
+        joined = _Joined(peeked, stream)
+        self._stream: Any = joined
+        if self.compression:
+            self.size = None
+            self._stream = _decompressed(self.compression, joined)
+        self._buffer = b""
+        head = bytearray(HEAD)
+        self.head = bytes(head[: self.readinto(memoryview(head))])
+        self._buffer = self.head
+        self.position = 0
+
+    @property
+    def remaining(self) -> int | None:
+        """How many bytes are still to come, where that is known."""
+        return None if self.size is None else max(self.size - self.position, 0)
+
+    @property
+    def consumed(self) -> int | None:
+        """How far the outermost stream was read in bytes, for progress; None where it cannot tell."""
+        try:
+            return self._outer.tell()
+        except (OSError, ValueError):
+            return None
+
+    def readinto(self, target: memoryview) -> int:
+        """Fill `target` as far as there are bytes; fewer than its length only at the end."""
+        if self.limit is not None and self.position + len(target) > self.limit:
+            target = target[: self.limit - self.position + 1]  # one more than allowed shows that there is more
+        filled = min(len(self._buffer), len(target))
+        target[:filled] = self._buffer[:filled]
+        self._buffer = self._buffer[filled:]
+        while filled < len(target) and self.fault is None:
+            try:
+                count = self._stream.readinto(target[filled:])
+            except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+                if not self.compression:
+                    raise
+                self.fault = f"the {self.compression} stream is cut or damaged: {error}"
+                break
+            if not count:
+                break
+            filled += count
+        self.position += filled
+        if self.limit is not None and self.position > self.limit:
+            self.fault = f"more than the allowed {self.limit:,} bytes"
+            filled -= self.position - self.limit
+            self.position = self.limit
+        return filled
+
+    def close(self) -> None:
+        """Close what was opened here."""
+        if self._owned:
+            self._outer.close()
+
+
+class _Joined(io.RawIOBase):
+    """Bytes that were already read, then the rest of the stream."""
+
+    def __init__(self, first: bytes, rest: BinaryIO) -> None:
+        self._first = first
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        view = memoryview(target).cast("B")
+        if self._first:
+            count = min(len(self._first), len(view))
+            view[:count] = self._first[:count]
+            self._first = self._first[count:]
+            return count
+        if hasattr(self._rest, "readinto"):
+            return self._rest.readinto(view) or 0
+        data = self._rest.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+
+def _read_up_to(stream: BinaryIO, count: int) -> bytes:
+    data = b""
+    while len(data) < count and (more := stream.read(count - len(data))):
+        data += more
+    return data
+
+
+def _size_of(stream: BinaryIO) -> int | None:
+    """Bytes from here to the end, where the stream can tell."""
+    try:
+        here = stream.tell()
+        end = stream.seek(0, os.SEEK_END)
+        stream.seek(here)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return end - here
+
+
+def _decompressed(kind: str, stream: _Joined) -> Any:
+    buffered = io.BufferedReader(stream, 1 << 18)
+    if kind == "gzip":
+        return gzip.GzipFile(fileobj=buffered)
+    if kind == "xz":
+        return lzma.LZMAFile(buffered)
+    return _Zstd(buffered)
+
+
+class _Zstd:
+    """A zstd stream of any number of frames; a cut frame is an error, not an end."""
+
+    def __init__(self, stream: Any) -> None:
+        import zstandard
+
+        self._error = zstandard.ZstdError
+        self._stream = stream
+        self._make = lambda: zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+        self._frame: Any = None
+        self._ready = memoryview(b"")
+
+    def readinto(self, target: memoryview) -> int:
+        while not self._ready:
+            chunk = self._frame.unused_data if self._frame is not None and self._frame.eof else b""
+            if self._frame is None or self._frame.eof:
+                chunk = chunk or self._stream.read1(1 << 16)
+                if not chunk:
+                    return 0
+                self._frame = self._make()
+            else:
+                chunk = self._stream.read1(1 << 16)
+                if not chunk:
+                    raise EOFError("the last frame has no end")
+            try:
+                self._ready = memoryview(self._frame.decompress(chunk))
+            except self._error as error:
+                raise OSError(str(error)) from None
+        count = min(len(self._ready), len(target))
+        target[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+
+def open_source(target: Any, *, limit: int | None = None) -> Source:
+    """Open anything that bytes can be read from.
+
+    Args:
+        target: a path, `-` for standard input, a URL (with the `fsspec` extra), bytes, or a binary file object, which
+            stays open.
+        limit: the most decompressed bytes to read.
+
+    Raises:
+        FormatError: it is a directory, or not something to read bytes from.
+        OSError: it cannot be opened.
+    """
+    if isinstance(target, bytes | bytearray | memoryview):
+        return Source(io.BytesIO(target), "<bytes>", limit=limit)
+    if hasattr(target, "read"):
+        if isinstance(target, io.TextIOBase):
+            raise FormatError("the file object gives text; open it in binary mode")
+        return Source(target, str(getattr(target, "name", "<stream>")), limit=limit, owned=False)
+    if not isinstance(target, str | os.PathLike):
+        raise FormatError(f"cannot read a trace from {type(target).__name__}")
+    name = os.fspath(target)
+    if name == "-":
+        return Source(sys.stdin.buffer, "<stdin>", limit=limit, owned=False)
+    if isinstance(name, str) and "://" in name:
+        return Source(_open_url(name), name, limit=limit)
+    if Path(name).is_dir():
+        raise FormatError(f"{name} is a directory, not a trace file")
+    return Source(open(name, "rb", buffering=0), str(name), limit=limit)
+
+
+def _open_url(url: str) -> BinaryIO:
+    try:
+        import fsspec
+    except ImportError:
+        raise FormatError(f"{url}: reading from a URL needs the extra 'fsspec' (pip install 'fxtio[fsspec]')") from None
+    return cast("BinaryIO", fsspec.open(url, "rb").open())

@@ -1,0 +1,165 @@
+"""Columns with names: what `trace.table(...)` gives.
+
+A column is a numpy array, or a `Categories` for text: codes into a list of distinct strings.  A table goes to pyarrow,
+polars, pandas and duckdb by the Arrow PyCapsule interface (with the `arrow` extra).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class Categories:
+    """A dictionary-encoded text column.
+
+    Attributes:
+        codes: index into `values` (int32), -1 for null.
+        values: the distinct strings; text that was not UTF-8 holds surrogate escapes.
+    """
+
+    __slots__ = ("codes", "values")
+
+    def __init__(self, codes: Array, values: Sequence[str]) -> None:
+        self.codes = codes
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, row: int) -> str | None:
+        code = int(self.codes[row])
+        return None if code < 0 else self.values[code]
+
+    def __iter__(self) -> Iterator[str | None]:
+        return iter(self.to_list())
+
+    def to_list(self) -> list[str | None]:
+        """All rows as strings."""
+        known: list[str | None] = [*self.values, None]
+        return [known[code] for code in self.codes.tolist()]
+
+    def is_in(self, *wanted: str) -> Array:
+        """Which rows hold one of these strings (bool)."""
+        codes = [code for code, value in enumerate(self.values) if value in wanted]
+        return np.isin(self.codes, codes)
+
+    def take(self, rows: Array) -> Categories:
+        """Some rows, by indices or a mask."""
+        return Categories(self.codes[rows], self.values)
+
+    def __repr__(self) -> str:
+        return f"Categories({len(self.codes):,} rows, {len(self.values):,} values)"
+
+
+class Optional:
+    """A column with nulls: the values, and which rows have one (bool)."""
+
+    __slots__ = ("present", "values")
+
+    def __init__(self, values: Array, present: Array) -> None:
+        self.values = values
+        self.present = present
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, row: int) -> Any:
+        return self.values[row].item() if self.present[row] else None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.to_list())
+
+    def to_list(self) -> list[Any]:
+        """All rows as Python values, None for null."""
+        pairs = zip(self.values.tolist(), self.present.tolist(), strict=True)
+        return [value if present else None for value, present in pairs]
+
+    def take(self, rows: Array) -> Optional:
+        """Some rows, by indices or a mask."""
+        return Optional(self.values[rows], self.present[rows])
+
+    def __repr__(self) -> str:
+        return f"Optional({len(self.values):,} rows, {int(self.present.sum()):,} present)"
+
+
+class Bytes(list[bytes]):
+    """A column of byte strings."""
+
+    def to_list(self) -> list[bytes]:
+        """All rows."""
+        return list(self)
+
+    def take(self, rows: Array) -> Bytes:
+        """Some rows, by indices or a mask."""
+        return Bytes(self[row] for row in np.arange(len(self))[rows].tolist())
+
+
+Column = Array | Categories | Optional | Bytes
+
+
+class Table(Mapping[str, Column]):
+    """Columns of the same length, by name and in order."""
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = dict(columns)
+
+    def __getitem__(self, name: str) -> Column:
+        try:
+            return self._columns[name]
+        except KeyError:
+            raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self._columns.values()), ()))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows as dictionaries of Python values."""
+        lists = [column.tolist() if isinstance(column, np.ndarray) else column.to_list() for column in self.values()]
+        for values in zip(*lists, strict=True):
+            yield dict(zip(self._columns, values, strict=True))
+
+    def take(self, rows: Array) -> Table:
+        """Some rows, by indices or a mask."""
+        return Table({n: c[rows] if isinstance(c, np.ndarray) else c.take(rows) for n, c in self.items()})
+
+    def to_arrow(self) -> Any:
+        """The table as a `pyarrow.Table`.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+        """
+        import pyarrow as pa
+
+        return pa.table({name: _to_arrow(pa, column) for name, column in self.items()})
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The Arrow PyCapsule interface; polars, pandas and duckdb call it."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"Table({self.num_rows:,} rows: {', '.join(self._columns)})"
+
+
+def _to_arrow(pa: Any, column: Column) -> Any:
+    if isinstance(column, Categories):
+        values = [value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for value in column.values]
+        codes = pa.array(column.codes, mask=column.codes < 0)
+        return pa.DictionaryArray.from_arrays(codes, pa.array(values, pa.string()))
+    if isinstance(column, Optional):
+        return pa.array(column.values, mask=~column.present)
+    if isinstance(column, Bytes):
+        return pa.array(column, pa.binary())
+    return pa.array(column)

@@ -1,0 +1,35 @@
+"""Hypothesis profiles, and the guard that keeps the checkout out of every child process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+pytest.register_assert_rewrite("judges", "oracle", "support")
+
+# A child started in the checkout would otherwise import fxtio/ from its working directory.
+os.environ["PYTHONSAFEPATH"] = "1"
+
+# No deadlines: on a busy machine they measure the neighbors.
+settings.register_profile("dev", max_examples=60, deadline=None)
+settings.register_profile(
+    "ci",
+    max_examples=400,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "fuzz", max_examples=50_000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The directory of traces that other programs wrote; the tests only read it."""
+    return Path(__file__).resolve().with_name("corpus")

@@ -1,0 +1,269 @@
+"""The house: imports go down only, bits live in layouts, `import fxtio` is cheap, files and functions stay small.
+
+Every check is a function of a source tree that gives sentences, so that it can be shown a bad tree too: a check that
+nothing can fail proves nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.checkout import CHECKOUT, PACKAGE, run_python
+
+# From the ground up. A room may import what stands on a line above its own, and itself; rooms on one line do not
+# know each other. "" is the front door, fxtio/__init__.py.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("codec",),
+    ("_native",),
+    ("finding",),
+    ("table",),
+    ("formats",),
+    ("io",),
+    ("fxt", "mono", "uftrace", "coreprofiler", "dcpi"),
+    ("model",),
+    ("export",),
+    ("tracer",),
+    ("",),
+    ("validate",),
+    ("testing",),
+    ("conformance",),
+    ("bridges", "batch", "view"),
+    ("cli",),
+    ("__main__",),
+)
+
+# Rooms that may import less than their floor allows, as prefixes of module names.
+ONLY: dict[str, tuple[str, ...]] = {
+    "_native": (),
+    "tracer": ("codec", "errors", "_native", "fxt.layout", "fxt.records", "fxt.tables"),
+}
+
+# What a room may not import although it is no part of fxtio: a traced program pays for it at its start.
+NOT_IN: dict[str, frozenset[str]] = {"tracer": frozenset({"numpy", "rich", "argparse"})}
+
+ONLY_MAIN_IMPORTS = "cli"
+
+MAX_FILE_LINES = 450
+MAX_FUNCTION_LINES = 60
+
+
+def module_name(package: Path, path: Path) -> str:
+    """The dotted name of the module below the package: `fxt.layout`, and empty for the front door."""
+    parts = path.relative_to(package).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def sources(package: Path) -> Iterator[tuple[str, Path, ast.Module]]:
+    for path in sorted(package.rglob("*.py")):
+        yield module_name(package, path), path, ast.parse(path.read_bytes(), str(path))
+
+
+def is_module(package: Path, name: str) -> bool:
+    path = package.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or path.is_dir()
+
+
+def imported(package: Path, path: Path, node: ast.AST) -> list[str]:
+    """The full names of the modules that one node imports; `from a import b` gives `a.b` where that is a module."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return [str(node.args[0].value)] if called in {"import_module", "__import__"} else []
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = node.module or ""
+    if node.level:
+        here = ("fxtio", *path.relative_to(package).parts[:-1])
+        base = ".".join((*here[: len(here) - node.level + 1], *filter(None, [base])))
+    names = []
+    for alias in node.names:
+        below = f"{base}.{alias.name}"
+        names.append(below if below.startswith("fxtio.") and is_module(package, below[6:]) else base)
+    return names
+
+
+def wrong_import(importer: str, target: str) -> str | None:
+    """Why the module `importer` may not import `target` (both named below fxtio), or None."""
+    floor_of = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+    room, other = importer.partition(".")[0], target.partition(".")[0]
+    if room not in floor_of or other not in floor_of:
+        unknown = room if room not in floor_of else other
+        return f"the room {unknown!r} stands on no floor; give it one in FLOORS"
+    if room == other:
+        return None
+    if room in ONLY and not any(f"{target}.".startswith(f"{name}.") for name in ONLY[room]):
+        return f"{room} may import only {', '.join(ONLY[room]) or 'nothing of fxtio'}"
+    if other == ONLY_MAIN_IMPORTS and room != "__main__":
+        return "nothing but __main__ imports cli"
+    if floor_of[other] >= floor_of[room]:
+        return "imports go down only"
+    return None
+
+
+def wrong_imports(package: Path) -> list[str]:
+    found = []
+    for importer, path, tree in sources(package):
+        banned = NOT_IN.get(importer.partition(".")[0], frozenset())
+        for node in ast.walk(tree):
+            for name in imported(package, path, node):
+                head, _, target = name.partition(".")
+                why = wrong_import(importer, target) if head == "fxtio" else None
+                if head in banned:
+                    why = f"{importer.partition('.')[0]} never imports {head}"
+                if why:
+                    found.append(f"{path.relative_to(package)}:{getattr(node, 'lineno', 0)} imports {name}: {why}")
+    return found
+
+
+def is_literal(node: ast.AST) -> bool:
+    """Whether the expression is made of integer literals only, as `0xF`, `~7` and `1 << 5` are."""
+    if isinstance(node, ast.UnaryOp):
+        return is_literal(node.operand)
+    if isinstance(node, ast.BinOp):
+        return is_literal(node.left) and is_literal(node.right)
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def knows_bits(operation: ast.operator, left: ast.AST, right: ast.AST) -> bool:
+    """Shifts by literals and masks of literals. A power of two, `1 << n`, is a size or a limit as `2**n` is."""
+    if isinstance(operation, ast.LShift) and isinstance(left, ast.Constant) and left.value == 1:
+        return False
+    bitwise = ast.LShift | ast.RShift | ast.BitAnd | ast.BitOr | ast.BitXor
+    return isinstance(operation, bitwise) and (is_literal(left) or is_literal(right))
+
+
+def bits_outside_layouts(package: Path) -> list[str]:
+    """Operations that know a bit number where none may be known."""
+    found = []
+    for name, path, tree in sources(package):
+        if name.partition(".")[0] in {"codec", "_native"} or path.name == "layout.py":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.BinOp):
+                bad = knows_bits(node.op, node.left, node.right)
+            elif isinstance(node, ast.AugAssign):
+                bad = knows_bits(node.op, node.target, node.value)
+            else:
+                continue
+            if bad:
+                found.append(f"{path.relative_to(package)}:{node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def too_long(root: Path) -> list[str]:
+    found = []
+    for path in sorted(file for suffix in ("py", "c", "h") for file in root.rglob(f"*.{suffix}")):
+        text = path.read_text(encoding="utf-8")
+        if (lines := text.count("\n")) > MAX_FILE_LINES:
+            found.append(f"{path.relative_to(root)}: {lines} lines, {MAX_FILE_LINES} at most")
+        if path.suffix != ".py":
+            continue
+        for node in ast.walk(ast.parse(text, str(path))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MAX_FUNCTION_LINES:
+                    where = f"{path.relative_to(root)}:{node.lineno} {node.name}"
+                    found.append(f"{where}: {lines} lines, {MAX_FUNCTION_LINES} at most")
+    return found
+
+
+def test_imports_go_down_only() -> None:
+    assert wrong_imports(PACKAGE) == []
+
+
+def test_bit_positions_stand_in_layouts_only() -> None:
+    assert bits_outside_layouts(PACKAGE) == []
+
+
+@pytest.mark.parametrize("folder", ["fxtio", "tests", "examples", "benchmarks", "docs"])
+def test_files_and_functions_are_small(folder: str) -> None:
+    assert too_long(CHECKOUT / folder) == []
+
+
+def loaded_by(statement: str, names: frozenset[str]) -> set[str]:
+    """Which of the modules `names` a fresh interpreter has loaded after the statement."""
+    code = f"import sys; {statement}; print(*[name for name in {sorted(names)} if name in sys.modules])"
+    return set(run_python("-c", code).stdout.split())
+
+
+def test_importing_fxtio_is_cheap() -> None:
+    assert loaded_by("import fxtio", frozenset({"numpy", "construct"})) == set()
+
+
+@pytest.mark.skipif(not (PACKAGE / "tracer").exists(), reason="there is no tracer yet")
+def test_importing_the_tracer_loads_nothing_heavy() -> None:
+    assert loaded_by("import fxtio.tracer", NOT_IN["tracer"]) == set()
+
+
+# ---- the checks themselves, on a bad tree
+
+
+def grow(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("importer", "statement", "why"),
+    [
+        ("errors.py", "from fxtio import cli", "nothing but __main__ imports cli"),
+        ("_native/twin.py", "import fxtio.errors", "nothing of fxtio"),
+        ("codec/word.py", "from fxtio._native import walk", "imports go down only"),
+        ("codec/word.py", "from ..fxt import layout", "imports go down only"),
+        ("fxt/reader.py", "def read():\n    from fxtio.mono import layout", "imports go down only"),
+        ("io/source.py", "import importlib\nimportlib.import_module('fxtio.model.build')", "imports go down only"),
+        ("tracer/span.py", "from fxtio.fxt import reader", "tracer may import only"),
+        ("tracer/span.py", "from fxtio.io import sink", "tracer may import only"),
+        ("tracer/span.py", "import numpy as np", "never imports numpy"),
+        ("model/build.py", "import fxtio", "imports go down only"),
+        ("cellar.py", "import fxtio.errors", "stands on no floor"),
+    ],
+)
+def test_wrong_imports_are_found(tmp_path: Path, importer: str, statement: str, why: str) -> None:
+    rooms = ("cli/__init__.py", "fxt/layout.py", "fxt/reader.py", "mono/layout.py")
+    package = grow(tmp_path, {**dict.fromkeys(rooms, ""), importer: statement})
+    assert [why in sentence for sentence in wrong_imports(package)] == [True]
+
+
+def test_right_imports_pass(tmp_path: Path) -> None:
+    files = {
+        "fxt/layout.py": "from fxtio.codec.word import Word\nfrom . import layout",
+        "tracer/span.py": "from fxtio.fxt.layout import EventWord\nfrom fxtio.fxt import layout\nimport mmap",
+        "cli/__init__.py": "from fxtio import fxt\nimport fxtio, argparse, numpy",
+        "__main__.py": "from fxtio.cli import main",
+    }
+    assert wrong_imports(grow(tmp_path, files)) == []
+
+
+BITS = (
+    "word >> 16",
+    "word & 15",
+    "d >>= 8",
+    "size & ~7",
+    "word & 1 << 5",
+    "header | 1 << 20",
+    "slot << 40",
+)
+NO_BITS = ("a | b", "flags & other", "2**20", "1 << 20", "1 << width", "word >> field.lo", "True | flag")
+
+
+def test_bits_are_found(tmp_path: Path) -> None:
+    text = "\n".join((*BITS, *NO_BITS))
+    package = grow(tmp_path, {"fxt/reader.py": text, "fxt/layout.py": text, "codec/word.py": text})
+    found = [sentence.split(": ")[1] for sentence in bits_outside_layouts(package)]
+    assert sorted(found) == sorted(BITS)
+
+
+def test_length_is_found(tmp_path: Path) -> None:
+    long_function = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
+    grow(tmp_path, {"a.py": long_function, "b.c": "\n" * (MAX_FILE_LINES + 1), "c.py": "\n" * MAX_FILE_LINES})
+    assert [sentence.split(":")[0] for sentence in too_long(tmp_path)] == ["a.py", "b.c"]

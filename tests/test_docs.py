@@ -1,0 +1,103 @@
+"""The documents are run: every ```python and ```console block of README.md and docs/, in order, page by page.
+
+The blocks of a page share one namespace and one empty working directory in which `tests/corpus` is reachable. In a
+console block the lines that start with `$ ` are commands; where output follows, it must be what the command prints,
+except that a line or part `...` stands for anything and runs of blanks are equal. A block is left alone when the
+line before it says `<!-- not run -->`.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support.checkout import CHECKOUT, CORPUS, run_python
+
+FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+NOT_RUN = "<!-- not run -->"
+BUILT = {"_build", "_generated"}
+COMMAND_PAGES = CHECKOUT / "docs" / "reference" / "commands"
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    line: int  # of the first line of the body
+    body: str
+
+
+def blocks(text: str) -> Iterator[Block]:
+    for match in FENCE.finditer(text):
+        before = text[: match.start()].rstrip().rpartition("\n")[2]
+        if match["language"] in {"python", "console"} and before != NOT_RUN:
+            yield Block(match["language"], text.count("\n", 0, match.start("body")) + 1, match["body"])
+
+
+def pages() -> list[Path]:
+    docs = [path for path in sorted((CHECKOUT / "docs").rglob("*.md")) if not BUILT.intersection(path.parts)]
+    return [path for path in (CHECKOUT / "README.md", *docs) if any(blocks(path.read_text(encoding="utf-8")))]
+
+
+def run_console(body: str, where: str) -> None:
+    environment = os.environ | {"PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])}
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        command, _, wanted = part.partition("\n")
+        done = subprocess.run(
+            command, shell=True, capture_output=True, text=True, env=environment, timeout=120, check=False
+        )
+        assert done.returncode == 0, f"{where}: {command}: exit status {done.returncode}\n{done.stderr}"
+        if wanted.strip():
+            same = doctest.OutputChecker().check_output(wanted, done.stdout, options)
+            assert same, f"{where}: {command} printed\n{done.stdout}"
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(CHECKOUT))) for page in pages()])
+def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "corpus").symlink_to(CORPUS)
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.language == "console":
+            run_console(block.body, f"{page}:{block.line}")
+        else:
+            # Empty lines first, so that a traceback names the page's own line.
+            exec(compile("\n" * (block.line - 1) + block.body, str(page), "exec"), namespace)
+
+
+def test_every_command_has_a_page() -> None:
+    usage = run_python("-m", "fxtio", "--help").stdout
+    listed = re.search(r"\{([\w,-]+)\}", usage)
+    assert listed, usage
+    verbs = set(listed[1].split(","))
+    assert {path.stem for path in COMMAND_PAGES.glob("*.md")} - {"index"} == verbs
+
+
+@pytest.mark.parametrize("page", sorted(COMMAND_PAGES.glob("[!i]*.md")), ids=lambda page: page.stem)
+def test_every_option_stands_on_its_page(page: Path) -> None:
+    usage = run_python("-m", "fxtio", page.stem, "--help").stdout
+    options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", usage)) - {"--help"}
+    text = page.read_text(encoding="utf-8")
+    assert [option for option in sorted(options) if f"`{option}" not in text] == []
+
+
+def test_blocks_are_found() -> None:
+    text = f"a\n\n```python\nx = 1\n```\n\n{NOT_RUN}\n\n```python\nno\n```\n\n```sh\nls\n```\n\n```console\n$ ls\n```\n"
+    assert list(blocks(text)) == [Block("python", 4, "x = 1\n"), Block("console", 18, "$ ls\n")]
+
+
+def test_console_output_is_compared() -> None:
+    run_console("$ printf 'a 1\\nb 2\\n'\na   1\n...\n$ true\n", "here")
+    with pytest.raises(AssertionError, match="printed"):
+        run_console("$ echo a\nb\n", "here")
+    with pytest.raises(AssertionError, match="exit status 1"):
+        run_console("$ false\n", "here")

@@ -1,0 +1,68 @@
+"""The package as users get it: what is installed, what its metadata says, which kernels it runs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import fxtio
+import fxtio._native
+from support.checkout import CHECKOUT, run_python
+
+DISTRIBUTION = importlib.metadata.distribution("fxtio")
+
+
+@pytest.mark.skipif(os.environ.get("FXTIO_TEST_INSTALLED") != "1", reason="FXTIO_TEST_INSTALLED is not 1")
+def test_the_installed_package_is_tested() -> None:
+    assert fxtio.__file__ is not None
+    assert not Path(fxtio.__file__).resolve().is_relative_to(CHECKOUT)
+
+
+@pytest.mark.skipif("FXTIO_EXPECT_KERNELS" not in os.environ, reason="FXTIO_EXPECT_KERNELS is not set")
+def test_the_expected_kernels_run() -> None:
+    assert os.environ["FXTIO_EXPECT_KERNELS"] == fxtio._native.IMPLEMENTATION
+
+
+def test_children_see_the_same_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CHECKOUT)
+    assert run_python("-c", "import fxtio; print(fxtio.__file__)").stdout.strip() == fxtio.__file__
+
+
+def test_package_is_typed() -> None:
+    assert fxtio.__file__ is not None
+    assert Path(fxtio.__file__).with_name("py.typed").is_file()
+
+
+def test_run_time_dependencies() -> None:
+    required = [line for line in DISTRIBUTION.requires or [] if "extra ==" not in line]
+    assert sorted(re.split(r"[<>=!~ ]", line)[0] for line in required) == ["construct", "msgspec", "numpy", "zstandard"]
+
+
+def test_entry_points_load() -> None:
+    points = {(point.group, point.name): point for point in DISTRIBUTION.entry_points}
+    assert callable(points["console_scripts", "fxtio"].load())
+    formats = [name for group, name in points if group == "fxtio.formats"]
+    assert "fxt" in formats
+    for name in formats:
+        points["fxtio.formats", name].load()
+
+
+def test_version_is_told_once() -> None:
+    assert fxtio.__version__ == DISTRIBUTION.version
+    changelog = (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {DISTRIBUTION.version}" in changelog
+
+
+def test_everything_is_declared_in_pyproject() -> None:
+    assert [name for name in ("setup.py", "setup.cfg", "MANIFEST.in") if (CHECKOUT / name).exists()] == []
+
+
+def test_no_test_package_hides_an_installed_one() -> None:
+    """tests/ stands first on sys.path, so tests/fxt/ would hide the reader that judges us."""
+    installed = importlib.metadata.packages_distributions()
+    ours = [path.name for path in (CHECKOUT / "tests").iterdir() if path.is_dir()]
+    assert [name for name in ours if name in installed] == []
