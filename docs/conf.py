@@ -20,6 +20,7 @@ copyright = author
 release = version = importlib.metadata.version("fxtio")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
+default_role = "code"
 exclude_patterns = ["_build", "reference/_generated/*-toctree.md"]
 html_theme = "furo"
 html_title = f"fxtio {release}"

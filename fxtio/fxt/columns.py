@@ -104,9 +104,10 @@ class Builder:
             owner: what to call the column with the number of the owning row.
             first: the number of the first owning row.
         """
-        every = np.sort(np.concatenate([rows for rows, _ in arguments])) if arguments else np.empty(0, np.int64)
-        numbers = np.zeros(len(self.batch), np.int64)
-        numbers[every] = np.arange(first, first + len(every))
+        owns = np.zeros(len(self.batch), bool)
+        for rows, _ in arguments:
+            owns[rows] = True
+        numbers = np.cumsum(owns) + (first - 1)
         pieces = []
         for rows, column in arguments:
             members = self.batch.arguments(rows, column)

@@ -29,7 +29,7 @@ Staying:
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import importlib.metadata
 import io
 import os
 import struct
@@ -40,6 +40,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
+VERSION = "0.3.0"
 _METADATA, _EVENT, _KERNEL_OBJECT, _SCHEDULING, _LARGE = 0, 4, 7, 8, 15
 _UNKNOWN_TYPES = range(10, 15)
 _PROVIDER_0 = struct.pack("<Q", 0x10010)  # provider info without a name
@@ -125,8 +126,12 @@ class PypiTrace:
 
 def available() -> str | None:
     """None if the package can be asked here; otherwise the reason why not, in one sentence."""
-    if importlib.util.find_spec("fxt") is None or importlib.util.find_spec("fxt.reader") is None:
-        return "the fxt reader cannot run: `pip install fxt==0.3.0`"
+    try:
+        version = importlib.metadata.version("fxt")
+    except importlib.metadata.PackageNotFoundError:
+        return f"the fxt reader cannot run: `pip install fxt=={VERSION}`"
+    if version != VERSION:
+        return f"the fxt reader cannot run: its quirks are known for version {VERSION}, this is {version}"
     return None
 
 

@@ -19,6 +19,7 @@
 //   b blob, in hex
 // `kind` is "import", "query" or "crash"; after "crash" the process ends.
 
+const {webcrypto} = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const readline = require('node:readline');
@@ -186,7 +187,8 @@ function createWorkerContext(directory, log) {
   }
   const quiet = () => {};
   const context = vm.createContext({
-    URL, TextDecoder, TextEncoder, setTimeout, clearTimeout, performance, queueMicrotask, crypto,
+    URL, TextDecoder, TextEncoder, setTimeout, clearTimeout, performance, queueMicrotask,
+    crypto: webcrypto,
     console: {log: quiet, info: quiet, debug: quiet, warn: log, error: log},
     WorkerGlobalScope: function () {},  // by this newer bundles see that they are in a worker,
     importScripts: quiet,  // and by this older ones

@@ -136,8 +136,10 @@ class Engine:
         return [dict(zip(columns, cells[at : at + width], strict=True)) for at in range(0, len(cells), width)]
 
     def close(self) -> None:
-        """End the process. Harmless when it has ended already."""
+        """End the process. Harmless when it has ended already, or when it belongs to a parent of ours."""
         self.alive = False
+        if self._owner != os.getpid():
+            return
         self._process.kill()
         self._process.wait()
         with contextlib.suppress(OSError):  # what was not sent yet

@@ -1,0 +1,298 @@
+"""Python values to events with table references: the inside of the friendly writer.
+
+There is one way that can do everything: typed arguments, a typed record, its codec.  Events of the same name, thread
+and arguments come again and again, though; for those a closure over packed constants (`fxtio.codec.template`) appends
+the bytes with one `struct` call.  It refuses whatever is not of exactly its shape, and a property test holds the two
+ways together.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from fxtio.codec.generate import encode
+from fxtio.codec.parts import Thread
+from fxtio.codec.template import Template, compiled
+from fxtio.errors import EncodeError
+from fxtio.fxt import records as r
+from fxtio.fxt.layout import (
+    EventType,
+    EventWord,
+    Int32ArgumentWord,
+    StringArgumentWord,
+    StringWord,
+    ThreadWord,
+    Uint32ArgumentWord,
+)
+
+Args = Mapping[str, Any] | None
+Emit = Callable[..., bool]
+
+STRING_SLOTS = StringWord.fields["index"].mask
+THREAD_SLOTS = ThreadWord.fields["index"].mask
+MAX_ARGS = EventWord.fields["arg_count"].mask
+SHORT_TEXT = 256
+"""Argument text of at most so many bytes goes into the string table; longer text is written inline."""
+
+MAX_SHAPES = 10_000
+"""So many closures are kept; then they are made again as needed."""
+
+_PER_RECORD = 2 + 2 * MAX_ARGS
+"""The most strings that one record can refer to; so many slots are free when a record begins."""
+
+_MIN32, _MAX32 = Int32ArgumentWord.fields["value"].limits
+_MAX_UNSIGNED32 = Uint32ArgumentWord.fields["value"].limits[1]
+_MAX64 = (1 << 63) - 1
+
+EVENT_CLASS = {
+    EventType(cls.words[0].fields["event_type"].value).name.lower(): cls
+    for cls in r.RECORDS.classes
+    if issubclass(cls, r.Event)
+}
+
+
+class Koid(int):
+    """A kernel object id, as an argument's value."""
+
+    __slots__ = ()
+
+
+class Pointer(int):
+    """A pointer, as an argument's value."""
+
+    __slots__ = ()
+
+
+class Packer:
+    """The tables of one provider, and the events that go through them."""
+
+    def __init__(self) -> None:
+        self._strings: dict[str, int] = {"": 0}
+        self._threads: dict[Thread, int] = {}
+        self._shapes: dict[tuple[Any, ...], Emit] = {}
+
+    def clear(self) -> None:
+        """Forget the tables."""
+        self._strings = {"": 0}
+        self._threads = {}
+        self._shapes = {}
+
+    def make_room(self, strings: int = _PER_RECORD) -> None:
+        """Start the string table again if so many new strings might not find room.
+
+        Only between records, so that no slot that a record refers to is used again before the record is there.
+
+        Raises:
+            EncodeError: the table is too small for them in any case.
+        """
+        if strings > STRING_SLOTS:
+            raise EncodeError(f"{strings:,} different strings at once, {STRING_SLOTS:,} are the most", "strings")
+        if len(self._strings) + strings > STRING_SLOTS:
+            self._strings = {"": 0}
+            self._shapes = {}
+
+    def reference(self, out: bytearray, text: str, field: str = "name") -> int:
+        """The slot of a string, defining it in `out` when it is new.
+
+        Raises:
+            EncodeError: it is no text, or over 32,000 bytes.
+        """
+        if not isinstance(text, str):
+            raise EncodeError(f"{text!r} is no text", field)
+        slot = self._strings.get(text)
+        if slot is None:
+            slot = len(self._strings)
+            try:
+                out += encode(r.String(slot, str(text)))
+            except EncodeError as error:
+                raise EncodeError(str(error), field) from None
+            self._strings[str(text)] = slot
+        return slot
+
+    def thread_reference(self, out: bytearray, thread: Thread) -> int:
+        """The slot of a thread, defining it in `out` when it is new."""
+        slot = self._threads.get(thread)
+        if slot is None:
+            assert thread.thread is not None
+            slot = len(self._threads) + 1
+            if slot > THREAD_SLOTS:  # the one that has been there longest gives way
+                slot = self._threads[next(iter(self._threads))]
+            out += encode(r.ThreadRecord(slot, thread.process, thread.thread))
+            if len(self._threads) == THREAD_SLOTS:
+                del self._threads[next(iter(self._threads))]
+                self._shapes = {}
+            self._threads[thread] = slot
+        return slot
+
+    def event(
+        self, out: bytearray, kind: str, thread: Thread, number: int, category: str, name: str, timestamp: int,
+        args: Args, tail: int | None,
+    ) -> None:  # fmt: skip
+        """Append an event.
+
+        Args:
+            out: where to.
+            kind: the event type's name.
+            thread: the thread.
+            number: a number of the thread that is quick to compare.
+            category: the category.
+            name: the name.
+            timestamp: the moment in ticks.
+            args: the arguments.
+            tail: the word behind the arguments, for event types that have one.
+
+        Raises:
+            EncodeError: something cannot be said; no part of the event is written.
+        """
+        try:
+            if args:
+                emit = self._shapes[kind, number, category, name, *args]
+                if emit(out, timestamp, tail, *args.values()):
+                    return
+            elif self._shapes[kind, number, category, name](out, timestamp, tail):
+                return
+        except (KeyError, TypeError, struct.error):
+            pass  # a new name, a new text, a value of another size, or something that the long way refuses in words
+        self._long_way(out, kind, thread, number, category, name, timestamp, args, tail)
+
+    def _long_way(
+        self, out: bytearray, kind: str, thread: Thread, number: int, category: str, name: str, timestamp: int,
+        args: Args, tail: int | None,
+    ) -> None:  # fmt: skip
+        """Append an event by its typed record, and keep its shape for the next one."""
+        self.make_room()
+        made = self.arguments(out, args)
+        references = self.reference(out, category, "category"), self.reference(out, name)
+        slot = self.thread_reference(out, thread)
+        record = EVENT_CLASS[kind](timestamp, slot, *references, made, *(() if tail is None else (tail,)))  # type: ignore[call-arg]
+        data = encode(record)
+        out += data
+        classes = tuple(map(type, made))
+        if _UNSHAPED.isdisjoint(classes) and not any(type(one.value) is str for one in made if hasattr(one, "value")):
+            if len(self._shapes) >= MAX_SHAPES:
+                self._shapes = {}
+            make, cuts = _shape(kind, classes)
+            self._shapes[kind, number, category, name, *(args or ())] = make(self._strings, *(data[a:b] for a, b in cuts))
+
+    def arguments(self, out: bytearray, args: Args) -> tuple[r.Argument, ...]:
+        """Python values as typed arguments: the smallest integer type that fits, the type of the wrapper, ...
+
+        Raises:
+            EncodeError: too many, or a value that no type holds.
+        """
+        if not args:
+            return ()
+        if len(args) > MAX_ARGS:
+            raise EncodeError(f"{len(args)} arguments, {MAX_ARGS} are the most", "args")
+        return tuple([self._argument(out, key, value) for key, value in args.items()])
+
+    def _argument(self, out: bytearray, key: str, value: Any) -> r.Argument:
+        name = self.reference(out, key, "args")
+        where = f"args[{key!r}]"
+        if value is None:
+            return r.NullArgument(name)
+        if isinstance(value, bool):
+            return r.BoolArgument(name, value)
+        if isinstance(value, Pointer):
+            return r.PointerArgument(name, int(value))
+        if isinstance(value, Koid):
+            return r.KoidArgument(name, int(value))
+        if isinstance(value, str):
+            if len(value) > SHORT_TEXT or len(value.encode("utf-8", "surrogateescape")) > SHORT_TEXT:
+                return r.StringArgument(name, str(value))
+            return r.StringArgument(name, self.reference(out, value, where))
+        if isinstance(value, bytes | bytearray | memoryview):
+            return r.BlobArgument(name, bytes(value))
+        if hasattr(value, "__index__"):
+            return _integer(name, value.__index__(), where)
+        if hasattr(value, "__float__"):
+            return r.DoubleArgument(name, float(value))
+        raise EncodeError(f"no argument type holds a {type(value).__name__}", where)
+
+
+def _integer(name: int, value: int, where: str) -> r.Argument:
+    if _MIN32 <= value <= _MAX32:
+        return r.Int32Argument(name, value)
+    if 0 <= value <= _MAX_UNSIGNED32:
+        return r.Uint32Argument(name, value)
+    if -_MAX64 - 1 <= value <= _MAX64:
+        return r.Int64Argument(name, value)
+    if value < 0 or value >> 64:
+        raise EncodeError(f"{value} does not fit in 64 bits", where)
+    return r.Uint64Argument(name, value)
+
+
+# Shapes.  An argument's class tells its words; the test before the struct call lets pass just the values that
+# `_argument` would give that class (the struct call itself refuses integers that are too large).
+
+_UNSHAPED = {r.BlobArgument}
+_TEST = {
+    r.NullArgument: "{0} is None",
+    r.Int32Argument: "type({0}) is int",
+    r.Uint32Argument: f"type({{0}}) is int and {{0}} > {_MAX32}",
+    r.Int64Argument: f"type({{0}}) is int and not {_MIN32} <= {{0}} <= {_MAX_UNSIGNED32}",
+    r.Uint64Argument: f"type({{0}}) is int and {{0}} > {_MAX64}",
+    r.DoubleArgument: "type({0}) is float",
+    r.StringArgument: "type({0}) is str",
+    r.PointerArgument: "type({0}) is Pointer",
+    r.KoidArgument: "type({0}) is Koid",
+    r.BoolArgument: "type({0}) is bool",
+}
+_CODE = {
+    r.Int64Argument: "q", r.Uint64Argument: "Q", r.DoubleArgument: "d", r.PointerArgument: "Q", r.KoidArgument: "Q",
+}  # fmt: skip
+_TRUE = int(r.BoolArgument.words[0](size=1, name=0, value=1)).to_bytes(8, "little")[4:]
+
+
+@cache
+def _shape(kind: str, classes: tuple[type[r.Argument], ...]) -> tuple[Callable[..., Emit], list[tuple[int, int]]]:
+    """What makes the closures for events of this type with arguments of these classes.
+
+    Returns:
+        A function that takes the string table and the constants, and where the constants lie in a record (byte ranges).
+    """
+    template = Template()
+    cuts = []
+    tests = []
+
+    def constant(size: int) -> None:
+        cuts.append((template.size(), template.size() + size))
+        template.constant(size)
+
+    constant(8)
+    template.variable("timestamp", "Q")
+    for number, cls in enumerate(classes):
+        value = f"v{number}"
+        tests.append(_TEST[cls].format(value))
+        if cls is r.BoolArgument:
+            constant(4)
+            template.variable(f"TRUE if {value} else FALSE", "4s")
+        elif cls in _CODE:
+            constant(8)
+            template.variable(value, _CODE[cls])
+        elif cls is r.NullArgument:
+            constant(8)
+        else:
+            word = StringArgumentWord if cls is r.StringArgument else cls.words[0]
+            cuts.append((template.size(), template.size() + word.fields["value"].lo // 8))
+            template.word(word, "value", f"strings[{value}]" if cls is r.StringArgument else value)
+    if {"end", "id"} & set(EVENT_CLASS[kind].__struct_fields__):
+        template.variable("tail", "Q")
+    constants = [f"c{number}" for number in range(len(cuts))]
+    names = iter(constants)
+    operands = ", ".join(next(names) if operand is None else operand for operand in template.operands)
+    values = "".join(f", v{number}" for number in range(len(classes)))
+    source = f"""
+def make(strings, {", ".join(constants)}):
+    def emit(out, timestamp, tail{values}):
+        if {" and ".join(tests) or "True"}:
+            out += pack({operands})
+            return True
+        return False
+    return emit
+"""
+    scope = {"pack": template.pack(), "Koid": Koid, "Pointer": Pointer, "TRUE": _TRUE, "FALSE": bytes(4)}
+    return compiled(source, "make", scope), cuts

@@ -1,0 +1,431 @@
+"""The writers of a trace: friendly (names and threads are interned), exact (records as they are), bulk (columns).
+
+All three append to one file.  The friendly writer fills the string and thread tables by itself: when a table is full
+its slots are used again, but never one that the record in the making refers to.  The preamble (magic, provider,
+clock) is written with the first friendly record, so that a copy made with `put` is only what was put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fxtio.codec.generate import encode
+from fxtio.codec.parts import Thread
+from fxtio.codec.record import Opaque
+from fxtio.errors import EncodeError
+from fxtio.fxt.bulk import Text, event_words
+from fxtio.fxt.layout import ObjectType, ProviderEventId, Scope
+from fxtio.fxt.pack import Koid, Packer, Pointer
+from fxtio.fxt.records import (
+    Argument,
+    Blob,
+    ContextSwitch,
+    Initialization,
+    KernelObject,
+    KoidArgument,
+    LargeBlob,
+    LargeBlobNoMetadata,
+    LegacyContextSwitch,
+    Log,
+    Magic,
+    ProfilerBacktrace,
+    ProfilerMmap,
+    ProfilerModule,
+    ProviderEvent,
+    ProviderInfo,
+    ProviderSection,
+    Record,
+    String,
+    ThreadRecord,
+    ThreadWakeup,
+    UserspaceObject,
+)
+from fxtio.io.sink import Sink, open_sink
+
+NS_PER_SECOND = 1_000_000_000
+
+MAX_BLOB = 32_000
+"""The most bytes that go into an ordinary blob record; more becomes a large one."""
+
+_FLUSH = 1 << 16
+_CHANGES_STATE = (ProviderInfo, ProviderSection, Initialization, String, ThreadRecord)
+
+Args = Mapping[str, Any] | None
+
+
+class FxtWriter:
+    """Writes a trace in the Fuchsia trace format.
+
+    Args:
+        target: where to, see `fxtio.create`.
+        provider: the name of the provider that the friendly methods write as.
+        provider_id: its id.
+        ticks_per_second: the rate of all times that are given; nanoseconds unless told.
+        base_ticks: with `wall_clock`: the tick at which it was read.
+        wall_clock: nanoseconds since the Unix epoch at `base_ticks`.
+
+    Raises:
+        EncodeError: the clock or the provider cannot be said.
+        OSError: the target cannot be created.
+    """
+
+    format = "fxt"
+
+    def __init__(
+        self,
+        target: Any,
+        *,
+        provider: str = "fxtio",
+        provider_id: int = 1,
+        ticks_per_second: int = NS_PER_SECOND,
+        base_ticks: int | None = None,
+        wall_clock: int | None = None,
+    ) -> None:
+        if wall_clock is not None and base_ticks is None:
+            base_ticks = 0
+        first = Provider(self, provider_id, provider, Initialization(ticks_per_second, base_ticks, wall_clock))
+        self._providers = {provider_id: first}
+        self._main = first
+        self._current: Provider | None = None
+        self._begun = False
+        self._closed = False
+        self._out = bytearray()
+        self._sink: Sink = open_sink(target)
+
+    def __enter__(self) -> FxtWriter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def position(self) -> int:
+        """How many bytes were written, before compression."""
+        return self._sink.position + len(self._out)
+
+    def close(self) -> None:
+        """Write what is left and close the file.  A trace without a record still gets its preamble."""
+        if self._closed:
+            return
+        try:
+            if not self._begun:
+                self._main._enter()
+            self._closed = True
+            self._current = None  # whoever writes now runs into the check
+            self._sink.write(self._out)
+            self._out.clear()
+        finally:
+            self._sink.close()
+
+    def flush(self) -> None:
+        """Hand everything to the file."""
+        self._sink.write(self._out)
+        self._out.clear()
+
+    # Exact.
+
+    def put(self, record: Record | Opaque) -> None:
+        """Append a record as it is: references stay what they are, nothing is interned.
+
+        Raises:
+            EncodeError: the format cannot say it.
+        """
+        data = encode(record)
+        self._begun = True
+        if isinstance(record, _CHANGES_STATE) or self._current is not None:
+            self._forget()
+        self._append(data)
+
+    def put_all(self, records: Iterable[Record | Opaque]) -> None:
+        """Append records as they are, see `put`."""
+        for record in records:
+            self.put(record)
+
+    def _forget(self) -> None:
+        """Slots may mean something else now: every provider starts afresh when it writes the next time."""
+        self._current = None
+        for provider in self._providers.values():
+            provider._introduced = False
+
+    # Friendly.
+
+    def provider(self, name: str, id: int | None = None, *, ticks_per_second: int = NS_PER_SECOND) -> Provider:
+        """Another provider, with tables and a clock of its own; its records can be mixed with the others' at will.
+
+        Raises:
+            EncodeError: the id is taken, or the name is over 255 bytes.
+        """
+        number = max(self._providers) + 1 if id is None else id
+        if number in self._providers:
+            raise EncodeError(f"{number} is taken by {self._providers[number].name!r}", "provider id")
+        made = Provider(self, number, name, Initialization(ticks_per_second))
+        self._providers[number] = made
+        return made
+
+    def thread(self, process: int, thread: int, name: str | None = None, process_name: str | None = None) -> Track:
+        """The track of a thread of the main provider, see `Provider.thread`."""
+        return self._main.thread(process, thread, name, process_name)
+
+    @property
+    def main(self) -> Provider:
+        """The provider that the writer was made with."""
+        return self._main
+
+    def _append(self, data: bytes | memoryview) -> None:
+        if self._closed:
+            raise ValueError("the writer is closed")
+        self._out += data
+        if len(self._out) >= _FLUSH:
+            self.flush()
+
+
+class Provider:
+    """One provider of a trace: a string table, a thread table, a clock.  Made by `FxtWriter.provider`."""
+
+    def __init__(self, writer: FxtWriter, id: int, name: str, clock: Initialization) -> None:
+        self.id = id
+        self.name = name
+        self._writer = writer
+        self._preamble = encode(ProviderInfo(id, name)) + encode(ProviderSection(id)) + encode(clock)
+        self._section = encode(ProviderSection(id))
+        self._introduced = False
+        self._packer = Packer()
+        self._numbers: dict[Thread, int] = {}
+
+    def _enter(self) -> bytearray:
+        """Make this the provider that the next record belongs to; gives the buffer to append to."""
+        writer = self._writer
+        if writer._closed:
+            raise ValueError("the writer is closed")
+        if writer._current is not self:
+            if not writer._begun:
+                writer._append(encode(Magic()))
+                writer._begun = True
+            if not self._introduced:
+                self._packer.clear()
+            writer._append(self._section if self._introduced else self._preamble)
+            self._introduced = True
+            writer._current = self
+        if len(writer._out) >= _FLUSH:
+            writer.flush()
+        self._packer.make_room()
+        return writer._out
+
+    def _event(
+        self, kind: str, thread: Thread, number: int, category: str, name: str, timestamp: int, args: Args,
+        tail: int | None,
+    ) -> None:  # fmt: skip
+        """Append an event, see `Packer.event`."""
+        writer = self._writer
+        out = writer._out if writer._current is self and len(writer._out) < _FLUSH else self._enter()
+        self._packer.event(out, kind, thread, number, category, name, timestamp, args, tail)
+
+    def _put(self, make: Any, *values: Any, **named: Any) -> None:
+        """Append a record whose strings and threads go through the tables."""
+        out = self._enter()
+        out += encode(make(*values, **named))
+
+    def _name(self, text: str) -> int | str:
+        return self._packer.reference(self._writer._out, text)
+
+    def _arguments(self, args: Args) -> tuple[Argument, ...]:
+        return self._packer.arguments(self._writer._out, args)
+
+    def thread(self, process: int, thread: int, name: str | None = None, process_name: str | None = None) -> Track:
+        """The track of a thread: what its events are written with.
+
+        Args:
+            process: the process koid (below 2**31 for Perfetto, which cuts it).
+            thread: the thread koid, likewise.
+            name: its name, told by a kernel object record.
+            process_name: the name of its process.
+        """
+        if process_name is not None:
+            self.kernel_object(ObjectType.PROCESS, process, process_name)
+        if name is not None:
+            self.kernel_object(ObjectType.THREAD, thread, name, {"process": Koid(process)})
+        return Track(self, process, thread)
+
+    def kernel_object(self, object_type: int, koid: int, name: str, args: Args = None) -> None:
+        """Label a kernel object.  A thread should have the argument `process`, a `Koid`."""
+        self._enter()
+        self._put(KernelObject, object_type, koid, self._name(name), self._arguments(args))
+
+    def userspace_object(self, pointer: int, process: int, name: str, args: Args = None) -> None:
+        """Label whatever `pointer` points at in a process."""
+        self._enter()
+        self._put(UserspaceObject, pointer, Thread(process, None), self._name(name), self._arguments(args))
+
+    def blob(self, name: str, data: bytes, blob_type: int = 1) -> None:
+        """Append to the named byte stream; more than 32,000 bytes go into a large record, which has no type."""
+        self._enter()
+        if len(data) <= MAX_BLOB:
+            self._put(Blob, self._name(name), blob_type, data)
+        else:
+            self._put(LargeBlobNoMetadata, 0, self._name(name), data)
+
+    def context_switch(
+        self, timestamp: int, cpu: int, outgoing: int, incoming: int, outgoing_state: int, args: Args = None
+    ) -> None:
+        """A cpu goes from one thread to another (koids); weights are arguments, see the specification."""
+        self._enter()
+        self._put(ContextSwitch, cpu, outgoing_state, timestamp, outgoing, incoming, self._arguments(args))
+
+    def thread_wakeup(self, timestamp: int, cpu: int, waking: int, args: Args = None) -> None:
+        """A thread (koid) is woken up on a cpu."""
+        self._enter()
+        self._put(ThreadWakeup, cpu, timestamp, waking, self._arguments(args))
+
+    def legacy_context_switch(
+        self,
+        timestamp: int,
+        cpu: int,
+        outgoing: Track,
+        incoming: Track,
+        outgoing_state: int,
+        outgoing_priority: int = 0,
+        incoming_priority: int = 0,
+    ) -> None:
+        """A cpu goes from one thread to another, in the older form."""
+        self._put(
+            LegacyContextSwitch, cpu, outgoing_state, outgoing_priority, incoming_priority, timestamp,
+            Thread(outgoing.process, outgoing.thread), Thread(incoming.process, incoming.thread),
+        )  # fmt: skip
+
+    def module(self, timestamp: int, process: int, module: int, name: str, build_id: bytes) -> None:
+        """A module that a profile's addresses lie in."""
+        self._put(ProfilerModule, module, timestamp, Thread(process, 0), name, build_id)
+
+    def mmap(
+        self, timestamp: int, process: int, module: int, start: int, range: int, vaddr: int, flags: int = 5
+    ) -> None:
+        """Where a module is mapped; flags are 1 read, 2 write, 4 execute."""
+        self._put(ProfilerMmap, module, flags, timestamp, Thread(process, 0), start, range, vaddr)
+
+    def backtrace(self, timestamp: int, process: int, thread: int, frames: Iterable[int]) -> None:
+        """A call stack as addresses, innermost first."""
+        self._put(ProfilerBacktrace, 0, timestamp, Thread(process, thread), tuple(frames))
+
+    def buffer_filled_up(self) -> None:
+        """Say that records were likely lost here."""
+        self._put(ProviderEvent, self.id, ProviderEventId.BUFFER_FILLED_UP)
+
+    def write_events(self, kind: str, *, timestamp: Any, thread: Any, name: Any, **columns: Any) -> int:
+        """Write many events of one kind from columns, without a Python loop per event.
+
+        Args:
+            kind: `instant`, `counter`, `duration_begin`, `duration_end`, `duration_complete`, `async_begin`,
+                `async_instant`, `async_end`, `flow_begin`, `flow_step` or `flow_end`.
+            timestamp: ticks (integers).
+            thread: a `Track`, or a pair of a list of tracks (at most 255) and an array of indices into it.
+            name: a string, or a `fxtio.table.Categories`, or a pair of a list of strings and an array of indices.
+            columns: `category` (as `name`), `args` (a mapping from names to an array of integers, floats or booleans,
+                or to text as `name`), `end` (`duration_complete`), `id` (counters, async events, flows).
+
+        Returns:
+            The number of events.
+
+        Raises:
+            EncodeError: something cannot be said; nothing was written.
+        """
+        self._enter()
+        words = event_words(self._packer, self._writer._out, kind, timestamp, _tracks(thread), name, columns)
+        self._writer.flush()
+        self._writer._sink.write(words.view("u1"))
+        return len(timestamp)
+
+
+def _tracks(thread: Any) -> Text:
+    if isinstance(thread, Track):
+        return Text([Thread(thread.process, thread.thread)], None)
+    tracks, indices = thread
+    return Text([Thread(one.process, one.thread) for one in tracks], indices)
+
+
+class Track:
+    """A thread of a provider.  All times are ticks of the provider's clock (nanoseconds, unless it was told otherwise).
+
+    Attributes:
+        process: the process koid.
+        thread: the thread koid.
+
+    Every method takes a `name`, a `category` and `args`: a mapping of at most 15 names to None, bool, int, float, str,
+    bytes, `Koid` or `Pointer`.  What the format cannot say raises `EncodeError`, and no part of the event is written.
+    """
+
+    __slots__ = ("_event", "_key", "_number", "_provider", "process", "thread")
+
+    def __init__(self, provider: Provider, process: int, thread: int) -> None:
+        self.process = process
+        self.thread = thread
+        self._provider = provider
+        self._key = Thread(process, thread)
+        self._number = len(provider._numbers)
+        self._number = provider._numbers.setdefault(self._key, self._number)
+        self._event = provider._event
+
+    def instant(self, name: str, timestamp: int, *, category: str = "", args: Args = None) -> None:
+        """A moment."""
+        self._event("instant", self._key, self._number, category, name, timestamp, args, None)
+
+    def complete(self, name: str, start: int, end: int, *, category: str = "", args: Args = None) -> None:
+        """An operation from `start` to `end`."""
+        self._event("duration_complete", self._key, self._number, category, name, start, args, end)
+
+    def begin(self, name: str, timestamp: int, *, category: str = "", args: Args = None) -> None:
+        """An operation begins; operations of a thread nest."""
+        self._event("duration_begin", self._key, self._number, category, name, timestamp, args, None)
+
+    def end(self, name: str, timestamp: int, *, category: str = "", args: Args = None) -> None:
+        """The innermost open operation ends."""
+        self._event("duration_end", self._key, self._number, category, name, timestamp, args, None)
+
+    def counter(
+        self, name: str, timestamp: int, values: Mapping[str, float], *, id: int = 0, category: str = ""
+    ) -> None:
+        """Samples of series; every value is a series of its own, called by its key."""
+        self._event("counter", self._key, self._number, category, name, timestamp, values, id)
+
+    def async_begin(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
+        """An operation that may move between threads begins; `id` should be unique in the trace."""
+        self._event("async_begin", self._key, self._number, category, name, timestamp, args, id)
+
+    def async_instant(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
+        """A moment in such an operation."""
+        self._event("async_instant", self._key, self._number, category, name, timestamp, args, id)
+
+    def async_end(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
+        """Such an operation ends; name and category must be those of its begin."""
+        self._event("async_end", self._key, self._number, category, name, timestamp, args, id)
+
+    def flow_begin(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
+        """An arrow starts in the operation that is open on this thread."""
+        self._event("flow_begin", self._key, self._number, category, name, timestamp, args, id)
+
+    def flow_step(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
+        """An arrow passes through the operation that is open on this thread."""
+        self._event("flow_step", self._key, self._number, category, name, timestamp, args, id)
+
+    def flow_end(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
+        """An arrow ends in the operation that is open on this thread."""
+        self._event("flow_end", self._key, self._number, category, name, timestamp, args, id)
+
+    def log(self, message: str, timestamp: int) -> None:
+        """A message."""
+        provider = self._provider
+        thread = provider._packer.thread_reference(provider._enter(), self._key)
+        provider._put(Log, timestamp, thread, message)
+
+    def large_blob(self, name: str, data: bytes, timestamp: int, *, category: str = "", args: Args = None) -> None:
+        """Bytes with a moment, a thread and arguments.  Perfetto misreads records over 32 KiB."""
+        provider = self._provider
+        out = provider._enter()
+        thread = provider._packer.thread_reference(out, self._key)
+        provider._put(
+            LargeBlob, provider._name(category), provider._name(name), timestamp, thread,
+            provider._arguments(args), data,
+        )  # fmt: skip
+
+
+__all__ = ["FxtWriter", "Koid", "KoidArgument", "Pointer", "Provider", "Scope", "Track"]
