@@ -102,6 +102,67 @@ class Bytes(list[bytes]):
 Column = Array | Categories | Optional | Bytes
 
 
+class Growing:
+    """A column in the making.
+
+    Pieces are copied to their place at once; with a guess of the final size nothing has to be copied again.
+    """
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._arrays: list[Array] = []
+        self._last: Column | None = None
+        self._bytes = Bytes()
+
+    def append(self, piece: Column, share: float = 0.0) -> None:
+        """Add rows.
+
+        Args:
+            piece: the rows; of a `Categories`, the values of the last piece must hold those of all before it.
+            share: how much of the whole is there with these rows (0 to 1), or 0 where nobody knows.
+        """
+        self._last = piece
+        if isinstance(piece, Bytes):
+            self._bytes += piece
+            return
+        parts = _arrays(piece)
+        rows = self._rows + len(piece)
+        if not self._arrays:
+            self._arrays = [np.empty(0, part.dtype) for part in parts]
+        for number, part in enumerate(parts):
+            array = self._arrays[number]
+            if len(array) < rows:
+                guess = int(rows / share * 1.02) + 1024 if share else 0
+                array = np.empty(max(rows, guess, 0 if guess else 2 * len(array)), array.dtype)
+                array[: self._rows] = self._arrays[number][: self._rows]
+                self._arrays[number] = array
+            array[self._rows : rows] = part
+        self._rows = rows
+
+    def column(self) -> Column:
+        """All rows."""
+        arrays = [array[: self._rows] for array in self._arrays]
+        if isinstance(self._last, Categories):
+            return Categories(arrays[0], self._last.values)
+        if isinstance(self._last, Optional):
+            return Optional(arrays[0], arrays[1])
+        return arrays[0] if arrays else self._bytes
+
+
+def _arrays(column: Array | Categories | Optional) -> list[Array]:
+    if isinstance(column, Categories):
+        return [column.codes]
+    return [column.values, column.present] if isinstance(column, Optional) else [column]
+
+
+def joined(pieces: Sequence[Any]) -> Any:
+    """Columns of the same kind, one behind the other."""
+    whole = Growing()
+    for piece in pieces:
+        whole.append(piece)
+    return whole.column()
+
+
 class Table(Mapping[str, Column]):
     """Columns of the same length, by name and in order."""
 

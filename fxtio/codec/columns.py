@@ -16,6 +16,7 @@ import numpy as np
 from fxtio import _native
 from fxtio.codec.parts import Header, Koids, Many, Number, Part, Sized, Stream, Text, Words
 from fxtio.codec.record import SIZE, Family, Record, layout_of
+from fxtio.codec.word import Field
 
 Array = np.ndarray[Any, Any]
 
@@ -196,7 +197,7 @@ def columns_of(cls: type[Record], block: Block, at: Array, size: Array) -> tuple
         value = rows.take()
         for field in word.fields.values():
             if field.role == "bits" and field.name != SIZE:
-                header[field.name] = _narrow(field.get(value), field.width, field.signed)
+                header[field.name] = _lane(value, field)
         mask, constant = word.pattern("const")
         if mask:
             unlike = value & mask != constant
@@ -213,10 +214,16 @@ def columns_of(cls: type[Record], block: Block, at: Array, size: Array) -> tuple
     return columns, rows.bad
 
 
-def _narrow(values: Array, width: int, signed: bool) -> Array:
-    for size in (8, 16, 32):
-        if width <= size:
-            return values.astype(f"{'int' if signed else 'uint'}{size}")
+def _lane(words: Array, field: Field) -> Array:
+    """A field of many words, in the narrowest type that holds it.
+
+    A field that fills an aligned part of the word is a view of that part, with no arithmetic.
+    """
+    width = next(size for size in (8, 16, 32, 64) if field.width <= size)
+    dtype = np.dtype(f"<{'i' if field.signed else 'u'}{width // 8}")
+    if field.width == width and field.lo % width == 0:
+        return words.view(dtype)[field.lo // width :: 64 // width]
+    values: Array = field.get(words).astype(dtype)
     return values
 
 

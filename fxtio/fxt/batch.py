@@ -149,9 +149,9 @@ class Batch:
 
     def times(self, ticks: Array, rows: Array) -> Array:
         """Ticks in nanoseconds (int64), by the clock that the provider had at each record."""
-        codes = self._clocks.codes(self.state_of(rows), np.zeros(len(rows), np.uint8), rows)
         if not len(rows):
             return np.empty(0, np.int64)
+        codes = self._clocks.codes(self.state_of(rows), np.broadcast_to(np.uint8(0), len(rows)), rows)
         if int(codes.min()) == int(codes.max()):
             times, over = self.session.clocks[int(codes[0])].to_ns(ticks)
         else:

@@ -10,9 +10,9 @@ import numpy as np
 from fxtio.codec.columns import ManyColumn
 from fxtio.codec.record import Record
 from fxtio.fxt import records as R
-from fxtio.fxt.columns import Builder, Made, in_order, joined
+from fxtio.fxt.columns import Builder, Made, in_order
 from fxtio.fxt.layout import ArgumentType, BlobType, ObjectType, SchedulingType, ThreadState
-from fxtio.table import Bytes, Categories, Optional, Table
+from fxtio.table import Bytes, Categories, Growing, Optional, Table
 
 Array = np.ndarray[Any, Any]
 Make = Callable[[Builder, int], Made]
@@ -250,34 +250,34 @@ class Collector:
 
     Args:
         names: which tables.
+        share: how much of the whole the batches so far are (0 to 1, 0 unknown), asked now and then: a guess of the
+            final size saves growing.
     """
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], share: Callable[[], float] = lambda: 0.0) -> None:
         unknown = [name for name in names if name not in TABLES]
         if unknown:
             raise KeyError(f"no table {unknown[0]!r}; there are {', '.join(TABLES)}")
-        self._pieces: dict[str, list[Made]] = {name: [] for name in names}
+        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in names}
         self._rows = dict.fromkeys(OWNER_CLASSES, 0)
+        self._share = share
 
     def add(self, builder: Builder) -> None:
         """Take in the next batch."""
-        owners = {}
-        for name, pieces in self._pieces.items():
+        share = self._share()
+        owners = {TABLES[name][1] for name in self._columns}
+        for name, columns in self._columns.items():
             make, owner = TABLES[name]
-            made = make(builder, self._rows.get(owner, 0))
-            owners[owner] = made
-            if made:
-                pieces.append(made)
+            for column, piece in make(builder, self._rows.get(owner, 0)).items():
+                columns.setdefault(column, Growing()).append(piece, share)
         for owner, classes in OWNER_CLASSES.items():
             if owner in owners:
-                self._rows[owner] += sum(len(builder.batch.columns(cls)[0]) for cls in classes)
+                present = [cls for cls in builder.batch.classes() if cls in classes]
+                self._rows[owner] += sum(len(builder.batch.columns(cls)[0]) for cls in present)
 
     def tables(self, empty: Builder) -> dict[str, Table]:
         """The tables; `empty` is a batch without records, for the columns of a table that has no rows."""
-        made = {}
-        for name, pieces in self._pieces.items():
-            found = pieces or [TABLES[name][0](empty, 0)]
-            made[name] = Table({column: joined([piece[column] for piece in found]) for column in found[0]})
-        return made
-
-
+        return {
+            name: Table({column: growing.column() for column, growing in columns.items()} or TABLES[name][0](empty, 0))
+            for name, columns in self._columns.items()
+        }

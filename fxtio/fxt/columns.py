@@ -16,7 +16,7 @@ from fxtio.codec.record import Record
 from fxtio.fxt import records as R
 from fxtio.fxt.batch import Batch
 from fxtio.fxt.layout import ArgumentType, EventType
-from fxtio.table import Bytes, Categories, Column, Optional
+from fxtio.table import Categories, Column, Optional, joined
 
 Array = np.ndarray[Any, Any]
 Made = dict[str, Any]
@@ -46,7 +46,7 @@ class Builder:
         ids = np.array([provider.id for provider in self.batch.session.providers], np.uint32)
         return {
             "offset": self.batch.frame.at[rows] * 8 + self.batch.frame.base,
-            "provider": np.full(len(rows), ids[states], np.uint32) if isinstance(states, int) else ids[states],
+            "provider": np.broadcast_to(ids[states], len(rows)) if isinstance(states, int) else ids[states],
         }
 
     def timed(self, ticks: Array, rows: Array) -> Made:
@@ -83,7 +83,7 @@ class Builder:
     def _event(self, cls: type[Record], rows: Array, columns: Columns) -> Made:
         ticks = columns["timestamp"]
         made = self.common(rows)
-        made["type"] = Categories(np.full(len(rows), EVENT_CLASSES[cls], np.int32), _EVENT_NAMES)
+        made["type"] = Categories(np.broadcast_to(np.int32(EVENT_CLASSES[cls]), len(rows)), _EVENT_NAMES)
         made |= self.timed(ticks, rows)
         made["process"], made["thread"] = self.koids(columns["thread"], rows)
         made["category"] = self.names(columns["category"], rows)
@@ -142,11 +142,11 @@ def _bits(values: Array) -> Array:
 
 
 def _absent(rows: Array, dtype: Any = np.uint64) -> Optional:
-    return Optional(np.zeros(len(rows), dtype), np.zeros(len(rows), bool))
+    return Optional(np.broadcast_to(dtype(0), len(rows)), np.broadcast_to(np.bool_(False), len(rows)))
 
 
 def _present(values: Array) -> Optional:
-    return Optional(values, np.ones(len(values), bool))
+    return Optional(values, np.broadcast_to(np.bool_(True), len(values)))
 
 
 def in_order(pieces: list[tuple[Array, Made]]) -> Made:
@@ -159,17 +159,3 @@ def in_order(pieces: list[tuple[Array, Made]]) -> Made:
 
 def _taken(column: Column, rows: Array) -> Column:
     return column[rows] if isinstance(column, np.ndarray) else column.take(rows)
-
-
-def joined(pieces: list[Any]) -> Any:
-    """Columns of the same kind, one behind the other."""
-    if len(pieces) == 1:
-        return pieces[0]
-    if isinstance(pieces[0], Categories):
-        return Categories(np.concatenate([piece.codes for piece in pieces]), pieces[-1].values)
-    if isinstance(pieces[0], Optional):
-        values = np.concatenate([piece.values for piece in pieces])
-        return Optional(values, np.concatenate([piece.present for piece in pieces]))
-    if isinstance(pieces[0], Bytes):
-        return Bytes([value for piece in pieces for value in piece])
-    return np.concatenate(pieces)

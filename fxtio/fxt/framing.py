@@ -26,8 +26,8 @@ Array = np.ndarray[Any, Any]
 MAGIC = encode(Magic())
 """The first eight bytes of a little-endian trace; a big-endian one has them reversed."""
 
-BATCH_WORDS = 1 << 17
-"""How many words are read at once (1 MiB)."""
+BATCH_WORDS = 1 << 19
+"""How many words are read at once (4 MiB)."""
 
 LARGEST = 1 << 28
 """The largest record in bytes that is taken in; more is not believed."""

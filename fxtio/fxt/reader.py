@@ -178,7 +178,7 @@ class FxtTrace:
             KeyError: there is no such table.
             DecodeError: in strict mode, at the first fault.
         """
-        collector = Collector(names)
+        collector = Collector(names, self._share)
         session: Session | None = None
         for batch in self._batches(forget=False):
             session = batch.session
@@ -193,6 +193,11 @@ class FxtTrace:
     def table_names(self) -> tuple[str, ...]:
         """The tables that a trace has, empty ones included."""
         return tuple(TABLES)
+
+    def _share(self) -> float:
+        """How much of the trace was read (0 to 1), or 0 where that is not known."""
+        source = self._source
+        return source.position / source.size if source.size else 0.0
 
     def _open(self) -> Source:
         """The source from its beginning."""
