@@ -6,7 +6,7 @@ polars, pandas and duckdb by the Arrow PyCapsule interface (with the `arrow` ext
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -163,17 +163,29 @@ def joined(pieces: Sequence[Any]) -> Any:
     return whole.column()
 
 
-class Table(Mapping[str, Column]):
-    """Columns of the same length, by name and in order."""
+class Derived:
+    """A column that is computed from others when it is first asked for."""
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    __slots__ = ("make",)
+
+    def __init__(self, make: Callable[[], Column]) -> None:
+        self.make = make
+
+
+class Table(Mapping[str, Column]):
+    """Columns of the same length, by name and in order.  The first one is never `Derived`."""
+
+    def __init__(self, columns: Mapping[str, Column | Derived]) -> None:
         self._columns = dict(columns)
 
     def __getitem__(self, name: str) -> Column:
         try:
-            return self._columns[name]
+            column = self._columns[name]
         except KeyError:
             raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}") from None
+        if isinstance(column, Derived):
+            column = self._columns[name] = column.make()
+        return column
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -184,7 +196,7 @@ class Table(Mapping[str, Column]):
     @property
     def num_rows(self) -> int:
         """Number of rows."""
-        return len(next(iter(self._columns.values()), ()))
+        return len(next(iter(self.values()), ()))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows as dictionaries of Python values."""

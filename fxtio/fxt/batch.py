@@ -25,7 +25,7 @@ from fxtio.codec.generate import decode
 from fxtio.codec.record import Record
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings, Level
-from fxtio.fxt.clock import MAX_NS, Clock
+from fxtio.fxt.clock import Clock, times_of
 from fxtio.fxt.framing import Frame
 from fxtio.fxt.records import ARGUMENTS, RECORDS, Initialization, ProviderInfo, ProviderSection, String, ThreadRecord
 from fxtio.fxt.tables import Definitions, Lookup, Names, Slots, Threads
@@ -147,23 +147,20 @@ class Batch:
             codes[column.rows] = self.threads.codes(column.process, column.thread, column.has_thread)
         return codes
 
+    def clock_codes(self, ticks: Array, rows: Array) -> Array:
+        """Codes of the clock that each record's provider had there (uint16).  A time beyond int64 is told."""
+        slots = np.broadcast_to(np.uint8(0), len(rows))
+        codes = self._clocks.codes(self.state_of(rows), slots, rows).astype(np.uint16)
+        if len(rows):
+            latest = min(self.session.clocks[code].latest for code in np.unique(codes).tolist())
+            if int(ticks.max()) > latest:
+                over = rows[ticks > np.uint64(latest)]
+                self.tell("time-overflow", over, "a time is beyond what 64-bit nanoseconds hold", Level.WARNING)
+        return codes
+
     def times(self, ticks: Array, rows: Array) -> Array:
         """Ticks in nanoseconds (int64), by the clock that the provider had at each record."""
-        if not len(rows):
-            return np.empty(0, np.int64)
-        codes = self._clocks.codes(self.state_of(rows), np.broadcast_to(np.uint8(0), len(rows)), rows)
-        if int(codes.min()) == int(codes.max()):
-            times, over = self.session.clocks[int(codes[0])].to_ns(ticks)
-        else:
-            times, over = np.empty(len(rows), np.int64), 0
-            for code in np.unique(codes).tolist():
-                mine = codes == code
-                times[mine], more = self.session.clocks[code].to_ns(ticks[mine])
-                over += more
-        if over:
-            told = f"{over:,} times are beyond what 64-bit nanoseconds hold"
-            self.tell("time-overflow", rows[times == MAX_NS][:1], told, Level.WARNING)
-        return times
+        return times_of(self.session.clocks, self.clock_codes(ticks, rows), ticks)
 
     def tell(self, rule: str, rows: Array, message: str, level: Level = Level.ERROR) -> None:
         """Note one fault of some records, of which the first is named."""

@@ -10,7 +10,8 @@ import numpy as np
 from fxtio.codec.columns import ManyColumn
 from fxtio.codec.record import Record
 from fxtio.fxt import records as R
-from fxtio.fxt.columns import Builder, Made, in_order
+from fxtio.fxt.columns import Builder, Made, finish_events, in_order
+from fxtio.fxt.batch import Batch
 from fxtio.fxt.layout import ArgumentType, BlobType, ObjectType, SchedulingType, ThreadState
 from fxtio.table import Bytes, Categories, Growing, Optional, Table
 
@@ -275,9 +276,15 @@ class Collector:
                 present = [cls for cls in builder.batch.classes() if cls in classes]
                 self._rows[owner] += sum(len(builder.batch.columns(cls)[0]) for cls in present)
 
-    def tables(self, empty: Builder) -> dict[str, Table]:
-        """The tables; `empty` is a batch without records, for the columns of a table that has no rows."""
-        return {
-            name: Table({column: growing.column() for column, growing in columns.items()} or TABLES[name][0](empty, 0))
-            for name, columns in self._columns.items()
-        }
+    def tables(self, last: Batch) -> dict[str, Table]:
+        """The tables.
+
+        Args:
+            last: a batch without records behind all others, for the columns of tables without rows.
+        """
+        empty = Builder(last)
+        made = {}
+        for name, columns in self._columns.items():
+            found = {column: growing.column() for column, growing in columns.items()} or TABLES[name][0](empty, 0)
+            made[name] = Table(finish_events(found, last) if name == "events" else found)
+        return made

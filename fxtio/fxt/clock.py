@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,24 +34,36 @@ class Clock:
         """The tick in nanoseconds, rounded down; of any size."""
         return ticks * NS_PER_SECOND // self.ticks_per_second
 
-    def to_ns(self, ticks: Array) -> tuple[Array, int]:
-        """Many ticks (uint64) in nanoseconds (int64), rounded down, and how many were cut off at `MAX_NS`."""
+    @property
+    def latest(self) -> int:
+        """The last tick whose time int64 nanoseconds hold."""
+        return min((MAX_NS * self.ticks_per_second + self.ticks_per_second - 1) // NS_PER_SECOND, (1 << 64) - 1)
+
+    def to_ns(self, ticks: Array) -> Array:
+        """Many ticks (uint64) in nanoseconds (int64), rounded down, cut off at `MAX_NS`."""
         common = math.gcd(NS_PER_SECOND, self.ticks_per_second)
         numerator, denominator = NS_PER_SECOND // common, self.ticks_per_second // common
-        latest = min(((MAX_NS + 1) * denominator - 1) // numerator, (1 << 64) - 1)  # the last tick that fits
-        over = 0
-        if len(ticks) and int(ticks.max()) > latest:
-            over = int((ticks > np.uint64(latest)).sum())
+        over = int(ticks.max(initial=0)) > self.latest
         if numerator == denominator == 1 and not over:
-            return ticks.view(np.int64), 0
-        if (denominator - 1) * numerator >= 1 << 64:
-            exact = [min(self.ns(tick), MAX_NS) for tick in ticks.tolist()]
-            return np.array(exact, np.int64), over
-        if denominator == 1:
-            times = np.minimum(ticks, np.uint64(latest)) * np.uint64(numerator)
-        else:
-            whole, rest = np.divmod(np.minimum(ticks, np.uint64(latest)), np.uint64(denominator))
-            times = whole * np.uint64(numerator) + rest * np.uint64(numerator) // np.uint64(denominator)
+            return ticks.view(np.int64)
+        if (denominator - 1) * numerator >> 64:  # the remainders below would not fit: one by one
+            return np.array([min(self.ns(tick), MAX_NS) for tick in ticks.tolist()], np.int64)
+        kept = np.minimum(ticks, np.uint64(self.latest))
+        whole, rest = np.divmod(kept, np.uint64(denominator)) if denominator > 1 else (kept, np.uint64(0))
+        times = (whole * np.uint64(numerator) + rest * np.uint64(numerator) // np.uint64(denominator)).view(np.int64)
         if over:
-            times[ticks > np.uint64(latest)] = MAX_NS
-        return times.astype(np.int64), over
+            times[ticks > np.uint64(self.latest)] = MAX_NS
+        return times
+
+
+def times_of(clocks: Sequence[Clock], codes: Array, ticks: Array) -> Array:
+    """Ticks in nanoseconds (int64), each by the clock that its code says."""
+    if not len(codes):
+        return np.empty(0, np.int64)
+    if int(codes.min()) == int(codes.max()):
+        return clocks[int(codes[0])].to_ns(ticks)
+    times = np.empty(len(ticks), np.int64)
+    for code in np.unique(codes).tolist():
+        mine = codes == code
+        times[mine] = clocks[code].to_ns(ticks[mine])
+    return times

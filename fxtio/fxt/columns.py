@@ -16,7 +16,8 @@ from fxtio.codec.record import Record
 from fxtio.fxt import records as R
 from fxtio.fxt.batch import Batch
 from fxtio.fxt.layout import ArgumentType, EventType
-from fxtio.table import Categories, Column, Optional, joined
+from fxtio.fxt.clock import times_of
+from fxtio.table import Categories, Column, Derived, Optional, joined
 
 Array = np.ndarray[Any, Any]
 Made = dict[str, Any]
@@ -27,6 +28,7 @@ EVENT_CLASSES: dict[type[Record], EventType] = {
     cls: EventType(cls.words[0].fields["event_type"].value) for cls in R.RECORDS.classes if issubclass(cls, R.Event)
 }
 _EVENT_NAMES = [kind.name.lower() for kind in EventType]
+_WITH_ID = tuple(kind for cls, kind in EVENT_CLASSES.items() if "id" in cls.__struct_fields__)
 _ARGUMENT_NAMES = [kind.name.lower() for kind in ArgumentType]
 
 
@@ -81,20 +83,17 @@ class Builder:
         return in_order(pieces), arguments
 
     def _event(self, cls: type[Record], rows: Array, columns: Columns) -> Made:
-        ticks = columns["timestamp"]
-        made = self.common(rows)
-        made["type"] = Categories(np.broadcast_to(np.int32(EVENT_CLASSES[cls]), len(rows)), _EVENT_NAMES)
-        made |= self.timed(ticks, rows)
-        made["process"], made["thread"] = self.koids(columns["thread"], rows)
-        made["category"] = self.names(columns["category"], rows)
-        made["name"] = self.names(columns["name"], rows)
-        made["end_ticks"], made["duration"], made["id"] = _absent(rows), _absent(rows, np.int64), _absent(rows)
-        if "end" in columns:
-            made["end_ticks"] = _present(columns["end"])
-            made["duration"] = _present(self.batch.times(columns["end"], rows) - made["time"])
-        if "id" in columns:
-            made["id"] = _present(columns["id"])
-        return made
+        tail = columns.get("end", columns.get("id"))
+        return {
+            **self.common(rows),
+            "type": Categories(np.broadcast_to(np.int8(EVENT_CLASSES[cls]), len(rows)), _EVENT_NAMES),
+            "ticks": columns["timestamp"],
+            "clock": self.batch.clock_codes(columns["timestamp"], rows),
+            "thread": self.batch.thread_codes(columns["thread"], rows),
+            "category": self.names(columns["category"], rows),
+            "name": self.names(columns["name"], rows),
+            "tail": np.broadcast_to(np.uint64(0), len(rows)) if tail is None else tail,
+        }
 
     def args(self, arguments: Arguments, owner: str, first: int) -> Made:
         """Arguments in long form, in the order of the file.
@@ -107,7 +106,9 @@ class Builder:
         owns = np.zeros(len(self.batch), bool)
         for rows, _ in arguments:
             owns[rows] = True
-        numbers = np.cumsum(owns) + (first - 1)
+        every = np.flatnonzero(owns)
+        numbers = np.empty(len(self.batch), np.int64)
+        numbers[every] = np.arange(first, first + len(every))
         pieces = []
         for rows, column in arguments:
             members = self.batch.arguments(rows, column)
@@ -128,7 +129,7 @@ class Builder:
         names = self.batch.names.values
         return {
             "name": Categories(name, names),
-            "type": Categories(members.many.kind.astype(np.int32), _ARGUMENT_NAMES),
+            "type": Categories(members.many.kind, _ARGUMENT_NAMES),
             "bits": bits,
             "text": Categories(text, names),
         }
@@ -141,12 +142,31 @@ def _bits(values: Array) -> Array:
     return values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64)
 
 
-def _absent(rows: Array, dtype: Any = np.uint64) -> Optional:
-    return Optional(np.broadcast_to(dtype(0), len(rows)), np.broadcast_to(np.bool_(False), len(rows)))
+def finish_events(made: Made, batch: Batch) -> dict[str, Column | Derived]:
+    """The columns of the table of events, from what `Builder.events` gathers; those that follow from others wait."""
+    types, ticks, tail = made["type"].codes, made["ticks"], made["tail"]
+    clocks, koids = batch.session.clocks, batch.threads.koids()
 
+    def time(ticks: Array) -> Array:
+        return times_of(clocks, made["clock"], ticks)
 
-def _present(values: Array) -> Optional:
-    return Optional(values, np.broadcast_to(np.bool_(True), len(values)))
+    def with_tail(*kinds: EventType) -> Array:
+        return np.isin(types, kinds)
+
+    return {
+        "offset": made["offset"],
+        "provider": made["provider"],
+        "type": made["type"],
+        "ticks": ticks,
+        "time": Derived(lambda: time(ticks)),
+        "process": Derived(lambda: koids[:, 0].take(made["thread"])),
+        "thread": Derived(lambda: koids[:, 1].take(made["thread"])),
+        "category": made["category"],
+        "name": made["name"],
+        "end_ticks": Derived(lambda: Optional(tail, with_tail(EventType.DURATION_COMPLETE))),
+        "duration": Derived(lambda: Optional(time(tail) - time(ticks), with_tail(EventType.DURATION_COMPLETE))),
+        "id": Derived(lambda: Optional(tail, with_tail(*_WITH_ID))),
+    }
 
 
 def in_order(pieces: list[tuple[Array, Made]]) -> Made:

@@ -29,6 +29,9 @@ MAGIC = encode(Magic())
 BATCH_WORDS = 1 << 19
 """How many words are read at once (4 MiB)."""
 
+BATCH_RECORDS = 1 << 17
+"""How many records a frame has at the most."""
+
 LARGEST = 1 << 28
 """The largest record in bytes that is taken in; more is not believed."""
 
@@ -84,6 +87,8 @@ class _Lost:
 class Framer:
     """Cuts a source into frames.
 
+    The frames share their memory: each is valid until the next one is asked for.
+
     Args:
         source: where the bytes come from.
         findings: where faults go.
@@ -94,7 +99,11 @@ class Framer:
         self.findings = findings
         self.big_endian = source.head[:8] == MAGIC[::-1]
         self._base = 0  # byte offset of the first word in the buffer
-        self._buffer = np.empty(0, np.uint64)
+        self._store = np.empty(0, np.uint64)
+        self._buffer = self._store  # the part of the store that is still to be walked
+        self._found_at = np.empty(BATCH_RECORDS, np.int64)
+        self._found_size = np.empty(BATCH_RECORDS, np.int64)
+        self._found_kind = np.empty(BATCH_RECORDS, np.int8)
         self._ended = False
         self._odd = 0  # bytes at the end that are no whole word
         self._lost: _Lost | None = None
@@ -105,7 +114,7 @@ class Framer:
             wanted = BATCH_WORDS
             words = self._buffer.byteswap() if self.big_endian else self._buffer
             block = Block(words, self._buffer)
-            if self._lost and not self._found(block):
+            if self._lost and not self._recover(block):
                 continue
             frame, used, why = self._walk(block)
             if len(frame.at):
@@ -121,12 +130,13 @@ class Framer:
         """Read until `wanted` words are there or the source ends; whether there is anything to walk."""
         have = len(self._buffer)
         if have < wanted and not self._ended:
-            buffer = np.empty(wanted, np.uint64)
-            buffer[:have] = self._buffer
-            got = self.source.readinto(memoryview(buffer).cast("B")[have * 8 :])
+            if len(self._store) < wanted:
+                self._store = np.empty(wanted, np.uint64)
+            self._store[:have] = self._buffer
+            got = self.source.readinto(memoryview(self._store[:wanted]).cast("B")[have * 8 :])
             self._ended = got < (wanted - have) * 8
             self._odd = got % 8
-            self._buffer = buffer[: have + got // 8]
+            self._buffer = self._store[: have + got // 8]
         return len(self._buffer) > 0
 
     def _drop(self, used: int) -> None:
@@ -135,8 +145,7 @@ class Framer:
 
     def _walk(self, block: Block) -> tuple[Frame, int, int]:
         rules, table = tables_of(RECORDS)
-        room = len(block.words)
-        at, size, kind = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int8)
+        at, size, kind = self._found_at, self._found_size, self._found_kind
         count, used, why = _native.walk(block.words, 0, rules, table, at, size, kind)
         return Frame(block, self._base, at[:count], size[:count], kind[:count], self.big_endian), used, why
 
@@ -170,7 +179,7 @@ class Framer:
         # What arrives bounds what is allocated: the buffer doubles, it does not jump to the size that a header claims.
         return max(BATCH_WORDS, min(size, 2 * have))
 
-    def _found(self, block: Block) -> bool:
+    def _recover(self, block: Block) -> bool:
         """Look for the next good record behind a lost one, and drop what lies before it."""
         lost = self._lost
         assert lost is not None

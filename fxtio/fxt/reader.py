@@ -160,6 +160,30 @@ class FxtTrace:
         for batch in self._batches(forget=True):
             yield from objects.resolved(batch) if resolve else objects.raw(batch)
 
+    def entries(self, *, resolve: bool = True) -> Iterator[tuple[int, int | None, int | None, int, Any]]:
+        """The records as from `records`, with where and when they are.
+
+        Yields:
+            The byte offset; the time in nanoseconds, or None; the end of a complete event in nanoseconds, or None; the
+            id of the provider; the record.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        for batch in self._batches(forget=True):
+            time, end = np.full((2, len(batch)), None, object)
+            for cls in batch.classes():
+                if cls in _TIMED:
+                    rows, columns = batch.columns(cls)
+                    time[rows] = batch.times(columns["timestamp"], rows)
+                    if "end" in columns:
+                        end[rows] = batch.times(columns["end"], rows)
+            ids = np.array([provider.id for provider in batch.session.providers])
+            providers = np.broadcast_to(ids[batch.state], len(batch))
+            offsets = batch.frame.at * 8 + batch.frame.base
+            records = objects.resolved(batch) if resolve else objects.raw(batch)
+            yield from zip(offsets.tolist(), time.tolist(), end.tolist(), providers.tolist(), records, strict=True)
+
     def batches(self, *names: str) -> Iterator[dict[str, Table]]:
         """Tables piece by piece, in bounded memory.
 
@@ -169,7 +193,7 @@ class FxtTrace:
         for batch in self._batches(forget=True):
             collector = Collector(names)
             collector.add(Builder(batch))
-            yield collector.tables(Builder(_nothing(batch.session)))
+            yield collector.tables(_nothing(batch.session))
 
     def tables(self, *names: str) -> dict[str, Table]:
         """Several whole tables in one reading.
@@ -183,7 +207,7 @@ class FxtTrace:
         for batch in self._batches(forget=False):
             session = batch.session
             collector.add(Builder(batch))
-        return collector.tables(Builder(_nothing(session or Session(self.findings))))
+        return collector.tables(_nothing(session or Session(self.findings)))
 
     def table(self, name: str) -> Table:
         """One whole table, see `tables` and `table_names`."""

@@ -232,8 +232,7 @@ class Lookup:
         return codes
 
     def _codes(self, state: int, slot: Array, position: Array) -> Array:
-        table = self.after.get(state, self.initial)
-        codes = table.take(slot, mode="clip") if any(slot.strides) else np.broadcast_to(table[slot[:1]], len(slot)).copy()
+        codes = self.after.get(state, self.initial).take(slot, mode="clip")
         last = self.last.get(state)
         if last is None or not len(position) or int(last.max()) < int(position[0]):
             return codes

@@ -1,0 +1,495 @@
+"""What people read about a declaration: tables of its layout, and any record's words with every bit named.
+
+Both follow the parts that the generated decoder is made of.  `annotate` walks them as the decoder does, but gives a
+`Span` for each piece where the decoder gives a value, and where the decoder refuses, it says why and keeps the rest of
+the words.  The wording of each part, three functions dispatched on its class, stands side by side below.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import singledispatch
+from typing import Any
+
+from fxtio.codec.generate import broken, short, take_bytes, take_many, unlike
+from fxtio.codec.parts import Header, Koids, Many, Number, Part, Sized, Stream, Text, Words
+from fxtio.codec.record import SIZE, Family, Layout, Record, layout_of
+from fxtio.codec.word import Field, Word
+from fxtio.errors import DecodeError
+
+Resolve = Callable[[Part, int], "str | None"]
+"""What a slot of a reference (a `Text` or a `Koids` part) means, in words; None if nobody has defined it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """One field of a header word.
+
+    Attributes:
+        lo: its first bit.
+        hi: its last bit, inclusive.
+        name: its name.
+        value: its value.
+        shown: the value as people write it, decimal or hexadecimal.
+        meaning: what the value means; may be empty.
+        fault: what is wrong with it; empty if nothing is.
+    """
+
+    lo: int
+    hi: int
+    name: str
+    value: int
+    shown: str
+    meaning: str = ""
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Some whole words of a record, and what they are.
+
+    Attributes:
+        offset: bytes from the record's beginning.
+        raw: the bytes in the file's order; empty where a fault is that words are missing.
+        label: the place in the record, `header` or the path of an attribute: `thread.process`, `args[0].value`.
+        value: what the words hold; may be empty.
+        bits: the fields of a header word.
+        fault: what is wrong here; empty if nothing is.
+    """
+
+    offset: int
+    raw: bytes
+    label: str
+    value: str = ""
+    bits: tuple[Bits, ...] = ()
+    fault: str = ""
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong with it and with its fields."""
+        return [*filter(None, [self.fault]), *(one.fault for one in self.bits if one.fault)]
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """A docstring taken apart.
+
+    Attributes:
+        text: the sentences in front of the sections.
+        spec: the title in the specification, or empty.
+        attributes: the sentence for every attribute.
+    """
+
+    text: str
+    spec: str
+    attributes: dict[str, str]
+
+
+def doc_of(cls: type[Any]) -> Doc:
+    """What a class's own docstring says."""
+    whole, _, listed = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")
+    spec = re.search(r"spec: ([^.\n]+)\.?", whole)
+    text = whole.replace(spec[0], "") if spec else whole
+    attributes = re.findall(r"^    (\w+): (.*(?:\n {8,}.*)*)", listed, re.MULTILINE)
+    return Doc(" ".join(text.split()), spec[1] if spec else "", {n: " ".join(told.split()) for n, told in attributes})
+
+
+def title_of(cls: type[Any]) -> str:
+    """What the specification calls a word or a record, else the name of its class."""
+    return doc_of(cls).spec or cls.__name__
+
+
+def quoted(text: str) -> str:
+    """Text in double quotes on one line, with nothing in it that a terminal would obey."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    plain = (c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in escaped)
+    return f'"{"".join(plain)}"'
+
+
+# ---- one record, word by word
+
+
+def annotate(
+    family: Family, words: Sequence[int], data: Any, at: int, stop: int, resolve: Resolve | None = None
+) -> list[Span]:
+    """Take one record apart.  Never fails: what the decoder would refuse is told in the spans' `fault`.
+
+    Args:
+        family: what may stand here.
+        words: the words as native ints.
+        data: the bytes that they came from.
+        at: the record's first word.
+        stop: the word behind the record; where fewer words are there than the header claims, the end of those.
+        resolve: tells what slots mean; without it, they are shown as numbers.
+
+    Returns:
+        Spans that cover the words from `at` to `stop` in order, without a gap.
+    """
+    spans: list[Span] = []
+    if at < stop:
+        _Walk(words, data, at, stop, at, spans, resolve).record(family)
+    return spans
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A cursor in one record, or in one of the small records in it."""
+
+    words: Sequence[int]
+    data: Any
+    at: int
+    stop: int
+    base: int
+    spans: list[Span]
+    resolve: Resolve | None
+    prefix: str = ""
+    owner: str = ""
+    c: int = -1
+    header: dict[str, int] | None = None
+
+    def record(self, family: Family) -> None:
+        """The whole record."""
+        self.c = self.at
+        kind = family.kind_of(self.words[self.at])
+        if kind < 0:
+            self.emit(1, "header", "unknown", bits=_undeclared(family, self.words[self.at], self))
+            self.emit(self.stop - self.c, "content", "of a type that nobody declared")
+            return
+        layout = layout_of(family.classes[kind])
+        self.owner = layout.name
+        try:
+            self._headers(layout)
+            for index, (name, part) in enumerate(layout.body):
+                _words(part, name, self, layout.body[index + 1 :])
+        except DecodeError as error:
+            self.emit(self.stop - self.c, "unexplained", fault=error.message)
+        else:
+            if self.c < self.stop:
+                self.emit(self.stop - self.c, "unexplained", fault=f"behind the end of {self.owner}")
+
+    def _headers(self, layout: Layout) -> None:
+        self.header = {}
+        parts = {owned: part for _, part in layout.parts for owned in part.owns}
+        parts |= {part.field.name: part for _, part in layout.parts if isinstance(part, Header)}
+        for number, word in enumerate(layout.words):
+            self.claim(1, "header")
+            value = self.words[self.c]
+            self.header |= {name: field.get(value) for name, field in word.fields.items()}
+            bits = tuple(_bits(field, value, parts.get(name), self) for name, field in word.fields.items())
+            self.emit(1, f"header {number + 1}" if number else "header", title_of(word) if number else self.owner, bits)
+        mask, constant = layout.words[0].pattern("const")
+        if self.words[self.at] & mask != constant:
+            raise unlike(self.owner)
+        self.header |= {SHORT: _short_size(layout, self.header)}
+
+    def emit(self, count: int, label: str, value: str = "", bits: tuple[Bits, ...] = (), fault: str = "") -> None:
+        """Note `count` words and move behind them."""
+        if count or fault:
+            raw = bytes(self.data[self.c * 8 : (self.c + count) * 8])
+            self.spans.append(Span((self.c - self.base) * 8, raw, self.prefix + label, value, bits, fault))
+            self.c += count
+
+    def claim(self, count: int, name: str) -> None:
+        """Refuse as the decoder does when the record does not have `count` more words."""
+        if self.c + count > self.stop:
+            raise short(self.where(name))
+
+    def where(self, name: str) -> str:
+        """A place as the decoder's messages name it."""
+        return f"{self.owner}.{name}"
+
+    def field(self, name: str) -> int:
+        """The value of a header field."""
+        return (self.header or {})[name]
+
+    def stream(self, name: str, length: int, *, text: bool) -> None:
+        """Padded bytes."""
+        raw, after = take_bytes(self.data, self.c, length, self.stop, self.where(name))
+        padding = bytes(self.data[self.c * 8 + length : after * 8])
+        value = quoted(raw.decode("utf-8", "surrogateescape")) if text else f"{length:,} bytes"
+        fault = "the padding is not zero" if any(padding) else ""
+        if text and not _is_text(raw):
+            fault = "the text is not UTF-8"
+        self.emit(after - self.c, name, f"{value}, padded by {len(padding)}" if padding else value, fault=fault)
+
+    def back_to(self, target: int, fault: str) -> None:
+        """Go on at `target`, after words in front of or behind it that could not be explained."""
+        if target >= self.c:
+            self.emit(target - self.c, "unexplained", fault=fault)
+            return
+        edge = (target - self.base) * 8
+        while self.spans and self.spans[-1].offset >= edge:
+            self.spans.pop()
+        last = self.spans.pop()
+        kept = last.raw[: edge - last.offset]
+        self.spans.append(Span(last.offset, kept, last.label, last.value, last.bits, fault or last.fault))
+        self.c = target
+
+
+SHORT = "(short size)"
+"""Where a walk keeps the size that a record has when its inline thread lacks the thread koid."""
+
+
+def _short_size(layout: Layout, header: dict[str, int]) -> int:
+    others = [part.header_words() for _, part in layout.parts if not isinstance(part, Koids)]
+    source = " + ".join([str(len(layout.words) + 1), *filter(None, others)])
+    size: int = eval(source, {}, {f"{name}_": value for name, value in header.items()})
+    return size
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _integer(value: int) -> str:
+    return f"{value} ({value:#x})" if value > 9 else str(value)
+
+
+# ---- header words, field by field
+
+
+def _bits(field: Field, word: int, part: Part | None, walk: _Walk) -> Bits:
+    """A declared field."""
+    value: int = field.get(word)
+    shown, meaning, fault = str(value), _named(field, value), ""
+    if field.role == "reserved":
+        shown, meaning, fault = f"{value:#x}", "reserved", "must be zero" if value else ""
+    elif field.role == "const":
+        shown, fault = f"{value:#x}", "" if value == field.value else f"must be {field.value:#x}"
+    elif field.name == SIZE:
+        meaning, fault = _size(value, walk)
+    elif part is not None:
+        meaning, fault = _meaning(part, field, value, walk)
+    if field.role == "bits" and value < field.limits[0]:
+        fault = f"must be at least {field.limits[0]}"
+    return Bits(field.lo, field.hi, field.name, value, shown, meaning, fault)
+
+
+def _named(field: Field, value: int) -> str:
+    """The value's name in its enumeration, else what the field is."""
+    if field.meaning is None:
+        return field.doc
+    known = {member.value: member.name for member in field.meaning}
+    return known.get(value, f"no {field.meaning.__name__} that is known")
+
+
+def _size(value: int, walk: _Walk) -> tuple[str, str]:
+    there = walk.stop - walk.at
+    return f"words, {value * 8:,} bytes", "" if value == there else f"only {there:,} words are there"
+
+
+def _undeclared(family: Family, word: int, walk: _Walk) -> tuple[Bits, ...]:
+    """The header of a record that nobody declared: what all have in common, the tags that say so, and the rest."""
+    kind = family.base.fields["type"]
+    number = family.type_of(word)
+    size, selector = family.sizes[number], family.selectors[number]
+    found = [_bits(kind, word, None, walk), _bits(size, word, None, walk)]
+    if selector.mask:
+        tags = Field("subtype", selector.lo, selector.lo + selector.mask.bit_length() - 1)
+        value = tags.get(word)
+        found.append(Bits(tags.lo, tags.hi, tags.name, value, str(value), "no subtype that is known"))
+    edges = [-1, *(one.hi for one in found), family.base.width]
+    starts = [*(one.lo for one in found), family.base.width]
+    for low, high in zip(sorted(edges), sorted(starts), strict=False):
+        if low + 1 < high:
+            value = Field("", low + 1, high - 1).get(word)
+            found.append(Bits(low + 1, high - 1, "undeclared", value, f"{value:#x}"))
+    return tuple(sorted(found, key=lambda one: one.lo))
+
+
+def _meaning(part: Part | None, field: Field, value: int, walk: _Walk) -> tuple[str, str]:
+    """What the header field says to the part that owns it, and what is wrong with that."""
+    match part:
+        case Header(boolean=True):
+            return ("true" if value else "false"), ""
+        case Koids() if value == 0:
+            return "inline", ""
+        case Koids():
+            return _slot(part, value, walk)
+        case Text(form=form):
+            index = form.fields["index"].get(value)
+            if form.fields["inline"].get(value):
+                return f"inline, {index:,} bytes", ""
+            return _slot(part, index, walk) if index else ("the empty string", "")
+        case Stream():
+            return "bytes", ""
+        case Words():
+            return "words", ""
+        case _:
+            return _named(field, value), ""
+
+
+def _slot(part: Part, slot: int, walk: _Walk) -> tuple[str, str]:
+    known = walk.resolve(part, slot) if walk.resolve else ""
+    if known is None:
+        return f"slot {slot}", "not defined before this record"
+    return f"slot {slot}: {known}" if known else f"slot {slot}", ""
+
+
+# ---- the parts, word by word
+
+
+@singledispatch
+def _words(part: Part, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
+    """Note the part's words; `later` are the parts behind it.  Raises DecodeError as the decoder does."""
+    raise TypeError(f"{type(part).__name__} cannot be described")
+
+
+@_words.register
+def _(part: Number, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
+    if part.optional and walk.c >= walk.stop:
+        return
+    walk.claim(1, name)
+    raw = walk.words[walk.c].to_bytes(8, "little")
+    value = struct.unpack({"u": "<Q", "i": "<q", "f": "<d"}[part.kind], raw)[0]
+    walk.emit(1, name, _integer(value) if part.kind == "u" else str(value))
+
+
+@_words.register
+def _(part: Koids, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
+    if walk.field(part.ref):
+        return
+    alone = part.process_only or (part.short_form and walk.stop - walk.at == walk.field(SHORT))
+    koids = ("process",) if alone else ("process", "thread")
+    walk.claim(len(koids), name)
+    for koid in koids:
+        walk.emit(1, f"{name}.{koid}", f"koid {_integer(walk.words[walk.c])}")
+
+
+@_words.register
+def _(part: Text, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
+    ref = walk.field(part.ref)
+    if part.form.fields["inline"].get(ref):
+        walk.stream(name, part.form.fields["index"].get(ref), text=True)
+
+
+@_words.register
+def _(part: Stream, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
+    walk.stream(name, walk.field(part.size), text=part.text)
+
+
+@_words.register
+def _(part: Sized, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
+    walk.claim(1, name)
+    length = walk.words[walk.c]
+    walk.emit(1, f"{name} length", f"{_integer(length)} bytes")
+    walk.stream(name, length, text=False)
+
+
+@_words.register
+def _(part: Words, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
+    count = walk.field(part.count)
+    walk.claim(count, name)
+    for number in range(count):
+        walk.emit(1, f"{name}[{number}]", f"{walk.words[walk.c]:#x}")
+
+
+@_words.register
+def _(part: Many, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
+    first, faults = walk.c, list[tuple[str, str]]()
+    count, where = walk.field(part.count), walk.where(name)
+    found, after = take_many(part.family, walk.words, walk.data, first, walk.stop, count, faults, where)
+    lost = sum(rule == "argument-content" for rule, _ in faults)
+    for number in range(len(found) + lost):
+        stop = walk.c + part.family.size_of(walk.words[walk.c])
+        path = f"{walk.prefix}{name}[{number}]."
+        _Walk(walk.words, walk.data, walk.c, stop, walk.base, walk.spans, walk.resolve, path).record(part.family)
+        walk.c = stop
+    if after >= 0:
+        return
+    told = faults[-1][1]
+    sizes = [one.tail_words() for _, one in later]
+    behind = [size for size in sizes if size is not None]
+    if len(behind) < len(sizes):
+        walk.back_to(walk.c, told)
+        raise broken(where)
+    if walk.stop - sum(behind) < first:
+        walk.back_to(walk.c, told)
+        raise short(where)
+    walk.back_to(walk.stop - sum(behind), told)
+
+
+# ---- the documents
+
+
+def _told(part: Part, name: str) -> str:
+    """What the part is, in the words of the documents."""
+    padded = "padded with zeros to whole words"
+    match part:
+        case Number(kind, optional):
+            form = {"u": "unsigned", "i": "signed, two's complement", "f": "a double-precision number"}[kind]
+            return f"`{name}`: a word, {form}{'; there if the record has room for it' if optional else ''}"
+        case Koids(ref, process_only, short_form):
+            koids = "a word, the process koid" if process_only else "two words, the process koid and the thread koid"
+            lacking = " (some producers leave out the thread koid; the record's size tells)" if short_form else ""
+            return f"`{name}`: {koids}{lacking}; omitted unless the header's `{ref}` is 0"
+        case Text(ref):
+            return f"`{name}`: UTF-8 text, {padded}; omitted unless the header's `{ref}` says that it is inline"
+        case Stream(size, text):
+            return f"`{name}`: `{size}` bytes of {'UTF-8 text' if text else 'data'}, {padded}"
+        case Sized():
+            return f"`{name}`: a word with the length in bytes, then that many bytes of data, {padded}"
+        case Words(count):
+            return f"`{name}`: `{count}` words"
+        case Many(family, count):
+            return f"`{name}`: `{count}` times a small record, see {title_of(family.base)}"
+        case _:
+            raise TypeError(f"{type(part).__name__} cannot be described")
+
+
+def layout_markdown(cls: type[Record], *, level: int = 3) -> str:
+    """A section of Markdown about a record: what it is for, its header words bit by bit, its body part by part.
+
+    Args:
+        cls: the record.
+        level: of the heading.  Enumerations are linked to; `enumeration_markdown` makes their sections.
+    """
+    doc, layout = doc_of(cls), layout_of(cls)
+    lines = [f"{'#' * level} {title_of(cls)}", "", " ".join(filter(None, [f"`{cls.__name__}`.", doc.text]))]
+    for number, word in enumerate(layout.words):
+        title = "Header word" if not number else f"Header word {number + 1}: {title_of(word)}"
+        lines += ["", f"**{title}**", "", *word_table(word)]
+    if layout.body:
+        lines += ["", "**Body**", ""]
+    for name, part in layout.body:
+        told = doc.attributes.get(name)
+        lines.append(f"1. {_told(part, name)}{f': {told}' if told else '.'}")
+    return "\n".join([*lines, ""])
+
+
+def word_table(word: type[Word]) -> Iterator[str]:
+    """The lines of a Markdown table with the fields of a word; of a partial word, those that are declared."""
+    yield "| Bits | Field | Value | Meaning |"
+    yield "|---|---|---|---|"
+    for field in word.fields.values():
+        told = [field.doc, f"see [{field.meaning.__name__}](#{field.meaning.__name__.lower()})" if field.meaning else ""]
+        meaning = "reserved, must be zero" if field.role == "reserved" else "; ".join(filter(None, told))
+        name = f"`{field.name}`" if field.role != "reserved" else ""
+        yield f"| {field.lo} .. {field.hi} | {name} | {_legal(field)} | {meaning} |"
+
+
+def _legal(field: Field) -> str:
+    """The values that a field may have, where that is not everything that fits."""
+    if field.role == "bits":
+        return f"{field.limits[0]} to {field.limits[1]}" if field.least else "signed" if field.signed else ""
+    if field.role == "const":
+        return f"{field.value:#x}"
+    known = {member.value: member.name for member in field.meaning} if field.meaning else {}
+    return f"{field.value} = {known[field.value]}" if field.value in known else str(field.value)
+
+
+def enumeration_markdown(enumeration: type[IntEnum], *, level: int = 3) -> str:
+    """A section of Markdown about an enumeration, with the anchor that the tables of words link to."""
+    doc = doc_of(enumeration)
+    told = " ".join(filter(None, [doc.text, f"Specification: {doc.spec}." if doc.spec else ""]))
+    rows = [f"| {member.value} | `{member.name}` |" for member in enumeration]
+    return "\n".join([f"{'#' * level} {enumeration.__name__}", "", told, "", "| Value | Name |", "|---|---|", *rows, ""])
