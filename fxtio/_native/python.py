@@ -9,7 +9,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def walk(words: Array, start: int, rules: Array, table: Array, at: Array, size: Array, kind: Array) -> tuple[int, int, int]:
+def walk(
+    words: Array, start: int, rules: Array, table: Array, at: Array, size: Array, kind: Array
+) -> tuple[int, int, int]:
     """Walk records from the word `start` on.
 
     Args:
@@ -25,7 +27,7 @@ def walk(words: Array, start: int, rules: Array, table: Array, at: Array, size: 
     Returns:
         The number of records, the index behind the last one, and why the walk stopped (END, ZERO, PARTIAL, FULL).
     """
-    source = memoryview(np.ascontiguousarray(words)).cast("B").cast("Q")
+    source = np.ascontiguousarray(words).data.cast("B").cast("Q")
     sizes = [(int(shift), int(mask)) for shift, mask in rules[:, :2]]
     last_type, total, room, here, why = len(rules) - 1, len(source), len(at), start, 0
     found: list[int] = []
@@ -59,7 +61,8 @@ def gather(words: Array, at: Array, delta: int | Array, out: Array) -> None:
         delta: what to add to each: one int, or int64 of the same length.
         out: filled (uint64, same length).
     """
-    np.take(words, at + delta, out=out, mode="clip")
+    index: Array = at + delta
+    words.take(index, out=out, mode="clip")
 
 
 def walk_many(

@@ -36,7 +36,7 @@ class Block:
     @property
     def data(self) -> memoryview:
         """The bytes as in the file."""
-        return memoryview(self.raw).cast("B")
+        return self.raw.data.cast("B")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class StreamColumn:
 
     def to_bytes(self) -> list[bytes]:
         """All streams as bytes objects."""
-        data = memoryview(self.raw).cast("B")
+        data = self.raw.data.cast("B")
         return [bytes(data[a : a + n]) for a, n in zip((self.at * 8).tolist(), self.length.tolist(), strict=True)]
 
 
@@ -370,7 +370,8 @@ _TAKE: dict[type[Part], Take] = {
 @cache
 def tables_of(family: Family) -> tuple[Array, Array]:
     """A family's rules in the form that the kernels take (see `fxtio._native.python.walk`)."""
-    rules, table = [], []
+    rules: list[tuple[int, int, int, int, int]] = []
+    table: list[int] = []
     for size, selector in zip(family.sizes, family.selectors, strict=True):
         rules.append((size.lo, size.mask, selector.lo, selector.mask, len(table)))
         table.extend(selector.table)

@@ -31,18 +31,14 @@ class Bits:
     """One field of a header word.
 
     Attributes:
-        lo: its first bit.
-        hi: its last bit, inclusive.
-        name: its name.
+        field: its declaration.
         value: its value.
         shown: the value as people write it, decimal or hexadecimal.
         meaning: what the value means; may be empty.
         fault: what is wrong with it; empty if nothing is.
     """
 
-    lo: int
-    hi: int
-    name: str
+    field: Field
     value: int
     shown: str
     meaning: str = ""
@@ -107,7 +103,7 @@ def title_of(cls: type[Any]) -> str:
 def quoted(text: str) -> str:
     """Text in double quotes on one line, with nothing in it that a terminal would obey."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    plain = (c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in escaped)
+    plain = (c if c.isprintable() else repr(c.encode("utf-8", "surrogateescape"))[2:-1] for c in escaped)
     return f'"{"".join(plain)}"'
 
 
@@ -130,50 +126,45 @@ def annotate(
     Returns:
         Spans that cover the words from `at` to `stop` in order, without a gap.
     """
-    spans: list[Span] = []
+    walk = _Walk(words, data, at, stop, resolve)
     if at < stop:
-        _Walk(words, data, at, stop, at, spans, resolve).record(family)
-    return spans
+        walk.record(family)
+    return walk.spans
 
 
-@dataclass(slots=True)
 class _Walk:
-    """A cursor in one record, or in one of the small records in it."""
+    """A cursor `c` in one record, or in one of the small records in it."""
 
-    words: Sequence[int]
-    data: Any
-    at: int
-    stop: int
-    base: int
-    spans: list[Span]
-    resolve: Resolve | None
-    prefix: str = ""
-    owner: str = ""
-    c: int = -1
-    header: dict[str, int] | None = None
+    def __init__(
+        self, words: Sequence[int], data: Any, at: int, stop: int, resolve: Resolve | None, outer: _Walk | None = None
+    ) -> None:
+        self.words, self.data, self.resolve = words, data, resolve
+        self.at = self.c = at
+        self.stop = stop
+        self.base: int = outer.base if outer else at
+        self.spans: list[Span] = outer.spans if outer else []
+        self.prefix = ""
+        self.layout: Layout | None = None
+        self.header: dict[str, int] = {}
 
     def record(self, family: Family) -> None:
         """The whole record."""
-        self.c = self.at
         kind = family.kind_of(self.words[self.at])
         if kind < 0:
-            self.emit(1, "header", "unknown", bits=_undeclared(family, self.words[self.at], self))
+            self.emit(1, "header", "unknown", _undeclared(family, self.words[self.at], self))
             self.emit(self.stop - self.c, "content", "of a type that nobody declared")
             return
-        layout = layout_of(family.classes[kind])
-        self.owner = layout.name
+        self.layout = layout = layout_of(family.classes[kind])
         try:
             self._headers(layout)
             for index, (name, part) in enumerate(layout.body):
-                _words(part, name, self, layout.body[index + 1 :])
+                _words(part, name, self, [later for _, later in layout.body[index + 1 :]])
         except DecodeError as error:
             self.emit(self.stop - self.c, "unexplained", fault=error.message)
-        else:
-            if self.c < self.stop:
-                self.emit(self.stop - self.c, "unexplained", fault=f"behind the end of {self.owner}")
+        if self.c < self.stop:
+            self.emit(self.stop - self.c, "unexplained", fault=f"behind the end of {layout.name}")
 
     def _headers(self, layout: Layout) -> None:
-        self.header = {}
         parts = {owned: part for _, part in layout.parts for owned in part.owns}
         parts |= {part.field.name: part for _, part in layout.parts if isinstance(part, Header)}
         for number, word in enumerate(layout.words):
@@ -181,11 +172,11 @@ class _Walk:
             value = self.words[self.c]
             self.header |= {name: field.get(value) for name, field in word.fields.items()}
             bits = tuple(_bits(field, value, parts.get(name), self) for name, field in word.fields.items())
-            self.emit(1, f"header {number + 1}" if number else "header", title_of(word) if number else self.owner, bits)
+            name = doc_of(word).text if number else layout.name
+            self.emit(1, f"header {number + 1}" if number else "header", name, bits)
         mask, constant = layout.words[0].pattern("const")
         if self.words[self.at] & mask != constant:
-            raise unlike(self.owner)
-        self.header |= {SHORT: _short_size(layout, self.header)}
+            raise unlike(layout.name)
 
     def emit(self, count: int, label: str, value: str = "", bits: tuple[Bits, ...] = (), fault: str = "") -> None:
         """Note `count` words and move behind them."""
@@ -201,11 +192,7 @@ class _Walk:
 
     def where(self, name: str) -> str:
         """A place as the decoder's messages name it."""
-        return f"{self.owner}.{name}"
-
-    def field(self, name: str) -> int:
-        """The value of a header field."""
-        return (self.header or {})[name]
+        return f"{self.layout.name}.{name}" if self.layout else name
 
     def stream(self, name: str, length: int, *, text: bool) -> None:
         """Padded bytes."""
@@ -213,65 +200,31 @@ class _Walk:
         padding = bytes(self.data[self.c * 8 + length : after * 8])
         value = quoted(raw.decode("utf-8", "surrogateescape")) if text else f"{length:,} bytes"
         fault = "the padding is not zero" if any(padding) else ""
-        if text and not _is_text(raw):
+        if text and raw.decode("utf-8", "ignore").encode() != raw:
             fault = "the text is not UTF-8"
         self.emit(after - self.c, name, f"{value}, padded by {len(padding)}" if padding else value, fault=fault)
-
-    def back_to(self, target: int, fault: str) -> None:
-        """Go on at `target`, after words in front of or behind it that could not be explained."""
-        if target >= self.c:
-            self.emit(target - self.c, "unexplained", fault=fault)
-            return
-        edge = (target - self.base) * 8
-        while self.spans and self.spans[-1].offset >= edge:
-            self.spans.pop()
-        last = self.spans.pop()
-        kept = last.raw[: edge - last.offset]
-        self.spans.append(Span(last.offset, kept, last.label, last.value, last.bits, fault or last.fault))
-        self.c = target
-
-
-SHORT = "(short size)"
-"""Where a walk keeps the size that a record has when its inline thread lacks the thread koid."""
-
-
-def _short_size(layout: Layout, header: dict[str, int]) -> int:
-    others = [part.header_words() for _, part in layout.parts if not isinstance(part, Koids)]
-    source = " + ".join([str(len(layout.words) + 1), *filter(None, others)])
-    size: int = eval(source, {}, {f"{name}_": value for name, value in header.items()})
-    return size
-
-
-def _is_text(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _integer(value: int) -> str:
     return f"{value} ({value:#x})" if value > 9 else str(value)
 
 
-# ---- header words, field by field
-
-
 def _bits(field: Field, word: int, part: Part | None, walk: _Walk) -> Bits:
     """A declared field."""
     value: int = field.get(word)
-    shown, meaning, fault = str(value), _named(field, value), ""
+    shown, meaning, fault = f"{value:#x}" if field.width > 32 else str(value), _named(field, value), ""
     if field.role == "reserved":
         shown, meaning, fault = f"{value:#x}", "reserved", "must be zero" if value else ""
     elif field.role == "const":
         shown, fault = f"{value:#x}", "" if value == field.value else f"must be {field.value:#x}"
     elif field.name == SIZE:
-        meaning, fault = _size(value, walk)
+        there = walk.stop - walk.at
+        meaning, fault = f"words, {value * 8:,} bytes", "" if value == there else f"{there:,} words are there"
     elif part is not None:
         meaning, fault = _meaning(part, field, value, walk)
     if field.role == "bits" and value < field.limits[0]:
         fault = f"must be at least {field.limits[0]}"
-    return Bits(field.lo, field.hi, field.name, value, shown, meaning, fault)
+    return Bits(field, value, shown, meaning, fault)
 
 
 def _named(field: Field, value: int) -> str:
@@ -282,28 +235,18 @@ def _named(field: Field, value: int) -> str:
     return known.get(value, f"no {field.meaning.__name__} that is known")
 
 
-def _size(value: int, walk: _Walk) -> tuple[str, str]:
-    there = walk.stop - walk.at
-    return f"words, {value * 8:,} bytes", "" if value == there else f"only {there:,} words are there"
-
-
 def _undeclared(family: Family, word: int, walk: _Walk) -> tuple[Bits, ...]:
     """The header of a record that nobody declared: what all have in common, the tags that say so, and the rest."""
-    kind = family.base.fields["type"]
     number = family.type_of(word)
     size, selector = family.sizes[number], family.selectors[number]
-    found = [_bits(kind, word, None, walk), _bits(size, word, None, walk)]
+    known = [family.base.fields["type"], size]
     if selector.mask:
-        tags = Field("subtype", selector.lo, selector.lo + selector.mask.bit_length() - 1)
-        value = tags.get(word)
-        found.append(Bits(tags.lo, tags.hi, tags.name, value, str(value), "no subtype that is known"))
-    edges = [-1, *(one.hi for one in found), family.base.width]
-    starts = [*(one.lo for one in found), family.base.width]
-    for low, high in zip(sorted(edges), sorted(starts), strict=False):
-        if low + 1 < high:
-            value = Field("", low + 1, high - 1).get(word)
-            found.append(Bits(low + 1, high - 1, "undeclared", value, f"{value:#x}"))
-    return tuple(sorted(found, key=lambda one: one.lo))
+        hi = selector.lo + selector.mask.bit_length() - 1
+        known.append(Field("subtype", selector.lo, hi, doc="no subtype that is known"))
+    known.sort(key=lambda field: field.lo)
+    before, behind = [-1, *(field.hi for field in known)], [*(field.lo for field in known), family.base.width]
+    gaps = [Field("undeclared", a + 1, b - 1) for a, b in zip(before, behind, strict=True) if a + 1 < b]
+    return tuple(_bits(one, word, None, walk) for one in sorted([*known, *gaps], key=lambda field: field.lo))
 
 
 def _meaning(part: Part | None, field: Field, value: int, walk: _Walk) -> tuple[str, str]:
@@ -330,22 +273,21 @@ def _meaning(part: Part | None, field: Field, value: int, walk: _Walk) -> tuple[
 
 def _slot(part: Part, slot: int, walk: _Walk) -> tuple[str, str]:
     known = walk.resolve(part, slot) if walk.resolve else ""
-    if known is None:
-        return f"slot {slot}", "not defined before this record"
-    return f"slot {slot}: {known}" if known else f"slot {slot}", ""
+    fault = "not defined before this record" if known is None else ""
+    return f"slot {slot}: {known}" if known else f"slot {slot}", fault
 
 
 # ---- the parts, word by word
 
 
 @singledispatch
-def _words(part: Part, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
+def _words(part: Part, name: str, walk: _Walk, later: list[Part]) -> None:
     """Note the part's words; `later` are the parts behind it.  Raises DecodeError as the decoder does."""
     raise TypeError(f"{type(part).__name__} cannot be described")
 
 
 @_words.register
-def _(part: Number, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
+def _(part: Number, name: str, walk: _Walk, later: list[Part]) -> None:
     if part.optional and walk.c >= walk.stop:
         return
     walk.claim(1, name)
@@ -355,30 +297,39 @@ def _(part: Number, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> No
 
 
 @_words.register
-def _(part: Koids, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
-    if walk.field(part.ref):
+def _(part: Koids, name: str, walk: _Walk, later: list[Part]) -> None:
+    if walk.header[part.ref]:
         return
-    alone = part.process_only or (part.short_form and walk.stop - walk.at == walk.field(SHORT))
+    alone = part.process_only or (part.short_form and walk.stop - walk.at == _short_size(walk))
     koids = ("process",) if alone else ("process", "thread")
     walk.claim(len(koids), name)
     for koid in koids:
         walk.emit(1, f"{name}.{koid}", f"koid {_integer(walk.words[walk.c])}")
 
 
+def _short_size(walk: _Walk) -> int:
+    """The size of a record whose inline thread lacks the thread koid, by its header."""
+    assert walk.layout is not None
+    others = [part.header_words() for _, part in walk.layout.parts if not isinstance(part, Koids)]
+    source = " + ".join([str(len(walk.layout.words) + 1), *filter(None, others)])
+    size: int = eval(source, {}, {f"{name}_": value for name, value in walk.header.items()})
+    return size
+
+
 @_words.register
-def _(part: Text, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
-    ref = walk.field(part.ref)
+def _(part: Text, name: str, walk: _Walk, later: list[Part]) -> None:
+    ref = walk.header[part.ref]
     if part.form.fields["inline"].get(ref):
         walk.stream(name, part.form.fields["index"].get(ref), text=True)
 
 
 @_words.register
-def _(part: Stream, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
-    walk.stream(name, walk.field(part.size), text=part.text)
+def _(part: Stream, name: str, walk: _Walk, later: list[Part]) -> None:
+    walk.stream(name, walk.header[part.size], text=part.text)
 
 
 @_words.register
-def _(part: Sized, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
+def _(part: Sized, name: str, walk: _Walk, later: list[Part]) -> None:
     walk.claim(1, name)
     length = walk.words[walk.c]
     walk.emit(1, f"{name} length", f"{_integer(length)} bytes")
@@ -386,36 +337,36 @@ def _(part: Sized, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> Non
 
 
 @_words.register
-def _(part: Words, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
-    count = walk.field(part.count)
+def _(part: Words, name: str, walk: _Walk, later: list[Part]) -> None:
+    count = walk.header[part.count]
     walk.claim(count, name)
     for number in range(count):
         walk.emit(1, f"{name}[{number}]", f"{walk.words[walk.c]:#x}")
 
 
 @_words.register
-def _(part: Many, name: str, walk: _Walk, later: list[tuple[str, Part]]) -> None:
-    first, faults = walk.c, list[tuple[str, str]]()
-    count, where = walk.field(part.count), walk.where(name)
-    found, after = take_many(part.family, walk.words, walk.data, first, walk.stop, count, faults, where)
-    lost = sum(rule == "argument-content" for rule, _ in faults)
-    for number in range(len(found) + lost):
+def _(part: Many, name: str, walk: _Walk, later: list[Part]) -> None:
+    first, end, faults = walk.c, walk.stop, list[tuple[str, str]]()
+    count, where = walk.header[part.count], walk.where(name)
+    found, after = take_many(part.family, walk.words, walk.data, first, end, count, faults, where)
+    number, error = len(found) + sum(rule == "argument-content" for rule, _ in faults), None
+    if after < 0:  # as in the decoder: what is fixed in size is found from the record's end
+        behind = [size for one in later if (size := one.tail_words()) is not None]
+        end -= sum(behind)
+        error = broken(where) if len(behind) < len(later) else short(where) if end < first else None
+        end = walk.stop if error else end
+    for index in range(number):
         stop = walk.c + part.family.size_of(walk.words[walk.c])
-        path = f"{walk.prefix}{name}[{number}]."
-        _Walk(walk.words, walk.data, walk.c, stop, walk.base, walk.spans, walk.resolve, path).record(part.family)
+        if stop > end:
+            break
+        member = _Walk(walk.words, walk.data, walk.c, stop, walk.resolve, walk)
+        member.prefix = f"{walk.prefix}{name}[{index}]."
+        member.record(part.family)
         walk.c = stop
-    if after >= 0:
-        return
-    told = faults[-1][1]
-    sizes = [one.tail_words() for _, one in later]
-    behind = [size for size in sizes if size is not None]
-    if len(behind) < len(sizes):
-        walk.back_to(walk.c, told)
-        raise broken(where)
-    if walk.stop - sum(behind) < first:
-        walk.back_to(walk.c, told)
-        raise short(where)
-    walk.back_to(walk.stop - sum(behind), told)
+    if after < 0:
+        walk.emit(0 if error else end - walk.c, "unexplained", fault=faults[-1][1])
+    if error:
+        raise error
 
 
 # ---- the documents
@@ -431,9 +382,9 @@ def _told(part: Part, name: str) -> str:
         case Koids(ref, process_only, short_form):
             koids = "a word, the process koid" if process_only else "two words, the process koid and the thread koid"
             lacking = " (some producers leave out the thread koid; the record's size tells)" if short_form else ""
-            return f"`{name}`: {koids}{lacking}; omitted unless the header's `{ref}` is 0"
+            return f"`{name}`: {koids}{lacking}; omitted unless the header field `{ref}` is 0"
         case Text(ref):
-            return f"`{name}`: UTF-8 text, {padded}; omitted unless the header's `{ref}` says that it is inline"
+            return f"`{name}`: UTF-8 text, {padded}; omitted unless the header field `{ref}` says inline"
         case Stream(size, text):
             return f"`{name}`: `{size}` bytes of {'UTF-8 text' if text else 'data'}, {padded}"
         case Sized():
@@ -456,8 +407,8 @@ def layout_markdown(cls: type[Record], *, level: int = 3) -> str:
     doc, layout = doc_of(cls), layout_of(cls)
     lines = [f"{'#' * level} {title_of(cls)}", "", " ".join(filter(None, [f"`{cls.__name__}`.", doc.text]))]
     for number, word in enumerate(layout.words):
-        title = "Header word" if not number else f"Header word {number + 1}: {title_of(word)}"
-        lines += ["", f"**{title}**", "", *word_table(word)]
+        title = f"**Header word {number + 1}** {doc_of(word).text}" if number else "**Header word**"
+        lines += ["", title, "", *word_table(word)]
     if layout.body:
         lines += ["", "**Body**", ""]
     for name, part in layout.body:
@@ -471,7 +422,10 @@ def word_table(word: type[Word]) -> Iterator[str]:
     yield "| Bits | Field | Value | Meaning |"
     yield "|---|---|---|---|"
     for field in word.fields.values():
-        told = [field.doc, f"see [{field.meaning.__name__}](#{field.meaning.__name__.lower()})" if field.meaning else ""]
+        told = [
+            field.doc,
+            f"see [{field.meaning.__name__}](#{field.meaning.__name__.lower()})" if field.meaning else "",
+        ]
         meaning = "reserved, must be zero" if field.role == "reserved" else "; ".join(filter(None, told))
         name = f"`{field.name}`" if field.role != "reserved" else ""
         yield f"| {field.lo} .. {field.hi} | {name} | {_legal(field)} | {meaning} |"
@@ -490,6 +444,6 @@ def _legal(field: Field) -> str:
 def enumeration_markdown(enumeration: type[IntEnum], *, level: int = 3) -> str:
     """A section of Markdown about an enumeration, with the anchor that the tables of words link to."""
     doc = doc_of(enumeration)
-    told = " ".join(filter(None, [doc.text, f"Specification: {doc.spec}." if doc.spec else ""]))
-    rows = [f"| {member.value} | `{member.name}` |" for member in enumeration]
-    return "\n".join([f"{'#' * level} {enumeration.__name__}", "", told, "", "| Value | Name |", "|---|---|", *rows, ""])
+    told = doc.text or f"Specification: {doc.spec}."
+    lines = [f"{'#' * level} {enumeration.__name__}", "", told, "", "| Value | Name |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {member.value} | `{member.name}` |" for member in enumeration), ""])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from fxtio.codec.parts import MAX_TEXT, Header, Koids, Many, Part, Thread
+from fxtio.codec.parts import MAX_TEXT, Koids, Many, Part, Thread
 from fxtio.codec.record import SIZE, Family, Layout, Opaque, Record, layout_of
 from fxtio.errors import DecodeError, EncodeError
 
@@ -125,22 +125,27 @@ def _encoder(layout: Layout) -> str:
 
 
 def short(where: str) -> DecodeError:
+    """The record ends before this part."""
     return DecodeError("record-short", f"{where}: the record ends before it")
 
 
 def broken(where: str) -> DecodeError:
+    """Broken arguments, and behind them a part that cannot be found from the end."""
     return DecodeError(ArgumentSize, f"{where}: what follows the broken arguments cannot be found")
 
 
 def unlike(where: str) -> DecodeError:
+    """A constant field that holds something else."""
     return DecodeError("constant", f"{where}: a constant field has another value")
 
 
 def gap(where: str) -> EncodeError:
+    """An optional field behind one that is absent."""
     return EncodeError("absent, but a later optional field is given", where)
 
 
 def take_bytes(data: Any, c: int, length: int, end: int, where: str) -> tuple[bytes, int]:
+    """A stream and the cursor behind its padding."""
     words = length + 7 >> 3
     if c + words > end:
         raise DecodeError("stream-over-record", f"{where}: {length:,} bytes do not fit in the record")
@@ -148,6 +153,7 @@ def take_bytes(data: Any, c: int, length: int, end: int, where: str) -> tuple[by
 
 
 def take_text(data: Any, c: int, length: int, end: int, where: str) -> tuple[str, int]:
+    """Likewise as text; what is not UTF-8 becomes surrogate escapes."""
     raw, after = take_bytes(data, c, length, end, where)
     return raw.decode("utf-8", "surrogateescape"), after
 
@@ -183,13 +189,13 @@ def decode(family: Family, words: Sequence[int], data: Any, at: int, end: int, f
     return codec_of(family.classes[kind]).decode(words, data, at, end, faults)
 
 
-def encode(record: Any, order: Order = "little") -> bytes:
+def encode(record: Record | Opaque, order: Order = "little") -> bytes:
     """The bytes of one record.
 
     Raises:
         EncodeError: the format cannot say it.
     """
-    if type(record) is Opaque:
+    if isinstance(record, Opaque):
         return _opaque(record, "record")
     return codec_of(type(record)).encode(record, order)
 
@@ -218,11 +224,13 @@ put_f64 = _put("d", "a number")
 
 
 def put_bytes(value: bytes, where: str) -> tuple[bytes, int]:
+    """A padded stream and its length in bytes."""
     length = len(value)
     return bytes(value) + bytes(-length % 8), length
 
 
 def put_text(value: str, where: str) -> tuple[bytes, int]:
+    """Likewise for text."""
     try:
         raw = value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -233,12 +241,14 @@ def put_text(value: str, where: str) -> tuple[bytes, int]:
 
 
 def put_index(value: Any, most: int, where: str) -> int:
+    """A slot, checked."""
     if type(value) is not int or not 0 <= value <= most:
         raise EncodeError(f"{value!r} is neither text nor an index from 0 to {most}", where)
     return value
 
 
 def put_koids(value: Any, order: Order, where: str, process_only: bool, may_lack: bool) -> tuple[int, bytes]:
+    """The slot (0 for inline) and the inline koids."""
     if type(value) is int:
         if value == 0:
             raise EncodeError("slot 0 means inline; give a Thread", where)
@@ -256,6 +266,7 @@ def put_koids(value: Any, order: Order, where: str, process_only: bool, may_lack
 
 
 def put_many(values: Sequence[Any], family: Family, order: Order, where: str) -> tuple[int, bytes]:
+    """How many, and their bytes."""
     bodies = []
     for number, one in enumerate(values):
         here = f"{where}[{number}]"
@@ -265,13 +276,14 @@ def put_many(values: Sequence[Any], family: Family, order: Order, where: str) ->
                 raise EncodeError("raw bytes do not have the size that their header tells", here)
             bodies.append(raw)
         elif type(one) in family.classes:
-            bodies.append(codec_of(type(one)).encode(one, order))
+            bodies.append(codec_of(one.__class__).encode(one, order))
         else:
             raise EncodeError(f"{type(one).__name__} cannot stand here", here)
     return len(bodies), b"".join(bodies)
 
 
 def misfit(record: type[Record], word: int, field: str, value: object) -> EncodeError:
+    """A header field that does not take the value."""
     return EncodeError(record.words[word].fields[field].refusal(value), f"{record.__name__}.{field}")
 
 

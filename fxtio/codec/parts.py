@@ -273,4 +273,3 @@ Double = Annotated[float, Number("f")]
 
 Optional = Annotated[int | None, Number("u", optional=True)]
 """A 64-bit unsigned word that is there when the record has room for it."""
-

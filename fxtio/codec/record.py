@@ -1,6 +1,6 @@
 """Records, declared once, and the families that tell them apart.
 
-A record class is a frozen msgspec struct.  `word` (or `words`) names its header, annotations carry the body parts in the
+A record class is a frozen msgspec struct.  `words` names its header, annotations carry the body parts in the
 specification's order, and a field without a part is the header field of the same name.  Sizes, counts and references
 are owned by the parts and are no fields.  `layout_of` reads such a declaration; everything else is derived from it.
 """

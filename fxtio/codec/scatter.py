@@ -104,7 +104,8 @@ def ranges(begin: Array, count: Array) -> Array:
     """The numbers `begin[i]`, `begin[i] + 1`, ... (`count[i]` of them) for all i, in one line (int64)."""
     total = int(count.sum())
     ends = np.cumsum(count)
-    return np.arange(total) + np.repeat(begin - (ends - count), count)
+    numbers: Array = np.arange(total) + np.repeat(begin - (ends - count), count)
+    return numbers
 
 
 def _pieces(part: Part, column: Any, rows: int, header: Columns, where: str) -> list[Ragged]:
@@ -190,7 +191,7 @@ def _check_text(length: Array, where: str) -> None:
 def _copy(stream: StreamColumn) -> Ragged:
     """The streams' words, with zeros behind the last byte."""
     count = stream.length + 7 >> 3
-    words = stream.raw[ranges(stream.at, count)]
+    words: Array = stream.raw[ranges(stream.at, count)]
     last = np.cumsum(count)[count > 0] - 1
     spare = ((count * 8 - stream.length)[count > 0] * 8).astype(np.uint64)
     words[last] &= np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> spare

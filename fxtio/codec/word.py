@@ -80,7 +80,9 @@ class Field:
         least, most = self.limits
         low, high = (value, value) if isinstance(value, int) else _extent(value)
         if low < least or high > most:
-            raise EncodeError(self.refusal(low if low < least else high), f"{owner}.{self.name}" if owner else self.name)
+            raise EncodeError(
+                self.refusal(low if low < least else high), f"{owner}.{self.name}" if owner else self.name
+            )
         if isinstance(value, int):
             return (value & self.mask) << self.lo
         return (value.astype("uint64") & self.mask) << self.lo

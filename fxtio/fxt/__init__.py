@@ -50,4 +50,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["FORMAT", "FxtTrace", "FxtWriter", "Koid", "Pointer", "describe_markdown"]  # noqa: F822  # lazy
+__all__ = ["FORMAT", "FxtTrace", "FxtWriter", "Koid", "Pointer", "describe_markdown"]  # lazy

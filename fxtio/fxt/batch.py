@@ -25,9 +25,10 @@ from fxtio.codec.generate import decode
 from fxtio.codec.record import Record
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings, Level
+from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.clock import Clock, times_of
 from fxtio.fxt.framing import Frame
-from fxtio.fxt.records import ARGUMENTS, RECORDS, Initialization, ProviderInfo, ProviderSection, String, ThreadRecord
+from fxtio.fxt.records import RECORDS, Initialization, ProviderInfo, ProviderSection, String, ThreadRecord
 from fxtio.fxt.tables import Definitions, Lookup, Names, Slots, Threads
 
 Array = np.ndarray[Any, Any]
@@ -242,11 +243,11 @@ class Session:
         switches: list[tuple[int, int, str | None]]
         switches = list(zip(rows.tolist(), columns["provider"].tolist(), names, strict=True))
         rows, columns = batch.columns(ProviderSection)
-        switches += [(row, id, None) for row, id in zip(rows.tolist(), columns["provider"].tolist(), strict=True)]
+        switches += [(row, one, None) for row, one in zip(rows.tolist(), columns["provider"].tolist(), strict=True)]
         starts, states = [0], [self.current]
-        for row, id, name in sorted(switches, key=lambda switch: switch[0]):
+        for row, one, name in sorted(switches, key=lambda switch: switch[0]):
             offset = frame.offset(row)
-            self.current = self._section(id, offset) if name is None else self._introduce(Provider(id, name), offset)
+            self.current = self._section(one, offset) if name is None else self._introduce(Provider(one, name), offset)
             starts.append(row)
             states.append(self.current)
         return np.repeat(np.array(states, np.int32), np.diff([*starts, len(frame.at)]))
@@ -263,13 +264,13 @@ class Session:
             return 0
         return self._new_state(provider, offset)
 
-    def _section(self, id: int, offset: int) -> int:
-        state = self._states.get(id)
+    def _section(self, provider: int, offset: int) -> int:
+        state = self._states.get(provider)
         if state is not None:
             return state
-        told = f"a section of provider {id}, which no provider info record introduced"
+        told = f"a section of provider {provider}, which no provider info record introduced"
         self.findings.add("unknown-provider", offset, told, level=Level.WARNING)
-        return self._new_state(Provider(id, ""), offset)
+        return self._new_state(Provider(provider, ""), offset)
 
     def _new_state(self, provider: Provider, offset: int) -> int:
         if len(self.providers) >= MAX_PROVIDERS:

@@ -11,7 +11,7 @@ import numpy as np
 from fxtio.codec.record import layout_of
 from fxtio.codec.scatter import ManyWords, Ragged, interleave, words_of
 from fxtio.errors import EncodeError
-from fxtio.fxt import records
+from fxtio.fxt import arguments as a
 from fxtio.fxt.pack import EVENT_CLASS, MAX_ARGS, SHORT_TEXT, THREAD_SLOTS, Packer
 from fxtio.table import Categories
 
@@ -100,7 +100,9 @@ def _check_room(names: Text, categories: Text, args: Mapping[str, Text | Array],
     if len(thread.values) > THREAD_SLOTS:
         raise EncodeError(f"{len(thread.values):,} threads, {THREAD_SLOTS} are the most at once", "thread")
     for key, value in args.items():
-        if isinstance(value, Text) and any(len(one.encode("utf-8", "surrogateescape")) > SHORT_TEXT * 4 for one in value.values):
+        if isinstance(value, Text) and any(
+            len(one.encode("utf-8", "surrogateescape")) > SHORT_TEXT * 4 for one in value.values
+        ):
             raise EncodeError(f"text over {SHORT_TEXT * 4} bytes does not go in columns", f"args[{key!r}]")
 
 
@@ -114,7 +116,7 @@ def _args(packer: Packer, out: bytearray, args: Mapping[str, Text | Array], rows
         name = packer.reference(out, key, "args")
         if isinstance(value, Text):
             slots = _slots([packer.reference(out, one, f"args[{key!r}]") for one in value.values], value.codes)
-            bodies.append(words_of(records.StringArgument, rows, {"name": name, "value": slots}))
+            bodies.append(words_of(a.StringArgument, rows, {"name": name, "value": slots}))
         else:
             bodies.append(words_of(_argument_class(value), rows, {"name": name, "value": value}))
     if not bodies:
@@ -122,17 +124,15 @@ def _args(packer: Packer, out: bytearray, args: Mapping[str, Text | Array], rows
     return ManyWords(len(bodies), interleave(bodies, rows))
 
 
-def _argument_class(values: Array) -> type[records.Argument]:
+def _argument_class(values: Array) -> type[a.Argument]:
     """The argument type for a column: of the column's own type, narrowed to 32 bits where all values fit."""
     if values.dtype.kind == "b":
-        return records.BoolArgument
+        return a.BoolArgument
     if values.dtype.kind == "f":
-        return records.DoubleArgument
+        return a.DoubleArgument
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    if values.dtype == np.int32 or (-(1 << 31) <= low and high < 1 << 31):
-        return records.Int32Argument
-    if 0 <= low and high < 1 << 32:
-        return records.Uint32Argument
-    return records.Int64Argument if high < 1 << 63 else records.Uint64Argument
-
-
+    if values.dtype == np.int32 or (low >= -(1 << 31) and high < 1 << 31):
+        return a.Int32Argument
+    if low >= 0 and high < 1 << 32:
+        return a.Uint32Argument
+    return a.Int64Argument if high < 1 << 63 else a.Uint64Argument

@@ -9,10 +9,10 @@ import numpy as np
 
 from fxtio.codec.columns import ManyColumn
 from fxtio.codec.record import Record
-from fxtio.fxt import records as R
-from fxtio.fxt.columns import Builder, Made, finish_events, in_order
+from fxtio.fxt import records as r
 from fxtio.fxt.batch import Batch
-from fxtio.fxt.layout import ArgumentType, BlobType, ObjectType, SchedulingType, ThreadState
+from fxtio.fxt.columns import Builder, Made, finish_events, in_order
+from fxtio.fxt.enums import ArgumentType, BlobType, ObjectType, SchedulingType, ThreadState
 from fxtio.table import Bytes, Categories, Growing, Optional, Table
 
 Array = np.ndarray[Any, Any]
@@ -28,18 +28,18 @@ def _args(builder: Builder, first: int) -> Made:
 
 
 def _strings(builder: Builder, first: int) -> Made:
-    rows, columns = builder.batch.columns(R.String)
+    rows, columns = builder.batch.columns(r.String)
     text = builder.texts(columns["text"])
     return {**builder.common(rows), "index": columns["index"], "text": text}
 
 
 def _threads(builder: Builder, first: int) -> Made:
-    rows, columns = builder.batch.columns(R.ThreadRecord)
+    rows, columns = builder.batch.columns(r.ThreadRecord)
     return {**builder.common(rows), **columns}
 
 
 def _logs(builder: Builder, first: int) -> Made:
-    rows, columns = builder.batch.columns(R.Log)
+    rows, columns = builder.batch.columns(r.Log)
     made = builder.common(rows) | builder.timed(columns["timestamp"], rows)
     made["process"], made["thread"] = builder.koids(columns["thread"], rows)
     made["message"] = builder.texts(columns["message"])
@@ -47,14 +47,14 @@ def _logs(builder: Builder, first: int) -> Made:
 
 
 def _objects(builder: Builder, first: int) -> Made:
-    rows, columns = builder.batch.columns(R.KernelObject)
+    rows, columns = builder.batch.columns(r.KernelObject)
     kernel = builder.common(rows)
     kernel["space"] = Categories(np.zeros(len(rows), np.int32), ["kernel", "userspace"])
     kernel["type"] = _named(columns["object_type"], ObjectType)
     kernel["id"] = columns["koid"]
     kernel["name"] = builder.names(columns["name"], rows)
     kernel["process"] = _argument(builder, rows, columns["args"], "process", ArgumentType.KOID, np.uint64)
-    users, columns = builder.batch.columns(R.UserspaceObject)
+    users, columns = builder.batch.columns(r.UserspaceObject)
     user = builder.common(users)
     user["space"] = Categories(np.ones(len(users), np.int32), ["kernel", "userspace"])
     user["type"] = Categories(np.full(len(users), -1, np.int32), kernel["type"].values)
@@ -66,18 +66,20 @@ def _objects(builder: Builder, first: int) -> Made:
 
 
 def _object_args(builder: Builder, first: int) -> Made:
-    owners = [builder.batch.columns(cls) for cls in (R.KernelObject, R.UserspaceObject)]
+    owners = [builder.batch.columns(cls) for cls in (r.KernelObject, r.UserspaceObject)]
     return builder.args([(rows, columns["args"]) for rows, columns in owners], "object", first)
 
 
 def _blobs(builder: Builder, first: int) -> Made:
     pieces = []
-    for cls in (R.Blob, R.LargeBlob, R.LargeBlobNoMetadata):
+    for cls in (r.Blob, r.LargeBlob, r.LargeBlobNoMetadata):
         rows, columns = builder.batch.columns(cls)
         made = builder.common(rows)
         none = np.full(len(rows), -1, np.int32)
         names = builder.batch.names.values
-        made["category"] = builder.names(columns["category"], rows) if "category" in columns else Categories(none, names)
+        made["category"] = (
+            builder.names(columns["category"], rows) if "category" in columns else Categories(none, names)
+        )
         made["name"] = builder.names(columns["name"], rows)
         kinds = columns.get("blob_type", np.zeros(len(rows), np.uint8))
         made["type"] = _named(kinds, BlobType)
@@ -89,9 +91,9 @@ def _blobs(builder: Builder, first: int) -> Made:
 
 def _scheduling(builder: Builder, first: int) -> Made:
     makers: dict[type[Record], Callable[[Builder, Array, Any], Made]] = {
-        R.LegacyContextSwitch: _legacy_switch,
-        R.ContextSwitch: _switch,
-        R.ThreadWakeup: _wakeup,
+        r.LegacyContextSwitch: _legacy_switch,
+        r.ContextSwitch: _switch,
+        r.ThreadWakeup: _wakeup,
     }
     pieces = []
     for cls, make in makers.items():
@@ -155,8 +157,8 @@ def _wakeup(builder: Builder, rows: Array, columns: Any) -> Made:
 
 
 def _scheduling_args(builder: Builder, first: int) -> Made:
-    every = [builder.batch.columns(cls) for cls in (R.ContextSwitch, R.ThreadWakeup)]
-    legacy = builder.batch.rows(R.LegacyContextSwitch)
+    every = [builder.batch.columns(cls) for cls in (r.ContextSwitch, r.ThreadWakeup)]
+    legacy = builder.batch.rows(r.LegacyContextSwitch)
     empty = np.empty(0, np.int64)
     none = ManyColumn(np.zeros(len(legacy), np.int64), empty, empty, empty.astype(np.int8), empty)
     owners = [(rows, columns["args"]) for rows, columns in every]
@@ -164,7 +166,7 @@ def _scheduling_args(builder: Builder, first: int) -> Made:
 
 
 def _modules(builder: Builder, first: int) -> Made:
-    rows, columns = builder.batch.columns(R.ProfilerModule)
+    rows, columns = builder.batch.columns(r.ProfilerModule)
     made = _profiler(builder, rows, columns)
     made["name"] = builder.texts(columns["name"])
     made["build_id"] = Bytes(columns["build_id"].to_bytes())
@@ -172,18 +174,18 @@ def _modules(builder: Builder, first: int) -> Made:
 
 
 def _mmaps(builder: Builder, first: int) -> Made:
-    rows, columns = builder.batch.columns(R.ProfilerMmap)
+    rows, columns = builder.batch.columns(r.ProfilerMmap)
     made = _profiler(builder, rows, columns)
     return made | {name: columns[name] for name in ("flags", "start", "range", "vaddr")}
 
 
 def _backtraces(builder: Builder, first: int) -> Made:
-    rows, columns = builder.batch.columns(R.ProfilerBacktrace)
+    rows, columns = builder.batch.columns(r.ProfilerBacktrace)
     return _profiler(builder, rows, columns) | {"frames": columns["frames"].count}
 
 
 def _frames(builder: Builder, first: int) -> Made:
-    _, columns = builder.batch.columns(R.ProfilerBacktrace)
+    _, columns = builder.batch.columns(r.ProfilerBacktrace)
     frames = columns["frames"]
     owner = np.repeat(np.arange(first, first + len(frames.count)), frames.count)
     begins = np.cumsum(frames.count) - frames.count
@@ -206,9 +208,7 @@ def _named(values: Array, names: Any) -> Categories:
     return Categories(values.astype(np.int32), labels)
 
 
-def _argument(
-    builder: Builder, rows: Array, column: ManyColumn, name: str, kind: ArgumentType, dtype: Any
-) -> Optional:
+def _argument(builder: Builder, rows: Array, column: ManyColumn, name: str, kind: ArgumentType, dtype: Any) -> Optional:
     """The value of the argument of this name and type, for the rows that have it."""
     made = builder.args([(rows, column)], "owner", 0)
     values, present = np.zeros(len(rows), dtype), np.zeros(len(rows), bool)
@@ -238,10 +238,10 @@ TABLES: dict[str, tuple[Make, str]] = {
 """Every table: how it is made, and the table whose rows its rows point to by number (its own, if to none)."""
 
 OWNER_CLASSES: dict[str, tuple[type[Record], ...]] = {
-    "events": tuple(cls for cls in R.RECORDS.classes if issubclass(cls, R.Event)),
-    "objects": (R.KernelObject, R.UserspaceObject),
-    "scheduling": (R.LegacyContextSwitch, R.ContextSwitch, R.ThreadWakeup),
-    "backtraces": (R.ProfilerBacktrace,),
+    "events": tuple(cls for cls in r.RECORDS.classes if issubclass(cls, r.Event)),
+    "objects": (r.KernelObject, r.UserspaceObject),
+    "scheduling": (r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup),
+    "backtraces": (r.ProfilerBacktrace,),
 }
 """The records that are a row each of a table that others point to."""
 

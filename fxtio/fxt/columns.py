@@ -13,10 +13,10 @@ import numpy as np
 
 from fxtio.codec.columns import Columns, KoidsColumn, ManyColumn, Members, StreamColumn, TextColumn
 from fxtio.codec.record import Record
-from fxtio.fxt import records as R
+from fxtio.fxt import records as r
 from fxtio.fxt.batch import Batch
-from fxtio.fxt.layout import ArgumentType, EventType
 from fxtio.fxt.clock import times_of
+from fxtio.fxt.enums import ArgumentType, EventType
 from fxtio.table import Categories, Column, Derived, Optional, joined
 
 Array = np.ndarray[Any, Any]
@@ -25,7 +25,7 @@ Arguments = list[tuple[Array, ManyColumn]]
 """Numbers of records in a batch, and their arguments; one pair for each class."""
 
 EVENT_CLASSES: dict[type[Record], EventType] = {
-    cls: EventType(cls.words[0].fields["event_type"].value) for cls in R.RECORDS.classes if issubclass(cls, R.Event)
+    cls: EventType(cls.words[0].fields["event_type"].value) for cls in r.RECORDS.classes if issubclass(cls, r.Event)
 }
 _EVENT_NAMES = [kind.name.lower() for kind in EventType]
 _WITH_ID = tuple(kind for cls, kind in EVENT_CLASSES.items() if "id" in cls.__struct_fields__)
@@ -76,7 +76,7 @@ class Builder:
         pieces: list[tuple[Array, Made]] = []
         arguments: Arguments = []
         present = [cls for cls in self.batch.classes() if cls in EVENT_CLASSES]
-        for cls in present or [R.Instant]:  # no events at all: the columns of none
+        for cls in present or [r.Instant]:  # no events at all: the columns of none
             rows, columns = self.batch.columns(cls)
             pieces.append((rows, self._event(cls, rows, columns)))
             arguments.append((rows, columns["args"]))

@@ -133,7 +133,7 @@ class Framer:
             if len(self._store) < wanted:
                 self._store = np.empty(wanted, np.uint64)
             self._store[:have] = self._buffer
-            got = self.source.readinto(memoryview(self._store[:wanted]).cast("B")[have * 8 :])
+            got = self.source.readinto(self._store[:wanted].data.cast("B")[have * 8 :])
             self._ended = got < (wanted - have) * 8
             self._odd = got % 8
             self._buffer = self._store[: have + got // 8]
@@ -163,7 +163,7 @@ class Framer:
         return used + 1
 
     def _partial(self, words: Array, used: int) -> int:
-        """A record that goes beyond the buffer: read on, or do not believe it.  How many words the buffer should have."""
+        """A record beyond the buffer: read on, or do not believe it.  How many words the buffer should have."""
         size = RECORDS.size_of(int(words[used]))
         offset = self._base + used * 8
         have = len(words) - used
@@ -199,7 +199,7 @@ class Framer:
         return place is not None
 
     def _resync(self, block: Block, start: int) -> int | None:
-        """The next word from which good records chain to the end of the buffer, or several times; None if there is none."""
+        """The next word from which good records chain to the end of the buffer, or several times; None without one."""
         words, total = block.words[start:], len(block.words)
         rules, table = tables_of(RECORDS)
         rule = rules[(words & np.uint64(len(rules) - 1)).astype(np.intp)]
@@ -233,7 +233,7 @@ class Framer:
 
 
 def exact(block: Block, at: int, stop: int, big_endian: bool) -> Record | Opaque:
-    """The record at the words `at` to `stop` with its references as they are; `Opaque` unless it encodes to its bytes."""
+    """The record at the words `at` to `stop`, references as they are; `Opaque` unless it encodes to its bytes."""
     raw = bytes(block.data[at * 8 : stop * 8])
     words = block.words[at:stop].tolist()
     try:

@@ -17,9 +17,9 @@ from fxtio.codec.columns import (
     WordsColumn,
 )
 from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.batch import Batch
 from fxtio.fxt.framing import exact
-from fxtio.fxt.records import ARGUMENTS
 
 Array = np.ndarray[Any, Any]
 
@@ -64,7 +64,8 @@ def _lists(cls: type[Record], columns: Columns, rows: Array, batch: Batch) -> li
 def _list(column: Any, rows: Array, batch: Batch, *, text: bool) -> Iterable[Any]:
     """A column as a list of Python values."""
     if isinstance(column, np.ndarray):
-        return column.tolist()
+        values: list[Any] = column.tolist()
+        return values
     if isinstance(column, TextColumn):
         return _objects(batch.names.objects, batch.text_codes(column, rows), column.slot)
     if isinstance(column, KoidsColumn):
@@ -73,7 +74,8 @@ def _list(column: Any, rows: Array, batch: Batch, *, text: bool) -> Iterable[Any
         raw = column.to_bytes()
         return [one.decode("utf-8", "surrogateescape") for one in raw] if text else raw
     if isinstance(column, OptionalColumn):
-        return np.where(column.present, column.values.astype(object), None).tolist()
+        pairs = zip(column.values.tolist(), column.present.tolist(), strict=True)
+        return [value if present else None for value, present in pairs]
     if isinstance(column, WordsColumn):
         ends = column.at + column.count
         return [tuple(column.words[a:b].tolist()) for a, b in zip(column.at.tolist(), ends.tolist(), strict=True)]
@@ -117,5 +119,3 @@ def _tuples(flat: Array, counts: Array) -> Iterable[tuple[Any, ...]]:
     items = flat.tolist()
     ends = np.cumsum(counts)
     return [tuple(items[a:b]) for a, b in zip((ends - counts).tolist(), ends.tolist(), strict=True)]
-
-

@@ -17,9 +17,10 @@ from fxtio.codec.generate import encode
 from fxtio.codec.parts import Thread
 from fxtio.codec.template import Template, compiled
 from fxtio.errors import EncodeError
+from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
+from fxtio.fxt.enums import EventType
 from fxtio.fxt.layout import (
-    EventType,
     EventWord,
     Int32ArgumentWord,
     StringArgumentWord,
@@ -167,7 +168,7 @@ class Packer:
         made = self.arguments(out, args)
         references = self.reference(out, category, "category"), self.reference(out, name)
         slot = self.thread_reference(out, thread)
-        record = EVENT_CLASS[kind](timestamp, slot, *references, made, *(() if tail is None else (tail,)))  # type: ignore[call-arg]
+        record = EVENT_CLASS[kind](timestamp, slot, *references, made, *(() if tail is None else (tail,)))
         data = encode(record)
         out += data
         classes = tuple(map(type, made))
@@ -175,9 +176,11 @@ class Packer:
             if len(self._shapes) >= MAX_SHAPES:
                 self._shapes = {}
             make, cuts = _shape(kind, classes)
-            self._shapes[kind, number, category, name, *(args or ())] = make(self._strings, *(data[a:b] for a, b in cuts))
+            self._shapes[kind, number, category, name, *(args or ())] = make(
+                self._strings, *(data[begin:end] for begin, end in cuts)
+            )
 
-    def arguments(self, out: bytearray, args: Args) -> tuple[r.Argument, ...]:
+    def arguments(self, out: bytearray, args: Args) -> tuple[a.Argument, ...]:
         """Python values as typed arguments: the smallest integer type that fits, the type of the wrapper, ...
 
         Raises:
@@ -189,66 +192,66 @@ class Packer:
             raise EncodeError(f"{len(args)} arguments, {MAX_ARGS} are the most", "args")
         return tuple([self._argument(out, key, value) for key, value in args.items()])
 
-    def _argument(self, out: bytearray, key: str, value: Any) -> r.Argument:
+    def _argument(self, out: bytearray, key: str, value: Any) -> a.Argument:
         name = self.reference(out, key, "args")
         where = f"args[{key!r}]"
         if value is None:
-            return r.NullArgument(name)
+            return a.NullArgument(name)
         if isinstance(value, bool):
-            return r.BoolArgument(name, value)
+            return a.BoolArgument(name, value)
         if isinstance(value, Pointer):
-            return r.PointerArgument(name, int(value))
+            return a.PointerArgument(name, int(value))
         if isinstance(value, Koid):
-            return r.KoidArgument(name, int(value))
+            return a.KoidArgument(name, int(value))
         if isinstance(value, str):
             if len(value) > SHORT_TEXT or len(value.encode("utf-8", "surrogateescape")) > SHORT_TEXT:
-                return r.StringArgument(name, str(value))
-            return r.StringArgument(name, self.reference(out, value, where))
+                return a.StringArgument(name, str(value))
+            return a.StringArgument(name, self.reference(out, value, where))
         if isinstance(value, bytes | bytearray | memoryview):
-            return r.BlobArgument(name, bytes(value))
+            return a.BlobArgument(name, bytes(value))
         if hasattr(value, "__index__"):
             return _integer(name, value.__index__(), where)
         if hasattr(value, "__float__"):
-            return r.DoubleArgument(name, float(value))
+            return a.DoubleArgument(name, float(value))
         raise EncodeError(f"no argument type holds a {type(value).__name__}", where)
 
 
-def _integer(name: int, value: int, where: str) -> r.Argument:
+def _integer(name: int, value: int, where: str) -> a.Argument:
     if _MIN32 <= value <= _MAX32:
-        return r.Int32Argument(name, value)
+        return a.Int32Argument(name, value)
     if 0 <= value <= _MAX_UNSIGNED32:
-        return r.Uint32Argument(name, value)
+        return a.Uint32Argument(name, value)
     if -_MAX64 - 1 <= value <= _MAX64:
-        return r.Int64Argument(name, value)
+        return a.Int64Argument(name, value)
     if value < 0 or value >> 64:
         raise EncodeError(f"{value} does not fit in 64 bits", where)
-    return r.Uint64Argument(name, value)
+    return a.Uint64Argument(name, value)
 
 
 # Shapes.  An argument's class tells its words; the test before the struct call lets pass just the values that
 # `_argument` would give that class (the struct call itself refuses integers that are too large).
 
-_UNSHAPED = {r.BlobArgument}
+_UNSHAPED = {a.BlobArgument}
 _TEST = {
-    r.NullArgument: "{0} is None",
-    r.Int32Argument: "type({0}) is int",
-    r.Uint32Argument: f"type({{0}}) is int and {{0}} > {_MAX32}",
-    r.Int64Argument: f"type({{0}}) is int and not {_MIN32} <= {{0}} <= {_MAX_UNSIGNED32}",
-    r.Uint64Argument: f"type({{0}}) is int and {{0}} > {_MAX64}",
-    r.DoubleArgument: "type({0}) is float",
-    r.StringArgument: "type({0}) is str",
-    r.PointerArgument: "type({0}) is Pointer",
-    r.KoidArgument: "type({0}) is Koid",
-    r.BoolArgument: "type({0}) is bool",
+    a.NullArgument: "{0} is None",
+    a.Int32Argument: "type({0}) is int",
+    a.Uint32Argument: f"type({{0}}) is int and {{0}} > {_MAX32}",
+    a.Int64Argument: f"type({{0}}) is int and not {_MIN32} <= {{0}} <= {_MAX_UNSIGNED32}",
+    a.Uint64Argument: f"type({{0}}) is int and {{0}} > {_MAX64}",
+    a.DoubleArgument: "type({0}) is float",
+    a.StringArgument: "type({0}) is str",
+    a.PointerArgument: "type({0}) is Pointer",
+    a.KoidArgument: "type({0}) is Koid",
+    a.BoolArgument: "type({0}) is bool",
 }
 _CODE = {
-    r.Int64Argument: "q", r.Uint64Argument: "Q", r.DoubleArgument: "d", r.PointerArgument: "Q", r.KoidArgument: "Q",
+    a.Int64Argument: "q", a.Uint64Argument: "Q", a.DoubleArgument: "d", a.PointerArgument: "Q", a.KoidArgument: "Q",
 }  # fmt: skip
-_TRUE = int(r.BoolArgument.words[0](size=1, name=0, value=1)).to_bytes(8, "little")[4:]
+_TRUE = int(a.BoolArgument.words[0](size=1, name=0, value=1)).to_bytes(8, "little")[4:]
 
 
 @cache
-def _shape(kind: str, classes: tuple[type[r.Argument], ...]) -> tuple[Callable[..., Emit], list[tuple[int, int]]]:
+def _shape(kind: str, classes: tuple[type[a.Argument], ...]) -> tuple[Callable[..., Emit], list[tuple[int, int]]]:
     """What makes the closures for events of this type with arguments of these classes.
 
     Returns:
@@ -267,18 +270,18 @@ def _shape(kind: str, classes: tuple[type[r.Argument], ...]) -> tuple[Callable[.
     for number, cls in enumerate(classes):
         value = f"v{number}"
         tests.append(_TEST[cls].format(value))
-        if cls is r.BoolArgument:
+        if cls is a.BoolArgument:
             constant(4)
             template.variable(f"TRUE if {value} else FALSE", "4s")
         elif cls in _CODE:
             constant(8)
             template.variable(value, _CODE[cls])
-        elif cls is r.NullArgument:
+        elif cls is a.NullArgument:
             constant(8)
         else:
-            word = StringArgumentWord if cls is r.StringArgument else cls.words[0]
+            word = StringArgumentWord if cls is a.StringArgument else cls.words[0]
             cuts.append((template.size(), template.size() + word.fields["value"].lo // 8))
-            template.word(word, "value", f"strings[{value}]" if cls is r.StringArgument else value)
+            template.word(word, "value", f"strings[{value}]" if cls is a.StringArgument else value)
     if {"end", "id"} & set(EVENT_CLASS[kind].__struct_fields__):
         template.variable("tail", "Q")
     constants = [f"c{number}" for number in range(len(cuts))]

@@ -19,8 +19,8 @@ from fxtio.fxt.batch import Batch, Session
 from fxtio.fxt.catalog import TABLES, Collector
 from fxtio.fxt.clock import Clock
 from fxtio.fxt.columns import Builder
+from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.framing import Frame, Framer
-from fxtio.fxt.layout import ObjectType
 from fxtio.fxt.records import RECORDS, KernelObject
 from fxtio.io.source import Source, open_source
 from fxtio.table import Table
@@ -304,7 +304,7 @@ def _note_names(info: Info, batch: Batch) -> None:
 
 
 def _wall(ns: int, clock: Clock) -> datetime:
-    assert clock.base_ticks is not None and clock.wall_clock is not None  # noqa: PT018  # they come together
+    assert clock.base_ticks is not None and clock.wall_clock is not None  # they come together
     since = clock.wall_clock + ns - clock.ns(clock.base_ticks)
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since // 1000)
 

@@ -1,4 +1,4 @@
-"""Every record and argument of the Fuchsia trace format, declared once.
+"""Every record of the Fuchsia trace format, declared once; `arguments` has what they carry.
 
 The fields stand in the order of the record's body.  A reference is an `int` (a slot of the provider's table, as in the
 file) or the thing itself (`str`, `Thread`): one class serves the raw and the resolved form.
@@ -8,132 +8,31 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from fxtio.codec.parts import Double, Koids, Many, Optional, Signed, Sized, Stream, Text, Thread, Unsigned, Words
+from fxtio.codec.parts import Koids, Many, Optional, Sized, Stream, Text, Thread, Unsigned, Words
 from fxtio.codec.record import Family, Opaque, Record
 from fxtio.codec.word import Word
 from fxtio.fxt import layout as w
-from fxtio.fxt.layout import ArgumentType, EventType, LargeBlobFormat
+from fxtio.fxt.arguments import ARGUMENTS, Argument, NameRef
+from fxtio.fxt.enums import EventType, LargeBlobFormat
 
-_FORM = w.StringRefWord
-
-NameRef = Annotated[int | str, Text("name", _FORM)]
-CategoryRef = Annotated[int | str, Text("category", _FORM)]
+CategoryRef = Annotated[int | str, Text("category", w.StringRefWord)]
 ThreadRef = Annotated[int | Thread, Koids("thread")]
 ProfilerThreadRef = Annotated[int | Thread, Koids("thread", short_form=True)]
 Ticks = Unsigned
 """A moment, in ticks of the provider's clock.  spec: Timestamps"""
 
 
-class Argument(Record):
-    """A typed key and value.  spec: Arguments"""
-
-    name: NameRef
-
-
-class NullArgument(Argument):
-    """A key without a value.  spec: Null argument"""
-
-    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.NULL),)
-
-
-class Int32Argument(Argument):
-    """spec: 32-bit signed integer argument"""
-
-    words: ClassVar[tuple[type[Word], ...]] = (w.Int32ArgumentWord,)
-    value: int
-
-
-class Uint32Argument(Argument):
-    """spec: 32-bit unsigned integer argument"""
-
-    words: ClassVar[tuple[type[Word], ...]] = (w.Uint32ArgumentWord,)
-    value: int
-
-
-class Int64Argument(Argument):
-    """spec: 64-bit signed integer argument"""
-
-    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.INT64),)
-    value: Signed
-
-
-class Uint64Argument(Argument):
-    """spec: 64-bit unsigned integer argument"""
-
-    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.UINT64),)
-    value: Unsigned
-
-
-class DoubleArgument(Argument):
-    """spec: Double-precision floating point argument"""
-
-    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.DOUBLE),)
-    value: Double
-
-
-class StringArgument(Argument):
-    """spec: String argument"""
-
-    words: ClassVar[tuple[type[Word], ...]] = (w.StringArgumentWord,)
-    value: Annotated[int | str, Text("value", _FORM)]
-
-
-class PointerArgument(Argument):
-    """spec: Pointer argument"""
-
-    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.POINTER),)
-    value: Unsigned
-
-
-class KoidArgument(Argument):
-    """spec: Kernel object id argument"""
-
-    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.KOID),)
-    value: Unsigned
-
-
-class BoolArgument(Argument):
-    """spec: Boolean argument"""
-
-    words: ClassVar[tuple[type[Word], ...]] = (w.BoolArgumentWord,)
-    value: bool
-
-
-class BlobArgument(Argument):
-    """spec: Blob argument"""
-
-    words: ClassVar[tuple[type[Word], ...]] = (w.BlobArgumentWord,)
-    value: Annotated[bytes, Stream("value_size")]
-
-
-ARGUMENTS = Family(
-    w.ArgumentWord,
-    [
-        NullArgument,
-        Int32Argument,
-        Uint32Argument,
-        Int64Argument,
-        Uint64Argument,
-        DoubleArgument,
-        StringArgument,
-        PointerArgument,
-        KoidArgument,
-        BoolArgument,
-        BlobArgument,
-    ],
-)
-
 Args = Annotated[tuple[Argument | Opaque, ...], Many(ARGUMENTS, "arg_count")]
 """Up to 15 arguments; one of an unknown type is `Opaque`."""
 
 
-class Magic(Record):
+class Magic(Record, frozen=True):
     """The first eight bytes of a trace.  spec: Magic number record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.MagicWord,)
 
 
-class ProviderInfo(Record):
+class ProviderInfo(Record, frozen=True):
     """Names a provider, and makes it the one that the following records come from.  spec: Provider info metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProviderInfoWord,)
@@ -141,14 +40,14 @@ class ProviderInfo(Record):
     name: Annotated[str, Stream("name_size", text=True)]
 
 
-class ProviderSection(Record):
+class ProviderSection(Record, frozen=True):
     """The following records come from this provider.  spec: Provider section metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProviderSectionWord,)
     provider: int
 
 
-class ProviderEvent(Record):
+class ProviderEvent(Record, frozen=True):
     """Something that a provider reports; 0 means that a buffer filled up.  spec: Provider event metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProviderEventWord,)
@@ -156,7 +55,7 @@ class ProviderEvent(Record):
     event: int
 
 
-class TraceInfo(Record):
+class TraceInfo(Record, frozen=True):
     """Trace info of an undefined type.  spec: Trace info metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.TraceInfoWord,)
@@ -164,7 +63,7 @@ class TraceInfo(Record):
     data: int
 
 
-class Initialization(Record):
+class Initialization(Record, frozen=True):
     """The provider's clock.  spec: Initialization record
 
     Attributes:
@@ -179,7 +78,7 @@ class Initialization(Record):
     wall_clock: Optional = None
 
 
-class String(Record):
+class String(Record, frozen=True):
     """Puts a string in a slot of the string table.  spec: String record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.StringWord,)
@@ -187,7 +86,7 @@ class String(Record):
     text: Annotated[str, Stream("text_size", text=True)]
 
 
-class ThreadRecord(Record):
+class ThreadRecord(Record, frozen=True):
     """Puts a process and thread in a slot of the thread table.  spec: Thread record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ThreadWord,)
@@ -196,7 +95,7 @@ class ThreadRecord(Record):
     thread: Unsigned
 
 
-class Event(Record):
+class Event(Record, frozen=True):
     """What all events have.  spec: Event record"""
 
     timestamp: Ticks
@@ -206,7 +105,7 @@ class Event(Record):
     args: Args
 
 
-class Instant(Event):
+class Instant(Event, frozen=True):
     """A moment on a thread.  spec: Instant event
 
     Attributes:
@@ -217,26 +116,26 @@ class Instant(Event):
     scope: Optional = None
 
 
-class Counter(Event):
+class Counter(Event, frozen=True):
     """Samples of series, one per argument.  spec: Counter event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.COUNTER),)
     id: Unsigned
 
 
-class DurationBegin(Event):
+class DurationBegin(Event, frozen=True):
     """spec: Duration begin event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.DURATION_BEGIN),)
 
 
-class DurationEnd(Event):
+class DurationEnd(Event, frozen=True):
     """spec: Duration end event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.DURATION_END),)
 
 
-class DurationComplete(Event):
+class DurationComplete(Event, frozen=True):
     """Begin and end of an operation in one.  spec: Duration complete event
 
     Attributes:
@@ -247,49 +146,49 @@ class DurationComplete(Event):
     end: Ticks
 
 
-class AsyncBegin(Event):
+class AsyncBegin(Event, frozen=True):
     """spec: Async begin event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.ASYNC_BEGIN),)
     id: Unsigned
 
 
-class AsyncInstant(Event):
+class AsyncInstant(Event, frozen=True):
     """spec: Async instant event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.ASYNC_INSTANT),)
     id: Unsigned
 
 
-class AsyncEnd(Event):
+class AsyncEnd(Event, frozen=True):
     """spec: Async end event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.ASYNC_END),)
     id: Unsigned
 
 
-class FlowBegin(Event):
+class FlowBegin(Event, frozen=True):
     """spec: Flow begin event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.FLOW_BEGIN),)
     id: Unsigned
 
 
-class FlowStep(Event):
+class FlowStep(Event, frozen=True):
     """spec: Flow step event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.FLOW_STEP),)
     id: Unsigned
 
 
-class FlowEnd(Event):
+class FlowEnd(Event, frozen=True):
     """spec: Flow end event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.FLOW_END),)
     id: Unsigned
 
 
-class Blob(Record):
+class Blob(Record, frozen=True):
     """A chunk of the named byte stream.  spec: BLOB record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.BlobWord,)
@@ -298,7 +197,7 @@ class Blob(Record):
     payload: Annotated[bytes, Stream("payload_size")]
 
 
-class UserspaceObject(Record):
+class UserspaceObject(Record, frozen=True):
     """Labels whatever a pointer points at.  spec: Userspace object record
 
     Attributes:
@@ -312,7 +211,7 @@ class UserspaceObject(Record):
     args: Args
 
 
-class KernelObject(Record):
+class KernelObject(Record, frozen=True):
     """Labels a kernel object; this is how processes and threads get names.  spec: Kernel object record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.KernelObjectWord,)
@@ -322,7 +221,7 @@ class KernelObject(Record):
     args: Args
 
 
-class LegacyContextSwitch(Record):
+class LegacyContextSwitch(Record, frozen=True):
     """spec: Legacy context switch record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.LegacyContextSwitchWord,)
@@ -335,7 +234,7 @@ class LegacyContextSwitch(Record):
     incoming: Annotated[int | Thread, Koids("incoming")]
 
 
-class ContextSwitch(Record):
+class ContextSwitch(Record, frozen=True):
     """spec: Context switch record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ContextSwitchWord,)
@@ -347,7 +246,7 @@ class ContextSwitch(Record):
     args: Args
 
 
-class ThreadWakeup(Record):
+class ThreadWakeup(Record, frozen=True):
     """spec: Thread wakeup record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ThreadWakeupWord,)
@@ -357,7 +256,7 @@ class ThreadWakeup(Record):
     args: Args
 
 
-class Log(Record):
+class Log(Record, frozen=True):
     """A message written to the log.  spec: Log record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.LogWord,)
@@ -366,7 +265,7 @@ class Log(Record):
     message: Annotated[str, Stream("message_size", text=True)]
 
 
-class ProfilerModule(Record):
+class ProfilerModule(Record, frozen=True):
     """A loaded module.  spec: Module record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProfilerModuleWord,)
@@ -377,7 +276,7 @@ class ProfilerModule(Record):
     build_id: Annotated[bytes, Stream("build_id_size")]
 
 
-class ProfilerMmap(Record):
+class ProfilerMmap(Record, frozen=True):
     """Where a module is mapped.  spec: Mmap record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProfilerMmapWord,)
@@ -390,7 +289,7 @@ class ProfilerMmap(Record):
     vaddr: Unsigned
 
 
-class ProfilerBacktrace(Record):
+class ProfilerBacktrace(Record, frozen=True):
     """A call stack.  spec: Backtrace record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProfilerBacktraceWord,)
@@ -400,7 +299,7 @@ class ProfilerBacktrace(Record):
     frames: Annotated[tuple[int, ...], Words("frame_count")]
 
 
-class LargeBlob(Record):
+class LargeBlob(Record, frozen=True):
     """Bytes of up to 32 GiB with a moment, a thread and arguments.  spec: In band large BLOB record with metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (
@@ -415,7 +314,7 @@ class LargeBlob(Record):
     payload: Annotated[bytes, Sized()]
 
 
-class LargeBlobNoMetadata(Record):
+class LargeBlobNoMetadata(Record, frozen=True):
     """Bytes of up to 32 GiB.  spec: In band large BLOB record no metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (

@@ -12,18 +12,18 @@ from typing import Any
 
 from fxtio.codec.generate import encode
 from fxtio.codec.parts import Thread
-from fxtio.codec.record import Opaque
+from fxtio.codec.record import Opaque, Record
 from fxtio.errors import EncodeError
+from fxtio.fxt.arguments import Argument, KoidArgument
 from fxtio.fxt.bulk import Text, event_words
-from fxtio.fxt.layout import ObjectType, ProviderEventId, Scope
+from fxtio.fxt.enums import ObjectType, ProviderEventId, Scope
 from fxtio.fxt.pack import Koid, Packer, Pointer
 from fxtio.fxt.records import (
-    Argument,
+    RECORDS,
     Blob,
     ContextSwitch,
     Initialization,
     KernelObject,
-    KoidArgument,
     LargeBlob,
     LargeBlobNoMetadata,
     LegacyContextSwitch,
@@ -35,7 +35,6 @@ from fxtio.fxt.records import (
     ProviderEvent,
     ProviderInfo,
     ProviderSection,
-    Record,
     String,
     ThreadRecord,
     ThreadWakeup,
@@ -49,6 +48,7 @@ MAX_BLOB = 32_000
 """The most bytes that go into an ordinary blob record; more becomes a large one."""
 
 _FLUSH = 1 << 16
+_RECORDS = frozenset({*RECORDS.classes, Opaque})
 _CHANGES_STATE = (ProviderInfo, ProviderSection, Initialization, String, ThreadRecord)
 
 Args = Mapping[str, Any] | None
@@ -84,6 +84,8 @@ class FxtWriter:
     ) -> None:
         if wall_clock is not None and base_ticks is None:
             base_ticks = 0
+        if wall_clock is None and base_ticks is not None:
+            raise EncodeError("says nothing without wall_clock", "base_ticks")
         first = Provider(self, provider_id, provider, Initialization(ticks_per_second, base_ticks, wall_clock))
         self._providers = {provider_id: first}
         self._main = first
@@ -131,6 +133,8 @@ class FxtWriter:
         Raises:
             EncodeError: the format cannot say it.
         """
+        if type(record) not in _RECORDS:
+            raise EncodeError(f"{type(record).__name__} is no record", "record")
         data = encode(record)
         self._begun = True
         if isinstance(record, _CHANGES_STATE) or self._current is not None:
@@ -154,7 +158,7 @@ class FxtWriter:
         """Another provider, with tables and a clock of its own; its records can be mixed with the others' at will.
 
         Raises:
-            EncodeError: the id is taken, or the name is over 255 bytes.
+            EncodeError: the id is taken, the name is over 255 bytes, or the tick rate is not positive.
         """
         number = max(self._providers) + 1 if id is None else id
         if number in self._providers:
@@ -184,6 +188,8 @@ class Provider:
     """One provider of a trace: a string table, a thread table, a clock.  Made by `FxtWriter.provider`."""
 
     def __init__(self, writer: FxtWriter, id: int, name: str, clock: Initialization) -> None:
+        if clock.ticks_per_second == 0:
+            raise EncodeError("a clock without ticks tells no time", "ticks_per_second")
         self.id = id
         self.name = name
         self._writer = writer
@@ -259,11 +265,12 @@ class Provider:
 
     def blob(self, name: str, data: bytes, blob_type: int = 1) -> None:
         """Append to the named byte stream; more than 32,000 bytes go into a large record, which has no type."""
+        octets = _octets(data)
         self._enter()
-        if len(data) <= MAX_BLOB:
-            self._put(Blob, self._name(name), blob_type, data)
+        if len(octets) <= MAX_BLOB:
+            self._put(Blob, self._name(name), blob_type, octets)
         else:
-            self._put(LargeBlobNoMetadata, 0, self._name(name), data)
+            self._put(LargeBlobNoMetadata, 0, self._name(name), octets)
 
     def context_switch(
         self, timestamp: int, cpu: int, outgoing: int, incoming: int, outgoing_state: int, args: Args = None
@@ -332,8 +339,16 @@ class Provider:
         self._enter()
         words = event_words(self._packer, self._writer._out, kind, timestamp, _tracks(thread), name, columns)
         self._writer.flush()
-        self._writer._sink.write(words.view("u1"))
+        self._writer._sink.write(words.data)
         return len(timestamp)
+
+
+def _octets(data: Any) -> memoryview:
+    """Anything that holds bytes, byte by byte."""
+    try:
+        return memoryview(data).cast("B")
+    except TypeError:
+        raise EncodeError(f"{type(data).__name__} holds no bytes in a row", "data") from None
 
 
 def _tracks(thread: Any) -> Text:
@@ -420,11 +435,12 @@ class Track:
     def large_blob(self, name: str, data: bytes, timestamp: int, *, category: str = "", args: Args = None) -> None:
         """Bytes with a moment, a thread and arguments.  Perfetto misreads records over 32 KiB."""
         provider = self._provider
+        octets = _octets(data)
         out = provider._enter()
         thread = provider._packer.thread_reference(out, self._key)
         provider._put(
             LargeBlob, provider._name(category), provider._name(name), timestamp, thread,
-            provider._arguments(args), data,
+            provider._arguments(args), octets,
         )  # fmt: skip
 
 

@@ -36,10 +36,7 @@ class Sink:
         view = memoryview(data).cast("B")
         self.position += len(view)
         while len(view):
-            written = self._stream.write(view)
-            if written is None or written == len(view):
-                return
-            view = view[written:]
+            view = view[self._stream.write(view) :]
 
     def close(self) -> None:
         """Flush, and close what was opened here."""
@@ -73,14 +70,13 @@ def open_sink(target: Any) -> Sink:
     name = os.fspath(target)
     if name == "-":
         return Sink(sys.stdout.buffer, owned=False)
-    plain = open(name, "wb", buffering=0)
-    stream = cast("BinaryIO", plain)
+    stream = cast("BinaryIO", open(name, "wb", buffering=0))  # noqa: SIM115  # the sink closes it
     if name.endswith(".gz"):
-        return Sink(cast("BinaryIO", gzip.GzipFile(fileobj=plain, mode="wb", mtime=0)), owned=True, beneath=stream)
+        return Sink(cast("BinaryIO", gzip.GzipFile(fileobj=stream, mode="wb", mtime=0)), owned=True, beneath=stream)
     if name.endswith(".xz"):
-        return Sink(cast("BinaryIO", lzma.LZMAFile(plain, "wb")), owned=True, beneath=stream)
+        return Sink(cast("BinaryIO", lzma.LZMAFile(stream, "wb")), owned=True, beneath=stream)
     if name.endswith(".zst"):
         import zstandard
 
-        return Sink(cast("BinaryIO", zstandard.ZstdCompressor().stream_writer(plain)), owned=True)
+        return Sink(cast("BinaryIO", zstandard.ZstdCompressor().stream_writer(stream)), owned=True)
     return Sink(stream, owned=True)

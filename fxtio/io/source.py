@@ -20,6 +20,9 @@ from fxtio.errors import FormatError
 HEAD = 64
 """How many bytes are looked at to tell formats apart."""
 
+_ZSTD_CHUNK = 1 << 10
+"""Bytes that are decompressed at once: a block of 4 bytes can stand for 128 KiB, so these make 32 MiB at the worst."""
+
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 
 
@@ -164,15 +167,16 @@ class _Zstd:
         self._ready = memoryview(b"")
 
     def readinto(self, target: memoryview) -> int:
+        """Fill `target` from what is decompressed; 0 at the end."""
         while not self._ready:
             chunk = self._frame.unused_data if self._frame is not None and self._frame.eof else b""
             if self._frame is None or self._frame.eof:
-                chunk = chunk or self._stream.read1(1 << 16)
+                chunk = chunk or self._stream.read1(_ZSTD_CHUNK)
                 if not chunk:
                     return 0
                 self._frame = self._make()
             else:
-                chunk = self._stream.read1(1 << 16)
+                chunk = self._stream.read1(_ZSTD_CHUNK)
                 if not chunk:
                     raise EOFError("the last frame has no end")
             try:

@@ -1,0 +1,110 @@
+"""The command line: one module for each verb, one exit code for each outcome, one line for each error.
+
+A verb's module has `NAME`, `HELP`, `add_arguments(parser)` and `run(options)`, which returns the exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from fxtio.cli.common import REFUSED
+from fxtio.errors import FxtioError
+
+VERBS = ("info", "dump", "explain", "stats", "synth")
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+
+PIPE_CLOSED = 141
+"""The exit code when nobody reads the output any more, likewise."""
+
+_EPILOG = """\
+exit status:
+  0  fine
+  1  there are findings: something is wrong with the trace
+  2  wrong usage, or nothing that can be read
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: the arguments, those of the process unless given.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SystemExit: the arguments make no sense (2), or help or the version was asked for (0).
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding does not
+    try:
+        options = _parser().parse_args(argv)
+        code: int = options.run(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _discard_output()
+        return PIPE_CLOSED
+    except FxtioError as error:
+        return _refuse(str(error))
+    except OSError as error:
+        told = error.strerror or str(error)
+        return _refuse(f"{error.filename}: {told}" if error.filename is not None else told)
+    return code
+
+
+def _refuse(message: str) -> int:
+    print(f"fxtio: {message}", file=sys.stderr)
+    return REFUSED
+
+
+def _discard_output() -> None:
+    """Let what is still buffered go nowhere, lest the interpreter complains about it at its end."""
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fxtio",
+        description="Read, inspect and write traces.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, help="show the version, and whether the C kernels are there")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for name in VERBS:
+        module = import_module(f"fxtio.cli.{name}")
+        verb = verbs.add_parser(module.NAME, help=module.HELP, description=f"{module.HELP}.", allow_abbrev=False)
+        module.add_arguments(verb)
+        verb.set_defaults(run=module.run)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Print the version.  Looking for the kernels takes time, so it is done only when asked."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *ignored: Any) -> None:
+        from fxtio import __version__
+        from fxtio._native import IMPLEMENTATION
+
+        kernels = "C kernels" if IMPLEMENTATION == "c" else "Python kernels: the C extension is not there"
+        parser.exit(message=f"fxtio {__version__} ({kernels})\n")

@@ -1,0 +1,254 @@
+"""What the verbs share: input, progress, findings, and how values are told to people and to programs.
+
+Nothing heavy is imported here or at the top of a verb's module, so that `fxtio --help` is quick: a verb imports what
+reads and writes when it runs.  Text from a trace is hostile: it is escaped before it gets near a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from fxtio.errors import FxtioError
+
+if TYPE_CHECKING:
+    from fxtio.fxt.reader import FxtTrace
+
+FINE, FOUND, REFUSED = range(3)
+"""The exit codes: nothing to complain of; there are findings; wrong usage, or input that cannot be read at all."""
+
+SHOWN_PER_RULE = 3
+"""How many findings of one rule are printed."""
+
+_NS_PER = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
+_PROGRESS_AFTER = 0.5
+_PROGRESS_EVERY = 0.1
+_ERASE_LINE = "\r\x1b[K"
+_UNIT = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY_UNIT = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+class UsageError(FxtioError):
+    """What was asked for makes no sense, or the input is nothing that could be read."""
+
+
+def add_input(parser: ArgumentParser) -> None:
+    """Give a verb the argument FILE."""
+    parser.add_argument("file", metavar="FILE", help="the trace, compressed or not; - for standard input")
+
+
+def add_examples(parser: ArgumentParser, *examples: str) -> None:
+    """Show examples at the end of a verb's help."""
+    parser.formatter_class = RawDescriptionHelpFormatter
+    parser.epilog = "\n".join(["examples:", *(f"  {example}" for example in examples)])
+
+
+def count(text: str) -> int:
+    """A positive number from the command line: `1000`, `10k`, `2M`.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    return _number(text, _UNIT, "")
+
+
+def size(text: str) -> int:
+    """A positive number of bytes from the command line: `4096`, `10MB`, `1GiB`.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    return _number(text, _UNIT | _BINARY_UNIT, "b")
+
+
+def _number(text: str, units: dict[str, int], ending: str) -> int:
+    lowered = text.lower()
+    if lowered.endswith(ending):
+        lowered = lowered.removesuffix(ending)
+    digits = lowered.rstrip("kmgti")
+    unit = lowered[len(digits) :]
+    number = digits.rstrip().replace("_", "").replace(",", "")
+    if not (number.isascii() and number.isdigit()) or unit not in units or int(number) == 0:
+        raise ArgumentTypeError(f"{text!r} is no positive number")
+    return int(number) * units[unit]
+
+
+@contextmanager
+def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[FxtTrace]:
+    """Open the trace of the argument FILE, to be read in a `with` block.
+
+    Args:
+        options: the parsed arguments.
+        prints: something is printed while the trace is read, so no progress is shown between the lines.
+
+    Raises:
+        UsageError: it is empty, or text.
+        FormatError: it is no trace.
+        OSError: it cannot be opened.
+    """
+    from fxtio.formats import of_source
+    from fxtio.io.source import open_source
+
+    if options.file == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed")
+    source = open_source(options.file)
+    with Progress(human_size, hidden=prints and sys.stdout is not None and sys.stdout.isatty()) as progress:
+        try:
+            if not source.head:
+                raise UsageError(f"{source.name}: {source.fault or 'the file is empty'}")
+            if _is_text(source.head):  # whatever its suffix says
+                raise UsageError(f"{source.name} is a text file, not a trace")
+            trace: FxtTrace = of_source(source).open(options.file, source=source, progress=progress)
+        except FxtioError:
+            source.close()
+            raise
+        with trace:
+            yield trace
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether a file that begins like this is text.  A trace has zero bytes in its first words."""
+    text = head.decode("utf-8", "ignore")
+    whole = text != "" and len(text.encode()) > len(head) - 4  # a character may be cut at the end
+    return whole and all(c.isprintable() or c in "\t\r\n" for c in text)
+
+
+class Progress:
+    """One line on standard error about long work: shown on a terminal only, and only after half a second.
+
+    Args:
+        show: a number as text, for example `human_size`.
+        hidden: never show anything.
+    """
+
+    def __init__(self, show: Callable[[int], str], *, hidden: bool = False) -> None:
+        self._show = show
+        self._hidden = hidden or sys.stderr is None or not sys.stderr.isatty()
+        self._shown = False
+        self._started = time.monotonic()
+        self._next = self._started + _PROGRESS_AFTER
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.clear()
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """Tell how far the work is."""
+        now = time.monotonic()
+        if self._hidden or now < self._next:
+            return
+        self._next = now + _PROGRESS_EVERY
+        self._shown = True
+        of = f" of {self._show(total)} ({min(100 * done // total, 100)}%)" if total else ""
+        rate = self._show(int(done / (now - self._started)))
+        print(f"{_ERASE_LINE}{self._show(done)}{of}, {rate}/s", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            print(_ERASE_LINE, end="", file=sys.stderr, flush=True)
+            self._shown = False
+
+
+def print_findings(trace: FxtTrace) -> int:
+    """Tell on standard error what was wrong with a trace: the first findings of each rule, and how many more.
+
+    Returns:
+        The exit code.
+    """
+    findings = trace.findings
+    if not findings:
+        return FINE
+    if sys.stdout is not None:
+        sys.stdout.flush()  # so that the two come in this order on a terminal
+    noun = "finding" if len(findings) == 1 else "findings"
+    print(f"fxtio: {len(findings):,} {noun}", file=sys.stderr)
+    shown: Counter[str] = Counter()
+    for finding in findings:
+        if shown[finding.rule] < SHOWN_PER_RULE:
+            print(f"  {printable(str(finding))}", file=sys.stderr)
+        shown[finding.rule] += 1
+    for rule, number in findings.counts.items():
+        if number > SHOWN_PER_RULE:
+            print(f"  {number:,} in all [{rule}]", file=sys.stderr)
+    return FOUND
+
+
+def findings_json(trace: FxtTrace) -> dict[str, Any]:
+    """What was wrong with a trace, for `print_json`: how many findings of each rule, and the first of each."""
+    first = [
+        {"rule": one.rule, "level": one.level.value, "offset": one.offset, "message": json_text(one.message)}
+        for one in trace.findings
+    ]
+    return {"counts": dict(trace.findings.counts), "first": first}
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def json_text(text: str) -> str | dict[str, str]:
+    """Text as JSON can hold it: `{"hex": ...}` where it is not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return {"hex": text.encode("utf-8", "surrogateescape").hex()}
+    return text
+
+
+def printable(text: str) -> str:
+    """Text that does no harm on a terminal: control characters and bytes that are not UTF-8 are escaped."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{character.encode('utf-8', 'surrogateescape').hex()}"
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[int | str]]) -> None:
+    """Print rows in columns; numbers stand on the right.  The last column may be of any width."""
+    cells = [[f"{cell:,}" if isinstance(cell, int) else printable(cell) for cell in row] for row in rows]
+    numeric = [header.startswith(">") for header in headers]
+    titles = [header.removeprefix(">") for header in headers]
+    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    for row in [titles, *cells]:
+        aligned = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ]
+        print("  ".join(aligned).rstrip())
+
+
+def human_size(number: int) -> str:
+    """Bytes for people: `969 bytes`, `1.5 MiB`."""
+    amount = float(number)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{number:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:,.1f} TiB"
+
+
+def human_duration(ns: int) -> str:
+    """Nanoseconds for people: `120 ns`, `1.500 ms`, `75.000 s`."""
+    for unit, factor in _NS_PER:
+        if ns >= factor:
+            return f"{ns / factor:,.3f} {unit}"
+    return f"{ns} ns"
+
+
+def seconds(ns: int) -> str:
+    """Nanoseconds as seconds, exactly."""
+    whole, rest = divmod(ns, 1_000_000_000)
+    return f"{whole}.{rest:09d}"

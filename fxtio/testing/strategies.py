@@ -1,0 +1,251 @@
+"""Hypothesis strategies for records, arguments and traces, made from the declarations: a new record needs nothing here.
+
+A strategy for a record walks the parts that `layout_of` gives and draws, for each, what the part can hold.  Texts and
+byte strings stay short, so that any number of them fits in a record; all other values come from the whole range of
+their bits, its ends more often than chance would have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import strategies as st
+
+from fxtio.codec.generate import Order, encode
+from fxtio.codec.parts import Header, Koids, Many, Number, Part, Sized, Stream, Text, Thread, Words
+from fxtio.codec.record import Family, Opaque, Record, layout_of
+from fxtio.codec.word import Field
+from fxtio.fxt.arguments import ARGUMENTS
+from fxtio.fxt.records import RECORDS, Initialization, Magic, ProviderInfo, ProviderSection, String, ThreadRecord
+
+Strategy = st.SearchStrategy[Any]
+
+LONGEST = 300
+"""The most bytes of a text or a byte string that are drawn."""
+
+_MOST_MEMBERS = 4  # arguments or stack frames, but for now and then all that the header can count
+_WORD = st.sampled_from([0, 1, 2**63 - 1, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
+_SIGNED = st.sampled_from([-(2**63), -1, 0, 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)
+_NUMBERS = {"u": _WORD, "i": _SIGNED, "f": st.floats()}
+
+
+def records(cls: type[Record] | None = None, *, resolved: bool = False, order: Order = "little") -> Strategy:
+    """Records that the format can say.
+
+    Args:
+        cls: the class; any of the Fuchsia trace format's unless told.
+        resolved: with strings and threads in place of slots, as a reader gives them.
+        order: the byte order of the trace; it matters to arguments of unknown types, which are kept as bytes.
+    """
+    if cls is not None:
+        return _records(cls, resolved, order)
+    return st.one_of([_records(one, resolved, order) for one in RECORDS.classes])
+
+
+def arguments(*, resolved: bool = False, order: Order = "little") -> Strategy:
+    """Arguments of all types, those of unknown types included, see `records`."""
+    return _members(ARGUMENTS, resolved, order)
+
+
+def unknown_records(*, order: Order = "little") -> Strategy:
+    """Records of types that the specification does not define, as `Opaque`."""
+    return _unknown(RECORDS, order)
+
+
+def texts(most: int = LONGEST) -> Strategy:
+    """Text of at most so many bytes, also such as is not UTF-8 (with surrogate escapes)."""
+    most = min(most, LONGEST)
+    lengths = st.sampled_from([size for size in (0, 1, 7, 8, 9, 255, LONGEST) if size <= most])
+    return st.one_of(
+        st.text(max_size=most // 4 if most < 64 else 16),
+        st.binary(max_size=min(most, 24)).map(_text),
+        lengths.map(lambda size: "x" * size),
+    )
+
+
+def encoded(trace: list[Any], order: Order = "little") -> bytes:
+    """The bytes of a list of records."""
+    return b"".join([encode(record, order) for record in trace])
+
+
+@st.composite
+def traces(draw: st.DrawFn, *, order: Order = "little", most: int = 16) -> list[Any]:
+    """Whole traces, as lists of records, in which nothing is wrong: what they refer to was defined before.
+
+    Several providers take turns, slots are redefined, types that the specification does not define occur.
+
+    Args:
+        draw: given by hypothesis.
+        order: the byte order.
+        most: the largest number of records behind the first one.
+    """
+    known = [cls for cls in RECORDS.classes if cls is not Magic]
+    often = [String, ThreadRecord, ProviderInfo, ProviderSection]
+    kinds = draw(st.lists(st.sampled_from([*known, *often, None]), max_size=most))
+    state = _State()
+    trace: list[Any] = [Magic()]
+    for cls in kinds:
+        record = draw(unknown_records(order=order) if cls is None else records(cls, order=order))
+        trace.append(record if cls is None else state.fit(record))
+    return trace
+
+
+class _State:
+    """What a trace has defined so far; makes records refer to nothing else."""
+
+    def __init__(self) -> None:
+        self.strings: list[int] = []
+        self.threads: list[int] = []
+        self.providers: dict[int, tuple[list[int], list[int]]] = {}
+
+    def fit(self, record: Any) -> Any:
+        """The record, changed where it refers to what is not there."""
+        if isinstance(record, ProviderSection):
+            if not self.providers:
+                record = ProviderInfo(record.provider, "")
+            else:
+                record = ProviderSection(_one_of(list(self.providers), record.provider))
+                self.strings, self.threads = self.providers[record.provider]
+        if isinstance(record, ProviderInfo):
+            if self.providers:
+                self.strings, self.threads = [], []
+            self.providers[record.provider] = self.strings, self.threads
+        if isinstance(record, Initialization) and record.ticks_per_second == 0:
+            record = record.replace(ticks_per_second=1)
+        if isinstance(record, String):
+            self.strings.append(record.index)
+        elif isinstance(record, ThreadRecord):
+            self.threads.append(record.index)
+        return self._refer(record)
+
+    def _refer(self, record: Any) -> Any:
+        if isinstance(record, Opaque):
+            return record
+        changes: dict[str, Any] = {}
+        for name, part in layout_of(type(record)).parts:
+            value = getattr(record, name)
+            if isinstance(part, Text) and isinstance(value, int):
+                changes[name] = _one_of([0, *self.strings], value)
+            elif isinstance(part, Koids) and isinstance(value, int):
+                inline = Thread(value, None if part.process_only else value)
+                changes[name] = _one_of(self.threads, value) if self.threads else inline
+            elif isinstance(part, Many):
+                changes[name] = tuple([self._refer(one) for one in value])
+        return record.replace(**changes)
+
+
+def _one_of(choices: list[int], value: int) -> int:
+    return choices[value % len(choices)]
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+@cache
+def _records(cls: type[Record], resolved: bool, order: Order) -> Strategy:
+    """Records of a class."""
+    layout = layout_of(cls)
+    header = {field.name: field for _, field in layout.header_fields()}
+    values = [_part(part, header, resolved, order) for _, part in layout.parts]
+    optional = [isinstance(part, Number) and part.optional for _, part in layout.parts]
+
+    def make(drawn: tuple[Any, ...]) -> Any:
+        return cls(*_without_gaps(drawn, optional))
+
+    return st.tuples(*values).map(make)
+
+
+def _without_gaps(values: tuple[Any, ...], optional: list[bool]) -> list[Any]:
+    """An optional word can be there only if the optional one right before it is."""
+    kept = list(values)
+    for before, here in pairwise(range(len(kept))):
+        if optional[before] and optional[here] and kept[before] is None:
+            kept[here] = None
+    return kept
+
+
+def _part(part: Part, header: dict[str, Field], resolved: bool, order: Order) -> Strategy:
+    """What a part can hold."""
+    if isinstance(part, Header):
+        return st.booleans() if part.boolean else _field(part.field)
+    if isinstance(part, Number):
+        return st.none() | _WORD if part.optional else _NUMBERS[part.kind]
+    if isinstance(part, Koids):
+        return _threads(part, header[part.ref], resolved)
+    if isinstance(part, Text):
+        index = part.form.fields["index"]
+        inline = texts(index.mask)
+        return inline if resolved else _field(index) | inline
+    if isinstance(part, Stream):
+        most = min(header[part.size].mask, LONGEST)
+        return texts(most) if part.text else _binary(most)
+    if isinstance(part, Sized):
+        return _binary(LONGEST)
+    if isinstance(part, Words):
+        return _lists(_WORD, header[part.count].mask).map(tuple)
+    if isinstance(part, Many):
+        return _lists(_members(part.family, resolved, order), header[part.count].mask).map(tuple)
+    raise TypeError(f"no strategy for {type(part).__name__}")
+
+
+def _field(field: Field) -> Strategy:
+    least, most = field.limits
+    values = st.sampled_from([least, most]) | st.integers(least, most)
+    if field.meaning is None:
+        return values
+    return st.sampled_from([member.value for member in field.meaning if least <= member.value <= most]) | values
+
+
+def _threads(part: Koids, ref: Field, resolved: bool) -> Strategy:
+    forms: list[Strategy] = []
+    if not part.process_only:
+        forms.append(st.builds(Thread, _WORD, _WORD))
+    if part.process_only or part.short_form:
+        forms.append(st.builds(Thread, _WORD, st.none()))
+    if not resolved:
+        forms.append(st.sampled_from([1, ref.mask]) | st.integers(1, ref.mask))
+    return st.one_of(forms)
+
+
+def _binary(most: int) -> Strategy:
+    lengths = st.sampled_from([size for size in (0, 1, 7, 8, 9, 255, most) if size <= most])
+    return st.binary(max_size=24) | lengths.map(bytes)
+
+
+def _lists(members: Strategy, most: int) -> Strategy:
+    few = st.lists(members, max_size=min(most, _MOST_MEMBERS))
+    many = members.map(lambda one: [one] * most)
+    return st.one_of(few, few, few, many)
+
+
+@cache
+def _members(family: Family, resolved: bool, order: Order) -> Strategy:
+    """Any member of a family, and those that it does not know."""
+    return st.one_of([*[_records(cls, resolved, order) for cls in family.classes], _unknown(family, order)])
+
+
+@cache
+def _unknown(family: Family, order: Order) -> Strategy:
+    """Records that have a right size, but tags that no class of the family has."""
+    words = st.lists(_WORD, max_size=3)
+
+    def make(header: int, tags: tuple[int, int], rest: list[int]) -> Opaque:
+        mask, value = tags
+        size = family.sizes[family.type_of(value)]
+        word = header & ~mask & ~(size.mask << size.lo) | value | size.put(1 + len(rest))
+        return Opaque(b"".join([one.to_bytes(8, order) for one in (word, *rest)]))
+
+    return st.builds(make, _WORD, st.sampled_from(list(_unknown_tags(family))), words)
+
+
+def _unknown_tags(family: Family) -> Iterator[tuple[int, int]]:
+    """The bits of all tags that select no class: a mask and a value."""
+    kind = family.base.fields["type"]
+    for number, selector in enumerate(family.selectors):
+        for value, member in enumerate(selector.table):
+            if member < 0:
+                yield kind.mask << kind.lo | selector.mask << selector.lo, kind.put(number) | value << selector.lo

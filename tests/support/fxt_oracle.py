@@ -1,0 +1,140 @@
+"""Records of fxtio as the oracle's dicts: the two say the same in different words.
+
+The names are a table; the values follow the parts of the declaration.  The oracle keeps text as bytes and doubles as
+their bits, so that nothing compares by luck.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from fxtio.codec.generate import Order
+from fxtio.codec.parts import Koids, Many, Number, Part, Stream, Text, Words
+from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.fxt import records as R
+
+_EVENT = {"id": "async_correlation_id"}
+_FLOW = {"id": "flow_correlation_id"}
+
+KINDS: dict[type[Record], tuple[str, dict[str, str]]] = {
+    R.Magic: ("magic", {}),
+    R.ProviderInfo: ("provider_info", {"provider": "provider_id", "name": "provider_name"}),
+    R.ProviderSection: ("provider_section", {"provider": "provider_id"}),
+    R.ProviderEvent: ("provider_event", {"provider": "provider_id", "event": "event_id"}),
+    R.TraceInfo: ("trace_info", {"info_type": "trace_info_type", "data": "varies"}),
+    R.Initialization: ("initialization", {"wall_clock": "wall_clock_ns"}),
+    R.String: ("string", {"index": "string_index", "text": "string_value"}),
+    R.ThreadRecord: ("thread", {"index": "thread_index", "process": "process_id", "thread": "thread_id"}),
+    R.Instant: ("instant", {}),
+    R.Counter: ("counter", {"id": "counter_id"}),
+    R.DurationBegin: ("duration_begin", {}),
+    R.DurationEnd: ("duration_end", {}),
+    R.DurationComplete: ("duration_complete", {"end": "end_time"}),
+    R.AsyncBegin: ("async_begin", _EVENT),
+    R.AsyncInstant: ("async_instant", _EVENT),
+    R.AsyncEnd: ("async_end", _EVENT),
+    R.FlowBegin: ("flow_begin", _FLOW),
+    R.FlowStep: ("flow_step", _FLOW),
+    R.FlowEnd: ("flow_end", _FLOW),
+    R.Blob: ("blob", {"name": "blob_name"}),
+    R.UserspaceObject: ("userspace_object", {}),
+    R.KernelObject: ("kernel_object", {"object_type": "kernel_object_type"}),
+    R.LegacyContextSwitch: (
+        "legacy_context_switch",
+        {
+            "cpu": "cpu_number",
+            "outgoing_state": "outgoing_thread_state",
+            "outgoing_priority": "outgoing_thread_priority",
+            "incoming_priority": "incoming_thread_priority",
+            "outgoing": "outgoing_thread",
+            "incoming": "incoming_thread",
+        },
+    ),
+    R.ContextSwitch: (
+        "context_switch",
+        {
+            "cpu": "cpu_number",
+            "outgoing_state": "outgoing_thread_state",
+            "outgoing": "outgoing_thread_id",
+            "incoming": "incoming_thread_id",
+        },
+    ),
+    R.ThreadWakeup: ("thread_wakeup", {"cpu": "cpu_number", "waking": "waking_thread_id"}),
+    R.Log: ("log", {"message": "log_message"}),
+    R.ProfilerModule: ("profiler_module", {"module": "module_id", "name": "module_name"}),
+    R.ProfilerMmap: (
+        "profiler_mmap",
+        {"module": "module_id", "start": "start_address", "range": "address_range"},
+    ),
+    R.ProfilerBacktrace: ("profiler_backtrace", {"frames": "backtrace_data"}),
+    R.LargeBlob: ("large_blob", {}),
+    R.LargeBlobNoMetadata: ("large_blob_no_metadata", {}),
+}
+
+ARGUMENT_TYPES: dict[type[Record], str] = {
+    R.NullArgument: "null",
+    R.Int32Argument: "int32",
+    R.Uint32Argument: "uint32",
+    R.Int64Argument: "int64",
+    R.Uint64Argument: "uint64",
+    R.DoubleArgument: "double",
+    R.StringArgument: "string",
+    R.PointerArgument: "pointer",
+    R.KoidArgument: "koid",
+    R.BoolArgument: "bool",
+    R.BlobArgument: "blob",
+}
+
+
+def to_oracle(record: Any, order: Order = "little") -> dict[str, Any]:
+    """The dict that the oracle would give for a record with its references as they are."""
+    if isinstance(record, Opaque):
+        return {"kind": "unknown", "raw": record.raw}
+    kind, names = KINDS[type(record)]
+    made = {"kind": kind, **_fields(record, names, order)}
+    if isinstance(record, R.TraceInfo):
+        made["payload"] = b""
+    if isinstance(record, R.ProfilerBacktrace):
+        assert made.pop("flags") == 0, "the oracle knows no flags"
+    if "thread" in made and made["thread"] == {"process": getattr(record.thread, "process", 0)}:
+        made["pid_only"] = True
+    return made
+
+
+def _argument(argument: Any, order: Order) -> dict[str, Any]:
+    if isinstance(argument, Opaque):
+        return {"type": "unknown", "raw": argument.raw}
+    return {"type": ARGUMENT_TYPES[type(argument)], **_fields(argument, {}, order)}
+
+
+def _fields(record: Record, names: dict[str, str], order: Order) -> dict[str, Any]:
+    made = {}
+    for name, part in layout_of(type(record)).parts:
+        value = getattr(record, name)
+        key = "bits" if isinstance(part, Number) and part.kind == "f" else names.get(name, name)
+        if value is not None:
+            made[key] = _value(part, value, order)
+    return made
+
+
+def _value(part: Part, value: Any, order: Order) -> Any:
+    if isinstance(part, Text):
+        return {"inline": _raw(value)} if isinstance(value, str) else {"index": value}
+    if isinstance(part, Koids):
+        if isinstance(value, int):
+            return {"index": value}
+        return {"process": value.process} | ({} if value.thread is None else {"thread": value.thread})
+    if isinstance(part, Stream):
+        return _raw(value) if part.text else value
+    if isinstance(part, Words):
+        return b"".join([one.to_bytes(8, order) for one in value])
+    if isinstance(part, Many):
+        return [_argument(one, order) for one in value]
+    if isinstance(part, Number) and part.kind == "f":
+        return int.from_bytes(struct.pack("<d", value), "little")
+    return value
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,269 @@
+"""The scalar codec that is generated from the declarations: there and back, both byte orders, and what it refuses.
+
+Every test runs for every record and argument class.  What a field can hold is taken from its declaration, and both
+sides of its limits are tried; that the declarations are right is for `test_against_oracle` and `test_vectors`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.fxt_samples import CLASSES, LARGE_CLASSES, ORDERS, family_of, for_classes, for_orders, minimal, share
+from support.fxt_twins import native, plain, scalar
+
+from fxtio.codec.generate import Order, codec_of, encode
+from fxtio.codec.parts import MAX_TEXT, Header, Koids, Many, Number, Part, Sized, Stream, Text, Thread, Words
+from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.errors import DecodeError, EncodeError
+from fxtio.fxt.records import ARGUMENTS, RECORDS, Blob, Initialization, Instant, Log, NullArgument, ProviderInfo, String
+from fxtio.testing import strategies
+
+WORD = 2**64
+
+
+def again(record: Any, order: Order = "little") -> Any:
+    """The record after a way to bytes and back."""
+    return scalar(encode(record, order), order, family=family_of(type(record)))
+
+
+# --- There and back -------------------------------------------------------------------------------------------------
+
+
+@for_orders
+@for_classes()
+@share(4)
+@given(data=st.data())
+def test_every_record_comes_back(cls: type[Record], order: Order, data: st.DataObject) -> None:
+    record = data.draw(strategies.records(cls, order=order))
+    encoded = encode(record, order)
+    faults: list[tuple[str, str]] = []
+    decoded = scalar(encoded, order, faults, family_of(cls))
+    assert plain(decoded) == plain(record)
+    assert faults == []
+    assert encode(decoded, order) == encoded
+
+
+@for_classes()
+@share(10)
+@given(data=st.data())
+def test_resolved_records_come_back(cls: type[Record], data: st.DataObject) -> None:
+    record = data.draw(strategies.records(cls, resolved=True))
+    assert plain(again(record)) == plain(record)
+    for name, part in layout_of(cls).parts:
+        if isinstance(part, Text | Koids):
+            assert not isinstance(getattr(record, name), int)
+
+
+@for_classes()
+@share(10)
+@given(data=st.data())
+def test_size_and_padding(cls: type[Record], data: st.DataObject) -> None:
+    record = data.draw(strategies.records(cls))
+    encoded = encode(record)
+    assert len(encoded) % 8 == 0
+    assert family_of(cls).size_of(int.from_bytes(encoded[:8], "little")) * 8 == len(encoded)
+    assert family_of(cls).classes[family_of(cls).kind_of(int.from_bytes(encoded[:8], "little"))] is cls
+
+
+@given(data=st.data())
+def test_big_endian_swaps_words_but_not_text(data: st.DataObject) -> None:
+    record = data.draw(strategies.records(String))
+    little, big = encode(record, "little"), encode(record, "big")
+    assert native(little[:8], "little") == native(big[:8], "big")
+    assert little[8:] == big[8:]
+
+
+@for_orders
+@share(2)
+@given(data=st.data())
+def test_unknown_records_stay_bytes(order: Order, data: st.DataObject) -> None:
+    record = data.draw(strategies.unknown_records(order=order))
+    assert scalar(record.raw, order) == record
+    assert encode(record, order) == record.raw
+
+
+def test_there_is_a_strategy_for_every_class() -> None:
+    assert {type(minimal(cls)) for cls in CLASSES} == set(CLASSES)
+    assert len(RECORDS.classes) == 31
+    assert len(ARGUMENTS.classes) == 11
+
+
+@for_classes()
+def test_generated_source_can_be_read(cls: type[Record]) -> None:
+    source = codec_of(cls).source
+    compile(source, cls.__name__, "exec")
+    assert source.startswith("def decode(words, data, at, stop, faults):")
+    assert "\ndef encode(this, order='little'):" in source
+
+
+# --- Limits of every field ------------------------------------------------------------------------------------------
+
+
+def good_values(part: Part, header: dict[str, Any]) -> list[Any]:
+    """The ends of what a part can hold."""
+    if isinstance(part, Header):
+        return [False, True] if part.boolean else [*part.field.limits]
+    if isinstance(part, Number):
+        ends = {"u": [0, WORD - 1], "i": [-(WORD // 2), WORD // 2 - 1], "f": [-0.0, float("inf"), float("nan"), 5e-324]}
+        return [*ends[part.kind], *([None] if part.optional else [])]
+    if isinstance(part, Koids):
+        slots = [1, header[part.ref].mask]
+        lone = [Thread(0, None), Thread(WORD - 1, None)] if part.process_only or part.short_form else []
+        return [*slots, *lone, *([] if part.process_only else [Thread(0, 0), Thread(WORD - 1, WORD - 1)])]
+    if isinstance(part, Text):
+        return [0, 1, 0x7FFF, "", "x", "a" * 8, "\U0001f600", "\udcff", "x" * MAX_TEXT]
+    if isinstance(part, Stream):
+        most = min(header[part.size].mask, MAX_TEXT)
+        return ["", "x" * 7, "x" * 8, "x" * most] if part.text else [b"", bytes(7), bytes(8), b"\xff" * most]
+    if isinstance(part, Sized):
+        return [b"", b"\xff" * 7, bytes(8), bytes(100_001)]
+    if isinstance(part, Words):
+        return [(), (0,), (WORD - 1,) * header[part.count].mask]
+    assert isinstance(part, Many)
+    return [(), (NullArgument(0),), tuple([minimal(one) for one in part.family.classes]), (NullArgument("x"),) * 15]
+
+
+def bad_values(part: Part, header: dict[str, Any]) -> list[Any]:
+    """Values that a part cannot hold, beside each of its limits."""
+    if isinstance(part, Header):
+        least, most = part.field.limits
+        return [least - 1, most + 1, None, "text", 1.5]
+    if isinstance(part, Number):
+        ends: dict[str, list[Any]] = {
+            "u": [-1, WORD, 1.5, "1"],
+            "i": [-(WORD // 2) - 1, WORD // 2, 1.5],
+            "f": ["1.5", 10**400],
+        }
+        return [*ends[part.kind], *([] if part.optional else [None])]
+    if isinstance(part, Koids):
+        wrong = [Thread(1, 2)] if part.process_only else [] if part.short_form else [Thread(1, None)]
+        outside = [0, -1, header[part.ref].mask + 1, Thread(-1, 1), Thread(WORD, 1), Thread(1, WORD), "main", None]
+        return [*wrong, *outside]
+    if isinstance(part, Text):
+        return [-1, 0x8000, "x" * (MAX_TEXT + 1), "\ud800", "\udfff", None, b"bytes", 1.5, True]
+    if isinstance(part, Stream):
+        most = header[part.size].mask
+        long = "x" * (min(most, MAX_TEXT) + 1)
+        return [long, "\ud800", "\udc00"] if part.text else [bytes(most + 1)]
+    if isinstance(part, Sized):
+        return []
+    if isinstance(part, Words):
+        return [(0,) * (header[part.count].mask + 1), (-1,), (WORD,), (None,)]
+    assert isinstance(part, Many)
+    wrong_size = Opaque(bytes.fromhex("2f000000 00000000"))
+    return [(NullArgument(0),) * 16, (None,), (minimal(String),), (wrong_size,), (Opaque(b""),), (Opaque(b"1234"),)]
+
+
+Values = Callable[[Part, dict[str, Any]], list[Any]]
+
+
+def cases(values: Values) -> Iterator[Any]:
+    for cls in CLASSES:
+        layout = layout_of(cls)
+        header = {field.name: field for _, field in layout.header_fields()}
+        for name, part in layout.parts:
+            if made := values(part, header):
+                yield pytest.param(cls, name, made, id=f"{cls.__name__}.{name}")
+
+
+@pytest.mark.parametrize(("cls", "name", "values"), cases(good_values))
+def test_both_ends_of_every_field_come_back(cls: type[Record], name: str, values: list[Any]) -> None:
+    for value in values:
+        record = minimal(cls, **{name: value})
+        if name == "wall_clock" and value is not None:
+            record = record.replace(base_ticks=0)
+        for order in ORDERS:
+            assert plain(again(record, order)) == plain(record)
+
+
+@pytest.mark.parametrize(("cls", "name", "values"), cases(bad_values))
+def test_what_does_not_fit_a_field_is_refused(cls: type[Record], name: str, values: list[Any]) -> None:
+    for value in values:
+        record = minimal(cls, **{name: value})
+        with pytest.raises(EncodeError) as caught:
+            encode(record)
+        assert caught.value.field.startswith(f"{cls.__name__}."), value
+        assert str(caught.value).startswith(caught.value.field)
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        (minimal(ProviderInfo, provider=2**32), "ProviderInfo.provider: 4294967296 does not fit in bits 20..51 (0 to 4294967295)"),
+        (minimal(String, index=0), "String.index: 0 does not fit in bits 16..30 (1 to 32767)"),
+        (minimal(Instant, args=(NullArgument(0),) * 16), "Instant.arg_count: 16 does not fit in bits 20..23 (0 to 15)"),
+        (minimal(Instant, thread=-1), "Instant.thread: -1 does not fit in bits 24..31 (0 to 255)"),
+        (minimal(Instant, thread=0), "Instant.thread: slot 0 means inline; give a Thread"),
+        (minimal(Instant, timestamp=-1), "Instant.timestamp: -1 is not an unsigned 64-bit integer"),
+        (minimal(Instant, name=-1), "Instant.name: -1 is neither text nor an index from 0 to 32767"),
+        (minimal(Log, message="x" * 32_001), "Log.message: 32,001 bytes of text are over the limit of 32,000"),
+        (minimal(Log, message="\ud800"), "Log.message: holds a lone surrogate, which no text has"),
+        (minimal(Blob, payload=bytes(32_760)), "Blob.size: 4096 does not fit in bits 4..15 (1 to 4095)"),
+        (minimal(Initialization, wall_clock=1), "Initialization.base_ticks: absent, but a later optional field is given"),
+        (Opaque(b"1234567"), "record: raw bytes must be whole words, not 7 bytes"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_field_value_and_bits(record: Any, sentence: str) -> None:
+    with pytest.raises(EncodeError, match=re.escape(sentence)):
+        encode(record)
+
+
+def test_a_record_of_4095_words_is_the_largest() -> None:
+    largest = minimal(Log, message="x" * 31_000)
+    assert plain(again(largest)) == plain(largest)
+    text, blob = "x" * 16_000, bytes(16_744)
+    record = Blob(text, 1, blob)
+    assert len(encode(record)) == 4095 * 8
+    assert again(record) == record
+    with pytest.raises(EncodeError, match="Blob.size: 4096 does not fit"):
+        encode(Blob(text, 1, bytes(16_745)))
+
+
+@for_classes(tuple(LARGE_CLASSES))
+def test_large_records_are_larger(cls: type[Record]) -> None:
+    record = minimal(cls, payload=bytes(300_001))
+    assert again(record) == record
+
+
+# --- What decoding refuses ------------------------------------------------------------------------------------------
+
+
+@for_classes()
+@share(10)
+@given(data=st.data())
+def test_a_record_cut_short_is_refused_or_has_faults(cls: type[Record], data: st.DataObject) -> None:
+    """The size says less than the content needs.  Whatever may lie behind the last word is not looked at."""
+    record = data.draw(strategies.records(cls))
+    encoded = encode(record)
+    stop = data.draw(st.integers(1, len(encoded) // 8))
+    faults: list[tuple[str, str]] = []
+    words = native(encoded, "little")
+    try:
+        cut = codec_of(cls).decode(words[:stop], encoded[: stop * 8], 0, stop, faults)
+    except DecodeError as error:
+        assert error.rule in {"record-short", "stream-over-record", "argument-size"}
+        assert cls.__name__ in str(error)
+        return
+    seen: list[tuple[str, str]] = []
+    assert plain(codec_of(cls).decode(words, encoded, 0, stop, seen)) == plain(cut)
+    assert seen == faults
+    short_forms = {"ProfilerModule", "ProfilerMmap", "ProfilerBacktrace", "Initialization", "Instant"}
+    assert stop * 8 == len(encoded) or faults or cls.__name__ in short_forms
+
+
+@for_orders
+@given(words=st.lists(st.integers(0, WORD - 1), min_size=1, max_size=12), data=st.data())
+def test_arbitrary_words_give_a_record_or_a_decode_error(order: Order, words: list[int], data: st.DataObject) -> None:
+    cls = data.draw(st.sampled_from(RECORDS.classes))
+    mask, tags = cls.words[0].pattern("tag", "const")
+    words[0] = words[0] & ~mask | tags
+    raw = b"".join([word.to_bytes(8, order) for word in words])
+    faults: list[tuple[str, str]] = []
+    record = scalar(raw, order, faults)
+    assert record is None or type(record) is cls
+    assert {rule for rule, _ in faults} <= {"argument-size", "argument-content"}
