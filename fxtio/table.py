@@ -133,7 +133,7 @@ class Growing:
             array = self._arrays[number]
             if len(array) < rows:
                 guess = int(rows / share * 1.02) + 1024 if share else 0
-                array = np.empty(max(rows, guess, 0 if guess else 2 * len(array)), array.dtype)
+                array = _room(max(rows, guess, 0 if guess else 2 * len(array)), array.dtype)
                 array[: self._rows] = self._arrays[number][: self._rows]
                 self._arrays[number] = array
             array[self._rows : rows] = part
@@ -147,6 +147,22 @@ class Growing:
         if isinstance(self._last, Optional):
             return Optional(arrays[0], arrays[1])
         return arrays[0] if arrays else self._bytes
+
+
+_PAGE = 1 << 21
+
+
+def _room(count: int, dtype: Any) -> Array:
+    """An array whose values mean nothing yet.
+
+    A big one begins where a huge page of memory can: touching its pages for the first time is what costs most here.
+    """
+    size = count * dtype.itemsize
+    if size < 4 * _PAGE:
+        return np.empty(count, dtype)
+    raw = np.empty(size + _PAGE, np.uint8)
+    begin = -raw.ctypes.data % _PAGE
+    return raw[begin : begin + size].view(dtype)
 
 
 def _arrays(column: Array | Categories | Optional) -> list[Array]:
@@ -173,7 +189,7 @@ class Derived:
 
 
 class Table(Mapping[str, Column]):
-    """Columns of the same length, by name and in order.  The first one is never `Derived`."""
+    """Columns of the same length, by name and in order; at least one of them is not `Derived`."""
 
     def __init__(self, columns: Mapping[str, Column | Derived]) -> None:
         self._columns = dict(columns)
@@ -196,7 +212,8 @@ class Table(Mapping[str, Column]):
     @property
     def num_rows(self) -> int:
         """Number of rows."""
-        return len(next(iter(self.values()), ()))
+        plain = (column for column in self._columns.values() if not isinstance(column, Derived))
+        return len(next(plain, ()))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows as dictionaries of Python values."""

@@ -261,12 +261,11 @@ def _take_koids(part: Koids, rows: Rows, header: Columns, parts: list[Part]) -> 
 
 
 def _take_text(part: Text, rows: Rows, header: Columns) -> TextColumn:
-    ref = part.form.read(header[part.ref])
-    inline = np.flatnonzero(ref.inline)  # type: ignore[attr-defined]
-    index = ref.index  # type: ignore[attr-defined]
+    ref: Array = header[part.ref]
+    inline = np.flatnonzero(part.form.fields["inline"].get(ref))
     if not len(inline):
-        none = np.empty(0, np.int64)
-        return TextColumn(index, inline, StreamColumn(rows.block.raw, none, none))
+        return TextColumn(ref, inline, StreamColumn(rows.block.raw, inline, inline))
+    index = part.form.fields["index"].get(ref)
     length = index[inline].astype(np.int64)
     stream = StreamColumn(rows.block.raw, rows.here()[inline], length)
     rows.claim(length + 7 >> 3, inline)
@@ -340,8 +339,11 @@ def members_of(family: Family, block: Block, many: ManyColumn) -> Members:
     """Decode the small records of many rows, kind by kind."""
     groups: list[tuple[int, Array | slice, Columns]] = []
     short = np.zeros(len(many.at), bool)
-    for kind in (np.flatnonzero(np.bincount(many.kind + 1, minlength=len(family.classes) + 1)) - 1).tolist():
-        mine: Array | slice = np.flatnonzero(many.kind == kind) if (many.kind != kind).any() else slice(None)
+    for kind in range(-1, len(family.classes)):
+        is_kind = many.kind == kind
+        if not is_kind.any():
+            continue
+        mine: Array | slice = slice(None) if is_kind.all() else np.flatnonzero(is_kind)
         if kind < 0:
             groups.append((kind, mine, {}))
             continue

@@ -160,7 +160,7 @@ class _Walk:
             for index, (name, part) in enumerate(layout.body):
                 _words(part, name, self, [later for _, later in layout.body[index + 1 :]])
         except DecodeError as error:
-            self.emit(self.stop - self.c, "unexplained", fault=error.message)
+            self.emit(self.stop - self.c, "unexplained" if self.c < self.stop else "missing", fault=error.message)
         if self.c < self.stop:
             self.emit(self.stop - self.c, "unexplained", fault=f"behind the end of {layout.name}")
 
@@ -332,7 +332,7 @@ def _(part: Stream, name: str, walk: _Walk, later: list[Part]) -> None:
 def _(part: Sized, name: str, walk: _Walk, later: list[Part]) -> None:
     walk.claim(1, name)
     length = walk.words[walk.c]
-    walk.emit(1, f"{name} length", f"{_integer(length)} bytes")
+    walk.emit(1, f"{name} size", f"{_integer(length)} bytes")
     walk.stream(name, length, text=False)
 
 
@@ -428,7 +428,8 @@ def word_table(word: type[Word]) -> Iterator[str]:
         ]
         meaning = "reserved, must be zero" if field.role == "reserved" else "; ".join(filter(None, told))
         name = f"`{field.name}`" if field.role != "reserved" else ""
-        yield f"| {field.lo} .. {field.hi} | {name} | {_legal(field)} | {meaning} |"
+        bits = f"{field.lo} .. {field.hi}" if field.width > 1 else str(field.lo)
+        yield f"| {bits} | {name} | {_legal(field)} | {meaning} |"
 
 
 def _legal(field: Field) -> str:

@@ -76,6 +76,7 @@ class Batch:
         self.frame = frame
         self.state: int | Array = session.current
         self._columns: dict[type[Record], tuple[Array, Columns]] = {}
+        self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if (frame.kind == kind).any()]
         self._strings: Lookup
         self._threads: Lookup
         self._clocks: Lookup
@@ -89,8 +90,7 @@ class Batch:
 
     def classes(self) -> list[type[Record]]:
         """The record classes that occur."""
-        counts = np.bincount(self.frame.kind + 1, minlength=len(RECORDS.classes) + 1)
-        return [RECORDS.classes[kind - 1] for kind in np.flatnonzero(counts[1:]) + 1]
+        return self._classes
 
     def columns(self, cls: type[Record]) -> tuple[Array, Columns]:
         """The records of a class: their numbers, and their columns as in `fxtio.codec.columns.columns_of`.
@@ -99,7 +99,10 @@ class Batch:
         """
         if cls not in self._columns:
             rows = self.rows(cls)
-            columns, bad = columns_of(cls, self.frame.block, self.frame.at[rows], self.frame.size[rows])
+            at, size = self.frame.at, self.frame.size
+            if len(rows) < len(at):
+                at, size = at[rows], size[rows]
+            columns, bad = columns_of(cls, self.frame.block, at, size)
             if bad is not None:
                 for row in rows[bad].tolist():
                     self._tell_bad(row)
@@ -128,8 +131,8 @@ class Batch:
         """Codes of a text column in `names` (int32), -1 where the slot was not defined."""
         slot = column.slot
         codes = self._strings.codes(self.state_of(rows), slot, rows)
-        lost = codes < 0
-        if lost.any():
+        if len(codes) and int(codes.min()) < 0:
+            lost = codes < 0
             told = f"string slot {int(slot[lost][0])} was not defined before it is used"
             self.tell("undefined-string", rows[lost], told, Level.WARNING)
         if len(column.rows):
@@ -150,10 +153,15 @@ class Batch:
 
     def clock_codes(self, ticks: Array, rows: Array) -> Array:
         """Codes of the clock that each record's provider had there (uint16).  A time beyond int64 is told."""
-        slots = np.broadcast_to(np.uint8(0), len(rows))
-        codes = self._clocks.codes(self.state_of(rows), slots, rows).astype(np.uint16)
+        only = self._clocks.only(self.state)
+        if only is None:
+            slots = np.zeros(len(rows), np.uint8)
+            codes = self._clocks.codes(self.state_of(rows), slots, rows).astype(np.uint16)
+            present = np.unique(codes).tolist()
+        else:
+            codes, present = np.broadcast_to(np.uint16(only), len(rows)), [only]
         if len(rows):
-            latest = min(self.session.clocks[code].latest for code in np.unique(codes).tolist())
+            latest = min(self.session.clocks[code].latest for code in present)
             if int(ticks.max()) > latest:
                 over = rows[ticks > np.uint64(latest)]
                 self.tell("time-overflow", over, "a time is beyond what 64-bit nanoseconds hold", Level.WARNING)

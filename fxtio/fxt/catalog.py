@@ -11,34 +11,34 @@ from fxtio.codec.columns import ManyColumn
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.batch import Batch
-from fxtio.fxt.columns import Builder, Made, finish_events, in_order
+from fxtio.fxt.columns import Builder, Finish, Made, finish_args, finish_events, in_order
 from fxtio.fxt.enums import ArgumentType, BlobType, ObjectType, SchedulingType, ThreadState
-from fxtio.table import Bytes, Categories, Growing, Optional, Table
+from fxtio.table import Bytes, Categories, Column, Derived, Growing, Optional, Table
 
 Array = np.ndarray[Any, Any]
-Make = Callable[[Builder, int], Made]
+Make = Callable[[Builder], Made]
 
 
-def _events(builder: Builder, first: int) -> Made:
+def _events(builder: Builder) -> Made:
     return builder.events[0]
 
 
-def _args(builder: Builder, first: int) -> Made:
-    return builder.args(builder.events[1], "event", first)
+def _args(builder: Builder) -> Made:
+    return builder.args(builder.events[1])
 
 
-def _strings(builder: Builder, first: int) -> Made:
+def _strings(builder: Builder) -> Made:
     rows, columns = builder.batch.columns(r.String)
     text = builder.texts(columns["text"])
     return {**builder.common(rows), "index": columns["index"], "text": text}
 
 
-def _threads(builder: Builder, first: int) -> Made:
+def _threads(builder: Builder) -> Made:
     rows, columns = builder.batch.columns(r.ThreadRecord)
     return {**builder.common(rows), **columns}
 
 
-def _logs(builder: Builder, first: int) -> Made:
+def _logs(builder: Builder) -> Made:
     rows, columns = builder.batch.columns(r.Log)
     made = builder.common(rows) | builder.timed(columns["timestamp"], rows)
     made["process"], made["thread"] = builder.koids(columns["thread"], rows)
@@ -46,7 +46,7 @@ def _logs(builder: Builder, first: int) -> Made:
     return made
 
 
-def _objects(builder: Builder, first: int) -> Made:
+def _objects(builder: Builder) -> Made:
     rows, columns = builder.batch.columns(r.KernelObject)
     kernel = builder.common(rows)
     kernel["space"] = Categories(np.zeros(len(rows), np.int32), ["kernel", "userspace"])
@@ -65,12 +65,12 @@ def _objects(builder: Builder, first: int) -> Made:
     return in_order([(rows, kernel), (users, user)])
 
 
-def _object_args(builder: Builder, first: int) -> Made:
+def _object_args(builder: Builder) -> Made:
     owners = [builder.batch.columns(cls) for cls in (r.KernelObject, r.UserspaceObject)]
-    return builder.args([(rows, columns["args"]) for rows, columns in owners], "object", first)
+    return builder.args([(rows, columns["args"]) for rows, columns in owners])
 
 
-def _blobs(builder: Builder, first: int) -> Made:
+def _blobs(builder: Builder) -> Made:
     pieces = []
     for cls in (r.Blob, r.LargeBlob, r.LargeBlobNoMetadata):
         rows, columns = builder.batch.columns(cls)
@@ -89,7 +89,7 @@ def _blobs(builder: Builder, first: int) -> Made:
     return in_order(pieces)
 
 
-def _scheduling(builder: Builder, first: int) -> Made:
+def _scheduling(builder: Builder) -> Made:
     makers: dict[type[Record], Callable[[Builder, Array, Any], Made]] = {
         r.LegacyContextSwitch: _legacy_switch,
         r.ContextSwitch: _switch,
@@ -156,16 +156,16 @@ def _wakeup(builder: Builder, rows: Array, columns: Any) -> Made:
     }
 
 
-def _scheduling_args(builder: Builder, first: int) -> Made:
+def _scheduling_args(builder: Builder) -> Made:
     every = [builder.batch.columns(cls) for cls in (r.ContextSwitch, r.ThreadWakeup)]
     legacy = builder.batch.rows(r.LegacyContextSwitch)
     empty = np.empty(0, np.int64)
     none = ManyColumn(np.zeros(len(legacy), np.int64), empty, empty, empty.astype(np.int8), empty)
     owners = [(rows, columns["args"]) for rows, columns in every]
-    return builder.args([*owners, (legacy, none)], "scheduling", first)
+    return builder.args([*owners, (legacy, none)])
 
 
-def _modules(builder: Builder, first: int) -> Made:
+def _modules(builder: Builder) -> Made:
     rows, columns = builder.batch.columns(r.ProfilerModule)
     made = _profiler(builder, rows, columns)
     made["name"] = builder.texts(columns["name"])
@@ -173,24 +173,31 @@ def _modules(builder: Builder, first: int) -> Made:
     return made
 
 
-def _mmaps(builder: Builder, first: int) -> Made:
+def _mmaps(builder: Builder) -> Made:
     rows, columns = builder.batch.columns(r.ProfilerMmap)
     made = _profiler(builder, rows, columns)
     return made | {name: columns[name] for name in ("flags", "start", "range", "vaddr")}
 
 
-def _backtraces(builder: Builder, first: int) -> Made:
+def _backtraces(builder: Builder) -> Made:
     rows, columns = builder.batch.columns(r.ProfilerBacktrace)
     return _profiler(builder, rows, columns) | {"frames": columns["frames"].count}
 
 
-def _frames(builder: Builder, first: int) -> Made:
-    _, columns = builder.batch.columns(r.ProfilerBacktrace)
-    frames = columns["frames"]
-    owner = np.repeat(np.arange(first, first + len(frames.count)), frames.count)
+def _frames(builder: Builder) -> Made:
+    frames = builder.batch.columns(r.ProfilerBacktrace)[1]["frames"]
     begins = np.cumsum(frames.count) - frames.count
-    depth = np.arange(len(owner)) - np.repeat(begins, frames.count)
-    return {"backtrace": owner, "depth": depth, "address": frames.words[np.repeat(frames.at, frames.count) + depth]}
+    depth = np.arange(int(frames.count.sum())) - np.repeat(begins, frames.count)
+    return {
+        "counts": frames.count,
+        "depth": depth,
+        "address": frames.words[np.repeat(frames.at, frames.count) + depth],
+    }
+
+
+def _finish_frames(made: Made, batch: Batch) -> dict[str, Column | Derived]:
+    counts = made.pop("counts")
+    return {"backtrace": Derived(lambda: np.repeat(np.arange(len(counts)), counts)), **made}
 
 
 def _profiler(builder: Builder, rows: Array, columns: Any) -> Made:
@@ -210,40 +217,32 @@ def _named(values: Array, names: Any) -> Categories:
 
 def _argument(builder: Builder, rows: Array, column: ManyColumn, name: str, kind: ArgumentType, dtype: Any) -> Optional:
     """The value of the argument of this name and type, for the rows that have it."""
-    made = builder.args([(rows, column)], "owner", 0)
+    made = builder.args([(rows, column)])
     values, present = np.zeros(len(rows), dtype), np.zeros(len(rows), bool)
-    if made:
-        hit = made["name"].is_in(name) & (made["type"].codes == kind)
-        values[made["owner"][hit]] = made["bits"][hit].astype(dtype)
-        present[made["owner"][hit]] = True
+    hit = made["name"].is_in(name) & (made["type"].codes == kind)
+    owners = np.repeat(np.arange(len(rows)), made["counts"])[hit]
+    values[owners] = made["bits"][hit].astype(dtype)
+    present[owners] = True
     return Optional(values, present)
 
 
-TABLES: dict[str, tuple[Make, str]] = {
-    "events": (_events, "events"),
-    "args": (_args, "events"),
-    "strings": (_strings, "strings"),
-    "threads": (_threads, "threads"),
-    "objects": (_objects, "objects"),
-    "object_args": (_object_args, "objects"),
-    "logs": (_logs, "logs"),
-    "blobs": (_blobs, "blobs"),
-    "scheduling": (_scheduling, "scheduling"),
-    "scheduling_args": (_scheduling_args, "scheduling"),
-    "modules": (_modules, "modules"),
-    "mmaps": (_mmaps, "mmaps"),
-    "backtraces": (_backtraces, "backtraces"),
-    "frames": (_frames, "backtraces"),
+TABLES: dict[str, tuple[Make, Finish | None]] = {
+    "events": (_events, finish_events),
+    "args": (_args, finish_args("event")),
+    "strings": (_strings, None),
+    "threads": (_threads, None),
+    "objects": (_objects, None),
+    "object_args": (_object_args, finish_args("object")),
+    "logs": (_logs, None),
+    "blobs": (_blobs, None),
+    "scheduling": (_scheduling, None),
+    "scheduling_args": (_scheduling_args, finish_args("scheduling")),
+    "modules": (_modules, None),
+    "mmaps": (_mmaps, None),
+    "backtraces": (_backtraces, None),
+    "frames": (_frames, _finish_frames),
 }
-"""Every table: how it is made, and the table whose rows its rows point to by number (its own, if to none)."""
-
-OWNER_CLASSES: dict[str, tuple[type[Record], ...]] = {
-    "events": tuple(cls for cls in r.RECORDS.classes if issubclass(cls, r.Event)),
-    "objects": (r.KernelObject, r.UserspaceObject),
-    "scheduling": (r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup),
-    "backtraces": (r.ProfilerBacktrace,),
-}
-"""The records that are a row each of a table that others point to."""
+"""Every table: what a batch contributes, and (where that is not the table already) what makes the columns of it."""
 
 
 class Collector:
@@ -260,21 +259,14 @@ class Collector:
         if unknown:
             raise KeyError(f"no table {unknown[0]!r}; there are {', '.join(TABLES)}")
         self._columns: dict[str, dict[str, Growing]] = {name: {} for name in names}
-        self._rows = dict.fromkeys(OWNER_CLASSES, 0)
         self._share = share
 
     def add(self, builder: Builder) -> None:
         """Take in the next batch."""
         share = self._share()
-        owners = {TABLES[name][1] for name in self._columns}
         for name, columns in self._columns.items():
-            make, owner = TABLES[name]
-            for column, piece in make(builder, self._rows.get(owner, 0)).items():
+            for column, piece in TABLES[name][0](builder).items():
                 columns.setdefault(column, Growing()).append(piece, share)
-        for owner, classes in OWNER_CLASSES.items():
-            if owner in owners:
-                present = [cls for cls in builder.batch.classes() if cls in classes]
-                self._rows[owner] += sum(len(builder.batch.columns(cls)[0]) for cls in present)
 
     def tables(self, last: Batch) -> dict[str, Table]:
         """The tables.
@@ -282,9 +274,9 @@ class Collector:
         Args:
             last: a batch without records behind all others, for the columns of tables without rows.
         """
-        empty = Builder(last)
         made = {}
         for name, columns in self._columns.items():
-            found = {column: growing.column() for column, growing in columns.items()} or TABLES[name][0](empty, 0)
-            made[name] = Table(finish_events(found, last) if name == "events" else found)
+            contribute, finish = TABLES[name]
+            whole = {column: growing.column() for column, growing in columns.items()} or contribute(Builder(last))
+            made[name] = Table(finish(whole, last) if finish else whole)
         return made

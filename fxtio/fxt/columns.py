@@ -6,6 +6,7 @@ nobody defined is null (names) or 0 (koids).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +22,7 @@ from fxtio.table import Categories, Column, Derived, Optional, joined
 
 Array = np.ndarray[Any, Any]
 Made = dict[str, Any]
+Finish = Callable[[Made, Batch], dict[str, Column | Derived]]
 Arguments = list[tuple[Array, ManyColumn]]
 """Numbers of records in a batch, and their arguments; one pair for each class."""
 
@@ -95,43 +97,37 @@ class Builder:
             "tail": np.broadcast_to(np.uint64(0), len(rows)) if tail is None else tail,
         }
 
-    def args(self, arguments: Arguments, owner: str, first: int) -> Made:
-        """Arguments in long form, in the order of the file.
+    def args(self, arguments: Arguments) -> Made:
+        """Arguments in long form, in the order of the file; `finish_args` makes a table of them.
 
         Args:
             arguments: the numbers of the records in the batch, and their arguments.
-            owner: what to call the column with the number of the owning row.
-            first: the number of the first owning row.
+
+        Returns:
+            Columns with a row for each argument, and `counts` with a row for each record.
         """
-        owns = np.zeros(len(self.batch), bool)
-        for rows, _ in arguments:
-            owns[rows] = True
-        every = np.flatnonzero(owns)
-        numbers = np.empty(len(self.batch), np.int64)
-        numbers[every] = np.arange(first, first + len(every))
-        pieces = []
+        counts, pieces = [], []
         for rows, column in arguments:
             members = self.batch.arguments(rows, column)
+            counts.append((rows, {"counts": members.many.found.astype(np.uint8)}))
             owners = np.repeat(rows, members.many.found)
-            pieces.append((owners, {owner: numbers[owners], **self._args(owners, members)}))
-        return in_order(pieces)
+            pieces.append((owners, self._args(owners, members)))
+        return in_order(counts) | in_order(pieces)
 
     def _args(self, owners: Array, members: Members) -> Made:
-        count = len(owners)
-        bits, name, text = np.zeros(count, np.uint64), np.full(count, -1, np.int32), np.full(count, -1, np.int32)
+        name = np.full(len(owners), -1, np.int32)
+        bits = np.zeros(len(owners), np.uint64)  # of a text, its code
         for kind, mine, columns in members.groups:
             if columns:
                 name[mine] = self.batch.text_codes(columns["name"], owners[mine])
             if kind == ArgumentType.STRING:
-                text[mine] = self.batch.text_codes(columns["value"], owners[mine])
+                bits[mine] = self.batch.text_codes(columns["value"], owners[mine])
             elif "value" in columns and kind != ArgumentType.BLOB:
                 bits[mine] = _bits(columns["value"])
-        names = self.batch.names.values
         return {
-            "name": Categories(name, names),
+            "name": Categories(name, self.batch.names.values),
             "type": Categories(members.many.kind, _ARGUMENT_NAMES),
             "bits": bits,
-            "text": Categories(text, names),
         }
 
 
@@ -167,6 +163,31 @@ def finish_events(made: Made, batch: Batch) -> dict[str, Column | Derived]:
         "duration": Derived(lambda: Optional(time(tail) - time(ticks), with_tail(EventType.DURATION_COMPLETE))),
         "id": Derived(lambda: Optional(tail, with_tail(*_WITH_ID))),
     }
+
+
+def finish_args(owner: str) -> Finish:
+    """What makes the columns of a table of arguments, from what `Builder.args` gathers.
+
+    Args:
+        owner: what to call the column with the number of the owning row.
+    """
+
+    def finish(made: Made, batch: Batch) -> dict[str, Column | Derived]:
+        counts, bits, types = made["counts"], made["bits"], made["type"].codes
+
+        def text() -> Column:
+            codes = np.where(types == ArgumentType.STRING, bits.view(np.int64), -1).astype(np.int32)
+            return Categories(codes, batch.names.values)
+
+        return {
+            owner: Derived(lambda: np.repeat(np.arange(len(counts)), counts)),
+            "name": made["name"],
+            "type": made["type"],
+            "bits": Derived(lambda: np.where(types == ArgumentType.STRING, np.uint64(0), bits)),
+            "text": Derived(text),
+        }
+
+    return finish
 
 
 def in_order(pieces: list[tuple[Array, Made]]) -> Made:

@@ -26,10 +26,10 @@ Array = np.ndarray[Any, Any]
 MAGIC = encode(Magic())
 """The first eight bytes of a little-endian trace; a big-endian one has them reversed."""
 
-BATCH_WORDS = 1 << 19
-"""How many words are read at once (4 MiB)."""
+BATCH_WORDS = 1 << 18
+"""How many words are read at once (2 MiB)."""
 
-BATCH_RECORDS = 1 << 17
+BATCH_RECORDS = 1 << 16
 """How many records a frame has at the most."""
 
 LARGEST = 1 << 28

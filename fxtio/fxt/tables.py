@@ -216,6 +216,12 @@ class Lookup:
     last: dict[int, Array]
     defined: Definitions
 
+    def only(self, state: int | Array) -> int | None:
+        """What slot 0 means to all records of the batch, if it is the same for all of them."""
+        if not isinstance(state, int) or state in self.last:
+            return None
+        return int(self.after.get(state, self.initial)[0])
+
     def codes(self, state: int | Array, slot: Array, position: Array) -> Array:
         """What each reference means (int32), `UNBOUND` where its slot was not defined before it.
 

@@ -12,6 +12,7 @@ import lzma
 import os
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -162,7 +163,7 @@ class _Zstd:
 
         self._error = zstandard.ZstdError
         self._stream = stream
-        self._make = lambda: zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+        self._make: Callable[[], Any] = lambda: zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
         self._frame: Any = None
         self._ready = memoryview(b"")
 

@@ -156,7 +156,24 @@ def _records(cls: type[Record], resolved: bool, order: Order) -> Strategy:
     def make(drawn: tuple[Any, ...]) -> Any:
         return cls(*_without_gaps(drawn, optional))
 
-    return st.tuples(*values).map(make)
+    def its_own(record: Any) -> bool:
+        return RECORDS.classes[RECORDS.kind_of(int.from_bytes(encode(record)[:8], "little"))] is cls
+
+    made = st.tuples(*values).map(make)
+    return made.filter(its_own) if _has_free_tags(cls) else made
+
+
+def _has_free_tags(cls: type[Record]) -> bool:
+    """Whether some values of its fields would make a record of this class pass for one of another."""
+    if cls not in RECORDS.classes:
+        return False
+    word = cls.words[0]
+    table = RECORDS.selectors[word.fields["type"].value]
+    free = [field for field in word.fields.values() if field.role == "bits"]
+    mask = sum(field.mask << field.lo for field in free) >> table.lo & table.mask
+    tags = word.pattern("tag")[1] >> table.lo & table.mask & ~mask
+    mine = RECORDS.classes.index(cls)
+    return any(table.table[tags | value & mask] != mine for value in range(table.mask + 1))
 
 
 def _without_gaps(values: tuple[Any, ...], optional: list[bool]) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from fxtio.codec.generate import Order
 from fxtio.codec.parts import Koids, Many, Number, Part, Stream, Text, Words
 from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.fxt import arguments as A
 from fxtio.fxt import records as R
 
 _EVENT = {"id": "async_correlation_id"}
@@ -73,17 +74,17 @@ KINDS: dict[type[Record], tuple[str, dict[str, str]]] = {
 }
 
 ARGUMENT_TYPES: dict[type[Record], str] = {
-    R.NullArgument: "null",
-    R.Int32Argument: "int32",
-    R.Uint32Argument: "uint32",
-    R.Int64Argument: "int64",
-    R.Uint64Argument: "uint64",
-    R.DoubleArgument: "double",
-    R.StringArgument: "string",
-    R.PointerArgument: "pointer",
-    R.KoidArgument: "koid",
-    R.BoolArgument: "bool",
-    R.BlobArgument: "blob",
+    A.NullArgument: "null",
+    A.Int32Argument: "int32",
+    A.Uint32Argument: "uint32",
+    A.Int64Argument: "int64",
+    A.Uint64Argument: "uint64",
+    A.DoubleArgument: "double",
+    A.StringArgument: "string",
+    A.PointerArgument: "pointer",
+    A.KoidArgument: "koid",
+    A.BoolArgument: "bool",
+    A.BlobArgument: "blob",
 }
 
 

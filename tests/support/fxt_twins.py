@@ -30,7 +30,8 @@ from fxtio.codec.parts import Stream, Thread
 from fxtio.codec.record import Family, Opaque, Record, layout_of
 from fxtio.codec.scatter import ManyWords, Ragged, ranges, words_of
 from fxtio.errors import DecodeError
-from fxtio.fxt.records import ARGUMENTS, RECORDS
+from fxtio.fxt.arguments import ARGUMENTS
+from fxtio.fxt.records import RECORDS
 
 Array = np.ndarray[Any, Any]
 

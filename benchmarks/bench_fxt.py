@@ -1,0 +1,220 @@
+"""How fast fxtio reads and writes FXT, beside its peers, all measured in one run.
+
+    python benchmarks/bench_fxt.py                 # about two minutes
+    python benchmarks/bench_fxt.py --markdown      # as the table that stands in docs/explanation/speed.md
+
+The workload is 2,000,000 duration-complete events with two arguments (a 32-bit integer, a string) on 8 threads.  Every
+figure is the best of several rounds on one core; peers read the same file (PyPI fxt, which is far slower, a shorter
+one of the same kind).  Peers need the `test` extra, Perfetto also Node.js; one that is missing is left out, visibly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import fxtio
+from fxtio import _native
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+EVENTS = 2_000_000
+PEER_EVENTS = 100_000
+NAMES = [f"name {number}" for number in range(64)]
+
+
+def write(path: Path, events: int) -> None:
+    """The workload's file, by the bulk writer."""
+    with fxtio.create(path) as writer:
+        tracks = [writer.thread(1, 100 + number, f"thread {number}", "benchmark") for number in range(8)]
+        columns = make_columns(events)
+        writer.main.write_events("duration_complete", thread=(tracks, np.arange(events) % 8), **columns)
+
+
+def make_columns(events: int) -> dict[str, object]:
+    """The workload as columns."""
+    number = np.arange(events)
+    names = (NAMES, number % 64)
+    return {
+        "timestamp": number * 100,
+        "end": number * 100 + 50,
+        "name": names,
+        "category": "benchmark",
+        "args": {"count": (number % 1000).astype(np.int32), "label": names},
+    }
+
+
+def best(work: Callable[[], object], rounds: int = 5) -> float:
+    """The shortest of some runs, in seconds."""
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        result = work()
+        times.append(time.perf_counter() - begin)
+        del result
+    return min(times)
+
+
+def columns(path: Path) -> object:
+    """Events and arguments with every column, derived ones too."""
+    tables = fxtio.open(path).tables("events", "args")
+    for table in tables.values():
+        for _ in table.values():
+            pass
+    return tables
+
+
+def objects(path: Path) -> None:
+    """Every record as an object."""
+    for _ in fxtio.open(path):
+        pass
+
+
+def bulk(folder: Path) -> float:
+    """Seconds to encode and write the workload, without making its columns."""
+    made = make_columns(EVENTS)
+    which = np.arange(EVENTS) % 8
+
+    def work() -> None:
+        with fxtio.create(folder / "bulk.fxt") as writer:
+            tracks = [writer.thread(1, 100 + number) for number in range(8)]
+            writer.main.write_events("duration_complete", thread=(tracks, which), **made)
+
+    return best(work)
+
+
+def encode_only() -> float:
+    """Seconds to encode the workload, written to the null device."""
+    made = make_columns(EVENTS)
+    which = np.arange(EVENTS) % 8
+    with fxtio.create(os.devnull, format="fxt") as writer:
+        tracks = [writer.thread(1, 100 + number) for number in range(8)]
+        return best(lambda: writer.main.write_events("duration_complete", thread=(tracks, which), **made))
+
+
+def friendly(events: int = 200_000) -> float:
+    """Seconds per event through the friendly writer."""
+
+    def work() -> None:
+        with fxtio.create(os.devnull, format="fxt") as writer:
+            track = writer.thread(1, 100)
+            for number in range(events):
+                args = {"count": number, "label": "high"}
+                track.complete("render", number, number + 5, category="benchmark", args=args)
+
+    return best(work) / events
+
+
+def in_child(code: str, *arguments: str) -> float:
+    """A number that a fresh interpreter prints."""
+    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    return float(result.stdout)
+
+
+IMPORT = "import time; begin = time.perf_counter(); import fxtio; print(time.perf_counter() - begin)"
+MEMORY = """
+import resource, sys, fxtio
+rows = sum(tables["events"].num_rows for tables in fxtio.open(sys.argv[1]).batches("events", "args"))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def without_kernels(path: Path) -> float:
+    """Seconds to columns with the Python twins of the kernels."""
+    from fxtio._native import python
+
+    kept = {name: getattr(_native, name) for name in ("walk", "gather", "walk_many")}
+    try:
+        for name in kept:
+            setattr(_native, name, getattr(python, name))
+        return best(lambda: columns(path), 3)
+    finally:
+        for name, function in kept.items():
+            setattr(_native, name, function)
+
+
+def perfetto_import(path: Path) -> float | None:
+    """Seconds that Perfetto needs to import the file."""
+    from judges import perfetto
+
+    if reason := perfetto.available():
+        print(f"Perfetto is left out: {reason}", file=sys.stderr)
+        return None
+    return min(perfetto.timed_import(path) for _ in range(3))
+
+
+def pypi_fxt(path: Path) -> float | None:
+    """Seconds that PyPI fxt needs to read the shorter file."""
+    from judges import pypi_fxt
+
+    if reason := pypi_fxt.available():
+        print(f"PyPI fxt is left out: {reason}", file=sys.stderr)
+        return None
+    return min(pypi_fxt.timed_read(path) for _ in range(2))
+
+
+def run(folder: Path) -> list[tuple[str, str, str]]:
+    """Measure everything: what, how much, beside a peer."""
+    path, short, giga = folder / "big.fxt", folder / "short.fxt", folder / "giga.fxt"
+    write(path, EVENTS)
+    write(short, PEER_EVENTS)
+    columns(path)  # the machine's memory, once touched
+    seconds = best(lambda: columns(path), 7)
+    rows = [("to columns, names resolved", rate(EVENTS, seconds), f"kernels: {_native.IMPLEMENTATION}")]
+    rows.append(("to columns, without C", rate(EVENTS, without_kernels(path)), ""))
+    peer = pypi_fxt(short)
+    if peer is not None:
+        per_event = peer / PEER_EVENTS
+        rows.append(("PyPI fxt, reading", rate(1, per_event), f"{per_event * EVENTS / seconds:.0f} times slower"))
+    peer = perfetto_import(path)
+    if peer is not None:
+        rows.append(("Perfetto, import", rate(EVENTS, peer), f"{peer / seconds:.1f} times slower"))
+    rows.append(("to typed record objects", rate(EVENTS, best(lambda: objects(path), 3)), ""))
+    rows.append(("bulk encode", rate(EVENTS, encode_only()), ""))
+    rows.append(("bulk encode and write", rate(EVENTS, bulk(folder)), ""))
+    rows.append(("friendly writer", f"{friendly() * 1e9:.0f} ns/event", ""))
+    size = 1_000_000_000
+    while not giga.exists() or giga.stat().st_size < size:
+        with path.open("rb") as source, giga.open("ab") as target:
+            target.write(source.read())
+    peak = in_child(MEMORY, str(giga))
+    rows.append(("peak memory, 1 GB by batches", f"{peak / 1e6:.0f} MB", ""))
+    rows.append(("import fxtio", f"{min(in_child(IMPORT) for _ in range(5)) * 1e3:.0f} ms", ""))
+    return rows
+
+
+def rate(count: int, seconds: float) -> str:
+    """Events per second."""
+    return f"{count / seconds / 1e6:.2f} M events/s"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Benchmark of reading and writing FXT.")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = run(Path(folder))
+    python = f"CPython {platform.python_version()}"
+    if options.markdown:
+        print(f"Measured with {python} on {os.cpu_count()} cores ({platform.machine()}).\n")
+        print("| what | figure | beside fxtio to columns |\n|---|---|---|")
+        for row in rows:
+            print(f"| {' | '.join(row)} |")
+    else:
+        print(python)
+        for what, figure, beside in rows:
+            print(f"{what:32} {figure:>22}   {beside}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""What people read about the format: the reference of all its layouts, and the records of a trace taken apart.
+
+Both come from the declarations (see `fxtio.codec.describe`).  What is added here is the order of the specification,
+and what only a reading knows: where records are, what slots mean there, and what lies between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.columns import Block, KoidsColumn, StreamColumn, TextColumn
+from fxtio.codec.describe import (
+    Resolve,
+    Span,
+    annotate,
+    doc_of,
+    enumeration_markdown,
+    layout_markdown,
+    quoted,
+    title_of,
+    word_table,
+)
+from fxtio.codec.parts import Part, Text
+from fxtio.codec.record import Record
+from fxtio.codec.word import Word
+from fxtio.finding import Finding
+from fxtio.fxt import enums, layout
+from fxtio.fxt.arguments import ARGUMENTS
+from fxtio.fxt.batch import Batch
+from fxtio.fxt.framing import Frame
+from fxtio.fxt.reader import FxtTrace
+from fxtio.fxt.records import RECORDS
+
+_TAIL = 4096
+"""How many words behind a frame are kept to show what is no record: no ordinary record is larger."""
+
+_TOLD_BY_SPANS = frozenset({"undefined-string", "undefined-thread"})
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A record of a trace, or some bytes that are none.
+
+    Attributes:
+        number: the record's number in the trace, from 0; None for what is no record.
+        offset: where it begins, in bytes of the (decompressed) trace.
+        size: how many bytes it has.
+        name: the record's class, or what there is instead.
+        spec: what the specification calls the record; empty for what it does not know.
+        spans: its words.  Of what is no record, those are told that the header claims, as far as they are at hand.
+        findings: what the reader found here, except what the spans tell.
+    """
+
+    number: int | None
+    offset: int
+    size: int
+    name: str
+    spec: str
+    spans: list[Span]
+    findings: list[Finding]
+
+    @property
+    def faults(self) -> list[str]:
+        """Everything that is wrong here."""
+        return [*(finding.message for finding in self.findings), *(told for span in self.spans for told in span.faults)]
+
+
+def explain(
+    trace: FxtTrace, *, record: int | None = None, offset: int = 0, kinds: frozenset[int] | None = None
+) -> Iterator[Piece]:
+    """Take a trace apart, from some place on.  Nothing is read that is not asked for.
+
+    Args:
+        trace: the trace.
+        record: begin with this record, by its number from 0.
+        offset: begin with whatever has this byte.
+        kinds: only records of these kinds (indices into `RECORDS.classes`, -1 unknown), and nothing that is no record.
+
+    Yields:
+        The pieces in the order of the file.
+    """
+    number, end, tail = 0, 0, None
+    for batch in trace._batches(forget=True):
+        frame = batch.frame
+        begin = frame.offset(0)
+        if kinds is None and (record is None or number > record) and begin > max(end, offset):
+            yield _gap(tail or _head(trace), end, begin, _findings(trace, end, begin))
+        for row in _rows(frame, None if record is None else record - number, offset, kinds):
+            yield _record(trace, batch, row, number + row)
+        number += len(batch)
+        end = frame.offset(len(batch) - 1) + int(frame.size[-1]) * 8
+        tail = _behind(frame, end)
+    total = trace._source.position
+    last = _findings(trace, end, total + 1)  # a fault of the container stands behind the last byte
+    if kinds is None and (record is None or number > record) and (total > max(end, offset) or last):
+        yield _gap(tail or _head(trace), end, total, last)
+
+
+def _rows(frame: Frame, record: int | None, offset: int, kinds: frozenset[int] | None) -> list[int]:
+    """The wanted records of a frame."""
+    wanted = frame.at * 8 + frame.size * 8 + frame.base > offset
+    if record is not None:
+        wanted &= np.arange(len(frame.at)) >= record
+    if kinds is not None:
+        wanted &= np.isin(frame.kind, list(kinds))
+    rows: list[int] = np.flatnonzero(wanted).tolist()
+    return rows
+
+
+def _record(trace: FxtTrace, batch: Batch, row: int, number: int) -> Piece:
+    frame = batch.frame
+    at, size, offset = int(frame.at[row]), int(frame.size[row]), frame.offset(row)
+    spans = annotate(RECORDS, frame.block.words.data, frame.block.data, at, at + size, _resolver(batch, row))
+    told = {fault for span in spans for fault in span.faults}
+    findings = [
+        finding
+        for finding in _findings(trace, offset, offset + size * 8)
+        if finding.rule not in _TOLD_BY_SPANS and finding.message not in told
+    ]
+    return Piece(number, offset, size * 8, *_named(int(frame.kind[row])), spans, findings)
+
+
+def _gap(tail: Block, begin: int, end: int, findings: list[Finding]) -> Piece:
+    """Bytes that are no record, explained as the record that their first word claims, if all of that is at hand."""
+    spans: list[Span] = []
+    name = spec = ""
+    first = int(tail.words[0]) if len(tail.words) else 0
+    there = min(RECORDS.size_of(first) or 1, (end - begin) // 8)
+    if first and there <= len(tail.words):
+        spans = annotate(RECORDS, tail.words.data, tail.data, 0, there)
+        name, spec = _named(RECORDS.kind_of(first))
+    claim = f"no record, though it begins like {name}" if spans else "no record"
+    return Piece(None, begin, end - begin, claim, spec, spans, findings)
+
+
+def _named(kind: int) -> tuple[str, str]:
+    """The name of a kind of records, and what the specification calls it."""
+    if kind < 0:
+        return "unknown record", ""
+    cls = RECORDS.classes[kind]
+    return cls.__name__, doc_of(cls).spec
+
+
+def _findings(trace: FxtTrace, begin: int, end: int) -> list[Finding]:
+    return [finding for finding in trace.findings if begin <= finding.offset < end]
+
+
+def _head(trace: FxtTrace) -> Block:
+    """The first words of a trace that does not begin with a record."""
+    head = trace._source.head
+    words = np.frombuffer(head, np.uint64, len(head) // 8)
+    return Block(words, words)
+
+
+def _behind(frame: Frame, end: int) -> Block:
+    """A copy of what is at hand behind a frame's last record; the frame itself does not last."""
+    at = (end - frame.base) // 8
+    words, raw = (array[at : at + _TAIL].copy() for array in (frame.block.words, frame.block.raw))
+    return Block(words, raw)
+
+
+def _resolver(batch: Batch, row: int) -> Resolve:
+    """Tells what slots mean at a record."""
+    rows, none = np.array([row]), np.empty(0, np.int64)
+    koids, flags = np.empty(0, np.uint64), np.empty(0, bool)
+    stream = StreamColumn(batch.frame.block.raw, none, none)
+
+    def resolve(part: Part, slot: int) -> str | None:
+        if isinstance(part, Text):
+            code = batch.text_codes(TextColumn(np.array([slot], np.uint16), none, stream), rows)[0]
+            return None if code < 0 else quoted(batch.names.values[code])
+        code = batch.thread_codes(KoidsColumn(np.array([slot], np.uint8), none, koids, koids, flags), rows)[0]
+        if code < 0:
+            return None
+        thread = batch.threads.values[code]
+        return f"process {thread.process}, thread {thread.thread}"
+
+    return resolve
+
+
+_PREFACE = """\
+A trace is a sequence of records, a record a sequence of words of 8 bytes. Bit 0 is the least significant one of a word,
+and a range of bits includes both ends. A trace is little-endian, or big-endian throughout.
+"""
+
+
+def describe_markdown() -> str:
+    """The reference of all layouts: every record, argument and enumeration, in the specification's order."""
+    sections = ["# Fuchsia trace format\n", _PREFACE]
+    sections += [_word_section(word) for word in (layout.RecordWord, layout.LargeWord, layout.StringRefWord)]
+    kind = layout.RecordWord.fields["type"]
+    for _, members in groupby(RECORDS.classes, lambda cls: cls.words[0].fields[kind.name].value):
+        sections += _group(list(members))
+    sections += ["## Arguments\n", _word_section(layout.ArgumentWord, level=3)]
+    sections += [layout_markdown(cls) for cls in ARGUMENTS.classes]
+    sections += ["## Enumerations\n", *(enumeration_markdown(one) for one in _enumerations())]
+    return "\n".join(sections)
+
+
+def _word_section(word: type[Word], *, level: int = 2) -> str:
+    return "\n".join([f"{'#' * level} {title_of(word)}", "", doc_of(word).text, "", *word_table(word), ""])
+
+
+def _group(members: list[type[Record]]) -> list[str]:
+    """The records of one type: a section each, below the title that they share."""
+    if len(members) == 1:
+        return [layout_markdown(members[0], level=2)]
+    shared: list[Any] = [
+        cls for cls in members[0].words[0].__mro__ if all(issubclass(m.words[0], cls) for m in members)
+    ]
+    return [f"## {title_of(shared[0])}\n", *(layout_markdown(cls) for cls in members)]
+
+
+def _enumerations() -> list[type[IntEnum]]:
+    found = [one for one in vars(enums).values() if isinstance(one, type) and issubclass(one, IntEnum)]
+    return [one for one in found if one is not IntEnum]
