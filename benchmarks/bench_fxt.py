@@ -121,10 +121,10 @@ def in_child(code: str, *arguments: str) -> float:
 
 
 IMPORT = "import time; begin = time.perf_counter(); import fxtio; print(time.perf_counter() - begin)"
-MEMORY = """
-import resource, sys, fxtio
+MEMORY = r"""
+import re, sys, fxtio
 rows = sum(tables["events"].num_rows for tables in fxtio.open(sys.argv[1]).batches("events", "args"))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(int(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1]) * 1024)
 """
 
 

@@ -237,15 +237,15 @@ def test_wakeups() -> None:
         writer.main.context_switch(170, 1, 11, 12, RUNNING)
     with perfetto.load(out.getvalue()) as p:
         assert p.errors() == {}
-        states = [(s.ts, s.dur, s.tid, s.state) for s in p.thread_states()]
+        states = {(s.ts, s.dur, s.tid, s.state) for s in p.thread_states()}
         (woken,) = [state for state in p.thread_states() if state.state == "W"]
-    assert states == [
+    assert states == {
         (100, 50, 12, "S"),
         (100, 70, 11, "Running"),
         (150, 20, 12, "W"),
         (170, -1, 12, "Running"),
         (170, -1, 11, "R"),
-    ]
+    }
     assert woken.waker_tid in (None, 11)
 
 

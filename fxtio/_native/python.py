@@ -8,6 +8,9 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+_RUN = 16
+"""After so many records of the same size, look ahead for more of them at once."""
+
 
 def walk(
     words: Array, start: int, rules: Array, table: Array, at: Array, size: Array, kind: Array
@@ -31,6 +34,7 @@ def walk(
     sizes = [(int(shift), int(mask)) for shift, mask in rules[:, :2]]
     last_type, total, room, here, why = len(rules) - 1, len(source), len(at), start, 0
     found: list[int] = []
+    same, before = 0, 0  # how many records in a row had the size `before`
     while here < total:
         word = source[here]
         shift, mask = sizes[word & last_type]
@@ -41,6 +45,14 @@ def walk(
         if len(found) == room:
             why = 3
             break
+        if length != before:
+            same, before = 0, length
+        same += 1
+        if same == _RUN:
+            same, run = 0, _run(words[here::length], rules, length)[: room - len(found)]
+            found.extend(range(here, here + len(run) * length, length))
+            here += len(run) * length
+            continue
         found.append(here)
         here += length
     count = len(found)
@@ -50,6 +62,20 @@ def walk(
     size[:count] = header >> rule[:, 0] & rule[:, 1]
     kind[:count] = table[(rule[:, 4] + (header >> rule[:, 2] & rule[:, 3])).astype(np.intp)]
     return count, here, why
+
+
+def _run(heads: Array, rules: Array, length: int) -> Array:
+    """The headers up to the first one of another size; the first is known to have it."""
+    window = 2 * _RUN
+    while True:
+        some = heads[:window]
+        rule = rules[(some & np.uint64(len(rules) - 1)).astype(np.intp)]
+        other = (some >> rule[:, 0] & rule[:, 1]) != length
+        if other.any():
+            return some[: int(other.argmax())]
+        if len(some) < window:
+            return some[:-1] if len(some) > 1 else some  # the last one may go beyond the end
+        window *= 8
 
 
 def gather(words: Array, at: Array, delta: int | Array, out: Array) -> None:

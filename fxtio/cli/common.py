@@ -250,5 +250,4 @@ def human_duration(ns: int) -> str:
 
 def seconds(ns: int) -> str:
     """Nanoseconds as seconds, exactly."""
-    whole, rest = divmod(ns, 1_000_000_000)
-    return f"{whole}.{rest:09d}"
+    return f"{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}"

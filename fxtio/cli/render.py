@@ -40,6 +40,7 @@ Kind = type[Record] | type[Opaque]
 _PLAIN = re.compile(r'[^\s"#={},][^\s"={},]*')
 _ADDRESSES = {"pointer", "start", "range", "vaddr", "frames"}
 _SHOWN_BYTES = 32
+_KEPT_TEXTS = 1 << 12  # a text may have 32 KiB
 
 
 def text_line(entry: Entry) -> str:
@@ -101,7 +102,7 @@ def _shower(cls: type[Record], name: str) -> Callable[[Any], str]:
     return _reference if refers else _value
 
 
-@lru_cache(1 << 16)
+@lru_cache(_KEPT_TEXTS)
 def name_text(name: int | str) -> str:
     """A name as it is, in quotes if it could be misread, or `#` and the slot."""
     if isinstance(name, int):
@@ -109,6 +110,7 @@ def name_text(name: int | str) -> str:
     return name if _PLAIN.fullmatch(name) and name.isprintable() else quoted(name)
 
 
+@lru_cache(_KEPT_TEXTS)
 def quoted(text: str) -> str:
     """Text in quotes, safe on a terminal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')

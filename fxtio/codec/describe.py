@@ -254,19 +254,15 @@ def _meaning(part: Part | None, field: Field, value: int, walk: _Walk) -> tuple[
     match part:
         case Header(boolean=True):
             return ("true" if value else "false"), ""
-        case Koids() if value == 0:
-            return "inline", ""
         case Koids():
-            return _slot(part, value, walk)
+            return _slot(part, value, walk) if value else ("inline", "")
         case Text(form=form):
             index = form.fields["index"].get(value)
             if form.fields["inline"].get(value):
                 return f"inline, {index:,} bytes", ""
             return _slot(part, index, walk) if index else ("the empty string", "")
-        case Stream():
-            return "bytes", ""
-        case Words():
-            return "words", ""
+        case Stream() | Words():
+            return ("bytes" if isinstance(part, Stream) else "words"), ""
         case _:
             return _named(field, value), ""
 

@@ -57,6 +57,8 @@ def words_of(cls: type[Record], rows: int, columns: Columns) -> Ragged:
         EncodeError: a value does not fit.
     """
     layout = layout_of(cls)
+    if not rows:
+        return Ragged(np.empty(0, np.uint64), 0)
     header: Columns = {}
     pieces: list[Ragged] = []
     for name, part in layout.parts:

@@ -27,9 +27,9 @@ class Text:
 
 
 def event_words(
-    packer: Packer, out: bytearray, kind: str, timestamp: Any, thread: Text, name: Any, columns: Mapping[str, Any]
+    packer: Packer, kind: str, timestamp: Any, thread: Text, name: Any, columns: Mapping[str, Any]
 ) -> Array:
-    """The words of many events (uint64); strings and threads that they need are defined in `out`.
+    """The words of many events (uint64); the packer defines strings and threads that they need.
 
     Raises:
         EncodeError: something cannot be said.
@@ -47,10 +47,10 @@ def event_words(
     packer.make_room(_strings(names, categories, args))
     made: dict[str, Any] = {
         "timestamp": np.asarray(timestamp),
-        "thread": _slots([packer.thread_reference(out, one) for one in thread.values], thread.codes),
-        "category": _slots([packer.reference(out, one, "category") for one in categories.values], categories.codes),
-        "name": _slots([packer.reference(out, one) for one in names.values], names.codes),
-        "args": _args(packer, out, args, rows),
+        "thread": _slots([packer.thread_reference(one) for one in thread.values], thread.codes),
+        "category": _slots([packer.reference(one, "category") for one in categories.values], categories.codes),
+        "name": _slots([packer.reference(one) for one in names.values], names.codes),
+        "args": _args(packer, args, rows),
         "scope": None,
     }
     for field in tails:
@@ -74,7 +74,7 @@ def text_of(value: Any, rows: int, field: str) -> Text:
         raise EncodeError(f"{len(codes):,} rows, but there are {rows:,} events", field)
     if rows and not 0 <= int(codes.min()) <= int(codes.max()) < len(values):
         raise EncodeError(f"an index is outside of the {len(values):,} values", field)
-    used = np.unique(codes)
+    used = np.flatnonzero(np.bincount(codes, minlength=len(values)))
     if len(used) < len(values):
         codes, values = np.searchsorted(used, codes), [values[code] for code in used.tolist()]
     return Text(list(values), codes)
@@ -110,12 +110,12 @@ def _slots(slots: list[int], codes: Array | None) -> Any:
     return slots[0] if codes is None else np.array(slots, np.uint16)[codes]
 
 
-def _args(packer: Packer, out: bytearray, args: Mapping[str, Text | Array], rows: int) -> ManyWords:
+def _args(packer: Packer, args: Mapping[str, Text | Array], rows: int) -> ManyWords:
     bodies = []
     for key, value in args.items():
-        name = packer.reference(out, key, "args")
+        name = packer.reference(key, "args")
         if isinstance(value, Text):
-            slots = _slots([packer.reference(out, one, f"args[{key!r}]") for one in value.values], value.codes)
+            slots = _slots([packer.reference(one, f"args[{key!r}]") for one in value.values], value.codes)
             bodies.append(words_of(a.StringArgument, rows, {"name": name, "value": slots}))
         else:
             bodies.append(words_of(_argument_class(value), rows, {"name": name, "value": value}))

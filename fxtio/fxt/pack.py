@@ -38,6 +38,9 @@ MAX_ARGS = EventWord.fields["arg_count"].mask
 SHORT_TEXT = 256
 """Argument text of at most so many bytes goes into the string table; longer text is written inline."""
 
+BUFFER = 1 << 16
+"""When so many bytes wait, they are handed on."""
+
 MAX_SHAPES = 10_000
 """So many closures are kept; then they are made again as needed."""
 
@@ -68,12 +71,32 @@ class Pointer(int):
 
 
 class Packer:
-    """The tables of one provider, and the events that go through them."""
+    """The tables of one provider, and the events that go through them.
 
-    def __init__(self) -> None:
+    Args:
+        out: where records are appended.
+        enter: called to make this provider the one that the next record belongs to, and to hand on a full buffer.
+
+    Attributes:
+        current: whether the next record in `out` will belong to this provider.
+    """
+
+    def __init__(self, out: bytearray, enter: Callable[[], object]) -> None:
+        self.out = out
+        self.current = False
+        self._enter = enter
         self._strings: dict[str, int] = {"": 0}
         self._threads: dict[Thread, int] = {}
+        self._numbers: dict[Thread, int] = {}
+        self._by_number: list[Thread] = []
         self._shapes: dict[tuple[Any, ...], Emit] = {}
+
+    def number_of(self, thread: Thread) -> int:
+        """A number that stands for a thread and is quick to compare."""
+        number = self._numbers.setdefault(thread, len(self._by_number))
+        if number == len(self._by_number):
+            self._by_number.append(thread)
+        return number
 
     def clear(self) -> None:
         """Forget the tables."""
@@ -95,8 +118,8 @@ class Packer:
             self._strings = {"": 0}
             self._shapes = {}
 
-    def reference(self, out: bytearray, text: str, field: str = "name") -> int:
-        """The slot of a string, defining it in `out` when it is new.
+    def reference(self, text: str, field: str = "name") -> int:
+        """The slot of a string, defining it when it is new.
 
         Raises:
             EncodeError: it is no text, or over 32,000 bytes.
@@ -107,21 +130,21 @@ class Packer:
         if slot is None:
             slot = len(self._strings)
             try:
-                out += encode(r.String(slot, str(text)))
+                self.out += encode(r.String(slot, str(text)))
             except EncodeError as error:
                 raise EncodeError(str(error), field) from None
             self._strings[str(text)] = slot
         return slot
 
-    def thread_reference(self, out: bytearray, thread: Thread) -> int:
-        """The slot of a thread, defining it in `out` when it is new."""
+    def thread_reference(self, thread: Thread) -> int:
+        """The slot of a thread, defining it when it is new."""
         slot = self._threads.get(thread)
         if slot is None:
             assert thread.thread is not None
             slot = len(self._threads) + 1
             if slot > THREAD_SLOTS:  # the one that has been there longest gives way
                 slot = self._threads[next(iter(self._threads))]
-            out += encode(r.ThreadRecord(slot, thread.process, thread.thread))
+            self.out += encode(r.ThreadRecord(slot, thread.process, thread.thread))
             if len(self._threads) == THREAD_SLOTS:
                 del self._threads[next(iter(self._threads))]
                 self._shapes = {}
@@ -129,16 +152,13 @@ class Packer:
         return slot
 
     def event(
-        self, out: bytearray, kind: str, thread: Thread, number: int, category: str, name: str, timestamp: int,
-        args: Args, tail: int | None,
-    ) -> None:  # fmt: skip
+        self, kind: str, thread: int, category: str, name: str, timestamp: int, args: Args, tail: int | None
+    ) -> None:
         """Append an event.
 
         Args:
-            out: where to.
             kind: the event type's name.
-            thread: the thread.
-            number: a number of the thread that is quick to compare.
+            thread: the thread's number, see `number_of`.
             category: the category.
             name: the name.
             timestamp: the moment in ticks.
@@ -148,39 +168,38 @@ class Packer:
         Raises:
             EncodeError: something cannot be said; no part of the event is written.
         """
+        out = self.out
+        if not self.current or len(out) > BUFFER:
+            self._enter()
         try:
             if args:
-                emit = self._shapes[kind, number, category, name, *args]
-                if emit(out, timestamp, tail, *args.values()):
+                if self._shapes[kind, thread, category, name, *args](out, timestamp, tail, *args.values()):
                     return
-            elif self._shapes[kind, number, category, name](out, timestamp, tail):
+            elif self._shapes[kind, thread, category, name](out, timestamp, tail):
                 return
         except (KeyError, TypeError, struct.error):
             pass  # a new name, a new text, a value of another size, or something that the long way refuses in words
-        self._long_way(out, kind, thread, number, category, name, timestamp, args, tail)
+        self._long_way(kind, thread, category, name, timestamp, args, tail)
 
     def _long_way(
-        self, out: bytearray, kind: str, thread: Thread, number: int, category: str, name: str, timestamp: int,
-        args: Args, tail: int | None,
-    ) -> None:  # fmt: skip
+        self, kind: str, thread: int, category: str, name: str, timestamp: int, args: Args, tail: int | None
+    ) -> None:
         """Append an event by its typed record, and keep its shape for the next one."""
         self.make_room()
-        made = self.arguments(out, args)
-        references = self.reference(out, category, "category"), self.reference(out, name)
-        slot = self.thread_reference(out, thread)
-        record = EVENT_CLASS[kind](timestamp, slot, *references, made, *(() if tail is None else (tail,)))
-        data = encode(record)
-        out += data
+        made = self.arguments(args)
+        slot = self.thread_reference(self._by_number[thread])
+        references = slot, self.reference(category, "category"), self.reference(name)
+        data = encode(EVENT_CLASS[kind](timestamp, *references, made, *(() if tail is None else (tail,))))
+        self.out += data
         classes = tuple(map(type, made))
         if _UNSHAPED.isdisjoint(classes) and not any(type(one.value) is str for one in made if hasattr(one, "value")):
             if len(self._shapes) >= MAX_SHAPES:
                 self._shapes = {}
             make, cuts = _shape(kind, classes)
-            self._shapes[kind, number, category, name, *(args or ())] = make(
-                self._strings, *(data[begin:end] for begin, end in cuts)
-            )
+            constants = (data[begin:end] for begin, end in cuts)
+            self._shapes[kind, thread, category, name, *(args or ())] = make(self._strings, *constants)
 
-    def arguments(self, out: bytearray, args: Args) -> tuple[a.Argument, ...]:
+    def arguments(self, args: Args) -> tuple[a.Argument, ...]:
         """Python values as typed arguments: the smallest integer type that fits, the type of the wrapper, ...
 
         Raises:
@@ -190,10 +209,10 @@ class Packer:
             return ()
         if len(args) > MAX_ARGS:
             raise EncodeError(f"{len(args)} arguments, {MAX_ARGS} are the most", "args")
-        return tuple([self._argument(out, key, value) for key, value in args.items()])
+        return tuple([self._argument(key, value) for key, value in args.items()])
 
-    def _argument(self, out: bytearray, key: str, value: Any) -> a.Argument:
-        name = self.reference(out, key, "args")
+    def _argument(self, key: str, value: Any) -> a.Argument:
+        name = self.reference(key, "args")
         where = f"args[{key!r}]"
         if value is None:
             return a.NullArgument(name)
@@ -206,7 +225,7 @@ class Packer:
         if isinstance(value, str):
             if len(value) > SHORT_TEXT or len(value.encode("utf-8", "surrogateescape")) > SHORT_TEXT:
                 return a.StringArgument(name, str(value))
-            return a.StringArgument(name, self.reference(out, value, where))
+            return a.StringArgument(name, self.reference(value, where))
         if isinstance(value, bytes | bytearray | memoryview):
             return a.BlobArgument(name, bytes(value))
         if hasattr(value, "__index__"):

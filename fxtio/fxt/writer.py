@@ -17,7 +17,7 @@ from fxtio.errors import EncodeError
 from fxtio.fxt.arguments import Argument, KoidArgument
 from fxtio.fxt.bulk import Text, event_words
 from fxtio.fxt.enums import ObjectType, ProviderEventId, Scope
-from fxtio.fxt.pack import Koid, Packer, Pointer
+from fxtio.fxt.pack import BUFFER, Koid, Packer, Pointer
 from fxtio.fxt.records import (
     RECORDS,
     Blob,
@@ -35,8 +35,6 @@ from fxtio.fxt.records import (
     ProviderEvent,
     ProviderInfo,
     ProviderSection,
-    String,
-    ThreadRecord,
     ThreadWakeup,
     UserspaceObject,
 )
@@ -47,9 +45,9 @@ NS_PER_SECOND = 1_000_000_000
 MAX_BLOB = 32_000
 """The most bytes that go into an ordinary blob record; more becomes a large one."""
 
-_FLUSH = 1 << 16
 _RECORDS = frozenset({*RECORDS.classes, Opaque})
-_CHANGES_STATE = (ProviderInfo, ProviderSection, Initialization, String, ThreadRecord)
+
+_CHANGES_STATE = (Opaque, ProviderInfo, ProviderSection, Initialization, String, ThreadRecord)
 
 Args = Mapping[str, Any] | None
 
@@ -86,13 +84,13 @@ class FxtWriter:
             base_ticks = 0
         if wall_clock is None and base_ticks is not None:
             raise EncodeError("says nothing without wall_clock", "base_ticks")
+        self._out = bytearray()
         first = Provider(self, provider_id, provider, Initialization(ticks_per_second, base_ticks, wall_clock))
         self._providers = {provider_id: first}
         self._main = first
-        self._current: Provider | None = None
         self._begun = False
+        self._friendly = False  # whether a provider's tables are in force
         self._closed = False
-        self._out = bytearray()
         self._sink: Sink = open_sink(target)
 
     def __enter__(self) -> FxtWriter:
@@ -113,17 +111,21 @@ class FxtWriter:
         try:
             if not self._begun:
                 self._main._enter()
-            self._closed = True
-            self._current = None  # whoever writes now runs into the check
-            self._sink.write(self._out)
-            self._out.clear()
+            self.flush()
         finally:
+            self._closed = True
+            self._leave()
             self._sink.close()
 
     def flush(self) -> None:
         """Hand everything to the file."""
         self._sink.write(self._out)
         self._out.clear()
+
+    def _leave(self) -> None:
+        """The next record will belong to another provider than now."""
+        for provider in self._providers.values():
+            provider._packer.current = False
 
     # Exact.
 
@@ -133,24 +135,24 @@ class FxtWriter:
         Raises:
             EncodeError: the format cannot say it.
         """
-        if type(record) not in _RECORDS:
-            raise EncodeError(f"{type(record).__name__} is no record", "record")
         data = encode(record)
+        if self._closed:
+            raise ValueError("the writer is closed")
+        if self._friendly and isinstance(record, _CHANGES_STATE):
+            # Slots may mean something else now: every provider starts afresh when it writes again.
+            self._friendly = False
+            self._leave()
+            for provider in self._providers.values():
+                provider._introduced = False
         self._begun = True
-        if isinstance(record, _CHANGES_STATE) or self._current is not None:
-            self._forget()
-        self._append(data)
+        self._out += data
+        if len(self._out) > BUFFER:
+            self.flush()
 
     def put_all(self, records: Iterable[Record | Opaque]) -> None:
         """Append records as they are, see `put`."""
         for record in records:
             self.put(record)
-
-    def _forget(self) -> None:
-        """Slots may mean something else now: every provider starts afresh when it writes the next time."""
-        self._current = None
-        for provider in self._providers.values():
-            provider._introduced = False
 
     # Friendly.
 
@@ -176,13 +178,6 @@ class FxtWriter:
         """The provider that the writer was made with."""
         return self._main
 
-    def _append(self, data: bytes | memoryview) -> None:
-        if self._closed:
-            raise ValueError("the writer is closed")
-        self._out += data
-        if len(self._out) >= _FLUSH:
-            self.flush()
-
 
 class Provider:
     """One provider of a trace: a string table, a thread table, a clock.  Made by `FxtWriter.provider`."""
@@ -196,47 +191,37 @@ class Provider:
         self._preamble = encode(ProviderInfo(id, name)) + encode(ProviderSection(id)) + encode(clock)
         self._section = encode(ProviderSection(id))
         self._introduced = False
-        self._packer = Packer()
-        self._numbers: dict[Thread, int] = {}
+        self._packer = Packer(writer._out, self._enter)
 
-    def _enter(self) -> bytearray:
-        """Make this the provider that the next record belongs to; gives the buffer to append to."""
+    def _enter(self) -> Packer:
+        """Make this the provider that the next record belongs to."""
         writer = self._writer
         if writer._closed:
             raise ValueError("the writer is closed")
-        if writer._current is not self:
+        if len(writer._out) > BUFFER:
+            writer.flush()
+        if not self._packer.current:
             if not writer._begun:
-                writer._append(encode(Magic()))
+                writer._out += encode(Magic())
                 writer._begun = True
             if not self._introduced:
                 self._packer.clear()
-            writer._append(self._section if self._introduced else self._preamble)
-            self._introduced = True
-            writer._current = self
-        if len(writer._out) >= _FLUSH:
-            writer.flush()
+            writer._out += self._section if self._introduced else self._preamble
+            self._introduced = writer._friendly = True
+            writer._leave()
+            self._packer.current = True
         self._packer.make_room()
-        return writer._out
+        return self._packer
 
-    def _event(
-        self, kind: str, thread: Thread, number: int, category: str, name: str, timestamp: int, args: Args,
-        tail: int | None,
-    ) -> None:  # fmt: skip
-        """Append an event, see `Packer.event`."""
-        writer = self._writer
-        out = writer._out if writer._current is self and len(writer._out) < _FLUSH else self._enter()
-        self._packer.event(out, kind, thread, number, category, name, timestamp, args, tail)
-
-    def _put(self, make: Any, *values: Any, **named: Any) -> None:
-        """Append a record whose strings and threads go through the tables."""
-        out = self._enter()
-        out += encode(make(*values, **named))
+    def _put(self, make: Any, *values: Any) -> None:
+        """Append a record."""
+        self._enter().out += encode(make(*values))
 
     def _name(self, text: str) -> int | str:
-        return self._packer.reference(self._writer._out, text)
+        return self._packer.reference(text)
 
     def _arguments(self, args: Args) -> tuple[Argument, ...]:
-        return self._packer.arguments(self._writer._out, args)
+        return self._packer.arguments(args)
 
     def thread(self, process: int, thread: int, name: str | None = None, process_name: str | None = None) -> Track:
         """The track of a thread: what its events are written with.
@@ -336,8 +321,7 @@ class Provider:
         Raises:
             EncodeError: something cannot be said; nothing was written.
         """
-        self._enter()
-        words = event_words(self._packer, self._writer._out, kind, timestamp, _tracks(thread), name, columns)
+        words = event_words(self._enter(), kind, timestamp, _tracks(thread), name, columns)
         self._writer.flush()
         self._writer._sink.write(words.data)
         return len(timestamp)
@@ -376,68 +360,66 @@ class Track:
         self.thread = thread
         self._provider = provider
         self._key = Thread(process, thread)
-        self._number = len(provider._numbers)
-        self._number = provider._numbers.setdefault(self._key, self._number)
-        self._event = provider._event
+        self._number = provider._packer.number_of(self._key)
+        self._event = provider._packer.event
 
     def instant(self, name: str, timestamp: int, *, category: str = "", args: Args = None) -> None:
         """A moment."""
-        self._event("instant", self._key, self._number, category, name, timestamp, args, None)
+        self._event("instant", self._number, category, name, timestamp, args, None)
 
     def complete(self, name: str, start: int, end: int, *, category: str = "", args: Args = None) -> None:
         """An operation from `start` to `end`."""
-        self._event("duration_complete", self._key, self._number, category, name, start, args, end)
+        self._event("duration_complete", self._number, category, name, start, args, end)
 
     def begin(self, name: str, timestamp: int, *, category: str = "", args: Args = None) -> None:
         """An operation begins; operations of a thread nest."""
-        self._event("duration_begin", self._key, self._number, category, name, timestamp, args, None)
+        self._event("duration_begin", self._number, category, name, timestamp, args, None)
 
     def end(self, name: str, timestamp: int, *, category: str = "", args: Args = None) -> None:
         """The innermost open operation ends."""
-        self._event("duration_end", self._key, self._number, category, name, timestamp, args, None)
+        self._event("duration_end", self._number, category, name, timestamp, args, None)
 
     def counter(
         self, name: str, timestamp: int, values: Mapping[str, float], *, id: int = 0, category: str = ""
     ) -> None:
         """Samples of series; every value is a series of its own, called by its key."""
-        self._event("counter", self._key, self._number, category, name, timestamp, values, id)
+        self._event("counter", self._number, category, name, timestamp, values, id)
 
     def async_begin(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
         """An operation that may move between threads begins; `id` should be unique in the trace."""
-        self._event("async_begin", self._key, self._number, category, name, timestamp, args, id)
+        self._event("async_begin", self._number, category, name, timestamp, args, id)
 
     def async_instant(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
         """A moment in such an operation."""
-        self._event("async_instant", self._key, self._number, category, name, timestamp, args, id)
+        self._event("async_instant", self._number, category, name, timestamp, args, id)
 
     def async_end(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
         """Such an operation ends; name and category must be those of its begin."""
-        self._event("async_end", self._key, self._number, category, name, timestamp, args, id)
+        self._event("async_end", self._number, category, name, timestamp, args, id)
 
     def flow_begin(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
         """An arrow starts in the operation that is open on this thread."""
-        self._event("flow_begin", self._key, self._number, category, name, timestamp, args, id)
+        self._event("flow_begin", self._number, category, name, timestamp, args, id)
 
     def flow_step(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
         """An arrow passes through the operation that is open on this thread."""
-        self._event("flow_step", self._key, self._number, category, name, timestamp, args, id)
+        self._event("flow_step", self._number, category, name, timestamp, args, id)
 
     def flow_end(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
         """An arrow ends in the operation that is open on this thread."""
-        self._event("flow_end", self._key, self._number, category, name, timestamp, args, id)
+        self._event("flow_end", self._number, category, name, timestamp, args, id)
 
     def log(self, message: str, timestamp: int) -> None:
         """A message."""
         provider = self._provider
-        thread = provider._packer.thread_reference(provider._enter(), self._key)
+        thread = provider._enter().thread_reference(self._key)
         provider._put(Log, timestamp, thread, message)
 
     def large_blob(self, name: str, data: bytes, timestamp: int, *, category: str = "", args: Args = None) -> None:
         """Bytes with a moment, a thread and arguments.  Perfetto misreads records over 32 KiB."""
         provider = self._provider
         octets = _octets(data)
-        out = provider._enter()
-        thread = provider._packer.thread_reference(out, self._key)
+        thread = provider._enter().thread_reference(self._key)
         provider._put(
             LargeBlob, provider._name(category), provider._name(name), timestamp, thread,
             provider._arguments(args), octets,

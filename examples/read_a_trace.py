@@ -1,0 +1,53 @@
+"""Read a trace in three ways: as a summary, as records, as columns; and as a data frame where a library for it is there.
+
+usage: python read_a_trace.py TRACE
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+import fxtio
+from fxtio.fxt.records import DurationComplete
+
+
+def main(path: str) -> None:
+    """Say what is in a trace."""
+    with fxtio.open(path) as trace:
+        info = trace.info
+        print(f"{info.records.total():,} records by {', '.join(one.name or 'nobody' for one in info.providers)}")
+
+        # Records are typed objects with their names in place; `resolve=False` would leave the table slots in them.
+        longest = max(
+            (record for record in trace if isinstance(record, DurationComplete)),
+            key=lambda record: record.end - record.timestamp,
+            default=None,
+        )
+        if longest is not None:
+            print(f"longest complete event: {longest.name!r}, {longest.end - longest.timestamp:,} ticks")
+
+        # Columns are numpy arrays, names are codes into a list of distinct strings: a million events are no loop.
+        events = trace.table("events")
+        names = events["name"]
+        counts = np.bincount(names.codes[names.codes >= 0], minlength=len(names.values))
+        for code in np.argsort(-counts, kind="stable")[:3].tolist():
+            print(f"{counts[code]:>8,} events {names.values[code]!r}")
+
+        try:
+            import polars
+
+            # Any library that knows the Arrow C stream takes a table as it is: pyarrow, pandas, duckdb too.
+            frame = polars.DataFrame(events)
+            print(frame.group_by("type").len().sort("type"))
+        except ImportError as missing:
+            print(f"for a data frame: pip install 'fxtio[arrow]' polars ({missing})")
+
+        # A trace that is damaged is read as far as it goes; this tells what was wrong with it.
+        for finding in trace.findings:
+            print(finding)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,191 @@
+"""The C kernels against their Python twins, on arbitrary words; and that C refuses what would lead it astray.
+
+Without a compiler there is nothing to compare; the tests skip, and the twin is tested by everything else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.fxt_hostile import WORDS
+
+from fxtio import _native
+from fxtio._native import python as twin
+from fxtio.codec.columns import tables_of
+from fxtio.codec.record import Family
+from fxtio.fxt.arguments import ARGUMENTS
+from fxtio.fxt.records import RECORDS
+
+kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
+
+Array = np.ndarray[Any, Any]
+
+HEADERS = st.builds(lambda kind, size, rest: kind | size << 4 | rest << 16, st.integers(0, 15), st.integers(0, 5), WORDS)
+words_lists = st.lists(WORDS | HEADERS.map(lambda word: word % 2**64), max_size=40)
+families = st.sampled_from([RECORDS, ARGUMENTS])
+
+
+def u64(values: list[int]) -> Array:
+    return np.array(values, np.uint64)
+
+
+def i64(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+def outputs(room: int) -> tuple[Array, Array, Array]:
+    return np.full(room, -7, np.int64), np.full(room, -7, np.int64), np.full(room, -7, np.int8)
+
+
+def test_c_is_what_runs() -> None:
+    assert _native.IMPLEMENTATION == "c"
+    assert _native.walk is kernels.walk
+
+
+# --- Twins ----------------------------------------------------------------------------------------------------------
+
+
+@given(words=words_lists, start=st.integers(0, 45), room=st.integers(0, 45), family=families)
+def test_walk(words: list[int], start: int, room: int, family: Family) -> None:
+    rules, table = tables_of(family)
+    results = []
+    for walk in (kernels.walk, twin.walk):
+        made = outputs(room)
+        count, used, why = walk(u64(words), start, rules, table, *made)
+        results.append((count, used, why, [one[:count].tolist() for one in made]))
+    assert results[0] == results[1]
+    count, used, why, (at, size, kind) = results[0]
+    assert why in (_native.END, _native.ZERO, _native.PARTIAL, _native.FULL)
+    assert at == [start + sum(size[:number]) for number in range(count)]
+    assert size == [family.size_of(words[here]) for here in at]
+    assert kind == [family.kind_of(words[here]) for here in at]
+    assert used == start + sum(size)
+
+
+@given(
+    words=words_lists.filter(bool),
+    at=st.lists(st.integers(-10, 60), max_size=20),
+    deltas=st.integers(-50, 50) | st.lists(st.integers(-50, 50), min_size=20, max_size=20),
+)
+def test_gather(words: list[int], at: list[int], deltas: int | list[int]) -> None:
+    delta = deltas if isinstance(deltas, int) else i64(*deltas[: len(at)])
+    results = []
+    for gather in (kernels.gather, twin.gather):
+        out = np.zeros(len(at), np.uint64)
+        gather(u64(words), i64(*at), delta, out)
+        results.append(out.tolist())
+    assert results[0] == results[1]
+    steps = [deltas] * len(at) if isinstance(deltas, int) else deltas
+    assert results[0] == [words[min(max(a + d, 0), len(words) - 1)] for a, d in zip(at, steps, strict=False)]
+
+
+@given(data=st.data(), words=words_lists.filter(bool), family=families)
+def test_walk_many(data: st.DataObject, words: list[int], family: Family) -> None:
+    place = st.integers(0, len(words))
+    rows = data.draw(st.lists(st.tuples(place, place, st.integers(0, 6)), max_size=8))
+    first, stop, counts = (i64(*column) for column in (zip(*rows, strict=True) if rows else ((), (), ())))
+    rules, table = tables_of(family)
+    results = []
+    for walk_many in (kernels.walk_many, twin.walk_many):
+        made = outputs(int(counts.sum()))
+        found, after = np.full(len(rows), -7, np.int64), np.full(len(rows), -7, np.int64)
+        total = walk_many(u64(words), first, stop, counts, rules, table, *made, found, after)
+        results.append((total, found.tolist(), after.tolist(), [one[:total].tolist() for one in made]))
+    assert results[0] == results[1]
+    total, found_each, after_each, (_, size, _) = results[0]
+    assert total == sum(found_each) == len(size)
+    for (_, stop_one, count), found_one, after_one in zip(rows, found_each, after_each, strict=True):
+        assert found_one <= count
+        assert after_one == -1 if found_one < count else 0 <= after_one <= max(stop_one, len(words))
+
+
+def test_the_whole_reader_agrees_with_either(monkeypatch: pytest.MonkeyPatch, corpus: Any) -> None:
+    """A trace of 35,000 records read with the kernels and with the twins."""
+    import fxtio
+    from fxtio.codec import columns
+    from fxtio.fxt import framing
+
+    data = (corpus / "fxt" / "magic-trace.fxt").read_bytes()
+    with_c = list(fxtio.open(data))
+    for module in (columns._native, framing._native):
+        for name in ("walk", "gather", "walk_many"):
+            monkeypatch.setattr(module, name, getattr(twin, name))
+    assert list(fxtio.open(data)) == with_c
+
+
+# --- What C refuses -------------------------------------------------------------------------------------------------
+
+RULES, TABLE = tables_of(ARGUMENTS)
+FEW = u64([0x10] * 4)
+
+
+def test_walk_refuses_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match="start is negative"):
+        kernels.walk(FEW, -1, RULES, TABLE, *outputs(4))
+    with pytest.raises(TypeError):
+        kernels.walk(FEW, "0", RULES, TABLE, *outputs(4))
+    with pytest.raises(TypeError, match="7 arguments"):
+        kernels.walk(FEW, 0, RULES, TABLE)
+    with pytest.raises(TypeError, match="words: items of 8 bytes, not 4"):
+        kernels.walk(np.zeros(4, np.uint32), 0, RULES, TABLE, *outputs(4))
+    with pytest.raises(ValueError, match="contiguous"):
+        kernels.walk(FEW[::2], 0, RULES, TABLE, *outputs(4))
+    fixed = np.zeros(4, np.int64)
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        kernels.walk(FEW, 0, RULES, TABLE, fixed, *outputs(4)[1:])
+
+
+@pytest.mark.parametrize(
+    ("rules", "table"),
+    [
+        (RULES[:3], TABLE),
+        (RULES[:0], TABLE),
+        (RULES.reshape(-1)[:-1], TABLE),
+        (RULES, TABLE[:-1]),
+        (RULES, TABLE[:0]),
+        (np.full_like(RULES, 64), TABLE),
+        (np.full_like(RULES, 2**64 - 1), TABLE),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(rules: Array, table: Array) -> None:
+    with pytest.raises(ValueError, match="do not fit each other"):
+        kernels.walk(FEW, 0, rules.copy(), table, *outputs(4))
+    none = np.zeros(1, np.int64)
+    with pytest.raises(ValueError, match="do not fit each other"):
+        kernels.walk_many(FEW, none, none, none, rules.copy(), table, *outputs(4), none.copy(), none.copy())
+
+
+def test_gather_refuses_wrong_lengths() -> None:
+    out = np.zeros(2, np.uint64)
+    with pytest.raises(ValueError, match="lengths differ"):
+        kernels.gather(FEW, i64(1), 0, out)
+    with pytest.raises(ValueError, match="lengths differ"):
+        kernels.gather(FEW, i64(1, 2), i64(0), out)
+    with pytest.raises(ValueError, match="no words"):
+        kernels.gather(FEW[:0], i64(1, 2), 0, out)
+    with pytest.raises(OverflowError):
+        kernels.gather(FEW, i64(1, 2), 2**63, out)
+    kernels.gather(FEW[:0], i64(), 0, out[:0])
+
+
+def test_walk_many_refuses_wrong_lengths() -> None:
+    one, two = i64(0), i64(0, 0)
+    with pytest.raises(ValueError, match="lengths differ"):
+        kernels.walk_many(FEW, one, two, one, RULES, TABLE, *outputs(4), one.copy(), one.copy())
+    with pytest.raises(TypeError, match="11 arguments"):
+        kernels.walk_many(FEW)
+
+
+def test_walk_many_stays_within_its_output_and_its_words() -> None:
+    made = outputs(2)
+    found, after = i64(9), i64(9)
+    assert kernels.walk_many(FEW, i64(0), i64(99), i64(9), RULES, TABLE, *made, found, after) == 2
+    assert (found.tolist(), after.tolist()) == ([2], [-1])
+    made = outputs(9)
+    assert kernels.walk_many(FEW, i64(-3), i64(99), i64(9), RULES, TABLE, *made, found, after) == 0
+    assert kernels.walk_many(FEW, i64(2), i64(99), i64(9), RULES, TABLE, *made, found, after) == 2
