@@ -12,13 +12,11 @@ import fxtio
 
 def main(source: str, target: str) -> None:
     """Copy a trace."""
-    number = 0
     with fxtio.open(source) as trace, fxtio.create(target, format="fxt") as writer:
         # References stay table slots, and what would not be written back to the same bytes (an unknown type, bits that
         # should be zero) comes as `Opaque`, so nothing is lost.  Change records with `record.replace(...)`.
-        for number, record in enumerate(trace.records(resolve=False), start=1):
-            writer.put(record)
-    print(f"copied {number:,} records, {writer.position:,} bytes")
+        writer.put_all(trace.records(resolve=False))
+    print(f"copied {writer.position:,} bytes")
     for finding in trace.findings:  # bytes that belong to no record are not copied
         print(finding, file=sys.stderr)
 

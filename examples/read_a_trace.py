@@ -1,4 +1,4 @@
-"""Read a trace in three ways: as a summary, as records, as columns; and as a data frame where a library for it is there.
+"""Read a trace as a summary, as records, as columns; and as a data frame where polars is there.
 
 usage: python read_a_trace.py TRACE
 """
@@ -11,6 +11,7 @@ import numpy as np
 
 import fxtio
 from fxtio.fxt.records import DurationComplete
+from fxtio.table import Categories
 
 
 def main(path: str) -> None:
@@ -31,15 +32,16 @@ def main(path: str) -> None:
         # Columns are numpy arrays, names are codes into a list of distinct strings: a million events are no loop.
         events = trace.table("events")
         names = events["name"]
+        assert isinstance(names, Categories)
         counts = np.bincount(names.codes[names.codes >= 0], minlength=len(names.values))
         for code in np.argsort(-counts, kind="stable")[:3].tolist():
             print(f"{counts[code]:>8,} events {names.values[code]!r}")
 
         try:
-            import polars
+            import polars as pl
 
             # Any library that knows the Arrow C stream takes a table as it is: pyarrow, pandas, duckdb too.
-            frame = polars.DataFrame(events)
+            frame = pl.DataFrame(events)
             print(frame.group_by("type").len().sort("type"))
         except ImportError as missing:
             print(f"for a data frame: pip install 'fxtio[arrow]' polars ({missing})")

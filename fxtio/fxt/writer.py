@@ -35,6 +35,8 @@ from fxtio.fxt.records import (
     ProviderEvent,
     ProviderInfo,
     ProviderSection,
+    String,
+    ThreadRecord,
     ThreadWakeup,
     UserspaceObject,
 )
