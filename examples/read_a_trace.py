@@ -40,8 +40,7 @@ def main(path: str) -> None:
         try:
             import polars as pl
 
-            # Any library that knows the Arrow C stream takes a table as it is: pyarrow, pandas, duckdb too.
-            frame = pl.DataFrame(events)
+            frame = pl.DataFrame(events.to_arrow())  # pandas: events.to_arrow().to_pandas()
             print(frame.group_by("type").len().sort("type"))
         except ImportError as missing:
             print(f"for a data frame: pip install 'fxtio[arrow]' polars ({missing})")

@@ -18,8 +18,8 @@ from support.checkout import CHECKOUT, PACKAGE, run_python
 # know each other. "" is the front door, fxtio/__init__.py.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("codec",),
     ("_native",),
+    ("codec",),
     ("finding",),
     ("table",),
     ("formats",),

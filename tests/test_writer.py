@@ -64,7 +64,9 @@ def test_the_preamble_says_what_was_told() -> None:
 
 def test_exact_records_need_no_preamble() -> None:
     record = R.Instant(1, Thread(1, 2), "", "name", ())
-    assert read(written(lambda writer: writer.put(record))) == [record]
+    assert read(written(lambda writer: writer.put_all([R.Magic(), record]))) == [R.Magic(), record]
+    with fxtio.open(written(lambda writer: writer.put(record)), format="fxt") as trace:
+        assert list(trace) == [record]
     assert read(written(lambda writer: writer.put_all([]))) == PREAMBLE
 
 
@@ -156,7 +158,8 @@ def test_the_format_is_told_by_the_name(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="tells no format"):
         fxtio.create(tmp_path / "trace.dat")
     fxtio.create(tmp_path / "trace.dat", format="fxt").close()
-    assert fxtio.open(tmp_path / "trace.dat", strict=True).info.format == "fxt"
+    with fxtio.open(tmp_path / "trace.dat", strict=True) as trace:
+        assert trace.info.format == "fxt"
     with pytest.raises(FormatError, match="no format 'json'"):
         fxtio.create(tmp_path / "trace.fxt", format="json")
     with pytest.raises(FileNotFoundError):

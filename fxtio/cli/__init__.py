@@ -45,13 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: the arguments make no sense (2), or help or the version was asked for (0).
     """
+    if sys.stdout is None:
+        return _refuse("standard output is closed")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding does not
     try:
         options = _parser().parse_args(argv)
         code: int = options.run(options)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -98,7 +98,7 @@ def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[FxtTrace
     if options.file == "-" and sys.stdin is None:
         raise UsageError("standard input is closed")
     source = open_source(options.file)
-    with Progress(human_size, hidden=prints and sys.stdout is not None and sys.stdout.isatty()) as progress:
+    with Progress(human_size, hidden=prints and sys.stdout.isatty()) as progress:
         try:
             if not source.head:
                 raise UsageError(f"{source.name}: {source.fault or 'the file is empty'}")
@@ -167,8 +167,7 @@ def print_findings(trace: FxtTrace) -> int:
     findings = trace.findings
     if not findings:
         return FINE
-    if sys.stdout is not None:
-        sys.stdout.flush()  # so that the two come in this order on a terminal
+    sys.stdout.flush()  # so that the two come in this order on a terminal
     noun = "finding" if len(findings) == 1 else "findings"
     print(f"fxtio: {len(findings):,} {noun}", file=sys.stderr)
     shown: Counter[str] = Counter()

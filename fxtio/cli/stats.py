@@ -44,7 +44,7 @@ def run(options: Namespace) -> int:
     with open_trace(options) as trace:
         for batch in trace._batches(forget=True):
             tally.add(batch)
-        tally.settle(trace._source.position)
+        tally.settle(trace.position)
     if options.json:
         print_json(_json(tally, options.top) | {"findings": findings_json(trace)})
     else:

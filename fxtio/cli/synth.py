@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
     import fxtio
     from fxtio.testing import synth
 
-    if options.output == "-" and (sys.stdout is None or sys.stdout.isatty()):
+    if options.output == "-" and sys.stdout.isatty():
         raise UsageError("a trace is no text for a terminal; send standard output to a file or a program")
     if options.seed < 0:
         raise UsageError("the seed cannot be negative")

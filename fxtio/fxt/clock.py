@@ -12,6 +12,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 NS_PER_SECOND = 1_000_000_000
+_MAX_WORD = (1 << 64) - 1
 MAX_NS = (1 << 63) - 1
 """Where a time that int64 nanoseconds cannot hold is cut off."""
 
@@ -37,7 +38,7 @@ class Clock:
     @property
     def latest(self) -> int:
         """The last tick whose time int64 nanoseconds hold."""
-        return min((MAX_NS * self.ticks_per_second + self.ticks_per_second - 1) // NS_PER_SECOND, (1 << 64) - 1)
+        return min((MAX_NS * self.ticks_per_second + self.ticks_per_second - 1) // NS_PER_SECOND, _MAX_WORD)
 
     def to_ns(self, ticks: Array) -> Array:
         """Many ticks (uint64) in nanoseconds (int64), rounded down, cut off at `MAX_NS`."""
@@ -46,7 +47,7 @@ class Clock:
         over = int(ticks.max(initial=0)) > self.latest
         if numerator == denominator == 1 and not over:
             return ticks.view(np.int64)
-        if (denominator - 1) * numerator >> 64:  # the remainders below would not fit: one by one
+        if (denominator - 1) * numerator > _MAX_WORD:  # the remainders below would not fit: one by one
             return np.array([min(self.ns(tick), MAX_NS) for tick in ticks.tolist()], np.int64)
         kept = np.minimum(ticks, np.uint64(self.latest))
         whole, rest = np.divmod(kept, np.uint64(denominator)) if denominator > 1 else (kept, np.uint64(0))

@@ -37,6 +37,8 @@ LARGEST = 1 << 28
 
 _CHAIN = 4
 _ORDINARY = 4096  # words; no record with the 12-bit size is larger
+_AHEAD = 2 * _CHAIN * _ORDINARY  # words to have at least when looking for the next good record
+_WINDOW = 1024  # words that are looked through first
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,28 +103,31 @@ class Framer:
         self._base = 0  # byte offset of the first word in the buffer
         self._store = np.empty(0, np.uint64)
         self._buffer = self._store  # the part of the store that is still to be walked
+        self._words = self._store  # the same as native integers
         self._found_at = np.empty(BATCH_RECORDS, np.int64)
         self._found_size = np.empty(BATCH_RECORDS, np.int64)
         self._found_kind = np.empty(BATCH_RECORDS, np.int8)
         self._ended = False
         self._odd = 0  # bytes at the end that are no whole word
+        self._cut = False  # the end was told to be missing
         self._lost: _Lost | None = None
 
     def __iter__(self) -> Iterator[Frame]:
         wanted = BATCH_WORDS
         while self._fill(wanted):
             wanted = BATCH_WORDS
-            words = self._buffer.byteswap() if self.big_endian else self._buffer
-            block = Block(words, self._buffer)
-            if self._lost and not self._recover(block):
+            block = Block(self._words, self._buffer)
+            start = self._recover(block) if self._lost else 0
+            if start is None:
+                wanted = max(BATCH_WORDS, _AHEAD)
                 continue
-            frame, used, why = self._walk(block)
+            frame, used, why = self._walk(block, start)
             if len(frame.at):
                 yield frame
-            if why == _native.ZERO:
-                used = self._zero(words, used)
+            if self._lost:
+                wanted = _AHEAD
             elif why == _native.PARTIAL:
-                wanted = self._partial(words, used)
+                wanted = self._partial(block.words, used)
             self._drop(used)
         self._tell_end()
 
@@ -137,30 +142,39 @@ class Framer:
             self._ended = got < (wanted - have) * 8
             self._odd = got % 8
             self._buffer = self._store[: have + got // 8]
+            self._words = self._buffer.byteswap() if self.big_endian else self._buffer
         return len(self._buffer) > 0
 
     def _drop(self, used: int) -> None:
-        self._buffer = self._buffer[used:]
+        self._buffer, self._words = self._buffer[used:], self._words[used:]
         self._base += used * 8
 
-    def _walk(self, block: Block) -> tuple[Frame, int, int]:
+    def _walk(self, block: Block, start: int) -> tuple[Frame, int, int]:
+        """Walk the buffer.  Records of size 0 end the frame only if no good record is found behind them."""
         rules, table = tables_of(RECORDS)
         at, size, kind = self._found_at, self._found_size, self._found_kind
-        count, used, why = _native.walk(block.words, 0, rules, table, at, size, kind)
+        count, used, why = 0, start, _native.ZERO
+        while why == _native.ZERO and self._lost is None:
+            more, used, why = _native.walk(block.words, used, rules, table, at[count:], size[count:], kind[count:])
+            count += more
+            if why == _native.ZERO:
+                used = self._zero(block, used)
         return Frame(block, self._base, at[:count], size[:count], kind[:count], self.big_endian), used, why
 
-    def _zero(self, words: Array, used: int) -> int:
+    def _zero(self, block: Block, used: int) -> int:
         """A record of size 0.  Where to go on."""
         offset = self._base + used * 8
-        if words[used] == 0:
-            nonzero = words[used:] != 0
-            count = int(nonzero.argmax()) if nonzero.any() else len(nonzero)
-            message = f"{count:,} zero words between records"
-            self.findings.add("zero-words", offset, message, level=Level.WARNING)
+        header = int(block.words[used])
+        if header == 0:
+            count = _zeros(block.words[used:])
+            self.findings.add("zero-words", offset, f"{count:,} zero words between records", level=Level.WARNING)
             return used + count
-        self.findings.add("zero-size", offset, f"a record of size 0, its header is {int(words[used]):#018x}")
-        self._lost = _Lost(offset, 0, None)
-        return used + 1
+        self.findings.add("zero-size", offset, f"a record of size 0, its header is {header:#018x}")
+        place = self._resync(block, used + 1, short=self._ended)
+        if place is None:
+            self._lost = _Lost(offset, 0, None)
+            return used + 1
+        return place
 
     def _partial(self, words: Array, used: int) -> int:
         """A record beyond the buffer: read on, or do not believe it.  How many words the buffer should have."""
@@ -171,48 +185,51 @@ class Framer:
         left = None if remaining is None else have + remaining // 8
         if left is not None and size > left:
             self._lost = _Lost(offset, size, left)
-            return min(left, 2 * BATCH_WORDS)
+            return _AHEAD
         if size * 8 > LARGEST:
             self.findings.add("record-too-large", offset, f"a record of {size * 8:,} bytes; {LARGEST:,} are the limit")
             self._lost = _Lost(offset, size, None)
-            return BATCH_WORDS
+            return _AHEAD
         # What arrives bounds what is allocated: the buffer doubles, it does not jump to the size that a header claims.
         return max(BATCH_WORDS, min(size, 2 * have))
 
-    def _recover(self, block: Block) -> bool:
-        """Look for the next good record behind a lost one, and drop what lies before it."""
+    def _recover(self, block: Block) -> int | None:
+        """Look for the next good record behind a lost one; without one, drop what was looked through.
+
+        What claims more than is left is the last record, cut off, unless several good records follow: the arguments of
+        a record can look like records.
+        """
         lost = self._lost
         assert lost is not None
         start = 1 if lost.offset == self._base and lost.size else 0
-        place = self._resync(block, start)
+        place = self._resync(block, start, short=self._ended and lost.have is None)
         if place is None:
             self._drop(len(self._buffer) if self._ended else max(len(self._buffer) - _CHAIN * _ORDINARY, start))
-        if place is None and not self._ended:
-            return False
+            if not self._ended:
+                return None
         if lost.have is not None:
-            rule, told = ("truncated", "the last record") if place is None else ("size-beyond-end", "a record")
+            self._cut = place is None
+            rule, told = ("truncated", "the last record") if self._cut else ("size-beyond-end", "a record")
             self.findings.add(rule, lost.offset, f"{told} should have {lost.size:,} words, {lost.have:,} are left")
         self._lost = None
-        if place:
-            self._drop(place)
-            return False
-        return place is not None
+        return place
 
-    def _resync(self, block: Block, start: int) -> int | None:
-        """The next word from which good records chain to the end of the buffer, or several times; None without one."""
-        words, total = block.words[start:], len(block.words)
-        rules, table = tables_of(RECORDS)
-        rule = rules[(words & np.uint64(len(rules) - 1)).astype(np.intp)]
-        size = (words >> rule[:, 0] & rule[:, 1]).astype(np.int64)
-        known = table[(rule[:, 4] + (words >> rule[:, 2] & rule[:, 3])).astype(np.intp)] >= 0
-        after = np.where(known & (size > 0), np.arange(start, total) + size, total + 1)
-        ends = after
-        for _ in range(_CHAIN - 1):
-            ends = np.where(ends < total, after[np.where(ends < total, ends - start, 0)], ends)
-        for place in (np.flatnonzero(ends <= total) + start).tolist():
-            if self._good(block, place):
-                return int(place)
-        return None
+    def _resync(self, block: Block, start: int, *, short: bool) -> int | None:
+        """The next word from which good records follow each other, several of them; None without one.
+
+        Args:
+            block: the words.
+            start: the first word to consider.
+            short: fewer records will do where they reach the end.
+        """
+        width, total = _WINDOW, len(block.words)
+        while True:
+            stop = min(start + width, total)
+            places, undecided = _chains(block.words[start:stop], short=short and stop == total)
+            place = next((start + one for one in places if self._good(block, start + one)), None)
+            if stop == total or (place is not None and place < start + undecided):
+                return place
+            width *= 8
 
     def _good(self, block: Block, at: int) -> bool:
         """Whether the records from here on are what their sizes promise: they would be written back the same."""
@@ -226,10 +243,42 @@ class Framer:
         return True
 
     def _tell_end(self) -> None:
-        if self._odd:
+        if self._odd and not self._cut:
             self.findings.add("truncated", self._base, f"{self._odd} bytes at the end are no whole word")
         if self.source.fault:
             self.findings.add("source", self.source.position, self.source.fault)
+
+
+def _zeros(words: Array) -> int:
+    """How many zero words come first."""
+    begin, width = 0, 64
+    while begin < len(words):
+        nonzero = np.flatnonzero(words[begin : begin + width])
+        if len(nonzero):
+            return begin + int(nonzero[0])
+        begin, width = begin + width, width * 2
+    return len(words)
+
+
+def _chains(words: Array, *, short: bool) -> tuple[list[int], int]:
+    """The places from which headers lead to each other `_CHAIN` times, and the first place that leads out before.
+
+    Args:
+        words: the words to look through.
+        short: fewer times will do where they lead to the end.
+    """
+    rules, table = tables_of(RECORDS)
+    total = len(words)
+    rule = rules[(words & np.uint64(len(rules) - 1)).astype(np.intp)]
+    size = (words >> rule[:, 0] & rule[:, 1]).astype(np.int64)
+    known = table[(rule[:, 4] + (words >> rule[:, 2] & rule[:, 3])).astype(np.intp)] >= 0
+    after = np.where(known & (size > 0), np.arange(total) + size, -1)
+    ends = after
+    for _ in range(_CHAIN - 1):
+        inside = (ends >= 0) & (ends < total)
+        ends = np.where(inside, after[np.where(inside, ends, 0)], ends if short else np.where(ends < 0, -1, total + 1))
+    undecided = np.flatnonzero(ends > total)
+    return np.flatnonzero((ends >= 0) & (ends <= total)).tolist(), int(undecided[0]) if len(undecided) else total
 
 
 def exact(block: Block, at: int, stop: int, big_endian: bool) -> Record | Opaque:

@@ -22,7 +22,7 @@ from fxtio.fxt.columns import Builder
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.framing import Frame, Framer
 from fxtio.fxt.records import RECORDS, KernelObject
-from fxtio.io.source import Source, open_source
+from fxtio.io.source import STDIN, Source, open_source
 from fxtio.table import Table
 
 Progress = Callable[[int, int | None], None]
@@ -107,11 +107,18 @@ class FxtTrace:
         self._strict = strict
         self._max_bytes = max_bytes
         self._progress = progress
-        self._source = source or open_source(target, limit=max_bytes)
-        self._fresh = True
+        first = source or open_source(target, limit=max_bytes)
+        self._source: Source | None = first
+        self._again = first.name != STDIN and isinstance(target, str | os.PathLike | bytes | bytearray | memoryview)
+        if self._again:  # a file is open only while it is read
+            first.close()
+            self._source = None
         self._findings: Findings | None = None
         self._info: Info | None = None
-        self.name = self._source.name
+        self._share = 0.0  # how much of the trace was read (0 to 1), 0 where that is not known
+        self._size = 0
+        self._compression: str | None = None
+        self.name = first.name
 
     def __enter__(self) -> FxtTrace:
         return self
@@ -120,8 +127,14 @@ class FxtTrace:
         self.close()
 
     def close(self) -> None:
-        """Close the file, if it was opened here."""
-        self._source.close()
+        """Close what was opened here and is still open."""
+        if self._source is not None:
+            self._source.close()
+
+    @property
+    def position(self) -> int:
+        """How many bytes (decompressed) the last reading has read so far."""
+        return self._size
 
     @property
     def findings(self) -> Findings:
@@ -202,7 +215,7 @@ class FxtTrace:
             KeyError: there is no such table.
             DecodeError: in strict mode, at the first fault.
         """
-        collector = Collector(names, self._share)
+        collector = Collector(names, lambda: self._share)
         session: Session | None = None
         for batch in self._batches(forget=False):
             session = batch.session
@@ -218,39 +231,34 @@ class FxtTrace:
         """The tables that a trace has, empty ones included."""
         return tuple(TABLES)
 
-    def _share(self) -> float:
-        """How much of the trace was read (0 to 1), or 0 where that is not known."""
-        source = self._source
-        return source.position / source.size if source.size else 0.0
-
     def _open(self) -> Source:
         """The source from its beginning."""
-        if self._fresh:
-            self._fresh = False
-            return self._source
-        if isinstance(self._target, str | os.PathLike) and os.fspath(self._target) != "-":
-            self._source.close()
-            self._source = open_source(self._target, limit=self._max_bytes)
-        elif isinstance(self._target, bytes | bytearray | memoryview):
-            self._source = open_source(self._target, limit=self._max_bytes)
-        else:
+        if self._again:
+            return open_source(self._target, limit=self._max_bytes)
+        if self._source is None:
             raise FormatError(f"{self.name} can be read only once; open a path to read it again")
-        return self._source
+        source, self._source = self._source, None
+        return source
 
     def _batches(self, *, forget: bool) -> Iterator[Batch]:
-        source = self._open()
         self._findings = Findings(strict=self._strict)
         session = Session(self._findings, forget=forget)
-        if source.head == b"":
-            self._findings.add("empty", 0, "the trace is empty")
-        total = source.total
-        for frame in Framer(source, self._findings):
-            yield session.enter(frame)
-            if self._progress is not None:
-                self._progress(source.consumed or source.position, total)
+        source = self._open()
+        try:
+            if source.head == b"":
+                self._findings.add("empty", 0, "the trace is empty")
+            for frame in Framer(source, self._findings):
+                self._share = source.position / source.size if source.size else 0.0
+                self._size = source.position
+                yield session.enter(frame)
+                if self._progress is not None:
+                    self._progress(source.consumed or source.position, source.total)
+        finally:
+            self._size, self._compression = source.position, source.compression
+            source.close()
 
     def _summarize(self) -> Info:
-        info = Info(self.name, self.format, "little", self._source.compression)
+        info = Info(self.name, self.format, "little", None)
         counts = np.zeros(len(RECORDS.classes) + 1, np.int64)
         by_state: Counter[int] = Counter()
         session = None
@@ -264,7 +272,7 @@ class FxtTrace:
             _note_names(info, batch)
         labels = ["Opaque", *(cls.__name__ for cls in RECORDS.classes)]
         info.records = Counter({label: int(n) for label, n in zip(labels, counts, strict=True) if n})
-        info.size = self._source.position
+        info.size, info.compression = self._size, self._compression
         if session is not None:
             info.providers = [
                 ProviderSummary(one.id, one.name, by_state[state], session.clock_of.get(state, Clock()))

@@ -19,6 +19,7 @@ Array = np.ndarray[Any, Any]
 UNBOUND = -1
 """The code of a slot that nobody has defined."""
 
+_POSITIONS = 1 << 40  # more than a batch can have
 _FEW = 32
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -64,8 +65,8 @@ class Names:
             texts = [raw.decode("utf-8", "surrogateescape") for raw in stream.to_bytes()]
             return np.array([self.code(text) for text in texts], np.int32)
         codes = np.empty(len(stream.at), np.int32)
-        for words in np.unique(stream.length + 7 >> 3).tolist():
-            rows = np.flatnonzero(stream.length + 7 >> 3 == words)
+        for words in np.unique((stream.length + 7) // 8).tolist():
+            rows = np.flatnonzero((stream.length + 7) // 8 == words)
             codes[rows] = self._codes_of_width(stream.take(rows), words)
         return codes
 
@@ -252,8 +253,8 @@ class Lookup:
         mine = self.defined.state == state
         order = np.lexsort((self.defined.position[mine], self.defined.slot[mine]))
         slots = self.defined.slot[mine][order]
-        keys = slots << 40 | self.defined.position[mine][order]
-        found = np.searchsorted(keys, slot << 40 | position) - 1
+        keys = slots * _POSITIONS + self.defined.position[mine][order]
+        found = np.searchsorted(keys, slot * _POSITIONS + position) - 1
         known = (found >= 0) & (slots[found] == slot)
         old = self.before.get(state, self.initial).take(slot, mode="clip")
         return np.where(known, self.defined.code[mine][order][found], old)

@@ -137,6 +137,8 @@ class FxtWriter:
         Raises:
             EncodeError: the format cannot say it.
         """
+        if type(record) not in _RECORDS:
+            raise EncodeError(f"{type(record).__name__} is no record", "record")
         data = encode(record)
         if self._closed:
             raise ValueError("the writer is closed")

@@ -18,6 +18,9 @@ from typing import Any, BinaryIO, cast
 
 from fxtio.errors import FormatError
 
+STDIN = "<stdin>"
+"""What standard input is called."""
+
 HEAD = 64
 """How many bytes are looked at to tell formats apart."""
 
@@ -212,7 +215,7 @@ def open_source(target: Any, *, limit: int | None = None) -> Source:
         raise FormatError(f"cannot read a trace from {type(target).__name__}")
     name = os.fspath(target)
     if name == "-":
-        return Source(sys.stdin.buffer, "<stdin>", limit=limit, owned=False)
+        return Source(sys.stdin.buffer, STDIN, limit=limit, owned=False)
     if isinstance(name, str) and "://" in name:
         return Source(_open_url(name), name, limit=limit)
     if Path(name).is_dir():

@@ -255,13 +255,12 @@ def _write(provider: Provider, tracks: list[Track], pieces: list[_Piece]) -> int
 
 def _write_in_time_order(provider: Provider, tracks: list[Track], pieces: list[_Piece]) -> int:
     """Write events of several kinds in the order of their times: `write_events` takes one kind at a time."""
-    writer = provider._writer
-    out = provider._enter()
+    writer, packer = provider._writer, provider._enter()
     threads = [Thread(track.process, track.thread) for track in tracks]
     made = []
     for one in pieces:
         thread = Text(threads, one.thread)
-        words = event_words(provider._packer, out, one.kind, one.timestamp, thread, one.name, one.columns)
+        words = event_words(packer, one.kind, one.timestamp, thread, one.name, one.columns)
         made.append(words.reshape(len(one.timestamp), -1))  # all events of a piece have the same size
     sizes = np.concatenate([np.full(len(words), words.shape[1]) for words in made])
     order = np.argsort(np.concatenate([one.timestamp for one in pieces]), kind="stable")

@@ -1,0 +1,138 @@
+"""Everything that can be read from a trace, in comparable form; and ways to read it in pieces of any size."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import strategies as st
+
+from fxtio.codec.generate import Order
+from fxtio.codec.parts import Koids, Many, Text
+from fxtio.codec.record import Opaque, layout_of
+from fxtio.finding import Findings
+from fxtio.fxt import FxtTrace, batch, framing
+from fxtio.fxt import records as R
+from fxtio.table import Table
+from fxtio.testing import strategies
+
+from .fxt_twins import plain
+
+
+@contextmanager
+def in_batches(words: int, records: int | None = None, kept_names: int | None = None) -> Iterator[None]:
+    """Read so few words, and so few records, at once; and keep so few names that are not in use."""
+    with (
+        patch.object(framing, "BATCH_WORDS", words),
+        patch.object(framing, "BATCH_RECORDS", records or words),
+        patch.object(batch, "KEPT_NAMES", kept_names or batch.KEPT_NAMES),
+    ):
+        yield
+
+
+class Trickle(io.RawIOBase):
+    """A file object without a size that gives only a few bytes at a time."""
+
+    def __init__(self, data: bytes, chunks: random.Random | int = 1) -> None:
+        self._data = io.BytesIO(data)
+        self._chunks = chunks
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        most = self._chunks if isinstance(self._chunks, int) else self._chunks.randint(1, 97)
+        data = self._data.read(min(most, len(target)))
+        target[: len(data)] = data
+        return len(data)
+
+
+def told(findings: Findings) -> list[tuple[str, str, int]]:
+    """Rule, level and offset of every finding that was kept."""
+    return [(one.rule, str(one.level), one.offset) for one in findings]
+
+
+def rules(findings: Findings) -> dict[str, int]:
+    """How often each rule was broken."""
+    return dict(findings.counts)
+
+
+def rows_of(table: Table) -> list[Any]:
+    """A table as rows of plain values, floats by their bits."""
+    return [tuple([(name, plain(value)) for name, value in row.items()]) for row in table.rows()]
+
+
+def tables_of(trace: FxtTrace) -> dict[str, list[Any]]:
+    """All tables."""
+    return {name: rows_of(table) for name, table in trace.tables(*trace.table_names).items()}
+
+
+def everything(data: bytes) -> dict[str, Any]:
+    """All that a trace in memory gives, in every way of reading it."""
+    trace = FxtTrace(data)
+    made: dict[str, Any] = {"records": plain(list(trace)), "told": told(trace.findings)}
+    made["raw"] = plain(list(trace.records(resolve=False)))
+    made["entries"] = plain(list(trace.entries()))
+    made["tables"] = tables_of(trace)
+    info = trace.info
+    made["info"] = (dict(info.records), info.size, info.start, info.end, info.byte_order, info.processes, info.threads)
+    made["providers"] = [(one.id, one.name, one.records, one.clock) for one in info.providers]
+    return made
+
+
+def narrow(record: Any) -> Any:
+    """The record with few different slots, providers and ticks, so that slots are defined anew again and again."""
+    if isinstance(record, Opaque):
+        return record
+    changes: dict[str, Any] = {}
+    for name, part in layout_of(type(record)).parts:
+        value = getattr(record, name)
+        if isinstance(part, Text) and isinstance(value, int):
+            changes[name] = value % 5
+        elif isinstance(part, Koids) and isinstance(value, int):
+            changes[name] = 1 + value % 3
+        elif isinstance(part, Many):
+            changes[name] = tuple([narrow(one) for one in value])
+    if isinstance(record, R.String | R.ThreadRecord):
+        changes["index"] = 1 + record.index % 3
+    if isinstance(record, R.ProviderInfo | R.ProviderSection):
+        changes["provider"] = record.provider % 3
+    return record.replace(**changes)
+
+
+def narrow_traces(order: Order = "little", most: int = 20) -> st.SearchStrategy[list[Any]]:
+    """Traces that define a few slots of a few providers over and over, and refer to some that nobody defined."""
+    state = [R.String, R.String, R.ThreadRecord, R.ProviderInfo, R.ProviderSection, R.Initialization]
+    others = [R.Instant, R.DurationComplete, R.LegacyContextSwitch, R.KernelObject, R.ProfilerMmap, R.Log]
+    often = st.sampled_from(state + others).flatmap(lambda cls: strategies.records(cls, order=order))
+    some = often | strategies.records(order=order) | strategies.unknown_records(order=order)
+    return st.lists((often | often | some).map(narrow), max_size=most).map(lambda records: [R.Magic(), *records])
+
+
+def many_records(seed: int, count: int) -> list[Any]:
+    """A long trace of random definitions and references, providers taking turns; cheap to make."""
+    draw = random.Random(seed)
+    made: list[Any] = [R.Magic(), R.ProviderInfo(0, "p")]
+    slot, thread = (lambda: draw.randint(0, 40)), (lambda: draw.randint(1, 12))
+    makers = [
+        lambda: R.String(draw.randint(1, 40), f"name {draw.randint(0, 99)}" * draw.randint(0, 4)),
+        lambda: R.ThreadRecord(thread(), draw.randint(1, 9), draw.randint(1, 99)),
+        lambda: R.Instant(draw.randint(0, 10**9), thread(), slot(), slot(), ()),
+        lambda: R.DurationComplete(draw.randint(0, 10**9), thread(), slot(), slot(), (), draw.randint(0, 2**63)),
+    ]
+    rare = [
+        lambda: R.ProviderSection(draw.randint(0, 3)),
+        lambda: R.ProviderInfo(draw.randint(0, 3), "again"),
+        lambda: R.Initialization(draw.choice([1, 1000, 10**9, 3 * 10**9, 2**64 - 1])),
+    ]
+    made += [(draw.choice(rare) if draw.random() < 0.05 else draw.choice(makers))() for _ in range(count)]
+    return made
+
+
+def u64(*values: int) -> Any:
+    return np.array(values, np.uint64)

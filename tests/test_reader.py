@@ -1,0 +1,332 @@
+"""Whole traces: every reference means what it meant at its place, whatever the size of a batch and the kind of file.
+
+What the reader gives is compared with `support.fxt_model`, a machine of one step per record.  The traces define a few
+slots of a few providers again and again; most are read in batches of a few words.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import random
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+from support import fxt_model
+from support.fxt_readings import Trickle, everything, in_batches, many_records, narrow_traces, rules, tables_of, told, u64
+from support.fxt_samples import for_orders, share
+from support.fxt_twins import plain
+
+import fxtio
+from fxtio.codec.generate import Order, encode
+from fxtio.errors import FormatError
+from fxtio.fxt import FxtTrace, FxtWriter
+from fxtio.fxt import records as R
+from fxtio.fxt.clock import Clock
+from fxtio.testing import strategies
+from fxtio.testing.strategies import encoded
+
+BATCHES = st.sampled_from([(1, 1), (3, 2), (16, 5), (64, 64), (1 << 19, 1 << 17)])
+
+
+def entries(trace: FxtTrace) -> list[Any]:
+    return [plain((offset, time, end, provider, record)) for offset, time, end, provider, record in trace.entries()]
+
+
+def modeled(data: bytes, order: Order) -> list[Any]:
+    read = fxt_model.read(data, order)
+    return [plain((one.offset, one.time, one.end, one.provider, one.record)) for one in read]
+
+
+# --- Meaning by position --------------------------------------------------------------------------------------------
+
+
+@for_orders
+@given(data=st.data())
+def test_a_trace_means_what_the_model_says(order: Order, data: st.DataObject) -> None:
+    trace = encoded(data.draw(narrow_traces(order) | strategies.traces(order=order)), order)
+    assert entries(FxtTrace(trace)) == modeled(trace, order)
+
+
+@for_orders
+@given(data=st.data(), batches=BATCHES)
+def test_small_batches_mean_the_same(order: Order, data: st.DataObject, batches: tuple[int, int]) -> None:
+    """The first provider is introduced at once here: see `test_a_provider_introduced_late`."""
+    magic, *others = data.draw(narrow_traces(order))
+    trace = encoded([magic, R.ProviderInfo(1, "first"), *others], order)
+    expected = modeled(trace, order)
+    with in_batches(*batches, kept_names=2):
+        assert entries(FxtTrace(trace)) == expected
+        assert plain(list(FxtTrace(trace))) == tuple([one[-1] for one in expected])
+
+
+@given(data=st.data(), batches=BATCHES)
+def test_everything_is_the_same_in_small_batches(data: st.DataObject, batches: tuple[int, int]) -> None:
+    magic, *others = data.draw(narrow_traces(most=12))
+    trace = encoded([magic, R.ProviderInfo(1, "first"), *others])
+    at_once = everything(trace)
+    with in_batches(*batches):
+        in_pieces = everything(trace)
+    assert list(in_pieces) == list(at_once)
+    for name, expected in at_once.items():
+        if name != "told":
+            assert in_pieces[name] == expected, name
+    assert {rule for rule, *_ in in_pieces["told"]} == {rule for rule, *_ in at_once["told"]}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("words", "records"), [(1 << 19, 1 << 17), (256, 64), (2000, 1999)])
+def test_a_long_trace_means_what_the_model_says(seed: int, words: int, records: int) -> None:
+    trace = encoded(many_records(seed, 3000))
+    with in_batches(words, records, kept_names=20):
+        assert entries(FxtTrace(trace)) == modeled(trace, "little")
+
+
+def test_a_provider_introduced_late() -> None:
+    """Records in front of the first provider info record are that provider's, and so are its tables."""
+    instant = R.Instant(5, 1, 1, 1, ())
+    trace = encoded([R.Magic(), R.String(1, "a"), R.ThreadRecord(1, 2, 3), instant, R.ProviderInfo(7, "late"), instant])
+    assert entries(FxtTrace(trace)) == modeled(trace, "little")
+    assert [(one.id, one.name, one.records) for one in FxtTrace(trace).info.providers] == [(7, "late", 6)]
+    assert FxtTrace(trace).table("events")["provider"].tolist() == [7, 7]
+    assert not FxtTrace(trace).findings
+
+
+def test_providers_and_their_sections() -> None:
+    """Sections seen before any provider info record keep their state when the first one comes."""
+    records = [
+        R.Magic(), R.ProviderSection(7), R.String(1, "seven"), R.ProviderSection(0), R.String(1, "nobody"),
+        R.ProviderInfo(5, "five"), R.Log(1, 1, ""), R.Instant(1, 1, 1, 0, ()), R.ProviderSection(7),
+        R.Instant(1, 1, 1, 0, ()), R.ProviderInfo(7, "afresh"), R.Instant(1, 1, 1, 0, ()),
+    ]  # fmt: skip
+    trace = encoded(records)
+    assert entries(FxtTrace(trace)) == modeled(trace, "little")
+    names = [one.category for one in FxtTrace(trace) if isinstance(one, R.Instant)]
+    assert names == ["nobody", "seven", 1]
+    reader = FxtTrace(trace)
+    list(reader)
+    assert rules(reader.findings) == {"unknown-provider": 1, "undefined-thread": 4, "undefined-string": 1}
+
+
+def test_references_that_nobody_defined_stay_numbers() -> None:
+    trace = FxtTrace(encoded([R.Magic(), R.Instant(0, 9, 8, 7, (fxtio_null(6),)), R.String(8, "late")]))
+    (instant,) = [one for one in trace if isinstance(one, R.Instant)]
+    assert instant == R.Instant(0, 9, 8, 7, (fxtio_null(6),))
+    assert all(type(value) is int for value in (instant.thread, instant.category, instant.name))
+    assert rules(trace.findings) == {"undefined-string": 3, "undefined-thread": 1}
+
+
+def fxtio_null(name: int) -> Any:
+    from fxtio.fxt.arguments import NullArgument
+
+    return NullArgument(name)
+
+
+@given(strategies.traces())
+def test_right_traces_have_no_findings(records: list[Any]) -> None:
+    trace = FxtTrace(encoded(records))
+    list(trace)
+    assert not trace.findings
+    trace = FxtTrace(encoded(records), strict=True)
+    assert len(list(trace)) == len(records)
+    assert sum(trace.info.records.values()) == len(records) if "time-overflow" not in rules_of(records) else True
+
+
+def rules_of(records: list[Any]) -> dict[str, int]:
+    trace = FxtTrace(encoded(records))
+    _ = trace.info
+    return rules(trace.findings)
+
+
+# --- Exact copies ---------------------------------------------------------------------------------------------------
+
+
+@for_orders
+@given(data=st.data(), batches=BATCHES)
+def test_a_copy_is_the_same_bytes(order: Order, data: st.DataObject, batches: tuple[int, int]) -> None:
+    trace = encoded(data.draw(narrow_traces(order)), order)
+    flips = data.draw(st.lists(st.integers(64, len(trace) * 8 - 1), max_size=4)) if len(trace) > 8 else []
+    damaged = bytearray(trace)
+    for bit in flips:
+        damaged[bit // 8] ^= 1 << bit % 8
+    if framed(bytes(damaged), order):
+        trace = bytes(damaged)
+    with in_batches(*batches):
+        assert b"".join([encode(one, order) for one in FxtTrace(trace).records(resolve=False)]) == trace
+
+
+def framed(data: bytes, order: Order) -> bool:
+    try:
+        return all(True for _ in fxt_model.pieces(data, order))
+    except AssertionError:
+        return False
+
+
+@given(strategies.traces())
+def test_the_writer_copies(records: list[Any]) -> None:
+    trace, out = encoded(records), io.BytesIO()
+    with FxtWriter(out) as writer:
+        writer.put_all(FxtTrace(trace).records(resolve=False))
+    assert out.getvalue() == trace
+
+
+# --- Ways in --------------------------------------------------------------------------------------------------------
+
+
+def gz(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
+
+
+def zst(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+def halves(pack: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Several members or frames one behind the other, an empty one among them."""
+    return lambda data: pack(data[:13]) + pack(b"") + pack(data[13:100]) + pack(data[100:])
+
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "plain": bytes,
+    "gzip": gz,
+    "gzip members": halves(gz),
+    "zstd": zst,
+    "zstd frames": halves(zst),
+    "zstd with a skippable frame": lambda data: zst(data[:50]) + b"\x50\x2a\x4d\x18\x04\0\0\0skip" + zst(data[50:]),
+    "zstd without sizes": lambda data: zstandard.ZstdCompressor(write_content_size=False).compress(data),
+    "xz": lzma.compress,
+    "xz streams": halves(lzma.compress),
+}
+
+
+class Chunks:
+    """The least that can be read from: `read`, and nothing else."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = io.BytesIO(data)
+
+    def read(self, size: int) -> bytes:
+        return self._data.read(min(size, 50))
+
+
+OPENERS: dict[str, Callable[[bytes, Path], Any]] = {
+    "bytes": lambda data, path: data,
+    "bytearray": lambda data, path: bytearray(data),
+    "memoryview": lambda data, path: memoryview(data),
+    "BytesIO": lambda data, path: io.BytesIO(data),
+    "path": lambda data, path: written(path, data),
+    "str": lambda data, path: str(written(path, data)),
+    "byte by byte": lambda data, path: Trickle(data),
+    "random pieces": lambda data, path: Trickle(data, random.Random(7)),
+    "buffered": lambda data, path: io.BufferedReader(Trickle(data, 5)),
+    "only read": lambda data, path: Chunks(data),
+}
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def sample(order: Order = "little") -> bytes:
+    """A trace with a little of everything, and a fault in the middle."""
+    good = encoded([*many_records(5, 60), R.Blob("b", 1, bytes(3000)), *many_records(6, 60)[1:]], order)
+    return good + (0x0000_0001_0000_0004).to_bytes(8, order) + encoded(many_records(8, 30)[1:], order)
+
+
+@pytest.mark.parametrize("packed", PACKED)
+@pytest.mark.parametrize("way", OPENERS)
+def test_every_way_in_gives_the_same(way: str, packed: str, tmp_path: Path) -> None:
+    data = sample()
+    at_once = FxtTrace(data)
+    expected = plain(list(at_once))
+    with fxtio.open(OPENERS[way](PACKED[packed](data), tmp_path / "trace.fxt")) as trace:
+        assert plain(list(trace)) == expected
+        assert told(trace.findings) == told(at_once.findings)
+    assert rules(at_once.findings)["zero-size"] == 1
+
+
+@for_orders
+@share(4)
+@given(data=st.data())
+def test_byte_by_byte_is_the_same_as_at_once(order: Order, data: st.DataObject) -> None:
+    trace = encoded(data.draw(narrow_traces(order, most=8)), order)
+    assert plain(list(FxtTrace(Trickle(trace)))) == plain(list(FxtTrace(trace)))
+    assert tables_of(FxtTrace(Trickle(trace))) == tables_of(FxtTrace(trace))
+
+
+def test_a_pipe(tmp_path: Path) -> None:
+    data = sample()
+    reading, writing = os.pipe()
+    feeder = threading.Thread(target=lambda: (os.write(writing, data[:1000]), os.write(writing, data[1000:]), os.close(writing)))
+    feeder.start()
+    with os.fdopen(reading, "rb") as pipe, fxtio.open(pipe) as trace:
+        assert plain(list(trace)) == plain(list(FxtTrace(data)))
+        with pytest.raises(FormatError, match="can be read only once"):
+            list(trace)
+    feeder.join()
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stdin:
+        buffer = io.BytesIO(sample())
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    with fxtio.open("-") as trace:
+        assert plain(list(trace)) == plain(list(FxtTrace(sample())))
+
+
+def test_a_file_object_is_read_from_where_it_is_and_stays_open() -> None:
+    file = io.BytesIO(b"before" + sample())
+    file.seek(6)
+    with fxtio.open(file) as trace:
+        assert trace.info.size == len(sample())
+    assert not file.closed
+
+
+def test_paths_and_bytes_can_be_read_again(tmp_path: Path) -> None:
+    for target in (sample(), written(tmp_path / "t", sample())):
+        with fxtio.open(target) as trace:
+            assert list(trace) == list(trace) == list(trace.records())
+            assert trace.info.records.total() == len(list(trace))
+
+
+# --- Clocks ---------------------------------------------------------------------------------------------------------
+
+RATES = st.sampled_from([1, 2, 3, 1000, 10**9, 10**9 - 1, 24_000_000, 2_596_000_000, 2**32, 2**63, 2**64 - 1])
+TICKS = st.sampled_from([0, 1, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
+
+
+@given(rate=RATES | st.integers(1, 2**64 - 1), ticks=st.lists(TICKS, min_size=1, max_size=10))
+def test_ticks_to_nanoseconds_are_exact(rate: int, ticks: list[int]) -> None:
+    clock = Clock(rate)
+    exact = [tick * 10**9 // rate for tick in ticks]
+    assert [clock.ns(tick) for tick in ticks] == exact
+    made = clock.to_ns(u64(*ticks))
+    assert made.dtype == np.int64
+    assert made.tolist() == [min(one, 2**63 - 1) for one in exact]
+
+
+@given(rate=RATES | st.integers(1, 2**64 - 1))
+def test_the_last_tick_that_fits(rate: int) -> None:
+    last = (2**63 * rate - 1) // 10**9
+    for tick in (last - 1, last, last + 1):
+        if 0 <= tick < 2**64:
+            instant = R.Instant(tick, 1, 0, 0, ())
+            trace = FxtTrace(encoded([R.Magic(), R.Initialization(rate), R.ThreadRecord(1, 1, 1), instant]))
+            assert trace.table("events")["time"].tolist() == [min(tick * 10**9 // rate, 2**63 - 1)]
+            assert rules(trace.findings) == ({"time-overflow": 1} if tick > last else {})
+
+
+def test_no_ticks_at_all() -> None:
+    assert Clock(7).to_ns(u64()).tolist() == []
