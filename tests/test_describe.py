@@ -40,14 +40,14 @@ def spans_of(data: bytes, order: Order = "little", **options: Any) -> list[Span]
     return annotate(RECORDS, words_of(data, order), data, 0, len(data) // 8, **options)
 
 
-def decoded(data: bytes, order: Order) -> tuple[Any, list[str]]:
+def decoded(data: bytes, order: Order) -> tuple[Any, Faults]:
     """The record, and what the decoder has to say; if it cannot be delivered, None and the reason at the end."""
     faults = Faults()
     try:
         record = decode(RECORDS, words_of(data, order), data, 0, len(data) // 8, faults)
     except DecodeError as error:
-        return None, [*(message for _, message in faults), error.message]
-    return record, [message for _, message in faults]
+        return None, [*faults, (error.rule, error.message)]
+    return record, faults
 
 
 def faults_of(spans: list[Span]) -> list[str]:
@@ -97,10 +97,12 @@ def test_the_fields_of_a_header_make_up_its_word(case: tuple[bytes, Order]) -> N
 @given(damaged_record())
 def test_what_the_decoder_refuses_is_told_in_its_words(case: tuple[bytes, Order]) -> None:
     data, order = case
-    spans, (record, messages) = spans_of(data, order), decoded(data, order)
-    assert set(messages) <= set(faults_of(spans))
+    spans, (record, faults) = spans_of(data, order), decoded(data, order)
+    if "argument-size" in dict(faults):  # then arguments may lie in words that are read as what follows them
+        faults = [fault for fault in faults if fault[0] != "argument-content"]
+    assert {message for _, message in faults} <= set(faults_of(spans))
     if record is None:
-        assert spans[-1].fault == messages[-1]
+        assert spans[-1].fault == faults[-1][1]
     else:
         assert all(span.label != "missing" for span in spans if "[" not in span.label)
 

@@ -82,7 +82,7 @@ class TraceInfoWord(MetadataWord):
     """Trace info of a type that the specification does not define.  spec: Trace info metadata"""
 
     metadata_type: MetadataType = tag(16, 19, MetadataType.TRACE_INFO)
-    info_type: TraceInfoType = bits(20, 23, doc="trace info type")
+    info_type: TraceInfoType = bits(20, 23, least=1, doc="trace info type; 0 is the magic number's")
     data: int = bits(24, 63, doc="varies by trace info type")
 
 

@@ -146,7 +146,7 @@ def _size_of(stream: BinaryIO) -> int | None:
         stream.seek(here)
     except (OSError, ValueError, AttributeError):
         return None
-    return end - here
+    return end - here or None  # what has no size of its own, such as a device, says 0
 
 
 def _decompressed(kind: str, stream: _Joined) -> Any:
