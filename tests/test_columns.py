@@ -173,7 +173,7 @@ def test_one_value_can_stand_for_all_rows() -> None:
         (Int32Argument, {"name": 1, "value": np.array([2**31])}, "value: 2147483648 does not fit in bits 32..63"),
         (Int32Argument, {"name": 0x8000, "value": np.array([1])}, "index: 32768 does not fit in bits 0..14"),
         (R.String, {"index": 1, "text": streams([b"x" * 32_001])}, "String.text: 32,001 bytes of text are over"),
-        (R.String, {"index": 0, "text": streams([b"x"])}, "index: 0 does not fit in bits 16..30"),
+        (R.String, {"index": 32768, "text": streams([b"x"])}, "index: 32768 does not fit in bits 16..30"),
         (R.ThreadRecord, {"index": 256, "process": 1, "thread": np.array([1])}, "index: 256 does not fit"),
         (R.Blob, {"name": 1, "blob_type": 1, "payload": streams([bytes(32_760)])}, "size: 4096 does not fit"),
     ],

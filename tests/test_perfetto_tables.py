@@ -17,7 +17,7 @@ import fxtio
 import judges
 from fxtio.codec.parts import Thread
 from fxtio.fxt import FxtWriter, Koid
-from fxtio.fxt import records as R
+from fxtio.fxt import records as rec
 from judges import perfetto
 from judges.perfetto import Perfetto
 
@@ -45,12 +45,14 @@ def test_more_strings_than_slots() -> None:
     with fxtio.create(out, format="fxt") as writer:
         track = writer.thread(1, 2)
         for number in range(count):
-            track.instant(f"name {number}", number, category=f"category {number % 7}", args={"same": f"text {number // 2}"})
+            args = {"same": f"text {number // 2}"}
+            track.instant(f"name {number}", number, category=f"category {number % 7}", args=args)
     with perfetto.load(out.getvalue()) as p:
         assert p.errors() == {}
-        rows = p.query(
-            "select s.ts, s.name, s.category, a.string_value as text from slice s join args a using (arg_set_id) order by s.ts"
-        )
+        rows = p.query("""
+            select s.ts, s.name, s.category, a.string_value as text
+            from slice s join args a using (arg_set_id) order by s.ts
+        """)
     assert rows == [
         {"ts": n, "name": f"name {n}", "category": f"category {n % 7}", "text": f"text {n // 2}"} for n in range(count)
     ]
@@ -139,7 +141,8 @@ def test_tick_rates_that_perfetto_rounds(rate: int) -> None:
 def test_a_wall_clock_changes_nothing() -> None:
     """Deviation: the four-word initialization record is read as one of two words."""
     out = io.BytesIO()
-    with fxtio.create(out, format="fxt", ticks_per_second=1000, base_ticks=50, wall_clock=1_700_000_000 * 10**9) as writer:
+    options = {"ticks_per_second": 1000, "base_ticks": 50, "wall_clock": 1_700_000_000 * 10**9}
+    with fxtio.create(out, format="fxt", **options) as writer:
         writer.thread(1, 2).instant("event", 60)
     with perfetto.load(out.getvalue()) as p:
         assert p.errors() == {}
@@ -210,7 +213,8 @@ def test_bulk_begins_and_ends() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         track = writer.thread(1, 2)
-        writer.main.write_events("duration_begin", timestamp=TIMES, thread=track, name="span", args={"row": np.arange(ROWS)})
+        rows = {"row": np.arange(ROWS)}
+        writer.main.write_events("duration_begin", timestamp=TIMES, thread=track, name="span", args=rows)
         writer.main.write_events("duration_end", timestamp=TIMES + 5, thread=track, name="span", args={"last": True})
     with perfetto.load(out.getvalue()) as p:
         assert p.errors() == {}
@@ -271,16 +275,16 @@ def test_exact_records() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         writer.put_all([
-            R.Magic(),
-            R.ProviderInfo(7, "by hand"),
-            R.Initialization(1_000_000),
-            R.String(0x7FFF, "highest slot"),
-            R.ThreadRecord(255, 1, 12),
-            R.DurationComplete(1, Thread(1, 11), "inline category", "inline name", (), 5),
-            R.Instant(2, 255, 0, 0x7FFF, ()),
-            R.Instant(3, 255, 0, 0x7FFF, (), 2),  # with the scope that older producers write
-            R.String(0x7FFF, "redefined"),
-            R.Instant(4, 255, 0, 0x7FFF, ()),
+            rec.Magic(),
+            rec.ProviderInfo(7, "by hand"),
+            rec.Initialization(1_000_000),
+            rec.String(0x7FFF, "highest slot"),
+            rec.ThreadRecord(255, 1, 12),
+            rec.DurationComplete(1, Thread(1, 11), "inline category", "inline name", (), 5),
+            rec.Instant(2, 255, 0, 0x7FFF, ()),
+            rec.Instant(3, 255, 0, 0x7FFF, (), 2),  # with the scope that older producers write
+            rec.String(0x7FFF, "redefined"),
+            rec.Instant(4, 255, 0, 0x7FFF, ()),
         ])  # fmt: skip
     with perfetto.load(out.getvalue()) as p:
         assert p.errors() == {}
@@ -297,11 +301,11 @@ def test_exact_and_friendly_records_mixed() -> None:
     with fxtio.create(out, format="fxt") as writer:
         track = writer.thread(1, 11)
         track.instant("friendly 1", 1)
-        writer.put(R.String(1, "taken over"))  # a slot that the friendly side uses
-        writer.put(R.ThreadRecord(1, 1, 12))
-        writer.put(R.Instant(2, 1, 0, 1, ()))
+        writer.put(rec.String(1, "taken over"))  # a slot that the friendly side uses
+        writer.put(rec.ThreadRecord(1, 1, 12))
+        writer.put(rec.Instant(2, 1, 0, 1, ()))
         track.instant("friendly 1", 3)
-        writer.put(R.Instant(4, Thread(1, 12), "", "inline", ()))
+        writer.put(rec.Instant(4, Thread(1, 12), "", "inline", ()))
         track.instant("friendly 2", 5)
     with perfetto.load(out.getvalue()) as p:
         assert names_by_thread(p) == {11: ["friendly 1", "friendly 1", "friendly 2"], 12: ["taken over", "inline"]}

@@ -19,7 +19,7 @@ import fxtio
 import judges
 from fxtio.codec.parts import Thread
 from fxtio.fxt import FxtWriter, Koid, Pointer
-from fxtio.fxt import records as R
+from fxtio.fxt import records as rec
 from judges import pypi_fxt
 from judges.pypi_fxt import PypiTrace
 
@@ -202,12 +202,12 @@ def test_exact_and_friendly_records_mixed() -> None:
     """Defect: the second provider info of one id, which the writer needs to start afresh, is refused."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        writer.put_all([R.Magic(), R.ProviderInfo(9, "exact"), R.Initialization(10**9), R.String(1, "taken")])
-        writer.put(R.Instant(1, Thread(1, 2), 0, 1, ()))
+        writer.put_all([rec.Magic(), rec.ProviderInfo(9, "exact"), rec.Initialization(10**9), rec.String(1, "taken")])
+        writer.put(rec.Instant(1, Thread(1, 2), 0, 1, ()))
         writer.thread(1, 3).instant("friendly", 2)
         writer.flush()
         read_so_far = out.getvalue()
-        writer.put(R.Instant(3, Thread(1, 2), "", "inline", ()))
+        writer.put(rec.ProviderSection(9))
         writer.thread(1, 3).instant("friendly again", 4)
     records = {n: p.records for n, p in pypi_fxt.read(read_so_far, mended=False).providers.items()}
     assert [(n, r["name"]) for n, found in records.items() for r in found] == [(9, "taken"), (1, "friendly")]
@@ -219,7 +219,8 @@ def test_exact_and_friendly_records_mixed() -> None:
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 u64 = st.integers(0, (1 << 64) - 1)
-ROWS = st.lists(st.tuples(u64, st.integers(0, 2), texts, texts, u64, st.integers(-(1 << 63), (1 << 63) - 1)), max_size=20)
+i64 = st.integers(-(1 << 63), (1 << 63) - 1)
+ROWS = st.lists(st.tuples(u64, st.integers(0, 2), texts, texts, u64, i64), max_size=20)
 
 
 @given(st.sampled_from(EVENTS), ROWS, st.lists(st.tuples(u64, u64), min_size=3, max_size=3))

@@ -14,7 +14,7 @@ import fxtio
 from fxtio.codec.parts import Thread
 from fxtio.errors import EncodeError
 from fxtio.fxt import FxtWriter, Koid, Pointer
-from fxtio.fxt import records as R
+from fxtio.fxt import records as rec
 from fxtio.fxt.writer import Track
 
 LONG = "x" * 32_001
@@ -27,7 +27,7 @@ def arg(value: Any, key: Any = "key") -> Callable[[Track], None]:
 
 
 REFUSED: dict[str, tuple[Callable[[Track], object], str]] = {
-    "16 arguments": (lambda t: t.instant("event", 5, args={str(n): n for n in range(16)}), "16 arguments, 15 are the most"),
+    "16 arguments": (lambda t: t.instant("event", 5, args={str(n): n for n in range(16)}), "16 arguments, 15 are"),
     "16 series": (lambda t: t.counter("event", 5, {str(n): n for n in range(16)}), "16 arguments"),
     "name too long": (lambda t: t.instant(LONG, 5), "name: .*32,001 bytes"),
     "name too long in UTF-8": (lambda t: t.instant("ä" * 16_001, 5), "name: .*32,002 bytes"),
@@ -35,7 +35,7 @@ REFUSED: dict[str, tuple[Callable[[Track], object], str]] = {
     "key too long": (arg(1, LONG), "args: .*32,001 bytes"),
     "text too long": (arg(LONG), "32,001 bytes"),
     "blob too long": (arg(bytes(40_000)), "size"),
-    "record too long": (lambda t: t.instant("event", 5, args={"a": "x" * 20_000, "b": "x" * 20_000}), r"size: 5\d+ does not"),
+    "record too long": (lambda t: t.instant("event", 5, args={"a": "x" * 20_000, "b": "x" * 20_000}), "size: 5"),
     "name is no text": (lambda t: t.instant(5, 5), "5 is no text"),  # type: ignore[arg-type]
     "name is bytes": (lambda t: t.instant(b"event", 5), "b'event' is no text"),  # type: ignore[arg-type]
     "name is a list": (lambda t: t.instant(["event"], 5), "is no text"),  # type: ignore[arg-type]
@@ -86,15 +86,10 @@ def refuses(refused: Callable[[Track], object], message: str, *, before: int = 1
 
 
 def events(data: bytes) -> list[tuple[str, int, dict[str, Any]]]:
-    """The events of the thread 1, 2; that there is nothing else but definitions is checked, and that nothing is wrong."""
-    found = []
-    for record in list(fxtio.open(data, strict=True))[4:]:
-        if isinstance(record, R.String | R.ThreadRecord):
-            continue
-        assert isinstance(record, R.Instant)
-        assert record.thread == Thread(1, 2)
-        found.append((record.name, record.timestamp, {one.name: one.value for one in record.args}))
-    return found
+    """The events of the thread 1, 2, as which there must be nothing but definitions, and no fault."""
+    records = [one for one in fxtio.open(data, strict=True) if not isinstance(one, rec.String | rec.ThreadRecord)][4:]
+    assert {(type(record), record.thread) for record in records} == {(rec.Instant, Thread(1, 2))}
+    return [(record.name, record.timestamp, {one.name: one.value for one in record.args}) for record in records]
 
 
 @pytest.mark.parametrize(("refused", "message"), REFUSED.values(), ids=REFUSED)
@@ -114,7 +109,7 @@ def test_values_that_only_look_like_integers_are_refused(value: Any) -> None:
     refuses(arg(value), r"args\['key'\]: no argument type holds")
 
 
-# OPEN BUG (fxtio/fxt/pack.py, _long_way): a missing end or id is left out of the record, whose class then raises TypeError.
+# OPEN BUG (fxtio/fxt/pack.py, _long_way): a missing end or id is left out of the record, whose class raises TypeError.
 @pytest.mark.parametrize(
     "refused",
     [
@@ -133,7 +128,7 @@ def test_arguments_that_are_no_mapping_are_refused() -> None:
     refuses(lambda track: track.instant("event", 5, args=["key"]), "args")  # type: ignore[arg-type]
 
 
-WRONG_THREADS = [(-1, 2), (1, -1), (TOO_BIG, 2), (1, TOO_BIG), ("a", 2), (1.5, 2)]
+WRONG_THREADS: list[tuple[Any, Any]] = [(-1, 2), (1, -1), (TOO_BIG, 2), (1, TOO_BIG), ("a", 2), (1.5, 2)]
 
 
 @pytest.mark.parametrize(("process", "thread"), WRONG_THREADS)
@@ -157,8 +152,8 @@ def test_wrong_threads_take_no_slot() -> None:
             for wrong in WRONG_THREADS:
                 with pytest.raises(EncodeError):
                     writer.thread(*wrong).instant("event", 5)
-    records = [record for record in fxtio.open(out.getvalue(), strict=True) if isinstance(record, R.Instant)]
-    assert [record.thread.thread for record in records] == list(range(1000, 1255)) * 2
+    found = [one.thread for one in fxtio.open(out.getvalue(), strict=True) if isinstance(one, rec.Instant)]
+    assert found == [Thread(1, number) for number in range(1000, 1255)] * 2
 
 
 OTHER: dict[str, tuple[Callable[[FxtWriter], object], str]] = {
@@ -198,15 +193,15 @@ def test_other_records_are_refused_likewise(refused: Callable[[FxtWriter], objec
         with pytest.raises(EncodeError, match=message):
             refused(writer)
         track.instant("event", 2)
-    found = [one for one in fxtio.open(out.getvalue(), strict=True) if not isinstance(one, R.KernelObject)]
-    assert [(one.name, one.timestamp) for one in found if isinstance(one, R.Event)] == [("event", 1), ("event", 2)]
-    assert all(isinstance(one, R.String | R.ThreadRecord | R.Instant) for one in found[4:])
+    found = [one for one in fxtio.open(out.getvalue(), strict=True) if not isinstance(one, rec.KernelObject)]
+    assert [(one.name, one.timestamp) for one in found if isinstance(one, rec.Event)] == [("event", 1), ("event", 2)]
+    assert all(isinstance(one, rec.String | rec.ThreadRecord | rec.Instant) for one in found[4:])
 
 
 # --------------------------------------------------------------------------------- values that are not of plain types
 
 
-class Name(str, enum.Enum):
+class Name(str, enum.Enum):  # noqa: UP042  # whose str() is not its text
     ONE = "one"
 
 

@@ -108,4 +108,5 @@ class _Version(argparse.Action):
         from fxtio._native import IMPLEMENTATION
 
         kernels = "C kernels" if IMPLEMENTATION == "c" else "Python kernels: the C extension is not there"
-        parser.exit(message=f"fxtio {__version__} ({kernels})\n")
+        print(f"fxtio {__version__} ({kernels})")
+        parser.exit()

@@ -74,9 +74,9 @@ def _event_writer(cls: type[Record]) -> Callable[[Any, str], str]:
     def write(event: Any, took: str) -> str:
         where = event.thread
         thread = f"{where.process}/{where.thread}" if type(where) is Thread else f"#{where}"
-        rest = f" {_fields(event, fields)}" if fields else ""
-        args = f" {_args(event.args)}" if event.args else ""
-        return f"{thread:<12} {name_text(event.category):<12} {name_text(event.name)}{took}{rest}{args}"
+        rest = _fields(event, fields)
+        line = f"{thread:<12} {name_text(event.category):<12} {name_text(event.name)}{took}{' ' * bool(rest)}{rest}"
+        return f"{line} {_args(event.args)}" if event.args else line
 
     return write
 

@@ -144,7 +144,8 @@ class Tally:
         strings: how the string tables were used.
         threads: how the thread tables were used.
         filled_up: how often a provider said that its buffer filled up.
-        drops: how often the kernel said that records were lost, and how many they were.
+        drops: how often the kernel said that records were lost.
+        dropped: the records that were, added up.
     """
 
     total: Share = field(default_factory=Share)
@@ -158,15 +159,12 @@ class Tally:
     filled_up: int = 0
     drops: int = 0
     dropped: Share = field(default_factory=Share)
-    _end: int = 0
 
     def add(self, batch: Batch) -> None:
         """Count the records of a batch."""
         frame = batch.frame
         sizes = frame.size * 8
         self.total.add(len(batch), int(sizes.sum()))
-        self.lost += frame.offset(0) - self._end
-        self._end = frame.offset(len(batch) - 1) + int(sizes[-1])
         labels = ["Opaque", *(cls.__name__ for cls in RECORDS.classes)]
         _add(self.types, _groups(frame.kind + 1, sizes), labels)
         providers = [(one.id, one.name) for one in batch.session.providers]
@@ -183,7 +181,7 @@ class Tally:
         Args:
             size: the bytes that were read in all.
         """
-        self.lost += size - self._end
+        self.lost = size - self.total.bytes
         self.categories.settle()
         self.names.settle()
 

@@ -219,7 +219,7 @@ def _bits(field: Field, word: int, part: Part | None, walk: _Walk) -> Bits:
         shown, fault = f"{value:#x}", "" if value == field.value else f"must be {field.value:#x}"
     elif field.name == SIZE:
         there = walk.stop - walk.at
-        meaning, fault = f"words, {value * 8:,} bytes", "" if value == there else f"{there:,} words are there"
+        meaning, fault = f"words, {value * 8:,} bytes", "" if value == there else f"{there:,} at hand"
     elif part is not None:
         meaning, fault = _meaning(part, field, value, walk)
     if field.role == "bits" and value < field.limits[0]:

@@ -268,7 +268,7 @@ class Session:
         if self._nameless and self.current == 0:
             self._nameless = False
             self.providers[0] = provider
-            self._states = {provider.id: 0}
+            self._states = {one: state for one, state in self._states.items() if state} | {provider.id: 0}
             return 0
         return self._new_state(provider, offset)
 
@@ -284,7 +284,7 @@ class Session:
         if len(self.providers) >= MAX_PROVIDERS:
             told = f"more than {MAX_PROVIDERS:,} providers; the rest is read as one"
             self.findings.add("too-many-providers", offset, told)
-            return self._states.setdefault(provider.id, MAX_PROVIDERS - 1)
+            return MAX_PROVIDERS - 1
         self._states[provider.id] = len(self.providers)
         self.providers.append(provider)
         return self._states[provider.id]

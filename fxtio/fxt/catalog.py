@@ -149,7 +149,7 @@ def _wakeup(builder: Builder, rows: Array, columns: Any) -> Made:
         "outgoing_thread": unknown,
         "incoming_process": unknown,
         "incoming_thread": columns["waking"],
-        "outgoing_state": Categories(np.full(len(rows), -1, np.int32), [state.name.lower() for state in ThreadState]),
+        "outgoing_state": _named(np.full(len(rows), -1), ThreadState),
         "outgoing_priority": Optional(unknown.values.astype(np.int32), unknown.present),
         "incoming_priority": _argument(builder, rows, columns["args"], "weight", ArgumentType.INT32, np.int32),
         "waker": _argument(builder, rows, columns["args"], "waker", ArgumentType.KOID, np.uint64),

@@ -7,6 +7,7 @@ and what only a reading knows: where records are, what slots mean there, and wha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
@@ -29,6 +30,7 @@ from fxtio.codec.describe import (
 from fxtio.codec.parts import Part, Text
 from fxtio.codec.record import Record
 from fxtio.codec.word import Word
+from fxtio.errors import FormatError
 from fxtio.finding import Finding
 from fxtio.fxt import enums, layout
 from fxtio.fxt.arguments import ARGUMENTS
@@ -37,8 +39,8 @@ from fxtio.fxt.framing import Frame
 from fxtio.fxt.reader import FxtTrace
 from fxtio.fxt.records import RECORDS
 
-_TAIL = 4096
-"""How many words behind a frame are kept to show what is no record: no ordinary record is larger."""
+_HELD = 4096
+"""How many words are kept to show what is no record: no ordinary record is larger."""
 
 _TOLD_BY_SPANS = frozenset({"undefined-string", "undefined-thread"})
 
@@ -85,32 +87,33 @@ def explain(
     Yields:
         The pieces in the order of the file.
     """
-    number, end, tail = 0, 0, None
+    number, end = 0, 0
+    tail: Block | None = None
     for batch in trace._batches(forget=True):
         frame = batch.frame
-        begin = frame.offset(0)
-        if kinds is None and (record is None or number > record) and begin > max(end, offset):
-            yield _gap(tail or _head(trace), end, begin, _findings(trace, end, begin))
-        for row in _rows(frame, None if record is None else record - number, offset, kinds):
-            yield _record(trace, batch, row, number + row)
+        first = -1 if record is None else record - number
+        starts = frame.at * 8 + frame.base
+        stops, rows = starts + frame.size * 8, np.arange(len(starts))
+        before = np.append(end, stops[:-1])
+        wanted = (stops > offset) & (rows >= first)
+        gaps = (starts > before) & (starts > offset) & (rows > first)
+        if kinds is not None:
+            wanted &= np.isin(frame.kind, list(kinds))
+            gaps[:] = False
+        for row in np.flatnonzero(wanted | gaps).tolist():
+            if gaps[row]:
+                begin, stop = int(before[row]), int(starts[row])
+                held = _held(frame, begin) if begin >= frame.base else tail or _head(trace)
+                yield _gap(held, begin, stop, _findings(trace, begin, stop))
+            if wanted[row]:
+                yield _record(trace, batch, row, number + row)
         number += len(batch)
-        end = frame.offset(len(batch) - 1) + int(frame.size[-1]) * 8
-        tail = _behind(frame, end)
-    total = trace._source.position
-    last = _findings(trace, end, total + 1)  # a fault of the container stands behind the last byte
-    if kinds is None and (record is None or number > record) and (total > max(end, offset) or last):
-        yield _gap(tail or _head(trace), end, total, last)
-
-
-def _rows(frame: Frame, record: int | None, offset: int, kinds: frozenset[int] | None) -> list[int]:
-    """The wanted records of a frame."""
-    wanted = frame.at * 8 + frame.size * 8 + frame.base > offset
-    if record is not None:
-        wanted &= np.arange(len(frame.at)) >= record
-    if kinds is not None:
-        wanted &= np.isin(frame.kind, list(kinds))
-    rows: list[int] = np.flatnonzero(wanted).tolist()
-    return rows
+        end = int(stops[-1])
+        tail = _held(frame, end)
+    stop = trace.position
+    last = _findings(trace, end, stop + 1)  # a fault of the container stands behind the last byte
+    if kinds is None and (record is None or number > record) and (stop > max(end, offset) or last):
+        yield _gap(tail or _head(trace), end, stop, last)
 
 
 def _record(trace: FxtTrace, batch: Batch, row: int, number: int) -> Piece:
@@ -126,14 +129,14 @@ def _record(trace: FxtTrace, batch: Batch, row: int, number: int) -> Piece:
     return Piece(number, offset, size * 8, *_named(int(frame.kind[row])), spans, findings)
 
 
-def _gap(tail: Block, begin: int, end: int, findings: list[Finding]) -> Piece:
+def _gap(held: Block, begin: int, end: int, findings: list[Finding]) -> Piece:
     """Bytes that are no record, explained as the record that their first word claims, if all of that is at hand."""
     spans: list[Span] = []
     name = spec = ""
-    first = int(tail.words[0]) if len(tail.words) else 0
+    first = int(held.words[0]) if len(held.words) else 0
     there = min(RECORDS.size_of(first) or 1, (end - begin) // 8)
-    if first and there <= len(tail.words):
-        spans = annotate(RECORDS, tail.words.data, tail.data, 0, there)
+    if first and there <= len(held.words):
+        spans = annotate(RECORDS, held.words.data, held.data, 0, there)
         name, spec = _named(RECORDS.kind_of(first))
     claim = f"no record, though it begins like {name}" if spans else "no record"
     return Piece(None, begin, end - begin, claim, spec, spans, findings)
@@ -151,18 +154,20 @@ def _findings(trace: FxtTrace, begin: int, end: int) -> list[Finding]:
     return [finding for finding in trace.findings if begin <= finding.offset < end]
 
 
+def _held(frame: Frame, begin: int) -> Block:
+    """A copy of some words from an offset on, as far as they are at hand; the frame itself does not last."""
+    at = (begin - frame.base) // 8
+    words, raw = (array[at : at + _HELD].copy() for array in (frame.block.words, frame.block.raw))
+    return Block(words, raw)
+
+
 def _head(trace: FxtTrace) -> Block:
-    """The first words of a trace that does not begin with a record."""
-    head = trace._source.head
+    """The first words of a trace that does not begin with a record; none if it cannot be read again."""
+    head = b""
+    with suppress(FormatError), closing(trace._open()) as source:
+        head = source.head
     words = np.frombuffer(head, np.uint64, len(head) // 8)
     return Block(words, words)
-
-
-def _behind(frame: Frame, end: int) -> Block:
-    """A copy of what is at hand behind a frame's last record; the frame itself does not last."""
-    at = (end - frame.base) // 8
-    words, raw = (array[at : at + _TAIL].copy() for array in (frame.block.words, frame.block.raw))
-    return Block(words, raw)
 
 
 def _resolver(batch: Batch, row: int) -> Resolve:

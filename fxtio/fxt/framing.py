@@ -124,6 +124,8 @@ class Framer:
             frame, used, why = self._walk(block, start)
             if len(frame.at):
                 yield frame
+            if why == _native.ZERO and self._lost is None:
+                used = self._zero(block, used)
             if self._lost:
                 wanted = _AHEAD
             elif why == _native.PARTIAL:
@@ -158,6 +160,8 @@ class Framer:
             more, used, why = _native.walk(block.words, used, rules, table, at[count:], size[count:], kind[count:])
             count += more
             if why == _native.ZERO:
+                if self.findings.strict:  # what comes before the fault comes first
+                    break
                 used = self._zero(block, used)
         return Frame(block, self._base, at[:count], size[:count], kind[:count], self.big_endian), used, why
 

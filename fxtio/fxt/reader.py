@@ -109,7 +109,8 @@ class FxtTrace:
         self._progress = progress
         first = source or open_source(target, limit=max_bytes)
         self._source: Source | None = first
-        self._again = first.name != STDIN and isinstance(target, str | os.PathLike | bytes | bytearray | memoryview)
+        named = first.name != STDIN and isinstance(target, str | os.PathLike | bytes | bytearray | memoryview)
+        self._again = named and first.total is not None  # a named pipe gives its bytes only once
         if self._again:  # a file is open only while it is read
             first.close()
             self._source = None

@@ -15,7 +15,7 @@ from fxtio.codec.parts import Thread
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import EncodeError
 from fxtio.fxt.arguments import Argument, KoidArgument
-from fxtio.fxt.bulk import Text, event_words
+from fxtio.fxt.bulk import Text, event_words, text_of
 from fxtio.fxt.enums import ObjectType, ProviderEventId, Scope
 from fxtio.fxt.pack import BUFFER, Koid, Packer, Pointer
 from fxtio.fxt.records import (
@@ -325,7 +325,8 @@ class Provider:
         Raises:
             EncodeError: something cannot be said; nothing was written.
         """
-        words = event_words(self._enter(), kind, timestamp, _tracks(thread), name, columns)
+        packer = self._enter()
+        words = event_words(packer, kind, timestamp, _tracks(thread, len(timestamp)), name, columns)
         self._writer.flush()
         self._writer._sink.write(words.data)
         return len(timestamp)
@@ -339,11 +340,11 @@ def _octets(data: Any) -> memoryview:
         raise EncodeError(f"{type(data).__name__} holds no bytes in a row", "data") from None
 
 
-def _tracks(thread: Any) -> Text:
+def _tracks(thread: Any, rows: int) -> Text:
     if isinstance(thread, Track):
         return Text([Thread(thread.process, thread.thread)], None)
     tracks, indices = thread
-    return Text([Thread(one.process, one.thread) for one in tracks], indices)
+    return text_of(([Thread(one.process, one.thread) for one in tracks], indices), rows, "thread")
 
 
 class Track:

@@ -156,24 +156,7 @@ def _records(cls: type[Record], resolved: bool, order: Order) -> Strategy:
     def make(drawn: tuple[Any, ...]) -> Any:
         return cls(*_without_gaps(drawn, optional))
 
-    def its_own(record: Any) -> bool:
-        return RECORDS.classes[RECORDS.kind_of(int.from_bytes(encode(record)[:8], "little"))] is cls
-
-    made = st.tuples(*values).map(make)
-    return made.filter(its_own) if _has_free_tags(cls) else made
-
-
-def _has_free_tags(cls: type[Record]) -> bool:
-    """Whether some values of its fields would make a record of this class pass for one of another."""
-    if cls not in RECORDS.classes:
-        return False
-    word = cls.words[0]
-    table = RECORDS.selectors[word.fields["type"].value]
-    free = [field for field in word.fields.values() if field.role == "bits"]
-    mask = sum(field.mask << field.lo for field in free) >> table.lo & table.mask
-    tags = word.pattern("tag")[1] >> table.lo & table.mask & ~mask
-    mine = RECORDS.classes.index(cls)
-    return any(table.table[tags | value & mask] != mine for value in range(table.mask + 1))
+    return st.tuples(*values).map(make)
 
 
 def _without_gaps(values: tuple[Any, ...], optional: list[bool]) -> list[Any]:
@@ -212,9 +195,8 @@ def _part(part: Part, header: dict[str, Field], resolved: bool, order: Order) ->
 def _field(field: Field) -> Strategy:
     least, most = field.limits
     values = st.sampled_from([least, most]) | st.integers(least, most)
-    if field.meaning is None:
-        return values
-    return st.sampled_from([member.value for member in field.meaning if least <= member.value <= most]) | values
+    named = [member.value for member in field.meaning or () if least <= member.value <= most]
+    return st.sampled_from(named) | values if named else values
 
 
 def _threads(part: Koids, ref: Field, resolved: bool) -> Strategy:

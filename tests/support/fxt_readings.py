@@ -77,7 +77,7 @@ def everything(data: bytes) -> dict[str, Any]:
     trace = FxtTrace(data)
     made: dict[str, Any] = {"records": plain(list(trace)), "told": told(trace.findings)}
     made["raw"] = plain(list(trace.records(resolve=False)))
-    made["entries"] = plain(list(trace.entries()))
+    made["entries"] = plain(list(trace.entries()))[1:]
     made["tables"] = tables_of(trace)
     info = trace.info
     made["info"] = (dict(info.records), info.size, info.start, info.end, info.byte_order, info.processes, info.threads)

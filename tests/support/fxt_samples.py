@@ -12,7 +12,7 @@ from fxtio.codec.generate import Order
 from fxtio.codec.parts import Header, Koids, Many, Number, Part, Stream, Text, Thread, Words
 from fxtio.codec.record import Family, Record, layout_of
 from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.records import RECORDS, TraceInfo
+from fxtio.fxt.records import RECORDS
 
 ORDERS: tuple[Order, ...] = ("little", "big")
 CLASSES: tuple[type[Record], ...] = RECORDS.classes + ARGUMENTS.classes
@@ -42,8 +42,6 @@ def family_of(cls: type[Record]) -> Family:
 def minimal(cls: type[Record], **changes: Any) -> Any:
     """The smallest record of a class, with some fields changed."""
     values = {name: _least(part) for name, part in layout_of(cls).parts}
-    if cls is TraceInfo:
-        values["info_type"] = 1  # 0 is the magic number
     return cls(**values | changes)
 
 

@@ -1,0 +1,305 @@
+"""Tables in pyarrow, polars and duckdb, all by way of `__arrow_c_stream__`: types, nulls, and every value."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fxtio
+from fxtio.codec.parts import Thread
+from fxtio.fxt import Koid, Pointer
+from fxtio.fxt import records as rec
+from fxtio.table import Table
+
+pa = pytest.importorskip("pyarrow")
+
+TOP = (1 << 64) - 1
+_COMMON = "offset:int64 provider:uint32 "
+_TIMED = f"{_COMMON}ticks:uint64 time:int64 process:uint64 thread:uint64 "
+_ARGS = "name:text type:text bits:uint64 text:text"
+SCHEMAS = {
+    "events": _COMMON + "type:text ticks:uint64 time:int64 process:uint64 thread:uint64 category:text name:text "
+    "end_ticks:uint64 duration:int64 id:uint64",
+    "args": f"event:int64 {_ARGS}",
+    "strings": _COMMON + "index:uint16 text:text",
+    "threads": _COMMON + "index:uint8 process:uint64 thread:uint64",
+    "objects": _COMMON + "space:text type:text id:uint64 name:text process:uint64",
+    "object_args": f"object:int64 {_ARGS}",
+    "logs": _TIMED + "message:text",
+    "blobs": _COMMON + "category:text name:text type:text size:int64 payload:binary",
+    "scheduling": _COMMON + "type:text ticks:uint64 time:int64 cpu:uint16 outgoing_process:uint64 "
+    "outgoing_thread:uint64 incoming_process:uint64 incoming_thread:uint64 outgoing_state:text "
+    "outgoing_priority:int32 incoming_priority:int32 waker:uint64",
+    "scheduling_args": f"scheduling:int64 {_ARGS}",
+    "modules": _TIMED + "module:uint16 name:text build_id:binary",
+    "mmaps": _TIMED + "module:uint16 flags:uint8 start:uint64 range:uint64 vaddr:uint64",
+    "backtraces": _TIMED + "frames:int64",
+    "frames": "backtrace:int64 depth:int64 address:uint64",
+}
+"""Every table's columns with their Arrow types; `text` is any dictionary of strings."""
+
+ARGS: dict[str, Any] = {
+    "null": None, "flag": True, "int32": -1, "uint32": (1 << 32) - 1, "int64": -(1 << 63), "uint64": TOP,
+    "double": -0.5, "text": "value", "long": "x" * 300, "pointer": Pointer(TOP), "koid": Koid(TOP), "blob": b"bytes",
+}  # fmt: skip
+
+
+class Stream:
+    """Nothing but the interface."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def trace_bytes() -> bytes:
+    """A trace with every kind of record, the largest values, text that is no UTF-8, and slots that nobody defined."""
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        main, track = writer.main, writer.thread(TOP - 1, TOP, "thread", "process")
+        track.instant("instant", TOP, category="cat", args=ARGS)
+        track.counter("counter", 2, {"a": 1, "b": 0.5}, id=TOP)
+        track.begin("span", 3)
+        track.end("span", 4)
+        track.complete("complete", 5, 6)
+        track.async_begin("async", 7, TOP)
+        track.async_instant("async", 8, TOP)
+        track.async_end("async", 9, TOP)
+        track.flow_begin("flow", 10, 1)
+        track.flow_step("flow", 11, 1)
+        track.flow_end("flow", 12, 1)
+        for raw in ("\udcff", "\udcfe", "\ufffd", "\0", "🎉"):
+            track.instant(f"raw {raw}", 13)
+        track.log("message", 14)
+        main.userspace_object(TOP, 7, "object", {"a": 1})
+        main.kernel_object(17, 5, "job")
+        main.blob("blob", b"bytes")
+        main.blob("large", bytes(40_000))
+        track.large_blob("large", b"", 15, category="cat", args={"a": 1})
+        main.context_switch(16, 0xFFFF, TOP, 1, 3, {"outgoing_weight": -5, "incoming_weight": 6})
+        main.context_switch(17, 1, 1, 2, 9)
+        main.thread_wakeup(18, 1, TOP, {"waker": Koid(TOP), "weight": 7})
+        main.legacy_context_switch(19, 255, track, writer.thread(3, 4), 3, 255, 0)
+        main.module(20, 1, 0xFFFF, "module", b"build id")
+        main.mmap(21, 1, 2, TOP, TOP, TOP, 7)
+        main.backtrace(22, 1, 2, [TOP, 0])
+        main.buffer_filled_up()
+        writer.put(rec.Instant(23, 200, 0x7FFF, 0x7FFE, ()))
+        writer.put(rec.TraceInfo(5, 6))
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, Table]:
+    return fxtio.open(trace_bytes()).tables(*SCHEMAS)
+
+
+def told(schema: Any) -> str:
+    """A schema as in `SCHEMAS`."""
+
+    def kind(told: Any) -> str:
+        return "text" if pa.types.is_dictionary(told) and told.value_type == pa.string() else str(told)
+
+    return " ".join(f"{field.name}:{kind(field.type)}" for field in schema)
+
+
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    """The rows as the table tells them; Arrow's text is UTF-8, so what is no text there is replaced."""
+    return [{name: replaced(value) for name, value in row.items()} for row in table.rows()]
+
+
+def replaced(value: Any) -> Any:
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if isinstance(value, str) else value
+
+
+# ------------------------------------------------------------------------------------------------------------- pyarrow
+
+
+def test_the_trace_has_every_kind_of_record_and_every_table(tables: dict[str, Table]) -> None:
+    trace = fxtio.open(trace_bytes())
+    assert {*trace.info.records} == {cls.__name__ for cls in rec.RECORDS.classes}
+    assert set(trace.table_names) == {*SCHEMAS}
+    assert [name for name, table in tables.items() if table.num_rows == 0] == []
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_pyarrow(tables: dict[str, Table], name: str) -> None:
+    arrow = pa.RecordBatchReader.from_stream(tables[name]).read_all()
+    arrow.validate(full=True)
+    assert told(arrow.schema) == SCHEMAS[name]
+    assert arrow.to_pylist() == rows_of(tables[name])
+    assert pa.table(tables[name]).equals(arrow)
+    assert pa.table(Stream(tables[name])).equals(tables[name].to_arrow())
+
+
+def test_the_values_are_those_that_were_written(tables: dict[str, Table]) -> None:
+    """So that not only two readings of the same column agree."""
+    events = pa.table(tables["events"]).to_pylist()
+    assert [event["type"] for event in events[:11]] == [
+        "instant", "counter", "duration_begin", "duration_end", "duration_complete", "async_begin", "async_instant",
+        "async_end", "flow_begin", "flow_step", "flow_end",
+    ]  # fmt: skip
+    first, counter, *_, last = events
+    assert (first["ticks"], first["time"], first["process"], first["thread"]) == (TOP, (1 << 63) - 1, TOP - 1, TOP)
+    assert (first["category"], first["name"], first["end_ticks"], first["duration"]) == ("cat", "instant", None, None)
+    assert (first["id"], counter["id"], events[4]["id"]) == (None, TOP, None)
+    assert [event["duration"] for event in events if event["duration"] is not None] == [1]
+    assert (last["category"], last["name"], last["process"], last["thread"]) == (None, None, 0, 0)  # undefined slots
+    assert [event["name"] for event in events[11:16]] == ["raw \ufffd", "raw \ufffd", "raw \ufffd", "raw \0", "raw 🎉"]
+
+
+def test_arguments_have_their_values(tables: dict[str, Table]) -> None:
+    args = [arg for arg in pa.table(tables["args"]).to_pylist() if arg["event"] == 0]
+    assert [(arg["name"], arg["type"]) for arg in args] == [
+        (name, {"flag": "bool", "text": "string", "long": "string"}.get(name, name)) for name in ARGS
+    ]
+    assert [arg["text"] for arg in args if arg["type"] == "string"] == ["value", "x" * 300]
+    assert {arg["text"] for arg in args if arg["type"] != "string"} == {None}
+    double = int(np.float64(-0.5).view(np.uint64))
+    assert [arg["bits"] for arg in args if arg["type"] not in ("string", "blob", "null")] == [
+        1, TOP, (1 << 32) - 1, 1 << 63, TOP, double, TOP, TOP,
+    ]  # fmt: skip
+
+
+def test_nulls_of_scheduling(tables: dict[str, Table]) -> None:
+    arrow = pa.table(tables["scheduling"]).to_pylist()
+    assert [(row["type"], row["outgoing_process"], row["outgoing_thread"], row["waker"]) for row in arrow] == [
+        ("context_switch", None, TOP, None),
+        ("context_switch", None, 1, None),
+        ("thread_wakeup", None, None, TOP),
+        ("legacy_context_switch", TOP - 1, TOP, None),
+    ]
+    assert [(row["outgoing_state"], row["outgoing_priority"], row["incoming_priority"]) for row in arrow] == [
+        ("blocked", -5, 6),
+        ("9", None, None),  # a state without a name
+        (None, None, 7),
+        ("blocked", 255, 0),
+    ]
+
+
+def test_empty_tables_have_the_same_columns() -> None:
+    out = io.BytesIO()
+    fxtio.create(out, format="fxt").close()
+    for name, table in fxtio.open(out.getvalue(), strict=True).tables(*SCHEMAS).items():
+        arrow = pa.table(table)
+        assert (told(arrow.schema), arrow.num_rows) == (SCHEMAS[name], 0)
+
+
+def test_batches_join_to_the_whole() -> None:
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        track = writer.thread(1, 2)
+        for number in range(3000):
+            track.instant(f"name {number // 3}", number)
+            writer.main.blob("filler", bytes(4000))
+    data = out.getvalue()
+    pieces = [pa.table(batch["events"]) for batch in fxtio.open(data, strict=True).batches("events")]
+    assert len(pieces) > 1
+    assert pa.concat_tables(pieces).to_pylist() == pa.table(fxtio.open(data).table("events")).to_pylist()
+
+
+def test_a_requested_schema_is_heeded(tables: dict[str, Table]) -> None:
+    plain = pa.schema([
+        (field.name, pa.string() if pa.types.is_dictionary(field.type) else field.type)
+        for field in tables["events"].to_arrow().schema
+    ])  # fmt: skip
+    arrow = pa.RecordBatchReader.from_stream(tables["events"], schema=plain).read_all()
+    assert arrow.schema == plain
+    assert arrow.to_pylist() == rows_of(tables["events"])
+
+
+def test_parts_of_a_table(tables: dict[str, Table]) -> None:
+    part = tables["events"].take(tables["events"]["type"].is_in("counter", "duration_complete"))  # type: ignore[union-attr]
+    assert pa.table(part).column("name").to_pylist() == ["counter", "complete"]
+    assert pa.table(tables["blobs"].take(np.array([1, 0]))).column("payload").to_pylist() == [bytes(40_000), b"bytes"]
+
+
+def test_without_pyarrow(tables: dict[str, Table], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match="pyarrow"):
+        tables["events"].to_arrow()
+    assert len(list(tables["events"].rows())) == 17
+
+
+# -------------------------------------------------------------------------------------------------- polars and duckdb
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_polars(tables: dict[str, Table], name: str) -> None:
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame(Stream(tables[name]))
+    kinds = {"text": pl.Categorical, "binary": pl.Binary, "int32": pl.Int32, "int64": pl.Int64}
+    kinds |= {f"uint{bits}": getattr(pl, f"UInt{bits}") for bits in (8, 16, 32, 64)}
+    expected = [column.split(":") for column in SCHEMAS[name].split()]
+    assert list(frame.columns) == [column for column, _ in expected]
+    assert [frame.schema[column] == kinds[kind] for column, kind in expected] == [True] * len(expected)
+    assert frame.to_dicts() == rows_of(tables[name])
+
+
+def test_polars_groups_by_name(tables: dict[str, Table]) -> None:
+    """Two names that differ only in what is no UTF-8 are one then."""
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame(Stream(tables["events"]))
+    counts = Counter(dict(frame.group_by("name").len().rows()))
+    assert counts == Counter(row["name"] for row in rows_of(tables["events"]))
+    assert frame.filter(pl.col("thread") == TOP).height == 16
+
+
+# OPEN BUG (fxtio/table.py): `Table` is a `collections.abc.Mapping`, and polars looks at that first.
+def test_polars_takes_a_table_as_it_is(tables: dict[str, Table]) -> None:
+    pl = pytest.importorskip("polars")
+    assert pl.DataFrame(tables["events"]).to_dicts() == rows_of(tables["events"])
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_duckdb(tables: dict[str, Table], name: str) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    view = tables[name]  # noqa: F841  # duckdb finds it by the name of the variable
+    found = duckdb.sql("select * from view")
+    kinds = {"text": "VARCHAR", "binary": "BLOB", "int32": "INTEGER", "int64": "BIGINT", "uint8": "UTINYINT"}
+    kinds |= {"uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT"}
+    expected = [column.split(":") for column in SCHEMAS[name].split()]
+    types = list(map(str, found.types))
+    assert list(zip(found.columns, types, strict=True)) == [(column, kinds[kind]) for column, kind in expected]
+    assert found.fetchall() == [tuple(row.values()) for row in rows_of(tables[name])]
+
+
+def test_duckdb_joins_arguments_to_their_events(tables: dict[str, Table]) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    events, args = tables["events"], tables["args"]  # noqa: F841
+    found = duckdb.sql("""
+        with numbered as (select row_number() over () - 1 as event, name, ticks, id from events)
+        select numbered.name, id, args.name, bits from args join numbered using (event)
+        where args.type = 'int32' order by ticks, args.name
+    """)
+    assert found.fetchall() == [("counter", TOP, "a", 1), ("instant", None, "int32", TOP)]
+
+
+def test_many_rows() -> None:
+    """More than one batch of the reader, and more names than a byte can tell apart."""
+    pl, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    count = 300_000
+    rows = np.arange(count)
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        names = [f"name {number}" for number in range(1000)], rows % 1000
+        track = writer.thread(1, 2)
+        writer.main.write_events("duration_complete", timestamp=rows, end=rows * 3, thread=track, name=names)
+        writer.put(rec.Instant(5, Thread(1, 2), "", "one more", ()))
+    table = fxtio.open(out.getvalue(), strict=True).table("events")
+    arrow = pa.table(table)
+    assert arrow.column("duration").to_pylist() == [*range(0, 2 * count, 2), None]
+    assert arrow.column("name").to_pylist() == [*(f"name {number % 1000}" for number in range(count)), "one more"]
+    view = Stream(table)
+    expected = {f"name {number}": sum(range(2 * number, 2 * count, 2000)) for number in range(1000)}
+    found = dict(duckdb.sql("select name, sum(duration) from view group by name").fetchall())
+    assert found == expected | {"one more": None}
+    sums = pl.DataFrame(view).group_by("name").agg(pl.col("duration").sum())
+    assert dict(sums.rows()) == expected | {"one more": 0}  # polars sums nothing to 0

@@ -1,0 +1,308 @@
+"""The corpus: words that other projects assert, and traces that other programs wrote, with their known meaning.
+
+`expectations.json` and `files.json` were derived without fxtio.  Each of their entries becomes a record here, so that
+both directions can be compared; what a vector with a `reason` is about is a test of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import fxt_model
+from support.checkout import CORPUS
+from support.fxt_oracle import ARGUMENT_TYPES, KINDS
+from support.fxt_readings import rules, told
+from support.fxt_twins import native, plain, scalar
+
+from fxtio.codec.generate import encode
+from fxtio.codec.parts import Koids, Many, Stream, Thread, Words
+from fxtio.codec.record import Opaque, layout_of
+from fxtio.fxt import FxtTrace
+from fxtio.fxt import arguments as A
+from fxtio.fxt import records as R
+from fxtio.fxt.clock import Clock
+from fxtio.fxt.layout import StringRefWord
+
+FXT = CORPUS / "fxt"
+VECTORS: dict[str, Any] = {one["name"]: one for one in json.loads((FXT / "vectors.json").read_text("utf-8"))}
+EXPECTED: dict[str, Any] = json.loads((FXT / "expectations.json").read_text("utf-8"))
+FILES: dict[str, Any] = json.loads((FXT / "files.json").read_text("utf-8"))
+
+SOUND = [name for name, entry in EXPECTED.items() if "reason" not in entry]
+ENCODABLE = [
+    pytest.param(name, marks=pytest.mark.xfail(strict=True, reason="StringWord.index has least=1"))
+    if name == "spec/string_index_0"
+    else name
+    for name in SOUND
+]
+REASONS = [name for name, entry in EXPECTED.items() if "reason" in entry]
+
+CLASSES = {kind: cls for cls, (kind, _) in KINDS.items()}
+ARGUMENTS = {kind: cls for cls, kind in ARGUMENT_TYPES.items()}
+RENAMED = {
+    "counter_id": "id",
+    "correlation_id": "id",
+    "end_timestamp": "end",
+    "outgoing_thread": "outgoing",
+    "incoming_thread": "incoming",
+    "waking_thread": "waking",
+    "module_id": "module",
+    "start_address": "start",
+    "address_range": "range",
+}
+RENAMED_IN = {
+    R.String: {"value": "text"},
+    R.Blob: {"type": "blob_type"},
+    R.KernelObject: {"type": "object_type"},
+    R.TraceInfo: {"type": "info_type"},
+}
+
+
+def record_of(entry: dict[str, Any]) -> Any:
+    """The record that an entry of the expectations describes."""
+    entry = dict(entry)
+    kind = entry.pop("kind")
+    if kind in ("unknown", "malformed"):
+        return Opaque(bytes.fromhex(entry["raw"]))
+    cls = CLASSES[kind]
+    extra = entry.pop("extra_words", [])
+    if cls is R.Initialization and extra:
+        entry |= {"base_ticks": extra[0], "wall_clock": extra[1]}
+    if cls is R.ProfilerBacktrace:
+        entry["flags"] = 0
+    parts = dict(layout_of(cls).parts)
+    values = {}
+    for key, value in entry.items():
+        name = RENAMED_IN.get(cls, {}).get(key, RENAMED.get(key, key))
+        values[name] = value_of(parts[name], value)
+    return cls(**values)
+
+
+def value_of(part: Any, value: Any) -> Any:
+    if isinstance(part, Koids) and isinstance(value, list):
+        return Thread(*value) if len(value) == 2 else Thread(value[0], None)
+    if isinstance(part, Many):
+        return tuple([argument_of(*one) for one in value])
+    if isinstance(part, Words):
+        return tuple(value)
+    if isinstance(part, Stream):
+        return value if part.text else bytes.fromhex(value)
+    return bytes.fromhex(value) if type(part).__name__ == "Sized" else value
+
+
+def argument_of(kind: str, name: Any, value: Any) -> Any:
+    if kind == "unknown":
+        return Opaque(bytes.fromhex(value))
+    if kind == "null":
+        return A.NullArgument(name)
+    return ARGUMENTS[kind](name, bytes.fromhex(value) if kind == "blob" else value)
+
+
+def bytes_of(name: str) -> bytes:
+    return bytes.fromhex(VECTORS[name]["hex"])
+
+
+def decoded(data: bytes) -> list[Any]:
+    return [scalar(raw, "little") for _, raw in fxt_model.pieces(data, "little")]
+
+
+def records_of(name: str) -> list[Any]:
+    return [record_of(entry) for entry in EXPECTED[name]["records"]]
+
+
+# --- Vectors --------------------------------------------------------------------------------------------------------
+
+
+def test_the_vectors_are_all_here() -> None:
+    assert list(VECTORS) == list(EXPECTED)
+    assert len(VECTORS) >= 89
+    assert len(REASONS) <= 16
+    for one in VECTORS.values():
+        assert struct.pack(f"<{len(one['words'])}Q", *[int(word, 16) for word in one["words"]]).hex() == one["hex"]
+
+
+def test_every_class_has_a_vector() -> None:
+    seen = [record for name in SOUND for record in records_of(name)]
+    arguments = [argument for record in seen for argument in getattr(record, "args", ())]
+    assert {type(one) for one in arguments} == set(A.ARGUMENTS.classes)
+    assert {type(one) for one in seen} == set(R.RECORDS.classes) - {R.TraceInfo}
+
+
+@pytest.mark.parametrize("name", ENCODABLE)
+def test_a_vector_means_what_it_should(name: str) -> None:
+    data, records = bytes_of(name), records_of(name)
+    assert plain(decoded(data)) == plain(records)
+    assert b"".join([encode(one) for one in records]) == data
+    assert plain(list(FxtTrace(data).records(resolve=False))) == plain(records)
+
+
+@pytest.mark.parametrize("name", ENCODABLE)
+def test_a_vector_in_the_other_byte_order(name: str) -> None:
+    records = records_of(name)
+    big = [encode(one, "big") for one in records]
+    assert plain([scalar(one, "big") for one in big]) == plain(records)
+    for one, other in zip(big, fxt_model.pieces(bytes_of(name), "little"), strict=True):
+        assert native(one[:8], "big") == native(other[1][:8], "little")
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_vector_in_a_trace_resolved(name: str) -> None:
+    trace = encode(R.Magic()) + bytes_of(name)
+    assert plain(list(FxtTrace(trace))) == plain([one.record for one in fxt_model.read(trace)])
+
+
+# --- Vectors that are not what a writer should write ------------------------------------------------------------------
+
+SEEN = set()
+
+
+def reason(name: str, word: str) -> tuple[bytes, list[Any]]:
+    """The bytes and the records of a vector whose reason begins with this word."""
+    SEEN.add(name)
+    assert EXPECTED[name]["reason"].startswith(f"{word}:")
+    return bytes_of(name), records_of(name)
+
+
+def test_a_process_alone_as_thread_of_a_profiler_record() -> None:
+    data, records = reason("rust_fxt/profiler_module_pid_only", "variant")
+    assert records[0].thread == Thread(123, None)
+    assert decoded(data) == records
+    assert encode(records[0]) == data
+
+
+def test_flags_of_a_backtrace() -> None:
+    data, records = reason("rust_fxt/profiler_backtrace_flags", "variant")
+    flagged = records[0].replace(flags=2)
+    assert decoded(data) == [flagged]
+    assert encode(flagged) == data
+
+
+@pytest.mark.parametrize("name", ["rust_fxt/unknown_record_type_14", "ftfrs/invalid_event_type_11"])
+def test_unknown_records_are_kept(name: str) -> None:
+    data, records = reason(name, "unknown")
+    assert isinstance(records[0], Opaque)
+    assert decoded(data) == records
+    assert list(FxtTrace(data).records(resolve=False)) == records
+    assert FxtTrace(data).info.records["Opaque"] == 1
+    assert "record" not in str(FxtTrace(data).findings)
+
+
+def test_unknown_arguments_are_kept() -> None:
+    data, records = reason("janestreet/unknown_arg_type_15", "unknown")
+    assert any(isinstance(one, Opaque) for one in records[-1].args)
+    assert decoded(data) == records
+    assert b"".join([encode(one) for one in records]) == data
+    trace = FxtTrace(data)
+    assert list(trace)[-1].args == fxt_model.read(data)[-1].record.args
+    assert not trace.findings
+
+
+def test_a_cut_record() -> None:
+    data, records = reason("janestreet/truncated_last_word", "malformed")
+    left = bytes.fromhex(EXPECTED["janestreet/truncated_last_word"]["left_over"])
+    trace = FxtTrace(data)
+    assert list(trace.records(resolve=False)) == records
+    assert told(trace.findings) == [("truncated", "error", len(data) - len(left))]
+    whole = list(FxtTrace(data + (100).to_bytes(8, "little")))
+    assert (whole[-1].timestamp, whole[-1].thread) == (100, Thread(0, 0))
+
+
+def test_a_thread_that_is_never_bound() -> None:
+    data, records = reason("janestreet/unknown_thread_ref", "malformed")
+    assert decoded(data) == records
+    trace = FxtTrace(data)
+    assert list(trace)[-1].thread == 42
+    assert [(rule, level) for rule, level, _ in told(trace.findings)] == [("undefined-thread", "warning")]
+
+
+def test_a_provider_name_with_a_wrong_length() -> None:
+    data, records = reason("ocaml_trace/second", "malformed")
+    assert decoded(data) == records
+    trace = FxtTrace(data)
+    raw = list(trace.records(resolve=False))
+    assert [one for one in raw if isinstance(one, Opaque)] == [raw[3]]
+    assert b"".join([encode(one) for one in raw]) == data
+    assert [one for one in raw if not isinstance(one, Opaque)] == records[:3] + records[4:]
+
+
+def test_zero_words_between_records() -> None:
+    data, records = reason("quirk/zero_word_padding", "malformed")
+    trace = FxtTrace(data)
+    assert list(trace) == records
+    assert [(rule, level) for rule, level, _ in told(trace.findings)] == [("zero-words", "warning")]
+
+
+@pytest.mark.parametrize("name", [name for name in REASONS if name.startswith("perfetto/ticks_to_ns")])
+def test_ticks_to_nanoseconds(name: str) -> None:
+    reason(name, "arithmetic")
+    expect = VECTORS[name]["expect"]
+    clock, ns = Clock(expect["ticks_per_second"]), expect["ns"]
+    assert clock.ns(expect["ticks"]) == (ns if ns >= 0 else 4 * 10**19)
+
+
+@pytest.mark.parametrize("name", [name for name in REASONS if name.startswith("ocaml_trace/inline_ref")])
+def test_inline_refs(name: str) -> None:
+    reason(name, "arithmetic")
+    length, ref = VECTORS[name]["expect"]["length"], VECTORS[name]["expect"]["ref"]
+    text = "x" * length or 0  # an empty string is slot 0
+    header = native(encode(A.NullArgument(text)), "little")[0]
+    assert A.NullArgument.words[0].fields["name"].get(header) == ref
+    assert int(StringRefWord(index=length, inline=int(length > 0))) == ref
+
+
+def test_every_reason_was_looked_at() -> None:
+    assert set(REASONS) == SEEN
+
+
+# --- Files ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_holds_what_it_should(name: str) -> None:
+    path, known = FXT / name, FILES[name]
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == known["sha256"]
+    trace = FxtTrace(path)
+    assert trace.info.size == known["bytes"]
+    counts = Counter(known["counts"])
+    found = Counter({KINDS[getattr(R, cls)][0]: count for cls, count in trace.info.records.items()})
+    if name == "ftr-counter-malformed.fxt":
+        assert found.pop("counter") == counts.pop("malformed") == 3
+    assert found == counts
+    list(trace)
+    assert set(rules(trace.findings)) == ({"argument-size"} if "malformed" in known["counts"] else set())
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_copy_of_a_file_is_the_file(name: str) -> None:
+    data = (FXT / name).read_bytes()
+    assert b"".join([encode(one) for one in FxtTrace(FXT / name).records(resolve=False)]) == data
+
+
+@pytest.mark.parametrize("name", [name for name, known in FILES.items() if "records" in known])
+def test_a_small_file_means_what_it_should(name: str) -> None:
+    data = (FXT / name).read_bytes()
+    for record, entry in zip(decoded(data), FILES[name]["records"], strict=True):
+        if entry["kind"] == "malformed":
+            assert isinstance(record, R.Counter)
+            assert record.args == ()
+        else:
+            assert plain(record) == plain(record_of(entry))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_resolved(name: str) -> None:
+    data = (FXT / name).read_bytes()
+    assert plain(list(FxtTrace(FXT / name))) == plain([one.record for one in fxt_model.read(data)])
+
+
+def test_the_arguments_of_malformed_counters_are_told() -> None:
+    trace = FxtTrace(FXT / "ftr-counter-malformed.fxt")
+    counters = [one for one in trace if isinstance(one, R.Counter)]
+    assert [(one.args, one.id) for one in counters] == [((), 0x10023)] * 3, "the id is found from the record's end"
+    assert rules(trace.findings) == {"argument-size": 3}
