@@ -21,6 +21,7 @@ import pytest
 import zstandard
 
 import fxtio
+from fxtio.codec.generate import encode
 from fxtio.codec.parts import Thread
 from fxtio.codec.record import Opaque
 from fxtio.errors import EncodeError, FormatError
@@ -362,7 +363,15 @@ def test_what_is_no_blob(data: Any) -> None:
     assert read(written(write)) == PREAMBLE
 
 
-@pytest.mark.parametrize("record", [NullArgument("a"), Thread(1, 2), None, b"bytes", Opaque(b""), Opaque(b"1234")])
+BIG_ENDIAN = Opaque(encode(rec.Log(5, Thread(1, 2), "message"), "big"))
+TWO_RECORDS = Opaque(encode(rec.Magic()) * 2)
+NO_SIZE = Opaque(bytes(8))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [NullArgument("a"), Thread(1, 2), None, b"bytes", Opaque(b""), Opaque(b"1234"), BIG_ENDIAN, TWO_RECORDS, NO_SIZE],
+)
 def test_what_is_no_record(record: Any) -> None:
     def write(writer: FxtWriter) -> None:
         with pytest.raises(EncodeError):

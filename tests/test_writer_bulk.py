@@ -205,7 +205,7 @@ def test_columns_of_a_trace_go_into_another() -> None:
     assert events(written(copy)) == events(first)
 
 
-# OPEN BUG (fxtio/fxt/bulk.py, text_of): `np.bincount` does not take uint64.
+# OPEN BUG (fxtio/fxt/bulk.py, text_of): `np.bincount` of numpy 2.1 does not take uint64.
 @pytest.mark.parametrize("code", "bBhHiIqQ")
 def test_indices_of_any_integer_type(code: str) -> None:
     rows = np.array([2, 0, 2], code)

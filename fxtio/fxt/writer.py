@@ -140,6 +140,8 @@ class FxtWriter:
         if type(record) not in _RECORDS:
             raise EncodeError(f"{type(record).__name__} is no record", "record")
         data = encode(record)
+        if type(record) is Opaque and RECORDS.size_of(int.from_bytes(data[:8], "little")) * 8 != len(data):
+            raise EncodeError("raw bytes do not have the size that their header tells", "record")
         if self._closed:
             raise ValueError("the writer is closed")
         if self._friendly and isinstance(record, _CHANGES_STATE):

@@ -214,7 +214,9 @@ def _play(
     if wanted < 1 or threads < 1:
         raise ValueError("events, size and threads must be positive")
     stage = _Stage(np.random.PCG64(seed), _groups(writer, threads))
+    turns = len(makers) * len(stage.groups)
     most = _CHUNK // len(makers) if len(stage.groups) == 1 else THREAD_SLOTS * _EACH
+    most = min(most, -(-(wanted if size is None else size // _BYTES) // turns) or 1)  # all have a turn
     done = turn = 0
     each: float = _BYTES
     while (left := wanted - (done if size is None else writer.position)) > 0:

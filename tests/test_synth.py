@@ -1,0 +1,316 @@
+"""Synthetic traces: the same bytes for the same seed, the wanted amount, and nothing that Perfetto would refuse."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import subprocess
+import sys
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+import fxtio
+import judges
+from fxtio.cli import main
+from fxtio.codec.parts import Thread
+from fxtio.fxt.enums import ObjectType
+from fxtio.fxt.records import (
+    AsyncBegin,
+    AsyncEnd,
+    AsyncInstant,
+    Counter,
+    DurationComplete,
+    Event,
+    FlowBegin,
+    FlowEnd,
+    FlowStep,
+    Instant,
+    KernelObject,
+)
+from fxtio.testing import synth
+from judges import perfetto
+
+SHAPES = sorted(synth.SHAPES)
+FLOWS = (FlowBegin, FlowStep, FlowEnd)
+ASYNC = (AsyncBegin, AsyncInstant, AsyncEnd)
+
+Capture = pytest.CaptureFixture[str]
+
+
+def make(shape: str, **amount: Any) -> bytes:
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        synth.SHAPES[shape](writer, **amount)
+    return out.getvalue()
+
+
+def read(data: bytes) -> list[Any]:
+    trace = fxtio.open(data, strict=True)
+    return list(trace)
+
+
+def by_thread(events: Iterable[Any]) -> dict[Thread, list[Any]]:
+    groups = defaultdict(list)
+    for event in events:
+        groups[event.thread].append(event)
+    return groups
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def shaped(request: pytest.FixtureRequest) -> tuple[str, bytes]:
+    """A trace of each shape, of more than one chunk for the shapes whose chunks are small."""
+    threads = {"threads": 600} if request.param == "threads" else {"threads": 5}
+    return request.param, make(request.param, events=30_000, seed=3, **threads)
+
+
+# ---------------------------------------------------------------------------------------------------- what they promise
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_seeded(shape: str) -> None:
+    one = make(shape, events=2_000, seed=1)
+    assert make(shape, events=2_000, seed=1) == one
+    assert make(shape, events=2_000, seed=2) != one
+
+
+def test_the_same_on_every_machine() -> None:
+    """Told by the contents, which stay when the writer lays out a trace in another way."""
+    told = [
+        (
+            type(one).__name__,
+            one.timestamp,
+            one.name,
+            [(arg.name, arg.value) for arg in one.args],
+            getattr(one, "id", 0),
+        )
+        for one in read(make("mixed", events=5_000, seed=5))
+        if isinstance(one, Event)
+    ]
+    assert hashlib.sha256(repr(told).encode()).hexdigest()[:16] == "0"
+
+
+@pytest.mark.parametrize(("shape", "unit"), [("spans", 1), ("counters", 1), ("threads", 1), ("flows", 6), ("async", 3)])
+def test_number_of_events(shape: str, unit: int) -> None:
+    for events in (1, 17, 1_000):
+        out = io.BytesIO()
+        with fxtio.create(out, format="fxt") as writer:
+            told = synth.SHAPES[shape](writer, events=events, threads=3)
+        assert told == -(-events // unit) * unit
+        assert sum(isinstance(record, Event) for record in read(out.getvalue())) == told
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("size", [20_000, 3_000_000])
+def test_size(shape: str, size: int) -> None:
+    assert size <= len(make(shape, size=size, threads=4)) < size * 1.05
+
+
+@pytest.mark.parametrize(
+    "amount", [{"events": 1, "size": 1}, {"events": 0}, {"size": 0}, {"threads": 0}, {"events": -1}]
+)
+def test_what_is_refused(amount: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"either|positive"):
+        make("spans", **amount)
+
+
+def test_progress() -> None:
+    told: list[tuple[int, int | None]] = []
+    make("mixed", events=40_000, progress=lambda done, total: told.append((done, total)))
+    assert told[0] == (0, 40_000)
+    assert told == sorted(told)
+    assert len(told) > 3
+
+
+def test_trees_are_trees() -> None:
+    for tree in synth.TREES:
+        depths = [tree[: at + 1].count("(") - tree[: at + 1].count(")") for at in range(len(tree))]
+        assert len(tree) == 20
+        assert min(depths[:-1]) > 0
+        assert depths[-1] == 0
+
+
+# ---------------------------------------------------------------------------------------------------- what they are like
+
+
+def test_time_does_not_go_back(shaped: tuple[str, bytes]) -> None:
+    events = [record for record in read(shaped[1]) if isinstance(record, Event)]
+    for thread in by_thread(events).values():
+        ticks = [event.timestamp for event in thread]
+        assert ticks == sorted(ticks)
+
+
+def test_spans_nest_with_room_between_all_ticks(shaped: tuple[str, bytes]) -> None:
+    spans = [record for record in read(shaped[1]) if isinstance(record, DurationComplete)]
+    for thread in by_thread(spans).values():
+        ticks = sorted(tick for span in thread for tick in (span.timestamp, span.end))
+        assert len(set(ticks)) == len(ticks)
+        open_ends: list[int] = []
+        for span in thread:
+            while open_ends and open_ends[-1] < span.timestamp:
+                open_ends.pop()
+            assert not open_ends or span.end < open_ends[-1]
+            open_ends.append(span.end)
+            assert len(open_ends) <= 10
+
+
+def test_everything_has_a_name(shaped: tuple[str, bytes]) -> None:
+    records: list[Any] = read(shaped[1])
+    objects = [record for record in records if isinstance(record, KernelObject)]
+    processes = {one.koid for one in objects if one.object_type == ObjectType.PROCESS}
+    threads = {Thread(one.args[0].value, one.koid) for one in objects if one.object_type == ObjectType.THREAD}  # type: ignore[union-attr]
+    events = [record for record in records if isinstance(record, Event)]
+    assert all(one.name for one in objects)
+    assert all(event.name and event.category for event in events)
+    assert {event.thread for event in events} <= threads
+    assert {thread.process for thread in threads} == processes
+    assert all((thread.thread or 0) < 1 << 31 for thread in threads)
+
+
+def test_flows_lie_in_spans(shaped: tuple[str, bytes]) -> None:
+    records = read(shaped[1])
+    spans = by_thread(record for record in records if isinstance(record, DurationComplete))
+    starts = {thread: [span.timestamp for span in of] for thread, of in spans.items()}
+    chains = defaultdict(list)
+    for flow in (record for record in records if isinstance(record, FLOWS)):
+        thread: Any = flow.thread
+        at = bisect_left(starts[thread], flow.timestamp) - 1
+        assert starts[thread][at] < flow.timestamp < spans[thread][at].end
+        chains[flow.id].append(flow)
+    for chain in chains.values():
+        chain.sort(key=lambda flow: flow.timestamp)
+        assert tuple(map(type, chain)) == FLOWS
+        assert len({flow.timestamp for flow in chain}) == len({flow.thread for flow in chain}) == 3
+    assert bool(chains) == (shaped[0] in {"flows", "mixed"})
+
+
+def test_operations_are_whole(shaped: tuple[str, bytes]) -> None:
+    operations = defaultdict(list)
+    for record in read(shaped[1]):
+        if isinstance(record, ASYNC):
+            operations[record.id].append(record)
+    for operation in operations.values():
+        assert tuple(map(type, sorted(operation, key=lambda event: event.timestamp))) == ASYNC
+        assert len({(event.name, event.category) for event in operation}) == 1
+        assert len({event.timestamp for event in operation}) == 3
+    assert bool(operations) == (shaped[0] in {"async", "mixed"})
+
+
+def test_counters_are_series(shaped: tuple[str, bytes]) -> None:
+    counters = [record for record in read(shaped[1]) if isinstance(record, Counter)]
+    assert all(len(counter.args) == 1 for counter in counters)
+    assert all(len({counter.id for counter in of}) == 1 for of in by_thread(counters).values())
+    assert bool(counters) == (shaped[0] in {"counters", "mixed"})
+
+
+def test_many_threads() -> None:
+    spans = [record for record in read(make("threads", events=40_000)) if isinstance(record, DurationComplete)]
+    assert len({span.thread for span in spans}) == synth.MANY_THREADS
+
+
+@pytest.mark.parametrize("amount", [{"events": 200}, {"events": 200_000}, {"size": 10_000}])
+def test_mixed_has_everything(amount: dict[str, int]) -> None:
+    kinds = {type(record) for record in read(make("mixed", **amount)) if isinstance(record, Event)}
+    assert kinds == {DurationComplete, Counter, Instant, *FLOWS, *ASYNC}
+
+
+def test_perfetto_finds_no_fault(shaped: tuple[str, bytes]) -> None:
+    judges.require(perfetto.available())
+    shape, data = shaped
+    records = read(data)
+    count: Callable[..., int] = lambda *classes: sum(isinstance(record, classes) for record in records)  # noqa: E731
+    with perfetto.load(data) as judge:
+        assert judge.errors() == {}
+        slices = judge.slices()
+        assert len(slices) == count(DurationComplete, Instant, AsyncBegin, AsyncInstant)
+        assert all(one.dur >= 0 for one in slices)
+        depths = {one.depth for one in slices if one.tid is not None}
+        assert depths == (
+            set(range(10)) if shape in {"spans", "threads", "mixed"} else {0} if count(FlowBegin) else set()
+        )
+        assert len(judge.flows()) == 2 * count(FlowBegin)
+        assert len(judge.counters()) == count(Counter)
+        assert all(thread.name for thread in judge.threads())
+        assert all(process.name for process in judge.processes())
+
+
+# ---------------------------------------------------------------------------------------------------------- the command
+
+
+def test_command(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "spans.fxt"
+    assert main(["synth", "spans", "-o", str(path), "--events", "2k", "--seed", "9", "--threads", "3"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"fxtio: 2,000 events, {path.stat().st_size / 1024:.1f} KiB: {path}\n")
+    expected = io.BytesIO()
+    with fxtio.create(expected, format="fxt", provider="fxtio synth") as writer:
+        synth.spans(writer, events=2_000, seed=9, threads=3)
+    assert path.read_bytes() == expected.getvalue()
+
+
+@pytest.mark.parametrize(("suffix", "unpack"), [
+    (".gz", gzip.decompress), (".zst", lambda data: zstandard.ZstdDecompressor().decompressobj().decompress(data)),
+])  # fmt: skip
+def test_command_compresses(suffix: str, unpack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / f"mixed.fxt{suffix}"
+    assert main(["synth", "mixed", "-o", str(path), "--size", "100kB"]) == 0
+    assert 100_000 <= len(unpack(path.read_bytes())) < 105_000
+    assert path.stat().st_size < 100_000
+
+
+def test_command_to_a_pipe() -> None:
+    command = [sys.executable, "-P", "-m", "fxtio", "synth", "flows", "-o", "-", "--events", "600"]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert sum(isinstance(record, FLOWS) for record in read(done.stdout)) == 300
+    assert done.stderr.endswith(b": standard output\n")
+
+
+def test_command_whose_output_nobody_reads() -> None:
+    command = [sys.executable, "-P", "-m", "fxtio", "synth", "spans", "-o", "-", "--size", "10MB"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.read(8)
+        child.stdout.close()
+        assert child.stderr.read() == b""
+    assert child.returncode == 141
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--format", "mono"], "no format 'mono'"),
+        (["--seed", "-1"], "the seed cannot be negative"),
+        (["-o", "/nowhere/at/all.fxt"], "/nowhere/at/all.fxt: No such file or directory"),
+    ],
+)
+def test_command_refuses(arguments: list[str], told: str, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["synth", "spans", "-o", str(tmp_path / "x.fxt"), *arguments]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["spans"], ["-o", "x.fxt"], ["cubes", "-o", "x.fxt"], ["spans", "-o", "x.fxt", "--events", "1", "--size", "1"],
+        ["spans", "-o", "x.fxt", "--size", "1XB"], ["spans", "-o", "x.fxt", "--threads", "0"],
+    ],
+)  # fmt: skip
+def test_command_wrong_usage(arguments: list[str], capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["synth", *arguments])
+    assert stop.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+def test_command_does_not_write_to_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert main(["synth", "spans", "-o", "-"]) == 2
+    assert "no text for a terminal" in capsys.readouterr().err
