@@ -6,7 +6,7 @@ polars, pandas and duckdb by the Arrow PyCapsule interface (with the `arrow` ext
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -188,8 +188,12 @@ class Derived:
         self.make = make
 
 
-class Table(Mapping[str, Column]):
-    """Columns of the same length, by name and in order; at least one of them is not `Derived`."""
+class Table:
+    """Columns of the same length, by name and in order; at least one of them is not `Derived`.
+
+    It reads like a mapping, but is none to `isinstance`: polars and pandas would take it for a dictionary of lists,
+    instead of asking for its Arrow stream.
+    """
 
     def __init__(self, columns: Mapping[str, Column | Derived]) -> None:
         self._columns = dict(columns)
@@ -208,6 +212,21 @@ class Table(Mapping[str, Column]):
 
     def __len__(self) -> int:
         return len(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def keys(self) -> KeysView[str]:
+        """The columns' names."""
+        return self._columns.keys()
+
+    def values(self) -> Iterator[Column]:
+        """The columns."""
+        return (self[name] for name in self._columns)
+
+    def items(self) -> Iterator[tuple[str, Column]]:
+        """The columns' names and the columns."""
+        return ((name, self[name]) for name in self._columns)
 
     @property
     def num_rows(self) -> int:

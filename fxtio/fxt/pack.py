@@ -49,7 +49,7 @@ _PER_RECORD = 2 + 2 * MAX_ARGS
 
 _MIN32, _MAX32 = Int32ArgumentWord.fields["value"].limits
 _MAX_UNSIGNED32 = Uint32ArgumentWord.fields["value"].limits[1]
-_MAX64 = (1 << 63) - 1
+_MAX64, _MAX_UNSIGNED64 = (1 << 63) - 1, (1 << 64) - 1
 
 EVENT_CLASS = {
     EventType(cls.words[0].fields["event_type"].value).name.lower(): cls
@@ -242,7 +242,7 @@ def _integer(name: int, value: int, where: str) -> a.Argument:
         return a.Uint32Argument(name, value)
     if -_MAX64 - 1 <= value <= _MAX64:
         return a.Int64Argument(name, value)
-    if value < 0 or value >> 64:
+    if not 0 <= value <= _MAX_UNSIGNED64:
         raise EncodeError(f"{value} does not fit in 64 bits", where)
     return a.Uint64Argument(name, value)
 
