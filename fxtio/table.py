@@ -198,7 +198,7 @@ class Table:
     def __init__(self, columns: Mapping[str, Column | Derived]) -> None:
         self._columns = dict(columns)
 
-    def __getitem__(self, name: str) -> Column:
+    def __getitem__(self, name: str) -> Any:  # which kind of column it is, the name tells, not the type
         try:
             column = self._columns[name]
         except KeyError:

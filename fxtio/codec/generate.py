@@ -10,11 +10,10 @@ import linecache
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from fxtio.codec.parts import MAX_TEXT, Koids, Many, Part, Thread
-from fxtio.codec.record import SIZE, Family, Layout, Opaque, Record, layout_of
+from fxtio.codec.record import SIZE, Family, Layout, Opaque, Record, layout_of, once
 from fxtio.errors import DecodeError, EncodeError
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Codec:
     source: str
 
 
-@cache
+@once
 def codec_of(cls: type[Record]) -> Codec:
     """The codec of a record class, generated on first use."""
     layout = layout_of(cls)

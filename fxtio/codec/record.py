@@ -7,15 +7,18 @@ are owned by the parts and are no fields.  `layout_of` reads such a declaration;
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import msgspec
 
 from fxtio.codec.parts import Header, Part
 from fxtio.codec.word import Field, Word
 from fxtio.errors import LayoutError
+
+T = TypeVar("T")
 
 SIZE = "size"
 """The header field with the record's length in words; `Record` derives it."""
@@ -70,7 +73,12 @@ class Layout:
         return [(n, f) for n, word in enumerate(self.words) for f in word.fields.values() if f.role == "bits"]
 
 
-@cache
+def once(make: Callable[[type[Record]], T]) -> Callable[[type[Record]], T]:
+    """`functools.cache` for a function of a record class, with its types kept."""
+    return cache(make)
+
+
+@once
 def layout_of(cls: type[Record]) -> Layout:
     """Read a record's declaration.
 

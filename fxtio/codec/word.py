@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, dataclass_transform, get_type_hints
+from typing import Any, ClassVar, Literal, Self, dataclass_transform, get_type_hints, overload
 
 from fxtio.errors import EncodeError, LayoutError
 
@@ -122,17 +122,21 @@ def bits(lo: int, hi: int, *, least: int = 0, signed: bool = False, doc: str = "
     return _Declaration(lo, hi, "bits", least=least, signed=signed, doc=doc)
 
 
-def tag(lo: int, hi: int, value: int | None = None, *, doc: str = "") -> Any:
+@overload
+def tag(lo: int, hi: int, *, doc: str = "") -> Any: ...
+@overload
+def tag(lo: int, hi: int, value: int, *, doc: str = "", init: Literal[False] = False) -> Any: ...
+def tag(lo: int, hi: int, value: int | None = None, *, doc: str = "", init: bool = False) -> Any:
     """Declare the field that tells record types apart; without a value, `Word.of` pins it later."""
     return _Declaration(lo, hi, "bits" if value is None else "tag", int(value or 0), doc=doc)
 
 
-def const(lo: int, hi: int, value: int, *, doc: str = "") -> Any:
-    """Declare a field that always holds `value`."""
+def const(lo: int, hi: int, value: int, *, doc: str = "", init: Literal[False] = False) -> Any:
+    """Declare a field that always holds `value`.  (`init` tells type checkers that no value is given for it.)"""
     return _Declaration(lo, hi, "const", int(value), doc=doc)
 
 
-def reserved(lo: int, hi: int, doc: str = "must be zero") -> Any:
+def reserved(lo: int, hi: int, doc: str = "must be zero", *, init: Literal[False] = False) -> Any:
     """Declare bits that are written as zero."""
     return _Declaration(lo, hi, "reserved", doc=doc)
 
