@@ -23,18 +23,18 @@ def main(output: str) -> None:
             start = 100_000 + 16_000 * frame
             # A span that lasts: its begin and its end are records of their own, what is inside nests.
             game.begin("frame", start, category="gfx", args={"number": frame})
+            # An arrow leaves the span that began last (for Perfetto even if it has ended, so not behind "draw") ...
+            game.flow_begin("play sound", start + 1_000, id=frame, category="sfx")
             game.complete("draw", start + 2_000, start + 12_000, category="gfx", args={"triangles": 1_200 + frame})
             # A counter: one argument, one series.
             game.counter("open files", start + 13_000, {"value": 3 + frame % 2})
-            # An arrow from the span that is open here ...
-            game.flow_begin("play sound", start + 14_000, id=frame, category="sfx")
             game.end("frame", start + 15_000, category="gfx")
-            # ... to the one that is open there.
-            audio.begin("mix", start + 17_000, category="sfx")
-            audio.flow_end("play sound", start + 18_000, id=frame, category="sfx")
-            audio.end("mix", start + 19_000, category="sfx")
-        audio.instant("buffer ran dry", 181_000, category="sfx")
-        audio.log("resampling from 44,100 to 48,000 Hz", 182_000)
+            # ... and arrives at the one that began last there.
+            audio.begin("mix", start + 2_000, category="sfx")
+            audio.flow_end("play sound", start + 3_000, id=frame, category="sfx")
+            audio.end("mix", start + 9_000, category="sfx")
+        audio.instant("buffer ran dry", 190_000, category="sfx")
+        audio.log("resampling from 44,100 to 48,000 Hz", 191_000)
 
         # An operation that is on no thread in particular: its id is unique in the trace.
         game.async_begin("download", 20_000, id=1, category="net", args={"url": "https://example.org/skin.png"})

@@ -13,6 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+
+from fxtio.codec.generate import Order, encode
+from fxtio.codec.record import Opaque, Record
+from fxtio.errors import EncodeError
+from fxtio.fxt import records as rec
+from fxtio.testing import strategies
 from oracle.fxt import OracleError, build_record, parse_record
 from oracle.fxt_strategies import records_by_kind
 from support.fxt_hostile import damaged
@@ -20,20 +26,14 @@ from support.fxt_oracle import KINDS, to_oracle
 from support.fxt_samples import for_classes, for_orders, share
 from support.fxt_twins import Vector, plain, scalar
 
-from fxtio.codec.generate import Order, encode
-from fxtio.codec.record import Opaque, Record
-from fxtio.errors import EncodeError
-from fxtio.fxt import records as R
-from fxtio.testing import strategies
-
 ORACLE_KINDS = sorted(records_by_kind())
 
 
 def sayable(record: Any) -> Any:
     """The record without what real producers write and the specification does not know."""
-    if isinstance(record, R.ProfilerBacktrace):
+    if isinstance(record, rec.ProfilerBacktrace):
         return record.replace(flags=0)
-    if isinstance(record, R.Initialization) and record.wall_clock is None:
+    if isinstance(record, rec.Initialization) and record.wall_clock is None:
         return record.replace(base_ticks=None)
     return record
 
@@ -56,19 +56,19 @@ def kept_as_bytes(meaning: dict[str, Any]) -> bool:
     """What the oracle accepts and we do not write: words behind a trace info record, slots that readers ignore."""
     if meaning["kind"] == "trace_info":
         return bool(meaning["payload"])
-    for cls in (R.String, R.ThreadRecord):
+    for cls in (rec.String, rec.ThreadRecord):
         if meaning["kind"] == KINDS[cls][0]:
             return bool(meaning[KINDS[cls][1]["index"]] < cls.words[0].fields["index"].limits[0])
     return False
 
 
 def test_every_kind_has_a_class() -> None:
-    assert set(KINDS) == set(R.RECORDS.classes)
+    assert set(KINDS) == set(rec.RECORDS.classes)
     assert sorted([kind for kind, _ in KINDS.values()] + ["unknown"]) == ORACLE_KINDS
 
 
 @for_orders
-@for_classes(R.RECORDS.classes)
+@for_classes(rec.RECORDS.classes)
 @share(4)
 @given(data=st.data())
 def test_our_records_are_the_oracles_bytes(cls: type[Record], order: Order, data: st.DataObject) -> None:
@@ -94,7 +94,7 @@ def test_the_oracles_bytes_are_our_records(kind: str, order: Order, data: st.Dat
 
 
 @for_orders
-@for_classes(R.RECORDS.classes)
+@for_classes(rec.RECORDS.classes)
 @share(3)
 @given(data=st.data())
 def test_damaged_bytes_mean_the_same_to_both(cls: type[Record], order: Order, data: st.DataObject) -> None:
@@ -112,7 +112,7 @@ def test_damaged_bytes_mean_the_same_to_both(cls: type[Record], order: Order, da
         assert to_oracle(ours, order) == meaning
 
 
-@for_classes(R.RECORDS.classes)
+@for_classes(rec.RECORDS.classes)
 @share(6)
 @given(data=st.data())
 def test_columns_give_the_oracles_bytes(cls: type[Record], data: st.DataObject) -> None:

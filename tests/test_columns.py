@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.fxt_hostile import damaged
-from support.fxt_samples import family_of, for_classes, for_orders, minimal, share
-from support.fxt_twins import Vector, plain, scalar
 
 from fxtio.codec.columns import (
     Block,
@@ -29,9 +26,12 @@ from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Record, layout_of
 from fxtio.codec.scatter import ManyWords, Ragged, interleave, ranges, streams, words_of
 from fxtio.errors import EncodeError
-from fxtio.fxt import records as R
+from fxtio.fxt import records as rec
 from fxtio.fxt.arguments import Int32Argument, Int64Argument, Uint64Argument
 from fxtio.testing import strategies
+from support.fxt_hostile import damaged
+from support.fxt_samples import family_of, for_classes, for_orders, minimal, share
+from support.fxt_twins import Vector, plain, scalar
 
 
 def decided(cls: type[Record], data: list[bytes], order: Order) -> tuple[list[Any], list[list[str]]]:
@@ -137,16 +137,16 @@ def test_columns_have_the_types_that_they_should(cls: type[Record]) -> None:
 
 def test_a_length_beyond_any_memory_does_not_wrap_around() -> None:
     for length in (2**64 - 1, 2**63, 2**63 - 1, 2**62, 2**61, 2**64 - 8, 17):
-        data = bytearray(encode(R.LargeBlobNoMetadata(1, 2, bytes(16))))
+        data = bytearray(encode(rec.LargeBlobNoMetadata(1, 2, bytes(16))))
         data[16:24] = length.to_bytes(8, "little")
-        vector = Vector(R.LargeBlobNoMetadata, [bytes(data)], "little")
+        vector = Vector(rec.LargeBlobNoMetadata, [bytes(data)], "little")
         assert not vector.good.any()
         assert scalar(bytes(data), "little") is None
 
 
 def test_the_last_record_does_not_read_behind_the_block() -> None:
     """A record whose content is missing lies at the very end: the words that it would have are not there."""
-    for cls in R.RECORDS.classes:
+    for cls in rec.RECORDS.classes:
         header = encode(minimal(cls))[:8]
         words = np.frombuffer(header, np.uint64)
         _, bad = columns_of(cls, Block(words, words), np.array([0]), np.array([1]))
@@ -160,8 +160,8 @@ def test_one_value_can_stand_for_all_rows() -> None:
     ticks = np.arange(3, dtype=np.uint64)
     none = ManyWords(0, Ragged(np.empty(0, np.uint64), 0))
     columns = {"timestamp": ticks, "thread": 7, "category": 1, "name": 2, "args": none, "scope": None}
-    made = words_of(R.Instant, 3, columns)
-    assert made.words.tobytes() == b"".join([encode(R.Instant(t, 7, 1, 2, ())) for t in range(3)])
+    made = words_of(rec.Instant, 3, columns)
+    assert made.words.tobytes() == b"".join([encode(rec.Instant(t, 7, 1, 2, ())) for t in range(3)])
 
 
 @pytest.mark.parametrize(
@@ -172,10 +172,10 @@ def test_one_value_can_stand_for_all_rows() -> None:
         (Uint64Argument, {"name": 1, "value": np.array([1.5])}, "Uint64Argument.value: a column of float64"),
         (Int32Argument, {"name": 1, "value": np.array([2**31])}, "value: 2147483648 does not fit in bits 32..63"),
         (Int32Argument, {"name": 0x8000, "value": np.array([1])}, "index: 32768 does not fit in bits 0..14"),
-        (R.String, {"index": 1, "text": streams([b"x" * 32_001])}, "String.text: 32,001 bytes of text are over"),
-        (R.String, {"index": 32768, "text": streams([b"x"])}, "index: 32768 does not fit in bits 16..30"),
-        (R.ThreadRecord, {"index": 256, "process": 1, "thread": np.array([1])}, "index: 256 does not fit"),
-        (R.Blob, {"name": 1, "blob_type": 1, "payload": streams([bytes(32_760)])}, "size: 4096 does not fit"),
+        (rec.String, {"index": 1, "text": streams([b"x" * 32_001])}, "String.text: 32,001 bytes of text are over"),
+        (rec.String, {"index": 32768, "text": streams([b"x"])}, "index: 32768 does not fit in bits 16..30"),
+        (rec.ThreadRecord, {"index": 256, "process": 1, "thread": np.array([1])}, "index: 256 does not fit"),
+        (rec.Blob, {"name": 1, "blob_type": 1, "payload": streams([bytes(32_760)])}, "size: 4096 does not fit"),
     ],
 )
 def test_scatter_refuses_what_the_format_cannot_say(cls: type[Record], columns: dict[str, Any], sentence: str) -> None:
@@ -186,7 +186,10 @@ def test_scatter_refuses_what_the_format_cannot_say(cls: type[Record], columns: 
 
 def test_ranges_and_interleave() -> None:
     assert ranges(np.array([5, 1, 9]), np.array([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]
-    fixed, ragged = Ragged(np.arange(3, dtype=np.uint64), 1), Ragged(np.array([7, 8, 9], np.uint64), np.array([2, 0, 1]))
+    fixed, ragged = (
+        Ragged(np.arange(3, dtype=np.uint64), 1),
+        Ragged(np.array([7, 8, 9], np.uint64), np.array([2, 0, 1])),
+    )
     assert interleave([fixed, fixed], 3).words.tolist() == [0, 0, 1, 1, 2, 2]
     mixed = interleave([fixed, ragged], 3)
     assert mixed.words.tolist() == [0, 7, 8, 1, 2, 9]

@@ -7,6 +7,7 @@ well-framed trace is compared with the model, so that damage to one record canno
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 from collections.abc import Callable
 from typing import Any
@@ -14,11 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support import fxt_model
-from support.fxt_hostile import arbitrary, damaged_traces
-from support.fxt_readings import Trickle, in_batches, narrow_traces, rules, tables_of, told
-from support.fxt_samples import ORDERS, for_orders
-from support.fxt_twins import plain
 
 import fxtio
 from fxtio.codec.generate import Order, encode
@@ -26,20 +22,17 @@ from fxtio.codec.record import Opaque, Record
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import KEPT_PER_RULE, Level
 from fxtio.fxt import FxtTrace
-from fxtio.fxt import records as R
+from fxtio.fxt import records as rec
 from fxtio.testing.strategies import encoded
-
-
-def info_of(trace: FxtTrace) -> Any:
-    try:
-        return trace.info
-    except OverflowError:  # OPEN BUG: see test_a_wall_clock_beyond_all_dates
-        return None
-
+from support import fxt_model
+from support.fxt_hostile import arbitrary, damaged_traces
+from support.fxt_readings import Trickle, in_batches, info_of, narrow_traces, rules, tables_of, told
+from support.fxt_samples import ORDERS, for_orders
+from support.fxt_twins import plain
 
 READINGS: dict[str, Callable[[FxtTrace], Any]] = {
     "info": info_of,
-    "records": lambda trace: list(trace),
+    "records": list,
     "raw": lambda trace: list(trace.records(resolve=False)),
     "entries": lambda trace: list(trace.entries()),
     "tables": tables_of,
@@ -75,17 +68,17 @@ def test_nothing_is_raised(reading: str, data: bytes, batches: tuple[int, int]) 
 def test_strict_reading_raises_where_there_are_findings(reading: str, data: bytes) -> None:
     lenient, strict = FxtTrace(data), FxtTrace(data, strict=True)
     READINGS[reading](lenient)
-    try:
+    if not lenient.findings:
         READINGS[reading](strict)
-    except DecodeError as error:
-        assert (error.rule, error.offset) in {(rule, offset) for rule, _, offset in told(lenient.findings)}
-    else:
-        assert not lenient.findings
+        return
+    with pytest.raises(DecodeError) as caught:
+        READINGS[reading](strict)
+    assert (caught.value.rule, caught.value.offset) in {(rule, offset) for rule, _, offset in told(lenient.findings)}
 
 
 @given(data=hostile_traces, batches=some_batches)
 def test_pieces_are_the_same_as_the_whole(data: bytes, batches: tuple[int, int]) -> None:
-    """A source of unknown size, a few bytes at a time: the same records, and the same faults but for words about them."""
+    """A source of unknown size, a few bytes at a time: the same records, and the same faults at the same places."""
     at_once, in_pieces = FxtTrace(data), FxtTrace(Trickle(data, 11))
     assert plain(list(in_pieces)) == plain(list(at_once))
     assert told(in_pieces.findings) == told(at_once.findings)
@@ -96,20 +89,21 @@ def test_pieces_are_the_same_as_the_whole(data: bytes, batches: tuple[int, int])
 def test_what_a_damaged_trace_still_says(order: Order, data: st.DataObject) -> None:
     """As long as it is well-framed, it is for each record what the model makes of it."""
     trace = data.draw(damaged_traces(order))
-    assume(framed(trace, order) and trace[:8] == encode(R.Magic(), order))
+    assume(framed(trace, order) and trace[:8] == encode(rec.Magic(), order))
     expected = fxt_model.read(trace, order)
     reader = FxtTrace(trace)
     assert plain(list(reader)) == plain([one.record for one in expected])
     found = rules(reader.findings)
+    said = [one for one in expected if not isinstance(one.record, Opaque)]
     for rule in ("argument-size", "argument-content"):
-        assert found.get(rule, 0) == sum(broken == rule for one in expected for broken, _ in one.faults)
+        assert found.get(rule, 0) == sum(broken == rule for one in said for broken, _ in one.faults)
     refused = [one for one in expected if isinstance(one.record, Opaque) and known(one.raw, order)]
     assert sum(found.get(rule, 0) for rule in ("record-short", "stream-over-record", "constant")) <= len(refused)
     assert bool(refused) <= bool(found)
 
 
 def known(raw: bytes, order: Order) -> bool:
-    return R.RECORDS.kind_of(int.from_bytes(raw[:8], order)) >= 0
+    return rec.RECORDS.kind_of(int.from_bytes(raw[:8], order)) >= 0
 
 
 def framed(data: bytes, order: Order) -> bool:
@@ -123,18 +117,15 @@ def framed(data: bytes, order: Order) -> bool:
 @given(data=st.data())
 def test_a_copy_of_a_damaged_trace_is_the_same_bytes(order: Order, data: st.DataObject) -> None:
     trace = data.draw(damaged_traces(order))
-    assume(framed(trace, order) and trace[:8] == encode(R.Magic(), order))
+    assume(framed(trace, order) and trace[:8] == encode(rec.Magic(), order))
     assert b"".join([encode(one, order) for one in FxtTrace(trace).records(resolve=False)]) == trace
 
 
 @given(data=st.binary(max_size=100))
 def test_open_takes_any_bytes(data: bytes) -> None:
     for target in (data, gzip.compress(data), b"\x28\xb5\x2f\xfd" + data, b"\xfd7zXZ\0" + data, b"\x1f\x8b" + data):
-        try:
-            with fxtio.open(target) as trace:
-                list(trace)
-        except FormatError as error:
-            assert "<bytes>" in str(error)
+        with contextlib.suppress(FormatError), fxtio.open(target) as trace:
+            list(trace)
 
 
 @given(data=damaged_traces(), cut=st.integers(1, 60), flip=st.integers(0, 2**16))
@@ -149,8 +140,8 @@ def test_damaged_compressed_traces(data: bytes, cut: int, flip: int) -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_findings_are_kept_to_a_bound(strict: bool) -> None:
-    instant = R.Instant(0, 77, 0, 0, ())
-    trace = FxtTrace(encoded([R.Magic(), *[instant, R.ProviderSection(0)] * 400]), strict=strict)
+    instant = rec.Instant(0, 77, 0, 0, ())
+    trace = FxtTrace(encoded([rec.Magic(), *[instant, rec.ProviderSection(0)] * 400]), strict=strict)
     if strict:
         with pytest.raises(DecodeError, match="thread slot 77"):
             list(trace)
@@ -180,6 +171,8 @@ def test_one_record_damaged_leaves_the_others(records: list[Any], data: st.DataO
 
 @pytest.mark.xfail(strict=True, raises=OverflowError, reason="reader._wall: the clock's anchor is beyond all dates")
 def test_a_wall_clock_beyond_all_dates() -> None:
-    trace = FxtTrace(encoded([R.Magic(), R.Initialization(1, 2**63, 0), R.ThreadRecord(1, 1, 1), R.Instant(0, 1, 0, 0, ())]))
+    trace = FxtTrace(
+        encoded([rec.Magic(), rec.Initialization(1, 2**63, 0), rec.ThreadRecord(1, 1, 1), rec.Instant(0, 1, 0, 0, ())])
+    )
     assert trace.info.started_at is None
     assert trace.info.start == 0

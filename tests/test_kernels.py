@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.fxt_hostile import WORDS
 
 from fxtio import _native
 from fxtio._native import python as twin
@@ -19,12 +18,15 @@ from fxtio.codec.columns import tables_of
 from fxtio.codec.record import Family
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.records import RECORDS
+from support.fxt_hostile import WORDS
 
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
 
 Array = np.ndarray[Any, Any]
 
-HEADERS = st.builds(lambda kind, size, rest: kind | size << 4 | rest << 16, st.integers(0, 15), st.integers(0, 5), WORDS)
+HEADERS = st.builds(
+    lambda kind, size, rest: kind | size << 4 | rest << 16, st.integers(0, 15), st.integers(0, 5), WORDS
+)
 words_lists = st.lists(WORDS | HEADERS.map(lambda word: word % 2**64), max_size=40)
 families = st.sampled_from([RECORDS, ARGUMENTS])
 
@@ -106,14 +108,11 @@ def test_walk_many(data: st.DataObject, words: list[int], family: Family) -> Non
 def test_the_whole_reader_agrees_with_either(monkeypatch: pytest.MonkeyPatch, corpus: Any) -> None:
     """A trace of 35,000 records read with the kernels and with the twins."""
     import fxtio
-    from fxtio.codec import columns
-    from fxtio.fxt import framing
 
     data = (corpus / "fxt" / "magic-trace.fxt").read_bytes()
     with_c = list(fxtio.open(data))
-    for module in (columns._native, framing._native):
-        for name in ("walk", "gather", "walk_many"):
-            monkeypatch.setattr(module, name, getattr(twin, name))
+    for name in ("walk", "gather", "walk_many"):
+        monkeypatch.setattr(_native, name, getattr(twin, name))
     assert list(fxtio.open(data)) == with_c
 
 

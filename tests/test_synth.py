@@ -8,6 +8,7 @@ import io
 import subprocess
 import sys
 from bisect import bisect_left
+from collections import Counter as Bag
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -227,7 +228,8 @@ def test_perfetto_finds_no_fault(shaped: tuple[str, bytes]) -> None:
         assert depths == (
             set(range(10)) if shape in {"spans", "threads", "mixed"} else {0} if count(FlowBegin) else set()
         )
-        assert len(judge.flows()) == 2 * count(FlowBegin)
+        arrows = Bag((flow.name_out, flow.name_in) for flow in judge.flows())
+        assert arrows == Bag({("request", "work"): count(FlowBegin), ("work", "reply"): count(FlowEnd)})
         assert len(judge.counters()) == count(Counter)
         assert all(thread.name for thread in judge.threads())
         assert all(process.name for process in judge.processes())

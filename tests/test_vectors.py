@@ -10,24 +10,23 @@ import hashlib
 import json
 import struct
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-from support import fxt_model
-from support.checkout import CORPUS
-from support.fxt_oracle import ARGUMENT_TYPES, KINDS
-from support.fxt_readings import rules, told
-from support.fxt_twins import native, plain, scalar
 
 from fxtio.codec.generate import encode
 from fxtio.codec.parts import Koids, Many, Stream, Thread, Words
 from fxtio.codec.record import Opaque, layout_of
 from fxtio.fxt import FxtTrace
-from fxtio.fxt import arguments as A
-from fxtio.fxt import records as R
+from fxtio.fxt import arguments as arg
+from fxtio.fxt import records as rec
 from fxtio.fxt.clock import Clock
 from fxtio.fxt.layout import StringRefWord
+from support import fxt_model
+from support.checkout import CORPUS
+from support.fxt_oracle import ARGUMENT_TYPES, KINDS
+from support.fxt_readings import rules, told
+from support.fxt_twins import native, plain, scalar
 
 FXT = CORPUS / "fxt"
 VECTORS: dict[str, Any] = {one["name"]: one for one in json.loads((FXT / "vectors.json").read_text("utf-8"))}
@@ -57,10 +56,10 @@ RENAMED = {
     "address_range": "range",
 }
 RENAMED_IN = {
-    R.String: {"value": "text"},
-    R.Blob: {"type": "blob_type"},
-    R.KernelObject: {"type": "object_type"},
-    R.TraceInfo: {"type": "info_type"},
+    rec.String: {"value": "text"},
+    rec.Blob: {"type": "blob_type"},
+    rec.KernelObject: {"type": "object_type"},
+    rec.TraceInfo: {"type": "info_type"},
 }
 
 
@@ -72,9 +71,9 @@ def record_of(entry: dict[str, Any]) -> Any:
         return Opaque(bytes.fromhex(entry["raw"]))
     cls = CLASSES[kind]
     extra = entry.pop("extra_words", [])
-    if cls is R.Initialization and extra:
+    if cls is rec.Initialization and extra:
         entry |= {"base_ticks": extra[0], "wall_clock": extra[1]}
-    if cls is R.ProfilerBacktrace:
+    if cls is rec.ProfilerBacktrace:
         entry["flags"] = 0
     parts = dict(layout_of(cls).parts)
     values = {}
@@ -100,7 +99,7 @@ def argument_of(kind: str, name: Any, value: Any) -> Any:
     if kind == "unknown":
         return Opaque(bytes.fromhex(value))
     if kind == "null":
-        return A.NullArgument(name)
+        return arg.NullArgument(name)
     return ARGUMENTS[kind](name, bytes.fromhex(value) if kind == "blob" else value)
 
 
@@ -130,8 +129,8 @@ def test_the_vectors_are_all_here() -> None:
 def test_every_class_has_a_vector() -> None:
     seen = [record for name in SOUND for record in records_of(name)]
     arguments = [argument for record in seen for argument in getattr(record, "args", ())]
-    assert {type(one) for one in arguments} == set(A.ARGUMENTS.classes)
-    assert {type(one) for one in seen} == set(R.RECORDS.classes) - {R.TraceInfo}
+    assert {type(one) for one in arguments} == set(arg.ARGUMENTS.classes)
+    assert {type(one) for one in seen} == set(rec.RECORDS.classes) - {rec.TraceInfo}
 
 
 @pytest.mark.parametrize("name", ENCODABLE)
@@ -153,13 +152,13 @@ def test_a_vector_in_the_other_byte_order(name: str) -> None:
 
 @pytest.mark.parametrize("name", SOUND)
 def test_a_vector_in_a_trace_resolved(name: str) -> None:
-    trace = encode(R.Magic()) + bytes_of(name)
+    trace = encode(rec.Magic()) + bytes_of(name)
     assert plain(list(FxtTrace(trace))) == plain([one.record for one in fxt_model.read(trace)])
 
 
 # --- Vectors that are not what a writer should write ------------------------------------------------------------------
 
-SEEN = set()
+SEEN: set[str] = set()
 
 
 def reason(name: str, word: str) -> tuple[bytes, list[Any]]:
@@ -251,8 +250,8 @@ def test_inline_refs(name: str) -> None:
     reason(name, "arithmetic")
     length, ref = VECTORS[name]["expect"]["length"], VECTORS[name]["expect"]["ref"]
     text = "x" * length or 0  # an empty string is slot 0
-    header = native(encode(A.NullArgument(text)), "little")[0]
-    assert A.NullArgument.words[0].fields["name"].get(header) == ref
+    header = native(encode(arg.NullArgument(text)), "little")[0]
+    assert arg.NullArgument.words[0].fields["name"].get(header) == ref
     assert int(StringRefWord(index=length, inline=int(length > 0))) == ref
 
 
@@ -270,7 +269,7 @@ def test_a_file_holds_what_it_should(name: str) -> None:
     trace = FxtTrace(path)
     assert trace.info.size == known["bytes"]
     counts = Counter(known["counts"])
-    found = Counter({KINDS[getattr(R, cls)][0]: count for cls, count in trace.info.records.items()})
+    found = Counter({KINDS[getattr(rec, cls)][0]: count for cls, count in trace.info.records.items()})
     if name == "ftr-counter-malformed.fxt":
         assert found.pop("counter") == counts.pop("malformed") == 3
     assert found == counts
@@ -289,7 +288,7 @@ def test_a_small_file_means_what_it_should(name: str) -> None:
     data = (FXT / name).read_bytes()
     for record, entry in zip(decoded(data), FILES[name]["records"], strict=True):
         if entry["kind"] == "malformed":
-            assert isinstance(record, R.Counter)
+            assert isinstance(record, rec.Counter)
             assert record.args == ()
         else:
             assert plain(record) == plain(record_of(entry))
@@ -303,6 +302,6 @@ def test_a_file_resolved(name: str) -> None:
 
 def test_the_arguments_of_malformed_counters_are_told() -> None:
     trace = FxtTrace(FXT / "ftr-counter-malformed.fxt")
-    counters = [one for one in trace if isinstance(one, R.Counter)]
+    counters = [one for one in trace if isinstance(one, rec.Counter)]
     assert [(one.args, one.id) for one in counters] == [((), 0x10023)] * 3, "the id is found from the record's end"
     assert rules(trace.findings) == {"argument-size": 3}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.common import (
@@ -90,11 +91,11 @@ def _print(info: Info) -> None:
     print()
     print_table([">records", "class"], [(number, name) for name, number in info.records.most_common()])
     print()
-    rows = [(one.id, one.records, one.clock.ticks_per_second, one.name) for one in info.providers]
+    rows = [(str(one.id), one.records, one.clock.ticks_per_second, one.name) for one in info.providers]
     print_table([">provider", ">records", ">ticks/s", "name"], rows)
     for title, names in (("process", info.processes), ("thread", info.threads)):
         if names:
             print()
-            print_table([f">{title}", "name"], list(names.items())[:SHOWN_NAMES])
+            print_table([f">{title}", "name"], [(str(koid), name) for koid, name in islice(names.items(), SHOWN_NAMES)])
             if len(names) > SHOWN_NAMES:
                 print(f"and {len(names) - SHOWN_NAMES:,} more")

@@ -30,10 +30,8 @@ from fxtio.fxt.arguments import (
     Uint32Argument,
     Uint64Argument,
 )
+from fxtio.fxt.reader import Entry
 from fxtio.fxt.records import Event
-
-Entry = tuple[int, int | None, int | None, int, Any]
-"""What `FxtTrace.entries` gives."""
 
 Kind = type[Record] | type[Opaque]
 

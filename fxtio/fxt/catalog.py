@@ -272,11 +272,11 @@ class Collector:
         """The tables.
 
         Args:
-            last: a batch without records behind all others, for the columns of tables without rows.
+            last: the batch that was added last; its names and threads are those that all codes mean.
         """
         made = {}
         for name, columns in self._columns.items():
-            contribute, finish = TABLES[name]
-            whole = {column: growing.column() for column, growing in columns.items()} or contribute(Builder(last))
+            finish = TABLES[name][1]
+            whole = {column: growing.column() for column, growing in columns.items()}
             made[name] = Table(finish(whole, last) if finish else whole)
         return made

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,6 +79,24 @@ class Info:
     start: int | None = None
     end: int | None = None
     started_at: datetime | None = None
+
+
+class Entry(NamedTuple):
+    """A record with where and when it is.
+
+    Attributes:
+        offset: its byte offset in the (decompressed) trace.
+        time: its time in nanoseconds, or None.
+        end: the end of a complete event in nanoseconds, or None.
+        provider: the id of the provider that wrote it.
+        record: the record.
+    """
+
+    offset: int
+    time: int | None
+    end: int | None
+    provider: int
+    record: Any
 
 
 class FxtTrace:
@@ -174,12 +192,8 @@ class FxtTrace:
         for batch in self._batches(forget=True):
             yield from objects.resolved(batch) if resolve else objects.raw(batch)
 
-    def entries(self, *, resolve: bool = True) -> Iterator[tuple[int, int | None, int | None, int, Any]]:
+    def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
         """The records as from `records`, with where and when they are.
-
-        Yields:
-            The byte offset; the time in nanoseconds, or None; the end of a complete event in nanoseconds, or None; the
-            id of the provider; the record.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
@@ -196,7 +210,7 @@ class FxtTrace:
             providers = np.broadcast_to(ids[batch.state], len(batch))
             offsets = batch.frame.at * 8 + batch.frame.base
             records = objects.resolved(batch) if resolve else objects.raw(batch)
-            yield from zip(offsets.tolist(), time.tolist(), end.tolist(), providers.tolist(), records, strict=True)
+            yield from map(Entry, offsets.tolist(), time.tolist(), end.tolist(), providers.tolist(), records)
 
     def batches(self, *names: str) -> Iterator[dict[str, Table]]:
         """Tables piece by piece, in bounded memory.
@@ -207,7 +221,7 @@ class FxtTrace:
         for batch in self._batches(forget=True):
             collector = Collector(names)
             collector.add(Builder(batch))
-            yield collector.tables(_nothing(batch.session))
+            yield collector.tables(batch)
 
     def tables(self, *names: str) -> dict[str, Table]:
         """Several whole tables in one reading.
@@ -217,11 +231,13 @@ class FxtTrace:
             DecodeError: in strict mode, at the first fault.
         """
         collector = Collector(names, lambda: self._share)
-        session: Session | None = None
-        for batch in self._batches(forget=False):
-            session = batch.session
-            collector.add(Builder(batch))
-        return collector.tables(_nothing(session or Session(self.findings)))
+        last: Batch | None = None
+        for last in self._batches(forget=False):
+            collector.add(Builder(last))
+        if last is None:
+            last = _nothing(Session(self.findings))
+            collector.add(Builder(last))
+        return collector.tables(last)
 
     def table(self, name: str) -> Table:
         """One whole table, see `tables` and `table_names`."""

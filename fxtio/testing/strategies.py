@@ -83,7 +83,7 @@ def traces(draw: st.DrawFn, *, order: Order = "little", most: int = 16) -> list[
         most: the largest number of records behind the first one.
     """
     known = [cls for cls in RECORDS.classes if cls is not Magic]
-    often = [String, ThreadRecord, ProviderInfo, ProviderSection]
+    often: list[type[Record]] = [String, ThreadRecord, ProviderInfo, ProviderSection]
     kinds = draw(st.lists(st.sampled_from([*known, *often, None]), max_size=most))
     state = _State()
     trace: list[Any] = [Magic()]

@@ -20,14 +20,15 @@ def resized(data: bytes, order: Order, family: Family) -> bytes:
     """The same bytes with the size in the header that they have."""
     first = int.from_bytes(data[:8], order)
     field = family.sizes[family.type_of(first)]
-    first = first & ~(field.mask << field.lo) | field.put(min(len(data) // 8, field.mask))
+    first = first & ~(field.mask << field.lo) | int(field.put(min(len(data) // 8, field.mask)))
     return first.to_bytes(8, order) + data[8:]
 
 
 def retagged(data: bytes, order: Order, cls: type[Record]) -> bytes:
     """The same bytes with the tags of a class."""
     mask, value = cls.words[0].pattern("tag")
-    return (int.from_bytes(data[:8], order) & ~mask | value).to_bytes(8, order) + data[8:]
+    first: int = int.from_bytes(data[:8], order) & ~mask | value
+    return first.to_bytes(8, order) + data[8:]
 
 
 @st.composite

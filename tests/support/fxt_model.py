@@ -13,7 +13,7 @@ from typing import Any
 from fxtio.codec.generate import Faults, Order
 from fxtio.codec.parts import Koids, Many, Text, Thread
 from fxtio.codec.record import Opaque, layout_of
-from fxtio.fxt import records as R
+from fxtio.fxt import records as rec
 from fxtio.fxt.records import RECORDS
 
 from .fxt_twins import native, scalar
@@ -74,11 +74,11 @@ class Model:
         return entry
 
     def _switch(self, record: Any) -> None:
-        if isinstance(record, R.ProviderSection):
+        if isinstance(record, rec.ProviderSection):
             if record.provider not in self.states:
                 self.states[record.provider] = State(record.provider)
             self.current = self.states[record.provider]
-        if not isinstance(record, R.ProviderInfo):
+        if not isinstance(record, rec.ProviderInfo):
             return
         if self.nobody is not None and self.current is self.nobody:
             self.current.id, self.current.name = record.provider, record.name
@@ -89,11 +89,11 @@ class Model:
         self.states[record.provider] = self.current
 
     def _define(self, record: Any) -> None:
-        if isinstance(record, R.String) and record.index:
+        if isinstance(record, rec.String) and record.index:
             self.current.strings[record.index] = record.text
-        elif isinstance(record, R.ThreadRecord) and record.index:
+        elif isinstance(record, rec.ThreadRecord) and record.index:
             self.current.threads[record.index] = Thread(record.process, record.thread)
-        elif isinstance(record, R.Initialization) and record.ticks_per_second:
+        elif isinstance(record, rec.Initialization) and record.ticks_per_second:
             self.current.rate = record.ticks_per_second
 
     def resolve(self, record: Any) -> Any:

@@ -12,36 +12,36 @@ from typing import Any
 from fxtio.codec.generate import Order
 from fxtio.codec.parts import Koids, Many, Number, Part, Stream, Text, Words
 from fxtio.codec.record import Opaque, Record, layout_of
-from fxtio.fxt import arguments as A
-from fxtio.fxt import records as R
+from fxtio.fxt import arguments as arg
+from fxtio.fxt import records as rec
 
 _EVENT = {"id": "async_correlation_id"}
 _FLOW = {"id": "flow_correlation_id"}
 
 KINDS: dict[type[Record], tuple[str, dict[str, str]]] = {
-    R.Magic: ("magic", {}),
-    R.ProviderInfo: ("provider_info", {"provider": "provider_id", "name": "provider_name"}),
-    R.ProviderSection: ("provider_section", {"provider": "provider_id"}),
-    R.ProviderEvent: ("provider_event", {"provider": "provider_id", "event": "event_id"}),
-    R.TraceInfo: ("trace_info", {"info_type": "trace_info_type", "data": "varies"}),
-    R.Initialization: ("initialization", {"wall_clock": "wall_clock_ns"}),
-    R.String: ("string", {"index": "string_index", "text": "string_value"}),
-    R.ThreadRecord: ("thread", {"index": "thread_index", "process": "process_id", "thread": "thread_id"}),
-    R.Instant: ("instant", {}),
-    R.Counter: ("counter", {"id": "counter_id"}),
-    R.DurationBegin: ("duration_begin", {}),
-    R.DurationEnd: ("duration_end", {}),
-    R.DurationComplete: ("duration_complete", {"end": "end_time"}),
-    R.AsyncBegin: ("async_begin", _EVENT),
-    R.AsyncInstant: ("async_instant", _EVENT),
-    R.AsyncEnd: ("async_end", _EVENT),
-    R.FlowBegin: ("flow_begin", _FLOW),
-    R.FlowStep: ("flow_step", _FLOW),
-    R.FlowEnd: ("flow_end", _FLOW),
-    R.Blob: ("blob", {"name": "blob_name"}),
-    R.UserspaceObject: ("userspace_object", {}),
-    R.KernelObject: ("kernel_object", {"object_type": "kernel_object_type"}),
-    R.LegacyContextSwitch: (
+    rec.Magic: ("magic", {}),
+    rec.ProviderInfo: ("provider_info", {"provider": "provider_id", "name": "provider_name"}),
+    rec.ProviderSection: ("provider_section", {"provider": "provider_id"}),
+    rec.ProviderEvent: ("provider_event", {"provider": "provider_id", "event": "event_id"}),
+    rec.TraceInfo: ("trace_info", {"info_type": "trace_info_type", "data": "varies"}),
+    rec.Initialization: ("initialization", {"wall_clock": "wall_clock_ns"}),
+    rec.String: ("string", {"index": "string_index", "text": "string_value"}),
+    rec.ThreadRecord: ("thread", {"index": "thread_index", "process": "process_id", "thread": "thread_id"}),
+    rec.Instant: ("instant", {}),
+    rec.Counter: ("counter", {"id": "counter_id"}),
+    rec.DurationBegin: ("duration_begin", {}),
+    rec.DurationEnd: ("duration_end", {}),
+    rec.DurationComplete: ("duration_complete", {"end": "end_time"}),
+    rec.AsyncBegin: ("async_begin", _EVENT),
+    rec.AsyncInstant: ("async_instant", _EVENT),
+    rec.AsyncEnd: ("async_end", _EVENT),
+    rec.FlowBegin: ("flow_begin", _FLOW),
+    rec.FlowStep: ("flow_step", _FLOW),
+    rec.FlowEnd: ("flow_end", _FLOW),
+    rec.Blob: ("blob", {"name": "blob_name"}),
+    rec.UserspaceObject: ("userspace_object", {}),
+    rec.KernelObject: ("kernel_object", {"object_type": "kernel_object_type"}),
+    rec.LegacyContextSwitch: (
         "legacy_context_switch",
         {
             "cpu": "cpu_number",
@@ -52,7 +52,7 @@ KINDS: dict[type[Record], tuple[str, dict[str, str]]] = {
             "incoming": "incoming_thread",
         },
     ),
-    R.ContextSwitch: (
+    rec.ContextSwitch: (
         "context_switch",
         {
             "cpu": "cpu_number",
@@ -61,30 +61,30 @@ KINDS: dict[type[Record], tuple[str, dict[str, str]]] = {
             "incoming": "incoming_thread_id",
         },
     ),
-    R.ThreadWakeup: ("thread_wakeup", {"cpu": "cpu_number", "waking": "waking_thread_id"}),
-    R.Log: ("log", {"message": "log_message"}),
-    R.ProfilerModule: ("profiler_module", {"module": "module_id", "name": "module_name"}),
-    R.ProfilerMmap: (
+    rec.ThreadWakeup: ("thread_wakeup", {"cpu": "cpu_number", "waking": "waking_thread_id"}),
+    rec.Log: ("log", {"message": "log_message"}),
+    rec.ProfilerModule: ("profiler_module", {"module": "module_id", "name": "module_name"}),
+    rec.ProfilerMmap: (
         "profiler_mmap",
         {"module": "module_id", "start": "start_address", "range": "address_range"},
     ),
-    R.ProfilerBacktrace: ("profiler_backtrace", {"frames": "backtrace_data"}),
-    R.LargeBlob: ("large_blob", {}),
-    R.LargeBlobNoMetadata: ("large_blob_no_metadata", {}),
+    rec.ProfilerBacktrace: ("profiler_backtrace", {"frames": "backtrace_data"}),
+    rec.LargeBlob: ("large_blob", {}),
+    rec.LargeBlobNoMetadata: ("large_blob_no_metadata", {}),
 }
 
 ARGUMENT_TYPES: dict[type[Record], str] = {
-    A.NullArgument: "null",
-    A.Int32Argument: "int32",
-    A.Uint32Argument: "uint32",
-    A.Int64Argument: "int64",
-    A.Uint64Argument: "uint64",
-    A.DoubleArgument: "double",
-    A.StringArgument: "string",
-    A.PointerArgument: "pointer",
-    A.KoidArgument: "koid",
-    A.BoolArgument: "bool",
-    A.BlobArgument: "blob",
+    arg.NullArgument: "null",
+    arg.Int32Argument: "int32",
+    arg.Uint32Argument: "uint32",
+    arg.Int64Argument: "int64",
+    arg.Uint64Argument: "uint64",
+    arg.DoubleArgument: "double",
+    arg.StringArgument: "string",
+    arg.PointerArgument: "pointer",
+    arg.KoidArgument: "koid",
+    arg.BoolArgument: "bool",
+    arg.BlobArgument: "blob",
 }
 
 
@@ -94,9 +94,9 @@ def to_oracle(record: Any, order: Order = "little") -> dict[str, Any]:
         return {"kind": "unknown", "raw": record.raw}
     kind, names = KINDS[type(record)]
     made = {"kind": kind, **_fields(record, names, order)}
-    if isinstance(record, R.TraceInfo):
+    if isinstance(record, rec.TraceInfo):
         made["payload"] = b""
-    if isinstance(record, R.ProfilerBacktrace):
+    if isinstance(record, rec.ProfilerBacktrace):
         assert made.pop("flags") == 0, "the oracle knows no flags"
     if "thread" in made and made["thread"] == {"process": getattr(record.thread, "process", 0)}:
         made["pid_only"] = True

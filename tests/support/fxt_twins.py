@@ -138,9 +138,7 @@ class Vector:
             return [Opaque(bytes(data[a * 8 : (a + n) * 8])) for a, n in spans]
         cls = ARGUMENTS.classes[kind]
         parts = dict(layout_of(cls).parts)
-        lists = [
-            values_of(column, count, text=getattr(parts[name], "text", False)) for name, column in columns.items()
-        ]
+        lists = [values_of(column, count, text=getattr(parts[name], "text", False)) for name, column in columns.items()]
         return [cls(*values) for values in zip(*lists, strict=True)]
 
     def _bodies(self, members: Members) -> ManyWords:

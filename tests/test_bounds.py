@@ -1,0 +1,151 @@
+"""Memory stays bounded, whatever sizes a trace claims, however far it unpacks, however much it has of one thing."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import random
+import zlib
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import zstandard
+
+from fxtio.codec.generate import encode
+from fxtio.codec.parts import Thread
+from fxtio.fxt import FxtTrace, framing
+from fxtio.fxt import records as rec
+from fxtio.testing.strategies import encoded
+from support.fxt_bad import CONTAINERS, HEAD, MIB, delivered, instants, memory, words
+from support.fxt_readings import Trickle, in_batches, rules, told
+from support.fxt_twins import plain
+
+# --- Sizes that are claimed -------------------------------------------------------------------------------------------
+
+HUGE = (1 << 31) << 4 | 15  # a large record of 16 GiB
+
+
+@pytest.mark.parametrize("source", [bytes, Trickle, io.BytesIO], ids=["bytes", "pipe", "file"])
+def test_a_large_record_that_claims_16_gib(source: Callable[[bytes], Any]) -> None:
+    before, behind = [*HEAD, *instants(0, 5)], instants(100, 10)
+    data = encoded(before) + words(HUGE, 0, 1 << 34) + encoded(behind)
+    trace = FxtTrace(source(data))
+    with memory(24 * MIB):
+        read = delivered(trace)
+    assert plain(read) == plain([*before, *behind])
+    (told_once,) = told(trace.findings)
+    assert told_once in [(rule, "error", len(encoded(before))) for rule in ("size-beyond-end", "record-too-large")]
+
+
+def test_a_record_larger_than_any_that_is_taken_in() -> None:
+    data = encoded([*HEAD, rec.LargeBlobNoMetadata(0, 0, bytes(3 * MIB)), *instants(100, 10)])
+    with patch.object(framing, "LARGEST", 2 * MIB):
+        trace = FxtTrace(data)
+        assert plain(delivered(trace)) == plain([*HEAD, *instants(100, 10)])
+    assert rules(trace.findings)["record-too-large"] == 1
+    assert len(list(FxtTrace(data))) == 14
+
+
+def test_a_cut_large_record_allocates_what_there_is() -> None:
+    """It claims 200 MiB, the stream ends after 5."""
+    data = encoded(HEAD) + words((200 * MIB // 8) << 4 | 15) + bytes(5 * MIB)
+    for target in (data, Trickle(data, MIB)):
+        trace = FxtTrace(target)
+        with memory(80 * MIB):
+            assert len(list(trace)) == 3
+        assert set(rules(trace.findings)) == {"truncated"}
+
+
+def blob_of(size: int) -> bytes:
+    return encode(rec.LargeBlobNoMetadata(0, 0, bytes(size)))
+
+
+def test_a_large_record_across_many_batches() -> None:
+    blob = rec.LargeBlobNoMetadata(0, 1, random.Random(1).randbytes(40_001))
+    data = encoded([*HEAD, blob, *instants(0, 3), blob])
+    with in_batches(64):
+        read = list(FxtTrace(data))
+    assert [len(one.payload) for one in read if isinstance(one, rec.LargeBlobNoMetadata)] == [40_001] * 2
+    assert read[3].payload == blob.payload
+
+
+# --- Bombs ----------------------------------------------------------------------------------------------------------
+
+BOMB = 160 * MIB
+
+
+def bomb(kind: str) -> bytes:
+    """A small compressed file that unpacks to one good trace and then zero words without end."""
+    compressors: dict[str, Callable[[], Any]] = {
+        "gzip": lambda: zlib.compressobj(wbits=31),
+        "xz": lambda: lzma.LZMACompressor(preset=0),
+        "zstd": lambda: zstandard.ZstdCompressor().compressobj(),
+    }
+    compressor = compressors[kind]()
+    pieces = [compressor.compress(encoded([*HEAD, *instants(0, 5)]))]
+    pieces += [compressor.compress(bytes(MIB)) for _ in range(BOMB // MIB)]
+    return b"".join([*pieces, compressor.flush()])
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_a_decompression_bomb(kind: str) -> None:
+    small = bomb(kind)
+    assert len(small) < BOMB // 500
+    limited = FxtTrace(small, max_bytes=2 * MIB)
+    with memory(100 * MIB):
+        assert len(list(limited)) == 8
+    assert rules(limited.findings)["source"] == 1
+    assert limited.info.size == 2 * MIB
+    endless = FxtTrace(small)
+    with memory(100 * MIB):
+        assert len(list(endless)) == 8
+    assert set(rules(endless.findings)) == {"zero-words"}
+
+
+@pytest.mark.parametrize("limit", [0, 1, 8, 9, 63, 64, 65, 100, 10**6])
+def test_no_more_is_read_than_allowed(limit: int) -> None:
+    data = encoded([*HEAD, *instants(0, 50)])
+    trace = FxtTrace(data, max_bytes=limit)
+    read = list(trace)
+    assert plain(read) == plain(list(FxtTrace(data))[: len(read)])
+    assert trace.info.size == min(limit, len(data))
+    assert ("source" in rules(trace.findings)) == (limit < len(data))
+
+
+# --- Very many of something -------------------------------------------------------------------------------------------
+
+
+def test_100_000_provider_infos() -> None:
+    data = encode(rec.Magic()) + b"".join([encode(rec.ProviderInfo(one, "p")) for one in range(100_000)])
+    trace = FxtTrace(data)
+    with memory(64 * MIB):
+        assert sum(1 for _ in trace) == 100_001
+    assert rules(trace.findings) == {"too-many-providers": 100_000 - 1024}
+    assert len(trace.info.providers) == 1024
+
+
+def redefinitions(names: int, every: int) -> bytes:
+    """Slot 1 means a new name with each record; now and then an event refers to it."""
+    header, instant = encode(rec.String(1, "n0000000"))[:8], encode(rec.Instant(1, Thread(1, 1), 1, 1, ()))
+    pieces = [header + b"n%07d" % number + (instant if number % every == every - 1 else b"") for number in range(names)]
+    return encode(rec.Magic()) + b"".join(pieces)
+
+
+def test_a_million_string_redefinitions() -> None:
+    names, every = 1 << 20, 1 << 16
+    trace = FxtTrace(redefinitions(names, every))
+    assert [one.name for one in trace if type(one) is rec.Instant] == [
+        f"n{at:07}" for at in range(every - 1, names, every)
+    ]
+    assert not trace.findings
+
+
+def test_names_out_of_use_are_forgotten() -> None:
+    """What is kept depends on the batch and on the slots, not on how many names there were."""
+    data = redefinitions(200_000, 1000)
+    with in_batches(4096, 2048, kept_names=1000):
+        trace = FxtTrace(data)
+        with memory(4 * MIB):
+            assert sum(1 for _ in trace) == 200_201
