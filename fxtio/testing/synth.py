@@ -19,11 +19,10 @@ import numpy as np
 from fxtio.codec.parts import Thread
 from fxtio.fxt.bulk import Text, event_words
 from fxtio.fxt.pack import THREAD_SLOTS
+from fxtio.fxt.reader import Progress
 from fxtio.fxt.writer import FxtWriter, Provider, Track
 
 Array = np.ndarray[Any, Any]
-Progress = Callable[[int, int | None], None]
-"""Called with how many events (or bytes, where a size is wanted) there are, and how many there are to be."""
 
 DEFAULT_EVENTS = 100_000
 MANY_THREADS = 1_000
@@ -140,7 +139,7 @@ class Amount(TypedDict, total=False):
         size: how many bytes before compression, rounded up to whole operations.
         seed: the same seed gives the same trace; 0 unless given.
         threads: on how many threads, 16 to a process; 8 unless given.
-        progress: called with what was written so far, and what is to be.
+        progress: called with how many events (or bytes, with a size) were written so far, and how many are to be.
     """
 
     events: int | None
