@@ -264,9 +264,14 @@ class Table:
 
 def _to_arrow(pa: Any, column: Column) -> Any:
     if isinstance(column, Categories):
-        values = [value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for value in column.values]
-        codes = pa.array(column.codes, mask=column.codes < 0)
-        return pa.DictionaryArray.from_arrays(codes, pa.array(values, pa.string()))
+        texts = [value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for value in column.values]
+        distinct = {
+            text: code for code, text in reversed(list(enumerate(texts)))
+        }  # bytes that are no text may coincide
+        codes = column.codes
+        if len(distinct) < len(texts):
+            codes = np.array([*(distinct[text] for text in texts), -1], np.int32)[codes]
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(texts, pa.string()))
     if isinstance(column, Optional):
         return pa.array(column.values, mask=~column.present)
     if isinstance(column, Bytes):

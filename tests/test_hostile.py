@@ -181,7 +181,6 @@ def test_one_record_damaged_leaves_the_others(records: list[Any], data: st.DataO
     assert [type(one) for one in read[number + 1 :]] == [type(one) for one in expected[number + 1 :]]
 
 
-@pytest.mark.xfail(strict=True, raises=OverflowError, reason="reader._wall: the clock's anchor is beyond all dates")
 def test_a_wall_clock_beyond_all_dates() -> None:
     trace = FxtTrace(
         encoded([rec.Magic(), rec.Initialization(1, 2**63, 0), rec.ThreadRecord(1, 1, 1), rec.Instant(0, 1, 0, 0, ())])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from oracle.fxt import OracleError, build_record, parse_record, split
 from oracle.fxt_golden import BUILD_ID, GOLDEN, at, event, inline, module, words
 from oracle.fxt_records import RECORD

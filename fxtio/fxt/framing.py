@@ -184,15 +184,15 @@ class Framer:
         """A record beyond the buffer: read on, or do not believe it.  How many words the buffer should have."""
         size = RECORDS.size_of(int(words[used]))
         offset = self._base + used * 8
+        if size * 8 > LARGEST:
+            self.findings.add("record-too-large", offset, f"a record of {size * 8:,} bytes; {LARGEST:,} are the limit")
+            self._lost = _Lost(offset, size, None)
+            return _AHEAD
         have = len(words) - used
         remaining = 0 if self._ended else self.source.remaining
         left = None if remaining is None else have + remaining // 8
         if left is not None and size > left:
             self._lost = _Lost(offset, size, left)
-            return _AHEAD
-        if size * 8 > LARGEST:
-            self.findings.add("record-too-large", offset, f"a record of {size * 8:,} bytes; {LARGEST:,} are the limit")
-            self._lost = _Lost(offset, size, None)
             return _AHEAD
         # What arrives bounds what is allocated: the buffer doubles, it does not jump to the size that a header claims.
         return max(BATCH_WORDS, min(size, 2 * have))

@@ -8,8 +8,9 @@ ways together.
 
 from __future__ import annotations
 
+import operator
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -56,6 +57,7 @@ EVENT_CLASS = {
     for cls in r.RECORDS.classes
     if issubclass(cls, r.Event)
 }
+_WITH_TAIL = {kind for kind, cls in EVENT_CLASS.items() if {"end", "id"} & set(cls.__struct_fields__)}
 
 
 class Koid(int):
@@ -118,6 +120,12 @@ class Packer:
             self._strings = {"": 0}
             self._shapes = {}
 
+    def make_thread_room(self, threads: Sequence[Thread]) -> None:
+        """Start the thread table again if these threads do not all find room beside those that are there."""
+        if len(self._threads.keys() | set(threads)) > THREAD_SLOTS:
+            self._threads = {}
+            self._shapes = {}
+
     def reference(self, text: str, field: str = "name") -> int:
         """The slot of a string, defining it when it is new.
 
@@ -128,23 +136,23 @@ class Packer:
             raise EncodeError(f"{text!r} is no text", field)
         slot = self._strings.get(text)
         if slot is None:
+            text = str.__str__(text)  # of a subclass, the text itself and not what it shows
             slot = len(self._strings)
             try:
-                self.out += encode(r.String(slot, str(text)))
+                self.out += encode(r.String(slot, text))
             except EncodeError as error:
                 raise EncodeError(str(error), field) from None
-            self._strings[str(text)] = slot
+            self._strings[text] = slot
         return slot
 
     def thread_reference(self, thread: Thread) -> int:
         """The slot of a thread, defining it when it is new."""
         slot = self._threads.get(thread)
         if slot is None:
-            assert thread.thread is not None
             slot = len(self._threads) + 1
             if slot > THREAD_SLOTS:  # the one that has been there longest gives way
                 slot = self._threads[next(iter(self._threads))]
-            self.out += encode(r.ThreadRecord(slot, thread.process, thread.thread))
+            self.out += encode(r.ThreadRecord(slot, thread.process, thread.thread))  # type: ignore[arg-type]
             if len(self._threads) == THREAD_SLOTS:
                 del self._threads[next(iter(self._threads))]
                 self._shapes = {}
@@ -177,7 +185,7 @@ class Packer:
                     return
             elif self._shapes[kind, thread, category, name](out, timestamp, tail):
                 return
-        except (KeyError, TypeError, struct.error):
+        except (KeyError, TypeError, AttributeError, struct.error):
             pass  # a new name, a new text, a value of another size, or something that the long way refuses in words
         self._long_way(kind, thread, category, name, timestamp, args, tail)
 
@@ -189,7 +197,7 @@ class Packer:
         made = self.arguments(args)
         slot = self.thread_reference(self._by_number[thread])
         references = slot, self.reference(category, "category"), self.reference(name)
-        data = encode(EVENT_CLASS[kind](timestamp, *references, made, *(() if tail is None else (tail,))))
+        data = encode(EVENT_CLASS[kind](timestamp, *references, made, *((tail,) if kind in _WITH_TAIL else ())))
         self.out += data
         classes = tuple(map(type, made))
         if _UNSHAPED.isdisjoint(classes) and not any(type(one.value) is str for one in made if hasattr(one, "value")):
@@ -205,8 +213,10 @@ class Packer:
         Raises:
             EncodeError: too many, or a value that no type holds.
         """
-        if not args:
+        if args is None:
             return ()
+        if not isinstance(args, Mapping):
+            raise EncodeError(f"a {type(args).__name__} is no mapping from names to values", "args")
         if len(args) > MAX_ARGS:
             raise EncodeError(f"{len(args)} arguments, {MAX_ARGS} are the most", "args")
         return tuple([self._argument(key, value) for key, value in args.items()])
@@ -214,6 +224,8 @@ class Packer:
     def _argument(self, key: str, value: Any) -> a.Argument:
         name = self.reference(key, "args")
         where = f"args[{key!r}]"
+        if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+            value = value.item()  # a number of numpy
         if value is None:
             return a.NullArgument(name)
         if isinstance(value, bool):
@@ -223,16 +235,33 @@ class Packer:
         if isinstance(value, Koid):
             return a.KoidArgument(name, int(value))
         if isinstance(value, str):
-            if len(value) > SHORT_TEXT or len(value.encode("utf-8", "surrogateescape")) > SHORT_TEXT:
-                return a.StringArgument(name, str(value))
+            if len(text_bytes(value, where)) > SHORT_TEXT:
+                return a.StringArgument(name, str.__str__(value))
             return a.StringArgument(name, self.reference(value, where))
         if isinstance(value, bytes | bytearray | memoryview):
             return a.BlobArgument(name, bytes(value))
-        if hasattr(value, "__index__"):
-            return _integer(name, value.__index__(), where)
-        if hasattr(value, "__float__"):
+        try:
+            return _integer(name, operator.index(value), where)
+        except TypeError:
+            pass
+        try:
             return a.DoubleArgument(name, float(value))
-        raise EncodeError(f"no argument type holds a {type(value).__name__}", where)
+        except (TypeError, ValueError, OverflowError):
+            raise EncodeError(f"no argument type holds a {type(value).__name__}", where) from None
+
+
+def text_bytes(text: str, where: str) -> bytes:
+    """Text as the bytes that go into a trace.
+
+    Raises:
+        EncodeError: it is no text, or no text has such a character.
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise EncodeError("holds a lone surrogate, which no text has", where) from None
+    except AttributeError:
+        raise EncodeError(f"{text!r} is no text", where) from None
 
 
 def _integer(name: int, value: int, where: str) -> a.Argument:
@@ -301,7 +330,7 @@ def _shape(kind: str, classes: tuple[type[a.Argument], ...]) -> tuple[Callable[.
             word = StringArgumentWord if cls is a.StringArgument else cls.words[0]
             cuts.append((template.size(), template.size() + word.fields["value"].lo // 8))
             template.word(word, "value", f"strings[{value}]" if cls is a.StringArgument else value)
-    if {"end", "id"} & set(EVENT_CLASS[kind].__struct_fields__):
+    if kind in _WITH_TAIL:
         template.variable("tail", "Q")
     constants = [f"c{number}" for number in range(len(cuts))]
     names = iter(constants)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from fxtio.fxt.columns import Builder
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.framing import Frame, Framer
 from fxtio.fxt.records import RECORDS, KernelObject
-from fxtio.io.source import STDIN, Source, open_source
+from fxtio.io.source import Source, open_source
 from fxtio.table import Table
 
 Progress = Callable[[int, int | None], None]
@@ -127,8 +128,7 @@ class FxtTrace:
         self._progress = progress
         first = source or open_source(target, limit=max_bytes)
         self._source: Source | None = first
-        named = first.name != STDIN and isinstance(target, str | os.PathLike | bytes | bytearray | memoryview)
-        self._again = named and first.total is not None  # a named pipe gives its bytes only once
+        self._again = _can_reopen(target)
         if self._again:  # a file is open only while it is read
             first.close()
             self._source = None
@@ -302,6 +302,13 @@ class FxtTrace:
         return info
 
 
+def _can_reopen(target: Any) -> bool:
+    """Whether the same bytes come when it is opened again: not from standard input or a named pipe."""
+    if isinstance(target, bytes | bytearray | memoryview):
+        return True
+    return isinstance(target, str | os.PathLike) and ("://" in str(target) or Path(target).is_file())
+
+
 def _note_times(info: Info, batch: Batch) -> None:
     for cls in batch.classes():
         if cls not in _TIMED:
@@ -328,10 +335,14 @@ def _note_names(info: Info, batch: Batch) -> None:
             known[koid] = values[name]
 
 
-def _wall(ns: int, clock: Clock) -> datetime:
+def _wall(ns: int, clock: Clock) -> datetime | None:
+    """The wall-clock time; None for one that is beyond all dates."""
     assert clock.base_ticks is not None and clock.wall_clock is not None  # they come together
     since = clock.wall_clock + ns - clock.ns(clock.base_ticks)
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since // 1000)
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since // 1000)
+    except OverflowError:
+        return None
 
 
 def _nothing(session: Session) -> Batch:

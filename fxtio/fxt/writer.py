@@ -15,7 +15,7 @@ from fxtio.codec.parts import Thread
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import EncodeError
 from fxtio.fxt.arguments import Argument, KoidArgument
-from fxtio.fxt.bulk import Text, event_words, text_of
+from fxtio.fxt.bulk import prepared, words_of_events
 from fxtio.fxt.enums import ObjectType, ProviderEventId, Scope
 from fxtio.fxt.pack import BUFFER, Koid, Packer, Pointer
 from fxtio.fxt.records import (
@@ -327,11 +327,25 @@ class Provider:
         Raises:
             EncodeError: something cannot be said; nothing was written.
         """
-        packer = self._enter()
-        words = event_words(packer, kind, timestamp, _tracks(thread, len(timestamp)), name, columns)
+        return self.write_mixed({"kind": kind, "timestamp": timestamp, "thread": thread, "name": name, **columns})
+
+    def write_mixed(self, *pieces: Mapping[str, Any]) -> int:
+        """Write many events of several kinds from columns, in the order of their times.
+
+        Args:
+            pieces: the arguments of `write_events`, a mapping for each kind.
+
+        Returns:
+            The number of events.
+
+        Raises:
+            EncodeError: something cannot be said; nothing was written.
+        """
+        checked = [prepared(**piece) for piece in pieces]
+        words = words_of_events(self._enter(), checked)
         self._writer.flush()
         self._writer._sink.write(words.data)
-        return len(timestamp)
+        return sum(len(piece.timestamp) for piece in checked)
 
 
 def _octets(data: Any) -> memoryview:
@@ -340,13 +354,6 @@ def _octets(data: Any) -> memoryview:
         return memoryview(data).cast("B")
     except TypeError:
         raise EncodeError(f"{type(data).__name__} holds no bytes in a row", "data") from None
-
-
-def _tracks(thread: Any, rows: int) -> Text:
-    if isinstance(thread, Track):
-        return Text([Thread(thread.process, thread.thread)], None)
-    tracks, indices = thread
-    return text_of(([Thread(one.process, one.thread) for one in tracks], indices), rows, "thread")
 
 
 class Track:

@@ -72,7 +72,11 @@ def open_sink(target: Any) -> Sink:
         return Sink(sys.stdout.buffer, owned=False)
     stream = cast("BinaryIO", open(name, "wb", buffering=0))  # noqa: SIM115  # the sink closes it
     if name.endswith(".gz"):
-        return Sink(cast("BinaryIO", gzip.GzipFile(fileobj=stream, mode="wb", mtime=0)), owned=True, beneath=stream)
+        return Sink(
+            cast("BinaryIO", gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=6, mtime=0)),
+            owned=True,
+            beneath=stream,
+        )
     if name.endswith(".xz"):
         return Sink(cast("BinaryIO", lzma.LZMAFile(stream, "wb")), owned=True, beneath=stream)
     if name.endswith(".zst"):

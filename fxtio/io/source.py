@@ -152,10 +152,23 @@ def _size_of(stream: BinaryIO) -> int | None:
 def _decompressed(kind: str, stream: _Joined) -> Any:
     buffered = io.BufferedReader(stream, 1 << 18)
     if kind == "gzip":
-        return gzip.GzipFile(fileobj=buffered)
+        return _Piecewise(gzip.GzipFile(fileobj=buffered))
     if kind == "xz":
-        return lzma.LZMAFile(buffered)
+        return _Piecewise(lzma.LZMAFile(buffered))
     return _Zstd(buffered)
+
+
+class _Piecewise:
+    """A stream whose `readinto` gives what one read gives: going on would lose that when the next read fails."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readinto(self, target: memoryview) -> int:
+        """Fill the front of `target`; 0 at the end."""
+        data = self._stream.read1(min(len(target), 1 << 18))
+        target[: len(data)] = data
+        return len(data)
 
 
 class _Zstd:

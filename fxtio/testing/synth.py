@@ -16,8 +16,6 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from fxtio.codec.parts import Thread
-from fxtio.fxt.bulk import Text, event_words
 from fxtio.fxt.pack import THREAD_SLOTS
 from fxtio.fxt.reader import Progress
 from fxtio.fxt.writer import FxtWriter, Provider, Track
@@ -255,26 +253,19 @@ def _write(provider: Provider, tracks: list[Track], pieces: list[_Piece]) -> int
 
 
 def _write_in_time_order(provider: Provider, tracks: list[Track], pieces: list[_Piece]) -> int:
-    """Write events of several kinds in the order of their times: `write_events` takes one kind at a time."""
-    writer, packer = provider._writer, provider._enter()
-    threads = [Thread(track.process, track.thread) for track in tracks]
-    made = []
-    for one in pieces:
-        thread = Text(threads, one.thread)
-        words = event_words(packer, one.kind, one.timestamp, thread, one.name, one.columns)
-        made.append(words.reshape(len(one.timestamp), -1))  # all events of a piece have the same size
-    sizes = np.concatenate([np.full(len(words), words.shape[1]) for words in made])
-    order = np.argsort(np.concatenate([one.timestamp for one in pieces]), kind="stable")
-    place = np.empty_like(sizes)
-    place[order] = np.cumsum(sizes[order]) - sizes[order]
-    joined = np.empty(int(sizes.sum()), np.uint64)
-    first = 0
-    for words in made:
-        joined[place[first : first + len(words), None] + np.arange(words.shape[1])] = words
-        first += len(words)
-    writer.flush()
-    writer._sink.write(joined.data)
-    return len(sizes)
+    """Write events of several kinds in the order of their times."""
+    return provider.write_mixed(
+        *[
+            {
+                "kind": one.kind,
+                "timestamp": one.timestamp,
+                "thread": (tracks, one.thread),
+                "name": one.name,
+                **one.columns,
+            }
+            for one in pieces
+        ]
+    )
 
 
 def _spans(stage: _Stage, group: _Group, count: int) -> list[_Piece]:

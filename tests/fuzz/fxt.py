@@ -15,6 +15,7 @@ bytes, and each of its records means what the plain model (`support.fxt_model`) 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import json
 import random
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,25 +124,24 @@ def seeds() -> Iterator[bytes]:
 class Mutator:
     """Changes traces by whole records and by sizes, which chance alone does not keep right."""
 
-    def __init__(self) -> None:
+    def __init__(self, mutate: Callable[[bytes, int], bytes]) -> None:
         from fxtio.fxt.framing import MAGIC
 
+        self._mutate = mutate
         self.records = [seed[len(MAGIC) :] for seed in seeds()]
 
     def __call__(self, data: bytes, most: int, seed: int) -> bytes:
-        import atheris
-
         draw = random.Random(seed)
         choice = draw.randrange(4)
         at = draw.randrange(len(data) // 8 + 1) * 8
         if choice == 0:
             data = data[:at] + draw.choice(self.records) + data[at:]
         elif choice == 1:
-            data = data[:at] + self._resized(atheris.Mutate(data[at:], max(most - at, 8)) if len(data) > at else b"")
+            data = data[:at] + self._resized(self._mutate(data[at:], max(most - at, 8)) if len(data) > at else b"")
         elif choice == 2:
             data = data[:at] + data[at + 8 * draw.randrange(1, 5) :]
         else:
-            data = atheris.Mutate(data, most)
+            data = self._mutate(data, most)
         return bytes(data[:most])
 
     def _resized(self, rest: bytes) -> bytes:
@@ -180,10 +180,10 @@ class Counts:
 
 def run_atheris(keep: Path, counts: Counts, seconds: int, seed: int) -> None:
     """Fuzz with libFuzzer until the time is over; ends the process."""
-    import atheris
-
+    atheris = importlib.import_module("atheris")
     with atheris.instrument_imports(include=["fxtio"]):
-        pass
+        for name in ("fxtio.fxt.reader", "fxtio.io.source"):
+            importlib.import_module(name)
     inputs = keep / "corpus"
     if not inputs.is_dir():
         inputs.mkdir(parents=True)
@@ -196,7 +196,7 @@ def run_atheris(keep: Path, counts: Counts, seconds: int, seed: int) -> None:
         "-verbosity=0",
         f"-seed={seed}",
     ]
-    mutate = Mutator()
+    mutate = Mutator(lambda data, most: atheris.Mutate(data, most))  # not there yet
     atheris.Setup([sys.argv[0], *options, str(inputs)], counts.run, custom_mutator=mutate)
     atheris.Fuzz()
 
