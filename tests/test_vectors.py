@@ -17,6 +17,7 @@ import pytest
 from fxtio.codec.generate import encode
 from fxtio.codec.parts import Koids, Many, Stream, Thread, Words
 from fxtio.codec.record import Opaque, layout_of
+from fxtio.errors import EncodeError
 from fxtio.fxt import FxtTrace
 from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
@@ -145,6 +146,14 @@ def test_a_vector_in_the_other_byte_order(name: str) -> None:
     assert plain([scalar(one, "big") for one in big]) == plain(records)
     for one, other in zip(big, fxt_model.pieces(bytes_of(name), "little"), strict=True):
         assert native(one[:8], "big") == native(other[1][:8], "little")
+
+
+def test_a_record_that_must_be_ignored() -> None:
+    data = bytes_of(IGNORED)
+    assert plain(decoded(data)) == plain(records_of(IGNORED))
+    with pytest.raises(EncodeError, match=r"String\.index: 0 does not fit in bits 16\.\.30 \(1 to 32767\)"):
+        encode(records_of(IGNORED)[0])
+    assert list(FxtTrace(data).records(resolve=False)) == [Opaque(data)]
 
 
 @pytest.mark.parametrize("name", SOUND)
