@@ -231,8 +231,10 @@ class Framer:
             stop = min(start + width, total)
             places, undecided = _chains(block.words[start:stop], short=short and stop == total)
             place = next((start + one for one in places if self._good(block, start + one)), None)
-            if stop == total or (place is not None and place < start + undecided):
+            if place is not None and place < start + undecided:
                 return place
+            if stop == total:  # with too few words to decide, more are read first
+                return place if self._ended or total - start >= _AHEAD - 1 else None
             width *= 8
 
     def _good(self, block: Block, at: int) -> bool:
