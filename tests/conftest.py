@@ -17,7 +17,7 @@ os.environ["PYTHONSAFEPATH"] = "1"
 settings.register_profile("dev", max_examples=60, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=400,
+    max_examples=150,
     deadline=None,
     derandomize=True,
     print_blob=True,

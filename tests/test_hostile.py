@@ -18,6 +18,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import fxtio
+from fuzz import fxt as fuzz_target
 from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import DecodeError, FormatError
@@ -27,12 +28,12 @@ from fxtio.fxt import records as rec
 from fxtio.testing.strategies import encoded
 from support import fxt_model
 from support.fxt_hostile import arbitrary, damaged_traces
-from support.fxt_readings import Trickle, in_batches, info_of, narrow_traces, rules, tables_of, told
+from support.fxt_readings import Trickle, in_batches, narrow_traces, rules, tables_of, told
 from support.fxt_samples import ORDERS, for_orders
 from support.fxt_twins import plain
 
 READINGS: dict[str, Callable[[FxtTrace], Any]] = {
-    "info": info_of,
+    "info": lambda trace: trace.info,
     "records": list,
     "raw": lambda trace: list(trace.records(resolve=False)),
     "entries": lambda trace: list(trace.entries()),
@@ -187,3 +188,8 @@ def test_a_wall_clock_beyond_all_dates() -> None:
     )
     assert trace.info.started_at is None
     assert trace.info.start == 0
+
+
+@pytest.mark.parametrize("data", [b"", b"\x10", *list(fuzz_target.seeds())[::9]], ids=lambda data: f"{len(data)} bytes")
+def test_the_fuzz_target_takes_its_seeds(data: bytes) -> None:
+    fuzz_target.check(data)

@@ -158,7 +158,7 @@ def _wakeup(builder: Builder, rows: Array, columns: Any) -> Made:
 
 def _scheduling_args(builder: Builder) -> Made:
     every = [builder.batch.columns(cls) for cls in (r.ContextSwitch, r.ThreadWakeup)]
-    legacy = builder.batch.rows(r.LegacyContextSwitch)
+    legacy, _ = builder.batch.columns(r.LegacyContextSwitch)
     empty = np.empty(0, np.int64)
     none = ManyColumn(np.zeros(len(legacy), np.int64), empty, empty, empty.astype(np.int8), empty)
     owners = [(rows, columns["args"]) for rows, columns in every]

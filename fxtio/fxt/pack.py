@@ -224,8 +224,10 @@ class Packer:
     def _argument(self, key: str, value: Any) -> a.Argument:
         name = self.reference(key, "args")
         where = f"args[{key!r}]"
-        if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-            value = value.item()  # a number of numpy
+        if hasattr(value, "dtype"):  # of numpy: one number goes, an array does not
+            if getattr(value, "ndim", 1):
+                raise EncodeError(f"no argument type holds a {type(value).__name__}", where)
+            value = value.item()
         if value is None:
             return a.NullArgument(name)
         if isinstance(value, bool):

@@ -18,7 +18,6 @@ from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.finding import Findings
 from fxtio.fxt import FxtTrace, batch, framing
 from fxtio.fxt import records as rec
-from fxtio.fxt.reader import Info
 from fxtio.table import Table
 from fxtio.testing import strategies
 
@@ -73,14 +72,6 @@ def tables_of(trace: FxtTrace) -> dict[str, list[Any]]:
     return {name: rows_of(table) for name, table in trace.tables(*trace.table_names).items()}
 
 
-def info_of(trace: FxtTrace) -> Info | None:
-    """The summary."""
-    try:
-        return trace.info
-    except OverflowError:  # OPEN BUG: test_hostile.test_a_wall_clock_beyond_all_dates
-        return None
-
-
 def everything(data: bytes) -> dict[str, Any]:
     """All that a trace in memory gives, in every way of reading it."""
     trace = FxtTrace(data)
@@ -88,9 +79,7 @@ def everything(data: bytes) -> dict[str, Any]:
     made["raw"] = plain(list(trace.records(resolve=False)))
     made["entries"] = plain(list(trace.entries()))[1:]
     made["tables"] = tables_of(trace)
-    info = info_of(trace)
-    if info is None:
-        return made
+    info = trace.info
     made["info"] = (dict(info.records), info.size, info.start, info.end, info.byte_order, info.processes, info.threads)
     made["providers"] = [(one.id, one.name, one.records, one.clock) for one in info.providers]
     return made

@@ -1,0 +1,266 @@
+"""Every table against the plain model: the same rows from records, one at a time, as from whole columns.
+
+Damaged records are among them, so that rows that point to others by number still point to the right ones.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fxtio.codec.generate import Order
+from fxtio.codec.record import Opaque
+from fxtio.fxt import FxtTrace
+from fxtio.fxt import arguments as arg
+from fxtio.fxt import records as rec
+from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, ThreadState
+from fxtio.testing import strategies
+from fxtio.testing.strategies import encoded
+from support import fxt_model
+from support.fxt_hostile import damaged_traces
+from support.fxt_model import Entry
+from support.fxt_oracle import ARGUMENT_TYPES, KINDS
+from support.fxt_readings import in_batches, narrow_traces
+from support.fxt_samples import for_orders
+from support.fxt_twins import plain
+
+Row = dict[str, Any]
+
+
+def name_of(ref: int | str) -> str | None:
+    return ref if isinstance(ref, str) else None
+
+
+def koids(ref: Any) -> Row:
+    return {"process": 0, "thread": 0} if isinstance(ref, int) else {"process": ref.process, "thread": ref.thread or 0}
+
+
+def label(value: int, names: Any) -> str:
+    known: dict[int, str] = {member.value: member.name.lower() for member in names}
+    return known.get(value, str(value))
+
+
+def common(entry: Entry) -> Row:
+    return {"offset": entry.offset, "provider": entry.provider}
+
+
+def timed(entry: Entry) -> Row:
+    return common(entry) | {"ticks": entry.record.timestamp, "time": entry.time}
+
+
+def event(entry: Entry) -> Row:
+    one = entry.record
+    complete = isinstance(one, rec.DurationComplete)
+    return timed(entry) | koids(one.thread) | {
+        "type": KINDS[type(one)][0],
+        "category": name_of(one.category),
+        "name": name_of(one.name),
+        "end_ticks": one.end if complete else None,
+        "duration": entry.end - entry.time if complete and entry.end is not None and entry.time is not None else None,
+        "id": getattr(one, "id", None),
+    }  # fmt: skip
+
+
+def argument(one: Any) -> Row:
+    if isinstance(one, Opaque):
+        return {"name": None, "type": None, "bits": 0, "text": None}
+    value = getattr(one, "value", 0)
+    text = name_of(value) if isinstance(one, arg.StringArgument) else None
+    if isinstance(one, arg.DoubleArgument):
+        value = int.from_bytes(struct.pack("<d", value), "little")
+    bits = 0 if isinstance(one, arg.StringArgument | arg.BlobArgument) else int(value) % 2**64
+    return {"name": name_of(one.name), "type": ARGUMENT_TYPES[type(one)], "bits": bits, "text": text}
+
+
+def value_of(one: Any, name: str, kind: type[Any]) -> Any:
+    """The value of an argument by its name and type."""
+    found = [each.value for each in one.args if type(each) is kind and each.name == name]
+    return found[-1] if found else None
+
+
+def kernel_object(entry: Entry) -> Row:
+    one = entry.record
+    made = {"space": "kernel", "type": label(one.object_type, ObjectType), "id": one.koid, "name": name_of(one.name)}
+    return common(entry) | made | {"process": value_of(one, "process", arg.KoidArgument)}
+
+
+def userspace_object(entry: Entry) -> Row:
+    one = entry.record
+    made = {"space": "userspace", "type": None, "id": one.pointer, "name": name_of(one.name)}
+    return common(entry) | made | {"process": koids(one.process)["process"]}
+
+
+def blob(entry: Entry) -> Row:
+    one = entry.record
+    return common(entry) | {
+        "category": name_of(getattr(one, "category", 1)),
+        "name": name_of(one.name),
+        "type": label(getattr(one, "blob_type", 0), BlobType),
+        "size": len(one.payload),
+        "payload": one.payload,
+    }
+
+
+def scheduling(entry: Entry) -> Row:
+    one = entry.record
+    code = type(one).words[0].fields["scheduling_type"].value
+    row = timed(entry) | {"type": label(code, SchedulingType), "cpu": one.cpu}
+    if isinstance(one, rec.LegacyContextSwitch):
+        out, into = koids(one.outgoing), koids(one.incoming)
+        return row | {
+            "outgoing_process": out["process"], "outgoing_thread": out["thread"],
+            "incoming_process": into["process"], "incoming_thread": into["thread"],
+            "outgoing_state": label(one.outgoing_state, ThreadState), "outgoing_priority": one.outgoing_priority,
+            "incoming_priority": one.incoming_priority, "waker": None,
+        }  # fmt: skip
+    row |= {"outgoing_process": None, "incoming_process": None}
+    if isinstance(one, rec.ContextSwitch):
+        return row | {
+            "outgoing_thread": one.outgoing, "incoming_thread": one.incoming, "waker": None,
+            "outgoing_state": label(one.outgoing_state, ThreadState),
+            "outgoing_priority": value_of(one, "outgoing_weight", arg.Int32Argument),
+            "incoming_priority": value_of(one, "incoming_weight", arg.Int32Argument),
+        }  # fmt: skip
+    return row | {
+        "outgoing_thread": None, "incoming_thread": one.waking, "outgoing_state": None, "outgoing_priority": None,
+        "incoming_priority": value_of(one, "weight", arg.Int32Argument),
+        "waker": value_of(one, "waker", arg.KoidArgument),
+    }  # fmt: skip
+
+
+def profiler(entry: Entry) -> Row:
+    return timed(entry) | koids(entry.record.thread)
+
+
+def fields(*names: str) -> Callable[[Entry], Row]:
+    return lambda entry: {name: getattr(entry.record, name) for name in names}
+
+
+def both(first: Callable[[Entry], Row], second: Callable[[Entry], Row]) -> Callable[[Entry], Row]:
+    return lambda entry: first(entry) | second(entry)
+
+
+def log(entry: Entry) -> Row:
+    return timed(entry) | koids(entry.record.thread) | {"message": entry.record.message}
+
+
+def backtrace(entry: Entry) -> Row:
+    return profiler(entry) | {"frames": len(entry.record.frames)}
+
+
+OBJECTS = (rec.KernelObject, rec.UserspaceObject)
+SWITCHES = (rec.LegacyContextSwitch, rec.ContextSwitch, rec.ThreadWakeup)
+MAKERS: dict[str, list[tuple[Any, Callable[[Entry], Row]]]] = {
+    "events": [(rec.Event, event)],
+    "strings": [(rec.String, both(common, fields("index", "text")))],
+    "threads": [(rec.ThreadRecord, both(common, fields("index", "process", "thread")))],
+    "objects": [(rec.KernelObject, kernel_object), (rec.UserspaceObject, userspace_object)],
+    "logs": [(rec.Log, log)],
+    "blobs": [((rec.Blob, rec.LargeBlob, rec.LargeBlobNoMetadata), blob)],
+    "scheduling": [(SWITCHES, scheduling)],
+    "modules": [(rec.ProfilerModule, both(profiler, fields("module", "name", "build_id")))],
+    "mmaps": [(rec.ProfilerMmap, both(profiler, fields("module", "flags", "start", "range", "vaddr")))],
+    "backtraces": [(rec.ProfilerBacktrace, backtrace)],
+}
+OWNED: dict[str, tuple[str, Any]] = {
+    "args": ("event", rec.Event),
+    "object_args": ("object", OBJECTS),
+    "scheduling_args": ("scheduling", SWITCHES),
+}
+
+
+def owned(entries: list[Entry], owner: str, classes: Any) -> Iterator[Row]:
+    owners = [entry.record for entry in entries if isinstance(entry.record, classes)]
+    for number, record in enumerate(owners):
+        for one in getattr(record, "args", ()):
+            yield {owner: number, **argument(one)}
+
+
+def expected(entries: list[Entry]) -> dict[str, list[Row]]:
+    tables: dict[str, list[Row]] = {}
+    for table, makers in MAKERS.items():
+        made = [make(entry) for entry in entries for classes, make in makers if isinstance(entry.record, classes)]
+        tables[table] = made
+    for table, (owner, classes) in OWNED.items():
+        tables[table] = list(owned(entries, owner, classes))
+    traces = [entry.record for entry in entries if isinstance(entry.record, rec.ProfilerBacktrace)]
+    tables["frames"] = [
+        {"backtrace": number, "depth": depth, "address": address}
+        for number, one in enumerate(traces)
+        for depth, address in enumerate(one.frames)
+    ]
+    return tables
+
+
+def compare(data: bytes, order: Order) -> None:
+    trace = FxtTrace(data)
+    tables = trace.tables(*trace.table_names)
+    rows = expected(fxt_model.read(data, order))
+    assert set(tables) == set(rows)
+    for name, table in tables.items():
+        assert list(table.rows()) == rows[name], name
+        assert table.num_rows == len(rows[name])
+
+
+def framed(data: bytes, order: Order) -> bool:
+    try:
+        return len(data) % 8 == 0 and len(data) > 7 and all(True for _ in fxt_model.pieces(data, order))
+    except AssertionError:
+        return False
+
+
+@for_orders
+@given(data=st.data())
+def test_tables_hold_what_the_model_says(order: Order, data: st.DataObject) -> None:
+    compare(encoded(data.draw(narrow_traces(order) | strategies.traces(order=order)), order), order)
+
+
+@for_orders
+@given(data=st.data())
+def test_tables_of_damaged_traces(order: Order, data: st.DataObject) -> None:
+    trace = data.draw(damaged_traces(order))
+    assume(framed(trace, order) and trace[:8] == encoded([rec.Magic()], order))
+    compare(trace, order)
+
+
+@given(records=narrow_traces(), words=st.integers(1, 64))
+def test_tables_of_small_batches(records: list[Any], words: int) -> None:
+    magic, *others = records
+    with in_batches(words):
+        compare(encoded([magic, rec.ProviderInfo(1, "first"), *others]), "little")
+
+
+@given(records=narrow_traces(), words=st.integers(1, 64))
+def test_batches_are_pieces_of_tables(records: list[Any], words: int) -> None:
+    """But for the numbers of owners, which count within the batch."""
+    trace = FxtTrace(encoded([rec.Magic(), rec.ProviderInfo(1, "first"), *records[1:]]))
+    whole = {name: list(table.rows()) for name, table in trace.tables(*trace.table_names).items()}
+    joined: dict[str, list[Row]] = {name: [] for name in whole}
+    with in_batches(words, kept_names=2):
+        for batch in trace.batches(*trace.table_names):
+            for name, table in batch.items():
+                joined[name] += list(table.rows())
+    numbers = {"event", "object", "scheduling", "backtrace"}
+    for name, rows in whole.items():
+        without = [
+            [{key: value for key, value in row.items() if key not in numbers} for row in one]
+            for one in (rows, joined[name])
+        ]
+        assert plain_rows(without[0]) == plain_rows(without[1]), name
+
+
+def plain_rows(rows: list[Row]) -> list[Any]:
+    return [tuple(sorted((key, plain(value)) for key, value in row.items())) for row in rows]
+
+
+def test_a_broken_switch_does_not_shift_the_owners() -> None:
+    """Records that cannot be delivered are rows of no table, so no arguments can count them."""
+    short = encoded([rec.LegacyContextSwitch(0, 0, 0, 0, 5, 1, 1)]).replace(b"\x28\0", b"\x18\0", 1)[:8]
+    switch = rec.ContextSwitch(0, 0, 1, 2, 3, (arg.NullArgument("a"),))
+    compare(encoded([rec.Magic()]) + short + encoded([switch]), "little")
+    table = FxtTrace(encoded([rec.Magic()]) + short + encoded([switch])).table("scheduling_args")
+    assert [row["scheduling"] for row in table.rows()] == [0]
