@@ -69,7 +69,7 @@ def test_every_kind_has_a_class() -> None:
 
 @for_orders
 @for_classes(rec.RECORDS.classes)
-@share(4)
+@share(6)
 @given(data=st.data())
 def test_our_records_are_the_oracles_bytes(cls: type[Record], order: Order, data: st.DataObject) -> None:
     record = sayable(data.draw(strategies.records(cls, order=order)))
@@ -80,7 +80,7 @@ def test_our_records_are_the_oracles_bytes(cls: type[Record], order: Order, data
 
 @for_orders
 @pytest.mark.parametrize("kind", ORACLE_KINDS)
-@share(4)
+@share(6)
 @given(data=st.data())
 def test_the_oracles_bytes_are_our_records(kind: str, order: Order, data: st.DataObject) -> None:
     meaning = data.draw(records_by_kind(order)[kind])
@@ -95,7 +95,7 @@ def test_the_oracles_bytes_are_our_records(kind: str, order: Order, data: st.Dat
 
 @for_orders
 @for_classes(rec.RECORDS.classes)
-@share(3)
+@share(4)
 @given(data=st.data())
 def test_damaged_bytes_mean_the_same_to_both(cls: type[Record], order: Order, data: st.DataObject) -> None:
     raw = data.draw(damaged(cls, order))

@@ -15,7 +15,7 @@ import zstandard
 
 from fxtio.codec.generate import encode
 from fxtio.codec.parts import Thread
-from fxtio.fxt import FxtTrace, framing
+from fxtio.fxt import FxtTrace, batch, framing
 from fxtio.fxt import records as rec
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, MIB, delivered, instants, memory, words
@@ -130,6 +130,40 @@ def redefinitions(names: int, every: int) -> bytes:
     header, instant = encode(rec.String(1, "n0000000"))[:8], encode(rec.Instant(1, Thread(1, 1), 1, 1, ()))
     pieces = [header + b"n%07d" % number + (instant if number % every == every - 1 else b"") for number in range(names)]
     return encode(rec.Magic()) + b"".join(pieces)
+
+
+def test_more_providers_than_are_kept_apart() -> None:
+    """The rest shares the state of the last one."""
+    records: list[Any] = [rec.Magic()]
+    for one in range(6):
+        records += [rec.ProviderInfo(one, "p"), rec.String(1, f"s{one}"), rec.Instant(1, Thread(1, 1), 1, 1, ())]
+    records += [rec.ProviderSection(0), rec.Instant(1, Thread(1, 1), 1, 1, ()), rec.ProviderSection(9)]
+    records += [rec.Instant(1, Thread(1, 1), 1, 1, ())]
+    with patch.object(batch, "MAX_PROVIDERS", 3):
+        trace = FxtTrace(encoded(records))
+        assert [one.name for one in trace if isinstance(one, rec.Instant)] == [
+            "s0",
+            "s1",
+            "s2",
+            "s3",
+            "s4",
+            "s5",
+            "s0",
+            "s5",
+        ]
+        assert rules(trace.findings) == {"too-many-providers": 4, "unknown-provider": 1}
+        assert [one.id for one in trace.info.providers] == [0, 1, 2]
+
+
+def test_more_clocks_than_are_kept() -> None:
+    """A clock too many is ignored: the one before it goes on."""
+    records: list[Any] = [rec.Magic(), rec.ThreadRecord(1, 1, 1)]
+    for rate in (1000, 500, 250, 1000):
+        records += [rec.Initialization(rate), rec.Instant(1, 1, 0, 0, ())]
+    with patch.object(batch, "MAX_CLOCKS", 3):
+        trace = FxtTrace(encoded(records))
+        assert trace.table("events")["time"].tolist() == [1_000_000, 2_000_000, 2_000_000, 1_000_000]
+        assert rules(trace.findings) == {"too-many-clocks": 1}
 
 
 def test_a_million_string_redefinitions() -> None:

@@ -79,7 +79,7 @@ def test_columns_of_big_endian_bytes_go_back_to_little_endian_ones(cls: type[Rec
 
 @for_orders
 @for_classes()
-@share(2)
+@share(3)
 @given(data=st.data())
 def test_damaged_records_are_judged_alike(cls: type[Record], order: Order, data: st.DataObject) -> None:
     hostile = data.draw(st.lists(damaged(cls, order), min_size=1, max_size=4))

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -26,8 +27,9 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.codec.generate import Order, encode
+from fxtio.codec.parts import Thread
 from fxtio.errors import FormatError
-from fxtio.fxt import FxtTrace, FxtWriter
+from fxtio.fxt import FxtTrace, FxtWriter, tables
 from fxtio.fxt import records as rec
 from fxtio.fxt.clock import Clock
 from fxtio.testing import strategies
@@ -160,6 +162,16 @@ def test_the_summary_counts_records(records: list[Any]) -> None:
     assert trace.info.records == Counter(type(one).__name__ for one in records)
     assert sum(one.records for one in trace.info.providers) == len(records)
     assert set(rules(trace.findings)) <= {"time-overflow"}
+
+
+def test_names_of_the_same_hash_stay_apart() -> None:
+    names = [f"{number:02}" * 3 for number in range(50)]
+    records = [rec.Log(1, Thread(1, 1), name) for name in names * 3]
+    with patch.object(tables, "_MIX", np.uint64(0)):
+        trace = FxtTrace(encoded([rec.Magic(), *records, *[rec.String(1, name) for name in names]]))
+        assert trace.table("logs")["message"].to_list() == names * 3
+        assert trace.table("strings")["text"].to_list() == names
+        assert len(set(trace.table("logs")["message"].values)) == 51
 
 
 # --- Exact copies ---------------------------------------------------------------------------------------------------

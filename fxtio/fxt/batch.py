@@ -316,17 +316,19 @@ class Session:
                 self.findings.add("zero-tick-rate", batch.frame.offset(row), told)
                 continue
             anchor = (int(base.values[number]), int(wall.values[number])) if wall.present[number] else (None, None)
-            kept.append(row)
-            codes.append(self._clock_code(Clock(rate, *anchor), batch, row))
+            code = self._clock_code(Clock(rate, *anchor), batch, row)
+            if code is not None:
+                kept.append(row)
+                codes.append(code)
         where = np.array(kept, np.int64)
         return self._definitions(batch, where, np.zeros(len(where), np.int64), np.array(codes, np.int32))
 
-    def _clock_code(self, clock: Clock, batch: Batch, row: int) -> int:
+    def _clock_code(self, clock: Clock, batch: Batch, row: int) -> int | None:
         code = self._clock_codes.get(clock)
         if code is None and len(self.clocks) == MAX_CLOCKS:
             told = f"more than {MAX_CLOCKS:,} different clocks; this one is ignored"
             self.findings.add("too-many-clocks", batch.frame.offset(row), told)
-            return 0
+            return None
         if code is None:
             code = self._clock_codes[clock] = len(self.clocks)
             self.clocks.append(clock)

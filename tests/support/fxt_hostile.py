@@ -53,15 +53,23 @@ def damaged(draw: st.DrawFn, cls: type[Record], order: Order = "little") -> byte
 
 
 @st.composite
-def damaged_traces(draw: st.DrawFn, order: Order = "little") -> bytes:
-    """A trace in which some records are damaged, some bytes overwritten, and the end may be missing."""
+def damaged_traces(draw: st.DrawFn, order: Order = "little", *, framed: bool = False) -> bytes:
+    """A trace in which some records are damaged, some bytes overwritten, and the end may be missing.
+
+    Args:
+        draw: given by hypothesis.
+        order: the byte order.
+        framed: damage nothing but what is inside of records; their sizes and types stay right.
+    """
     pieces = []
     for record in draw(strategies.traces(order=order, most=10)):
         piece = encode(record, order)
-        if isinstance(record, Record) and draw(st.integers(0, 3)) == 0:
+        if isinstance(record, Record) and pieces and draw(st.integers(0, 3)) == 0:
             piece = draw(damaged(type(record), order))
         pieces.append(piece)
     data = bytearray(b"".join(pieces))
+    if framed:
+        return bytes(data)
     for junk in draw(st.lists(st.binary(min_size=1, max_size=24), max_size=2)):
         at = draw(st.integers(8, len(data)))
         data[at : at + len(junk)] = junk
