@@ -61,7 +61,7 @@ def damaged_traces(draw: st.DrawFn, order: Order = "little", *, framed: bool = F
         order: the byte order.
         framed: damage nothing but what is inside of records; their sizes and types stay right.
     """
-    pieces = []
+    pieces: list[bytes] = []
     for record in draw(strategies.traces(order=order, most=10)):
         piece = encode(record, order)
         if isinstance(record, Record) and pieces and draw(st.integers(0, 3)) == 0:
