@@ -6,11 +6,15 @@
 
     with fxtio.create("out.fxt") as writer: ...
 
-Importing this package is cheap; what reads and writes is loaded on first use.
+    with fxtio.tracing("app.fxt"):
+        with fxtio.span("request", path="/"): ...
+
+Importing this package is cheap; what reads, writes and traces is loaded on first use.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import DecodeError, EncodeError, FormatError, FxtioError, LayoutError
@@ -18,10 +22,37 @@ from fxtio.errors import DecodeError, EncodeError, FormatError, FxtioError, Layo
 if TYPE_CHECKING:
     from fxtio.fxt.reader import FxtTrace, Progress
     from fxtio.fxt.writer import FxtWriter
+    from fxtio.tracer import counter, flow, instant, log, span, start, stop, trace, tracing
 
 __version__ = "0.1.0"
 
-__all__ = ["DecodeError", "EncodeError", "FormatError", "FxtioError", "LayoutError", "create", "open"]
+__all__ = [
+    "DecodeError",
+    "EncodeError",
+    "FormatError",
+    "FxtioError",
+    "LayoutError",
+    "counter",
+    "create",
+    "flow",
+    "instant",
+    "log",
+    "open",
+    "span",
+    "start",
+    "stop",
+    "trace",
+    "tracing",
+]
+
+_TRACER = frozenset({"counter", "flow", "instant", "log", "span", "start", "stop", "trace", "tracing"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _TRACER:
+        found = globals()[name] = getattr(import_module("fxtio.tracer"), name)
+        return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def open(  # noqa: A001  # as in gzip and codecs

@@ -33,3 +33,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 def corpus() -> Path:
     """The directory of traces that other programs wrote; the tests only read it."""
     return Path(__file__).resolve().with_name("corpus")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where to record a trace to."""
+    return tmp_path / "out.fxt"

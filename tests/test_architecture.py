@@ -40,7 +40,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 # Rooms that may import less than their floor allows, as prefixes of module names.
 ONLY: dict[str, tuple[str, ...]] = {
     "_native": (),
-    "tracer": ("codec", "errors", "_native", "fxt.layout", "fxt.records", "fxt.tables"),
+    "tracer": ("codec", "errors", "_native", "fxt.layout", "fxt.records", "fxt.arguments", "fxt.enums", "io.sink"),
 }
 
 # What a room may not import although it is no part of fxtio: a traced program pays for it at its start.

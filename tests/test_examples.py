@@ -23,6 +23,7 @@ def run(name: str, *arguments: str | Path) -> str:
 
 def test_every_example_is_tested_and_small() -> None:
     tested = {"write_a_trace.py", "read_a_trace.py", "copy_exactly.py", "make_a_big_trace.py"}
+    tested |= {"trace_asyncio_service.py", "trace_thread_pool.py", "trace_recursion.py", "trace_a_crash.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
     for name in tested:
         assert (EXAMPLES / name).read_text(encoding="utf-8").count("\n") < 60
@@ -78,3 +79,46 @@ def test_make_a_big_trace(tmp_path: Path) -> None:
     last = list(trace)[-1]
     assert [(arg.name, arg.value) for arg in last.args][0::2] == [("row", 99_999), ("source", "example")]
     assert sys.maxsize > last.end > last.timestamp
+
+
+def test_trace_asyncio_service(tmp_path: Path) -> None:
+    assert "20 requests on 20 tracks" in run("trace_asyncio_service.py", tmp_path / "t.fxt")
+    trace = fxtio.open(tmp_path / "t.fxt", strict=True)
+    assert trace.info.records["FlowBegin"] == trace.info.records["FlowEnd"] == 20
+    assert trace.info.records["AsyncBegin"] == trace.info.records["AsyncEnd"] >= 20
+
+
+def test_trace_thread_pool(tmp_path: Path) -> None:
+    assert "40 jobs in" in run("trace_thread_pool.py", tmp_path / "t.fxt")
+    trace = fxtio.open(tmp_path / "t.fxt", strict=True)
+    assert trace.info.records["DurationBegin"] == trace.info.records["DurationEnd"] == 120
+    assert trace.info.records["Counter"] == 80
+    names = set(trace.info.threads.values())
+    assert "MainThread" in names
+    assert names - {"MainThread"} <= {f"worker_{number}" for number in range(4)}
+
+
+def test_trace_recursion(tmp_path: Path) -> None:
+    first, second = run("trace_recursion.py", tmp_path / "t.fxt").splitlines()
+    assert first.startswith("40 solutions")
+    assert second.startswith("40 solutions")
+    all_calls, some_calls = (fxtio.open(tmp_path / name).info.records for name in ("t.fxt", "t.fxt.gz"))
+    assert all_calls["DurationBegin"] == all_calls["DurationEnd"] > 10_000
+    assert 0 < some_calls["DurationBegin"] == some_calls["DurationEnd"] < 1_000
+
+
+def test_trace_a_crash(tmp_path: Path) -> None:
+    out = run("trace_a_crash.py", tmp_path / "t.fxt")
+    assert "exit status -9; 20,000 spans had ended" in out
+    assert "it was in import_rows > row; its last words were 'this row is too much'" in out
+    assert fxtio.open(tmp_path / "t.fxt", strict=True).info.records["Log"] == 1
+
+
+@pytest.mark.parametrize("name", ["trace_asyncio_service.py", "trace_thread_pool.py"])
+def test_perfetto_shows_what_was_traced(name: str, tmp_path: Path) -> None:
+    judges.require(perfetto.available())
+    run(name, tmp_path / "t.fxt")
+    ends = {"trace_asyncio_service.py": ("serve", "look_up"), "trace_thread_pool.py": ("submit", "job")}
+    with perfetto.load((tmp_path / "t.fxt").read_bytes()) as judge:
+        assert judge.errors() == {}
+        assert {(flow.name_out, flow.name_in) for flow in judge.flows()} == {ends[name]}

@@ -1,21 +1,35 @@
-"""The kernels: walk record boundaries, gather words.
+"""What is written in C, each with a twin in Python; C is optional.
 
-`_kernels` is C and optional; `python` is its twin, with the same results.  Neither knows a layout: shifts, masks and
-tables come from the declarations.  `IMPLEMENTATION` says which one runs.
+The kernels walk record boundaries and gather words: `_kernels` is C, `python` its twin, with the same results.  Neither
+knows a layout: shifts, masks and tables come from the declarations.  `IMPLEMENTATION` says which one runs.  They are
+loaded on first use: the tracer needs only the recorder (`_recorder`; its twin is `fxtio.tracer.recorder`).
 """
 
 from __future__ import annotations
 
-try:
-    from fxtio._native._kernels import gather, walk, walk_many
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-    IMPLEMENTATION = "c"
-except ImportError:
+if TYPE_CHECKING:
     from fxtio._native.python import gather, walk, walk_many
 
-    IMPLEMENTATION = "python"
+    IMPLEMENTATION: str
 
 END, ZERO, PARTIAL, FULL = range(4)
 """Why a walk stopped: at the end, at a record of size 0, at a record that goes beyond the end, with full output."""
+
+_KERNELS = ("gather", "walk", "walk_many")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in (*_KERNELS, "IMPLEMENTATION"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        kernels, implementation = import_module("fxtio._native._kernels"), "c"
+    except ImportError:
+        kernels, implementation = import_module("fxtio._native.python"), "python"
+    globals().update({kernel: getattr(kernels, kernel) for kernel in _KERNELS}, IMPLEMENTATION=implementation)
+    return globals()[name]
+
 
 __all__ = ["END", "FULL", "IMPLEMENTATION", "PARTIAL", "ZERO", "gather", "walk", "walk_many"]

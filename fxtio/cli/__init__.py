@@ -17,7 +17,10 @@ from typing import Any
 from fxtio.cli.common import REFUSED
 from fxtio.errors import FxtioError
 
-VERBS = ("info", "dump", "explain", "stats", "synth")
+VERBS = ("info", "dump", "explain", "stats", "synth", "run")
+
+RUN = "run"
+"""The verb that runs a program of somebody else."""
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
@@ -45,12 +48,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: the arguments make no sense (2), or help or the version was asked for (0).
     """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments[:1] == [RUN]:
+        return _run_program(arguments)
     if sys.stdout is None:
         return _refuse("standard output is closed")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding does not
     try:
-        options = _parser().parse_args(argv)
+        options = _parser().parse_args(arguments)
         code: int = options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -66,6 +72,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _run_program(arguments: list[str]) -> int:
+    """`fxtio run`: from where the program begins, everything that is raised is its own."""
+    options = _parser(RUN).parse_args(arguments)
+    try:
+        start = options.run(options)
+    except FxtioError as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    start()
+    return 0
+
+
 def _refuse(message: str) -> int:
     print(f"fxtio: {message}", file=sys.stderr)
     return REFUSED
@@ -79,7 +98,7 @@ def _discard_output() -> None:
         os.close(nowhere)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*only: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fxtio",
         description="Read, inspect and write traces.",
@@ -89,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, help="show the version, and whether the C kernels are there")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for name in VERBS:
+    for name in only or VERBS:
         module = import_module(f"fxtio.cli.{name}")
         verb = verbs.add_parser(module.NAME, help=module.HELP, description=f"{module.HELP}.", allow_abbrev=False)
         module.add_arguments(verb)

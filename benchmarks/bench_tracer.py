@@ -1,0 +1,361 @@
+"""What the tracer costs, beside its peers, all measured in one run on one core.
+
+    python benchmarks/bench_tracer.py                 # about two minutes
+    python benchmarks/bench_tracer.py --markdown      # as a Markdown table
+    python benchmarks/bench_tracer.py --check         # exit status 1 where a limit is missed
+
+Every set-up runs in a child process of its own, in several rounds and a shuffled order.  Costs of events are
+nanoseconds over the untraced statement, the best round and in brackets the median round; costs of programs are
+processor time as a multiple of the untraced program's.  Behind a peer's figure stands how many times ours it is.
+Peers: viztracer, opentelemetry-sdk and functiontrace, whichever are there; one that is missing is left out, visibly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+COLUMNS = ("fxtio", "VizTracer", "OpenTelemetry", "cProfile", "functiontrace")
+CALLS = 2_000_000
+MILLION = 1_000_000
+MONITORING = sys.version_info >= (3, 12)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What is promised.
+
+    Attributes:
+        most: our figure is at most this.
+        times: VizTracer's is at least so many times ours.
+    """
+
+    most: float | None = None
+    times: float = 0
+
+
+@dataclass
+class Row:
+    """A line of the table: figures by column, and how each is written."""
+
+    what: str
+    unit: str
+    limit: Limit = field(default_factory=Limit)
+    figures: dict[str, float] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def cell(self, column: str) -> str:
+        """One figure as text."""
+        if column not in self.figures:
+            return "-"
+        figure, ours = self.figures[column], self.figures.get("fxtio", 0)
+        text = number(figure) + (f" ({self.notes[column]})" if column in self.notes else "")
+        if column != "fxtio" and ours >= 0.5:
+            text += f", {number(figure / ours)}x"
+        return text
+
+    def missed(self) -> str:
+        """What of the limit is missed, if something is."""
+        ours, peer = self.figures.get("fxtio"), self.figures.get("VizTracer")
+        if ours is None:
+            return "was not measured" if self.limit.most is not None else ""
+        if self.limit.most is not None and ours > self.limit.most + 0.5 * (self.unit == "ns"):
+            return f"{number(ours)} {self.unit}, at most {number(self.limit.most)} are promised"
+        if self.limit.times and peer is not None and ours > 0 and peer / ours < self.limit.times:
+            return f"{peer / ours:.1f} times under VizTracer, {self.limit.times:g} are promised"
+        return ""
+
+
+def number(figure: float) -> str:
+    """Three digits or so, and no minus before 0."""
+    if abs(figure) >= 100:
+        return f"{figure:,.0f}"
+    if abs(figure) >= 10:
+        return f"{figure:.1f}".removesuffix(".0")
+    return f"{figure:.2f}".rstrip("0").rstrip(".") if abs(figure) >= 0.005 else "0"
+
+
+class Children:
+    """Runs children and keeps what they found; what fails once is told and left out from then on."""
+
+    def __init__(self) -> None:
+        self._failed: set[tuple[str, ...]] = set()
+
+    def ask(self, script: str, *arguments: str, **environment: str) -> Any:
+        """What a child prints, None if it cannot."""
+        key = (script, *arguments, *environment.values())
+        if key in self._failed:
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, str(HERE / script), *arguments, folder]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
+        if done.returncode == 0:
+            return json.loads(done.stdout.splitlines()[-1])
+        self._failed.add(key)
+        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        print(f"left out: {' '.join((*arguments, *environment.values()))}: {reason}", file=sys.stderr)
+        return None
+
+
+# --- events ---------------------------------------------------------------------------------------------------------
+
+EVENTS = {
+    "decorated function": Limit(28, 20),
+    "span": Limit(50),
+    "span, two arguments": Limit(65),
+    "instant": Limit(20),
+    "counter": Limit(25),
+    "await of a decorated coroutine": Limit(100),
+    "item of a decorated generator": Limit(),
+}
+OFF = Limit(0 if MONITORING else 15)
+TWIN = {"decorated function": Limit(250), "span": Limit(400)}
+# The child's set-ups and their environments, by part of the table and column.
+EVENT_SETUPS: dict[tuple[str, str], list[tuple[str, dict[str, str]]]] = {
+    ("", "fxtio"): [("fxtio", {})],
+    ("", "VizTracer"): [("viztracer", {}), ("viztracer_points", {})],
+    ("", "OpenTelemetry"): [("opentelemetry", {})],
+    ("off: ", "fxtio"): [("fxtio_off", {})],
+    ("off: ", "VizTracer"): [("viztracer_off", {})],
+    ("off: ", "OpenTelemetry"): [("opentelemetry_off", {})],
+    ("Python twin: ", "fxtio"): [("fxtio", {"FXTIO_RECORDER": "python"})],
+}
+
+
+def event_limit(part: str, case: str) -> Limit:
+    """What is promised of a case."""
+    if part == "off: ":
+        return OFF if case == "decorated function" else Limit()
+    return TWIN.get(case, Limit()) if part else EVENTS[case]
+
+
+def event_jobs(rounds: int) -> list[tuple[tuple[str, str], str, dict[str, str]]]:
+    """All children of all rounds, shuffled."""
+    jobs = [(key, *setup) for key, setups in EVENT_SETUPS.items() for setup in setups] * rounds
+    random.Random(0).shuffle(jobs)
+    return jobs
+
+
+def events(children: Children, rounds: int) -> Iterator[Row]:
+    """What one event costs."""
+    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for (part, column), setup, environment in event_jobs(rounds):
+        for case, cost in (children.ask("tracer_cases.py", setup, **environment) or {}).items():
+            found[part, case, column].append(cost)
+    for part in ("", "off: ", "Python twin: "):
+        for case in EVENTS if part != "Python twin: " else TWIN:
+            row = Row(f"{part}{case}", "ns", event_limit(part, case))
+            for column in COLUMNS:
+                if costs := found.get((part, case, column)):
+                    row.figures[column] = min(costs)
+                    row.notes[column] = number(statistics.median(costs))
+            yield row
+
+
+# --- programs -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program under tools that record the same of it."""
+
+    what: str
+    program: str
+    tools: dict[str, str]
+    limit: Limit
+
+
+PYTHON = {"fxtio": "fxtio", "VizTracer": "viztracer_python", "cProfile": "cprofile_python"}
+WITH_C = {"fxtio": "fxtio_c", "VizTracer": "viztracer", "cProfile": "cprofile", "functiontrace": "functiontrace"}
+PROGRAMS = (
+    Program("fib", "fib", PYTHON, Limit(2.6 if MONITORING else 4.2, 1)),
+    Program("realistic", "real", PYTHON, Limit(1.35 if MONITORING else 1.9, 1)),
+    Program("fib, C functions too", "fib", WITH_C, Limit(None, 1)),
+    Program("realistic, C functions too", "real", WITH_C, Limit(1.6 if MONITORING else None, 1)),
+)
+THREADED = {"fxtio": "fxtio", "VizTracer": "viztracer_python"}
+
+
+def programs(children: Children, rounds: int) -> Iterator[Row]:
+    """What whole programs cost, and whether threads are in each other's way."""
+    jobs = {(tool, one.program) for one in PROGRAMS for tool in ("untraced", *one.tools.values())}
+    jobs |= {(tool, program) for tool in ("untraced", *THREADED.values()) for program in ("twice", "together")}
+    order = sorted(jobs) * rounds
+    random.Random(1).shuffle(order)
+    found: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
+    for job in order:
+        if seconds := children.ask("tracer_programs.py", *job):
+            found[job].append(seconds)
+    best = {job: min(map(min, runs)) for job, runs in found.items()}
+    first = {job: min(run[0] for run in runs) for job, runs in found.items()}
+    for one in PROGRAMS:
+        untraced = ("untraced", one.program)
+        row = Row(f"{one.what} ({number(best[untraced] * 1000)} ms untraced)", "times untraced", one.limit)
+        for column, tool in one.tools.items():
+            if (job := (tool, one.program)) in best:
+                row.figures[column] = best[job] / best[untraced]
+                row.notes[column] = f"first run {number(first[job] / first[untraced])}"
+        yield row
+    alone = best["untraced", "together"] / best["untraced", "twice"]
+    row = Row("two threads at once", "times one after the other", Limit(1.1 * max(alone, 1)))
+    for column, tool in THREADED.items():
+        if (tool, "together") in best and (tool, "twice") in best:
+            row.figures[column] = best[tool, "together"] / best[tool, "twice"]
+    row.notes["fxtio"] = f"untraced {number(alone)}"
+    yield row
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+STAND_IN = (
+    "import sys, runpy, fxtio; fxtio.start(sys.argv[2], functions=True); sys.argv = sys.argv[3:];"
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+
+
+def fxtio_command() -> list[str]:
+    """Our command, up to the name of the trace."""
+    if importlib.util.find_spec("fxtio.cli.run") is not None:
+        return [sys.executable, "-m", "fxtio", "run", "-o"]
+    print("fxtio run is not there; fxtio.start in a script stands in for it", file=sys.stderr)
+    return [sys.executable, "-c", STAND_IN, "-o"]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a command took: seconds, peak memory and bytes written."""
+
+    seconds: float
+    peak: int
+    size: int
+
+
+def run_whole(command: list[str], out: Path | None) -> Whole:
+    """Run a command to its end."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return Whole(seconds, usage.ru_maxrss * 1024, out.stat().st_size if out is not None else 0)
+
+
+def run_command(prefix: list[str], suffix: str, times: int, rounds: int) -> Whole:
+    """The fastest of some runs of the realistic program under a command."""
+    found = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, f"out{suffix}") if suffix else None
+            names = [str(out)] if out is not None else []
+            command = [*prefix, *names, str(HERE / "tracer_workload.py"), str(times)]
+            found.append(run_whole(command, out))
+    return min(found, key=lambda one: one.seconds)
+
+
+def command(children: Children, rounds: int) -> Iterator[Row]:
+    """The whole command on a program of two million calls: time, memory, size."""
+    calls = children.ask("tracer_programs.py", "untraced", "count")
+    times = -(-CALLS // calls)
+    ours = fxtio_command()
+    peer = [sys.executable, "-m", "viztracer", "--quiet", "--tracer_entries", str(3 * CALLS)]
+    whole = {
+        "": run_command([sys.executable], "", times, rounds),
+        "fxtio": run_command(ours, ".fxt", times, rounds),
+    }
+    with_c: dict[str, Whole] = {}
+    tenth = run_command(ours, ".fxt", times // 10, 1)
+    if importlib.util.find_spec("viztracer") is not None:
+        whole["VizTracer"] = run_command([*peer, "--ignore_c_function", "-o"], ".json", times, 2)
+        with_c["VizTracer"] = run_command([*peer, "-o"], ".json", times, 1)
+    columns = [column for column in COLUMNS if column in whole]
+    plain = whole[""].seconds
+    rows = [
+        Row("whole command, 2 million calls", "s", Limit(None, 5)),
+        Row("peak memory of it", "MB", Limit(1.2 * tenth.peak / MILLION)),
+        Row("size of its trace", "bytes per call", Limit(32, 5)),
+    ]
+    for column in columns:
+        one = whole[column]
+        for row, figure in zip(rows, (one.seconds, one.peak / MILLION, one.size / times / calls), strict=True):
+            row.figures[column] = figure
+        rows[0].notes[column] = f"{number(one.seconds / plain)} x untraced"
+    for column, one in with_c.items():
+        rows[0].notes[column] += f", with C functions {number(one.seconds)} s"
+    rows[1].notes["fxtio"] = f"{number(tenth.peak / MILLION)} at a tenth of the calls"
+    yield from rows
+
+
+def saving(children: Children, rounds: int) -> Row:
+    """Stop and save."""
+    row = Row("stop and save, 10 million events", "s", Limit(0.5))
+    for column, tool in (("fxtio", "fxtio"), ("VizTracer", "viztracer")):
+        if found := [
+            one for _ in range(rounds) if (one := children.ask("tracer_programs.py", tool, "save")) is not None
+        ]:
+            row.figures[column] = min(found)
+    if "VizTracer" in row.figures:
+        row.notes["VizTracer"] = "ten times one million"
+    return row
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+
+def measure(rounds: int) -> list[Row]:
+    """Everything."""
+    children = Children()
+    rows = [*events(children, rounds), *programs(children, rounds), *command(children, min(rounds, 3))]
+    return [*rows, saving(children, min(rounds, 2))]
+
+
+def table(rows: list[Row], markdown: bool) -> str:
+    """The figures; columns in which nothing was measured are not there."""
+    columns = [column for column in COLUMNS if any(column in row.figures for row in rows)]
+    lines = [["what", "unit", "at most", *columns]]
+    for row in rows:
+        limit = "" if row.limit.most is None else number(row.limit.most)
+        lines.append([row.what, row.unit, limit, *(row.cell(column) for column in columns)])
+    if markdown:
+        lines.insert(1, ["---"] * len(lines[0]))
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Benchmark of the tracer.")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a limit is missed")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each measurement (5)")
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core (the last one)")
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {options.core})
+    rows = measure(options.rounds)
+    print(f"CPython {platform.python_version()} ({platform.machine()}), one core.\n")
+    print(table(rows, options.markdown))
+    missed = [f"{row.what}: {reason}" for row in rows if (reason := row.missed())]
+    for line in missed:
+        print(f"missed: {line}", file=sys.stderr)
+    return 1 if options.check and missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

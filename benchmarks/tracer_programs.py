@@ -1,0 +1,194 @@
+"""What a program costs as a whole: a child of bench_tracer.py, which runs a program under a tracer.
+
+    python benchmarks/tracer_programs.py fxtio fib FOLDER
+
+Prints JSON: for `fib` and the like the processor seconds of each run, for `save` what stopping and saving take, for
+`count` how many calls `real` makes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+from tracer_workload import fib, real
+
+RUNS = 5
+FIB = 22
+EVENTS = 10_000_000
+VIZTRACER_PART = 10
+"""VizTracer saves this part of the events: all of them would need ten gigabytes."""
+
+
+def untraced(_: Path) -> None:
+    """Nothing."""
+
+
+def fxtio(folder: Path) -> None:
+    """Python functions."""
+    import fxtio
+
+    fxtio.start(folder / "out.fxt", functions=True)
+
+
+def fxtio_c(folder: Path) -> None:
+    """C functions too."""
+    import fxtio
+
+    fxtio.start(folder / "out.fxt", functions=True, c_functions=True)
+
+
+def viztracer(folder: Path, **options: Any) -> Callable[[], object]:
+    """All functions; what comes back empties its buffer, which then stays in the cache."""
+    from viztracer import VizTracer
+
+    tracer = VizTracer(verbose=0, output_file=str(folder / "out.json"), **options)
+    tracer.start()
+
+    def clear() -> None:
+        tracer.clear()
+
+    return clear
+
+
+def viztracer_python(folder: Path) -> Callable[[], object]:
+    """Python functions."""
+    return viztracer(folder, ignore_c_function=True)
+
+
+def cprofile(_: Path) -> None:
+    """All functions; a sum for each, no events."""
+    import cProfile
+
+    cProfile.Profile().enable()
+
+
+def cprofile_python(_: Path) -> None:
+    """Python functions."""
+    import cProfile
+
+    cProfile.Profile(builtins=False).enable()
+
+
+def functiontrace(folder: Path) -> None:
+    """All functions, sent to its server, of which the time does not count."""
+    import shutil
+
+    if shutil.which("functiontrace-server") is None:
+        raise SystemExit("functiontrace-server is not installed")
+    import _functiontrace_rs
+
+    _functiontrace_rs.begin_tracing(str(folder))
+
+
+TOOLS: dict[str, Callable[[Path], Callable[[], object] | None]] = {
+    "untraced": untraced,
+    "fxtio": fxtio,
+    "fxtio_c": fxtio_c,
+    "viztracer": viztracer,
+    "viztracer_python": viztracer_python,
+    "cprofile": cprofile,
+    "cprofile_python": cprofile_python,
+    "functiontrace": functiontrace,
+}
+
+
+def twice() -> None:
+    """Two threads, one after the other."""
+    for _ in range(2):
+        thread = threading.Thread(target=fib, args=(FIB,))
+        thread.start()
+        thread.join()
+
+
+def together() -> None:
+    """Two threads at once."""
+    threads = [threading.Thread(target=fib, args=(FIB,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+PROGRAMS: dict[str, Callable[[], object]] = {
+    "fib": lambda: fib(FIB),
+    "real": real,
+    "twice": twice,
+    "together": together,
+}
+
+
+def timed(work: Callable[[], object], clock: Callable[[], float] = process_time) -> float:
+    """Seconds that something takes."""
+    begin = clock()
+    work()
+    return clock() - begin
+
+
+def run(tool: str, program: str, folder: Path) -> list[float]:
+    """Seconds of each run."""
+    work = PROGRAMS[program]
+    work()
+    clear = TOOLS[tool](folder)
+    seconds = []
+    for _ in range(RUNS):
+        if clear is not None:
+            clear()
+        seconds.append(timed(work))
+    return seconds
+
+
+def save(tool: str, folder: Path) -> float:
+    """Seconds to stop and save ten million instants."""
+    if tool == "fxtio":
+        import fxtio
+
+        fxtio.start(folder / "out.fxt")
+        instant = fxtio.instant
+        for _ in range(EVENTS):
+            instant("tick")
+        return timed(fxtio.stop, perf_counter)
+    from viztracer import VizTracer
+
+    tracer = VizTracer(verbose=0, ignore_c_function=True, tracer_entries=EVENTS // VIZTRACER_PART + 1000)
+    tracer.start()
+    add_instant = tracer.add_instant
+    for _ in range(EVENTS // VIZTRACER_PART):
+        add_instant("tick")
+
+    def stop() -> None:
+        tracer.stop()
+        tracer.save(str(folder / "out.json"))
+
+    return timed(stop, perf_counter) * VIZTRACER_PART
+
+
+def count() -> int:
+    """How many Python functions `real` calls."""
+    real()
+    events: Counter[str] = Counter()
+    sys.setprofile(lambda frame, event, argument: events.update((event,)))
+    real()
+    sys.setprofile(None)
+    return events["call"]
+
+
+def main() -> None:
+    """Run what the command line says."""
+    tool, program, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    if program == "count":
+        print(json.dumps(count()))
+    elif program == "save":
+        print(json.dumps(save(tool, folder)))
+    else:
+        print(json.dumps(run(tool, program, folder)))
+
+
+if __name__ == "__main__":
+    main()

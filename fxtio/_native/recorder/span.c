@@ -1,0 +1,423 @@
+/* What a program calls: spans, instants, counters, flows, log messages.
+ *
+ * `with span(...)` looks `__enter__` and `__exit__` up and would bind each to the span, which allocates.  Here both are
+ * descriptors that give the span itself, which can be called: with nothing to enter, with three arguments to exit. */
+#include "recorder.h"
+
+#include <stddef.h>
+
+enum { SPARE = 64 };
+
+typedef struct Span {
+    PyObject_HEAD
+    vectorcallfunc call;
+    Site *site;         /* NULL for the span of a time when nothing is recorded */
+    uint64_t session;   /* in which it began */
+    uint64_t track;     /* where it began: a task's track, or 0 and the thread's */
+    Identity identity;
+    unsigned open;      /* how often it began without an end */
+    int shared;         /* several threads have begun it: each ends it for itself */
+    unsigned count;
+    PyObject *late;     /* dict of arguments for its end, or NULL */
+    struct Span *next;  /* of those that are let go */
+    PyObject *values[MAX_ARGS];
+} Span;
+
+static PyTypeObject SpanType, SlotType;
+static Span *spare[SPARE];
+static int spares;
+static Span *no_span;
+static PyObject *nothing, *value_keys;
+PyObject *result_name, *exception_name;
+
+/* ---- Arguments of calls. ---- */
+
+/* The name and the category that a call gave, and its site.  NULL without an error if nothing can be recorded. */
+static Site *called(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_at, PyObject *keys, int *wrong) {
+    *wrong = 0;
+    if (count < 1 || count > category_at + 1) {
+        PyErr_Format(PyExc_TypeError, "takes a name%s and a category by position, the rest by name",
+                     category_at > 1 ? ", a value" : "");
+        *wrong = 1;
+        return NULL;
+    }
+    PyObject *category = count > category_at ? args[category_at] : nothing;
+    if (UNLIKELY(!PyUnicode_Check(args[0]) || !PyUnicode_Check(category))) {
+        PyErr_SetString(PyExc_TypeError, "name and category are strings");
+        *wrong = 1;
+        return NULL;
+    }
+    return session.active ? site_of(args[0], category, keys) : NULL;
+}
+
+/* ---- Spans. ---- */
+
+static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *keys);
+
+static Span *span_new(Site *site) {
+    Span *span;
+    if (spares) {
+        span = spare[--spares];
+        (void)PyObject_INIT((PyObject *)span, &SpanType);
+    } else if (!(span = PyObject_New(Span, &SpanType)))
+        return NULL;
+    span->call = span_call;
+    span->site = (Site *)Py_XNewRef((PyObject *)site);
+    span->open = 0;
+    span->session = 0;
+    span->count = 0;
+    span->late = NULL;
+    return span;
+}
+
+static void let_go(Span *span) {
+    for (unsigned index = 0; index < span->count; index++)
+        Py_DECREF(span->values[index]);
+    span->count = 0;
+    Py_CLEAR(span->late);
+    Py_CLEAR(span->site);
+    if (spares < SPARE)
+        spare[spares++] = span;
+    else
+        PyObject_Free(span);
+}
+
+/* A span may hold a span that holds a span, ...: what ends while another one is let go waits for its turn. */
+static void span_dealloc(Span *span) {
+    static Span *waiting;
+    static int busy;
+    span->next = waiting;
+    waiting = span;
+    if (busy)
+        return;
+    for (busy = 1; waiting;) {
+        Span *one = waiting;
+        waiting = one->next;
+        let_go(one);
+    }
+    busy = 0;
+}
+
+static PyObject *span(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    int wrong;
+    Site *site = called(args, count, 1, keys, &wrong);
+    (void)module;
+    if (!site)
+        return wrong ? NULL : Py_NewRef((PyObject *)no_span);
+    Span *made = span_new(site);
+    if (!made)
+        return NULL;
+    made->count = site->count;
+    for (unsigned index = 0; index < site->count; index++)
+        made->values[index] = Py_NewRef(args[count + index]);
+    return (PyObject *)made;
+}
+
+static void enter(Span *span) {
+    uint64_t track = task_track();
+    int begun;
+    if (LIKELY(!track))
+        begun = span->count ? swift(span->site, BEGIN, span->values, NULL) : bare(span->site, BEGIN);
+    else
+        begun = event(span->site, ASYNC_BEGIN, span->values, &track);
+    if (!begun)
+        return;
+    if (span->session != session.generation)
+        span->open = 0; /* what a recording before has left open */
+    span->shared = span->open && (span->shared || span->identity.thread != current->identity.thread);
+    span->open++;
+    span->session = session.generation;
+    span->track = track;
+    span->identity = current->identity;
+}
+
+/* The arguments that were set while the span was open, and the name of an exception. */
+static void leave_with(Span *span, PyObject *late, PyObject *exception) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *all = PyDict_Copy(late), *keys = NULL, *values = NULL;
+    if (all && exception)
+        PyDict_SetItem(all, exception_name, exception);
+    if (all && (keys = PySequence_Tuple(all)))
+        values = PyDict_Values(all);
+    Site *site = values ? site_of(span->site->name, span->site->category, keys) : NULL;
+    const uint64_t *tail = span->track ? &span->track : NULL;
+    PyErr_Clear();
+    if (!site || !event(site, tail ? ASYNC_END : END, PySequence_Fast_ITEMS(values), tail))
+        bare_on(span->site, END, ASYNC_END, span->track);
+    Py_XDECREF(values);
+    Py_XDECREF(keys);
+    Py_XDECREF(all);
+    if (!session.escaped)
+        PyErr_Restore(type, value, trace);
+}
+
+static void put_leave(Span *span, PyObject *exception) {
+    PyObject *name = NULL;
+    if (UNLIKELY(exception != Py_None && PyType_Check(exception)) &&
+        !(name = PyUnicode_FromString(((PyTypeObject *)exception)->tp_name)))
+        PyErr_Clear();
+    if (UNLIKELY(span->late != NULL))
+        leave_with(span, span->late, name);
+    else if (UNLIKELY(name != NULL))
+        event_with(span->site, span->track ? ASYNC_END : END, exception_name, name, span->track ? &span->track : NULL);
+    else
+        bare_on(span->site, END, ASYNC_END, span->track);
+    Py_XDECREF(name);
+}
+
+/* End it where it began, which may be another thread's track. */
+static void leave(Span *span, PyObject *exception) {
+    State *state = current;
+    if (!span->open)
+        return;
+    span->open--;
+    if (UNLIKELY(span->session != session.generation))
+        return;
+    if (LIKELY(state->identity.thread == span->identity.thread || span->shared)) {
+        put_leave(span, exception);
+        return;
+    }
+    if (!store_room(&state, 2))
+        return;
+    Identity own = state->identity;
+    store_pose(state, span->identity);
+    put_leave(span, exception);
+    if (state->session == session.generation)
+        store_pose(state, own);
+}
+
+static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *keys) {
+    Span *span = (Span *)callable;
+    Py_ssize_t count = PyVectorcall_NARGS(flags);
+    if (LIKELY(!keys && count == 0)) {
+        if (span->site)
+            enter(span);
+        if (UNLIKELY(session.escaped && span->open))
+            leave(span, Py_None);
+        return unless_escaped(Py_NewRef(callable));
+    }
+    if (LIKELY(!keys && count == 3)) {
+        if (span->site)
+            leave(span, args[0]);
+        return unless_escaped(Py_NewRef(Py_None));
+    }
+    PyErr_SetString(PyExc_TypeError, "a span is used by `with`");
+    return NULL;
+}
+
+static PyObject *span_set(Span *span, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    if (count) {
+        PyErr_SetString(PyExc_TypeError, "set() takes its arguments by name");
+        return NULL;
+    }
+    if (span->site && span->open && keys) {
+        if (!span->late && !(span->late = PyDict_New()))
+            return NULL;
+        for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(keys); index++)
+            if (PyDict_SetItem(span->late, PyTuple_GET_ITEM(keys, index), args[index]))
+                return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef span_type_methods[] = {
+    {"set", (PyCFunction)(void (*)(void))span_set, METH_FASTCALL | METH_KEYWORDS,
+     "set(**args): arguments that are known when the span ends."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject SpanType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "fxtio.Span",
+    .tp_doc = "What span() gives: a context manager.",
+    .tp_basicsize = sizeof(Span),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_vectorcall_offset = offsetof(Span, call),
+    .tp_call = PyVectorcall_Call,
+    .tp_dealloc = (destructor)span_dealloc,
+    .tp_methods = span_type_methods,
+};
+
+static PyObject *slot_get(PyObject *slot, PyObject *span, PyObject *owner) {
+    (void)owner;
+    return Py_NewRef(span ? span : slot);
+}
+
+/* `type(span).__enter__(span)`, as contextlib.ExitStack has it. */
+static PyObject *slot_call(PyObject *slot, PyObject *args, PyObject *keys) {
+    (void)slot;
+    if (keys || PyTuple_GET_SIZE(args) < 1 || !Py_IS_TYPE(PyTuple_GET_ITEM(args, 0), &SpanType)) {
+        PyErr_SetString(PyExc_TypeError, "needs a span");
+        return NULL;
+    }
+    size_t count = (size_t)PyTuple_GET_SIZE(args) - 1;
+    return span_call(PyTuple_GET_ITEM(args, 0), count ? &PyTuple_GET_ITEM(args, 1) : NULL, count, NULL);
+}
+
+static PyTypeObject SlotType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "fxtio._native._recorder.Slot",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_descr_get = slot_get,
+    .tp_call = slot_call,
+};
+
+/* ---- Instants, counters, flows, messages. ---- */
+
+static PyObject *instant(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    int wrong;
+    uint64_t track = session.active ? task_track() : 0;
+    Site *site = called(args, count, 1, keys, &wrong);
+    (void)module;
+    if (wrong)
+        return NULL;
+    if (site) {
+        if (LIKELY(!track))
+            site->count ? swift(site, INSTANT, args + count, NULL) : bare(site, INSTANT);
+        else
+            event(site, ASYNC_INSTANT, args + count, &track);
+    }
+    return unless_escaped(Py_NewRef(Py_None));
+}
+
+/* A counter's value as an int or a float, if it can be one; a new reference. */
+static PyObject *number_of(PyObject *value) {
+    if (PyLong_CheckExact(value) || PyFloat_CheckExact(value))
+        return Py_NewRef(value);
+    State *state = current;
+    if (!store_room(&state, 2))
+        return Py_NewRef(value);
+    Pause pause = store_pause(state);
+    PyObject *made = PyIndex_Check(value) ? PyNumber_Index(value) : PyNumber_Float(value);
+    if (made && PyBool_Check(made))
+        Py_SETREF(made, PyLong_FromLong(made == Py_True));
+    if (!made)
+        PyErr_Clear();
+    store_resume(state, &pause);
+    return made ? made : Py_NewRef(value);
+}
+
+static void put_counter(Site *site, PyObject *const *values) {
+    PyObject *numbers[MAX_ARGS];
+    const uint64_t id = 0;
+    unsigned index = 0;
+    while (index < site->count && (PyLong_CheckExact(values[index]) || PyFloat_CheckExact(values[index])))
+        index++;
+    if (LIKELY(index == site->count)) {
+        swift(site, COUNTER, values, &id);
+        return;
+    }
+    Py_INCREF(site); /* what runs meanwhile may let go of it */
+    for (index = 0; index < site->count; index++)
+        numbers[index] = number_of(values[index]);
+    event(site, COUNTER, numbers, &id);
+    for (index = 0; index < site->count; index++)
+        Py_DECREF(numbers[index]);
+    Py_DECREF(site);
+}
+
+static PyObject *counter(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    int wrong, single = count > 1 && args[1] != Py_None;
+    (void)module;
+    if (UNLIKELY(single == (keys != NULL))) {
+        PyErr_SetString(PyExc_TypeError, "counter() takes a value, or series by name");
+        return NULL;
+    }
+    Site *site = called(args, count, 2, single ? value_keys : keys, &wrong);
+    if (wrong)
+        return NULL;
+    if (site)
+        put_counter(site, single ? args + 1 : args + count);
+    return unless_escaped(Py_NewRef(Py_None));
+}
+
+/* begin(site, *values): a function begins.  Whether it was recorded. */
+static PyObject *begin(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module;
+    if (count < 1 || !Py_IS_TYPE(args[0], &SiteType) || (count > 1 && count - 1 < (Py_ssize_t)((Site *)args[0])->count)) {
+        PyErr_SetString(PyExc_TypeError, "begin() takes a site and a value for each of its keys");
+        return NULL;
+    }
+    Site *site = (Site *)args[0];
+    return unless_escaped(PyBool_FromLong(count > 1 ? event(site, BEGIN, args + 1, NULL) : bare(site, BEGIN)));
+}
+
+/* end(site, name, value): it ends, perhaps with an argument. */
+static PyObject *end(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module;
+    if ((count != 1 && count != 3) || !Py_IS_TYPE(args[0], &SiteType) || (count == 3 && !PyUnicode_Check(args[1]))) {
+        PyErr_SetString(PyExc_TypeError, "end() takes a site, and perhaps a name and a value");
+        return NULL;
+    }
+    Site *site = (Site *)args[0];
+    return unless_escaped(PyBool_FromLong(count == 3 ? event_with(site, END, args[1], args[2], NULL) : bare(site, END)));
+}
+
+/* record(kind, site, values, id): an event of any kind.  Whether it was recorded. */
+static PyObject *record(PyObject *module, PyObject *args) {
+    int kind;
+    Site *site;
+    PyObject *values, *id;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "iO!O!O", &kind, &SiteType, &site, &PyTuple_Type, &values, &id))
+        return NULL;
+    if (kind < 0 || kind >= KINDS || PyTuple_GET_SIZE(values) < (Py_ssize_t)site->count) {
+        PyErr_SetString(PyExc_ValueError, "no such kind of event, or fewer values than the site has keys");
+        return NULL;
+    }
+    uint64_t tail = id == Py_None ? 0 : PyLong_AsUnsignedLongLongMask(id);
+    if (PyErr_Occurred())
+        return NULL;
+    PyObject *const *items = site->count ? &PyTuple_GET_ITEM(values, 0) : NULL;
+    return unless_escaped(PyBool_FromLong(event(site, (enum Kind)kind, items, id == Py_None ? NULL : &tail)));
+}
+
+static PyObject *message(PyObject *module, PyObject *text) {
+    (void)module;
+    if (!PyUnicode_Check(text)) {
+        PyErr_SetString(PyExc_TypeError, "a message is a string");
+        return NULL;
+    }
+    return unless_escaped(PyBool_FromLong(session.active && log_record(text)));
+}
+
+static PyObject *track_of_task(PyObject *module, PyObject *nothing_given) {
+    (void)module, (void)nothing_given;
+    return unless_escaped(PyLong_FromUnsignedLongLong(session.active ? task_track() : 0));
+}
+
+PyMethodDef span_methods[] = {
+    {"span", (PyCFunction)(void (*)(void))span, METH_FASTCALL | METH_KEYWORDS,
+     "span(name, category='', /, **args)\n--\n\nA span of time, used by `with`."},
+    {"instant", (PyCFunction)(void (*)(void))instant, METH_FASTCALL | METH_KEYWORDS,
+     "instant(name, category='', /, **args)\n--\n\nA moment."},
+    {"counter", (PyCFunction)(void (*)(void))counter, METH_FASTCALL | METH_KEYWORDS,
+     "counter(name, value=None, category='', /, **series)\n--\n\nA sample of a value, or of several series."},
+    {"begin", (PyCFunction)(void (*)(void))begin, METH_FASTCALL, "begin(site, *values): whether it was recorded."},
+    {"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL, "end(site, name, value): whether it was recorded."},
+    {"record", record, METH_VARARGS, "record(kind, site, values, id)\n--\n\nAn event; whether it was recorded."},
+    {"message", message, METH_O, "message(text)\n--\n\nA log record; whether it was recorded."},
+    {"task_track", track_of_task, METH_NOARGS, "task_track()\n--\n\nThe id of the running task's track, or 0."},
+    {NULL, NULL, 0, NULL},
+};
+
+int span_init(PyObject *module) {
+    nothing = PyUnicode_InternFromString("");
+    result_name = PyUnicode_InternFromString("result");
+    exception_name = PyUnicode_InternFromString("exception");
+    value_keys = Py_BuildValue("(s)", "value");
+    if (!nothing || !result_name || !exception_name || !value_keys || PyType_Ready(&SlotType) || PyType_Ready(&SpanType))
+        return -1;
+    static const char *const names[] = {"__enter__", "__exit__"};
+    for (int index = 0; index < 2; index++) {
+        PyObject *slot = PyObject_New(PyObject, &SlotType);
+        if (!slot || PyDict_SetItemString(SpanType.tp_dict, names[index], slot))
+            return -1;
+        Py_DECREF(slot);
+    }
+    PyType_Modified(&SpanType);
+    no_span = span_new(NULL);
+    return no_span && !PyModule_AddObjectRef(module, "Span", (PyObject *)&SpanType) ? 0 : -1;
+}

@@ -1,0 +1,435 @@
+/* The file: definitions in front, a chunk of mapped pages for each thread, full chunks appended.
+ *
+ * A chunk can be walked in two ways, and its first word says in which.  Visible: that word is a filler of one word, the
+ * records of the first page follow, then at the page's last word a filler of two words, which steps over the first word
+ * of the next page, and so on.  Hidden: the first word of every page is a filler of a whole page, so that the walk goes
+ * from page to page and sees nothing.  One store of one word thus shows or hides a chunk.
+ *
+ *      page 0              page 1              page 2
+ *      1|r r r r . . . .|2 P|r r r . . . . .|2 P|. . .        visible: 1, records, 2 (and P with it), records, ...
+ *      P|               |   P|             |   P|             hidden: P, P, P
+ *
+ * When a chunk is full its pages are copied behind the end of the file, hidden; as P is at every page's begin, the file
+ * is valid even if the copy is cut between pages.  Then the copy is shown, and the live chunk is hidden, cleared and
+ * shown again.  The live pages stay mapped and warm, which is what makes a record cheap: a fresh page costs more than
+ * the records that fill it.  (A kill between the two neighbouring stores that show the one and hide the other leaves a
+ * chunk twice.) */
+#define _GNU_SOURCE
+#include "recorder.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { WINDOW = 1 << 26 };
+
+Layout layout;
+Session session;
+static State nobody;
+__thread State *current = &nobody;
+
+static struct {
+    int fd;
+    dev_t device;                          /* which file that is: a program may close what is not its own */
+    ino_t file;
+    uint64_t end;                          /* of the file, in bytes */
+    uint64_t limit;                        /* it does not grow beyond */
+    uint64_t threads;                      /* of the thread table */
+    char *window;                          /* a piece of the file, for the first words of chunks */
+    uint64_t window_at;
+    uint64_t *ring, ring_room, ring_count, ring_next; /* where chunks lie that may be overwritten */
+    uint64_t *blank;                       /* the pages of an empty chunk, hidden */
+    int full;                              /* no more room: nothing is recorded any more */
+    State *states;                         /* of all threads that were ever seen and have not ended */
+} store;
+
+static pthread_key_t key;
+static __thread State *own;
+
+static uint64_t last_word(int page) {
+    return filler(page + 1 < CHUNK_PAGES ? 2 : 1);
+}
+
+/* Pages as they are when nothing is in them, whatever the first word of the first one says. */
+static void clear(uint64_t *chunk) {
+    for (int page = 0; page < CHUNK_PAGES; page++) {
+        uint64_t *words = chunk + page * PAGE_WORDS;
+        words[1] = filler(PAGE_WORDS - 2);
+        words[PAGE_WORDS - 1] = last_word(page);
+        if (page)
+            words[0] = filler(PAGE_WORDS);
+    }
+}
+
+static void show(uint64_t *word, int visible) {
+    __atomic_store_n(word, filler(visible ? 1 : PAGE_WORDS), __ATOMIC_RELEASE);
+}
+
+static void close_state(State *state) {
+    state->p = state->end = state->swift_end = NULL;
+}
+
+static void place_state(State *state, uint64_t *p, uint64_t *end) {
+    state->p = p;
+    state->end = end;
+    state->swift_end = state->identity.extra ? NULL : end;
+}
+
+/* After a fork the child has no business in its parent's file, and the other threads are not there. */
+static void in_child(void) {
+    for (State *state = store.states; state; state = state->other) {
+        close_state(state);
+        state->over = state != own;
+    }
+    session.active = 0;
+}
+
+static void discard(State *state) {
+    Py_CLEAR(state->context);
+    PyMem_RawFree(state->begun);
+    free(state);
+}
+
+static void thread_ended(void *state) {
+    __atomic_store_n(&((State *)state)->over, 1, __ATOMIC_RELEASE);
+}
+
+int store_init(void) {
+    if (pthread_key_create(&key, thread_ended) || pthread_atfork(NULL, NULL, in_child)) {
+        PyErr_SetString(PyExc_OSError, "no thread-specific data");
+        return -1;
+    }
+    return 0;
+}
+
+int store_start(int fd, uint64_t end, uint64_t limit, uint64_t ring) {
+    memset(&store, 0, offsetof(__typeof__(store), states));
+    struct stat status;
+    if (fstat(fd, &status)) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    store.fd = fd;
+    store.device = status.st_dev;
+    store.file = status.st_ino;
+    store.end = end;
+    store.limit = limit ? limit : UINT64_MAX;
+    store.ring_room = ring ? (ring + CHUNK_BYTES - 1) / CHUNK_BYTES : 0;
+    store.blank = aligned_alloc(sizeof(uint64_t) * PAGE_WORDS, CHUNK_BYTES);
+    if (store.ring_room)
+        store.ring = calloc(store.ring_room, sizeof(uint64_t));
+    if (!store.blank || (store.ring_room && !store.ring)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memset(store.blank, 0, CHUNK_BYTES);
+    clear(store.blank);
+    show(store.blank, 0);
+    return 0;
+}
+
+/* No state is used any more; their chunks stay in the file as they are. */
+void store_stop(void) {
+    State **link = &store.states, *state;
+    while ((state = *link)) {
+        session.lost += state->lost;
+        state->lost = 0;
+        state->depth = 0;
+        close_state(state);
+        if (state->chunk)
+            munmap(state->chunk, CHUNK_BYTES);
+        state->chunk = NULL;
+        Py_CLEAR(state->context);
+        state->track = 0;
+        state->session = 0;
+        if (__atomic_load_n(&state->over, __ATOMIC_ACQUIRE)) {
+            *link = state->other;
+            discard(state);
+        } else
+            link = &state->other;
+    }
+    if (store.window)
+        munmap(store.window, WINDOW);
+    free(store.blank);
+    free(store.ring);
+    memset(&store, 0, offsetof(__typeof__(store), states));
+}
+
+/* Record nothing more, while the recording is brought to its end. */
+void store_seal(void) {
+    session.active = 0;
+    for (State *state = store.states; state; state = state->other)
+        close_state(state);
+}
+
+uint64_t store_lost(void) {
+    uint64_t count = session.lost;
+    for (State *state = store.states; state; state = state->other)
+        count += state->lost;
+    return count;
+}
+
+uint64_t store_end(void) {
+    return store.end;
+}
+
+/* ---- The file. ---- */
+
+/* Whether the descriptor still is our file. */
+int store_ours(void) {
+    struct stat status;
+    return !fstat(store.fd, &status) && status.st_dev == store.device && status.st_ino == store.file;
+}
+
+int store_write(const void *data, size_t size, uint64_t at) {
+    ssize_t done;
+    if (!store_ours())
+        return -1;
+    do
+        done = pwrite(store.fd, data, size, (off_t)at);
+    while (done < 0 && errno == EINTR);
+    return done == (ssize_t)size ? 0 : -1;
+}
+
+/* ---- Chunks. ---- */
+
+/* The word of the file at this place, or NULL. */
+static uint64_t *word_at(uint64_t at) {
+    if (!store.window || at < store.window_at || at >= store.window_at + WINDOW) {
+        if (store.window)
+            munmap(store.window, WINDOW);
+        store.window_at = at & ~(uint64_t)(WINDOW - 1);
+        store.window = mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED, store.fd, (off_t)store.window_at);
+        if (store.window == MAP_FAILED) {
+            store.window = NULL;
+            return NULL;
+        }
+    }
+    return (uint64_t *)(store.window + (at - store.window_at));
+}
+
+/* Write a hidden chunk behind the end of the file, or over the oldest one of the ring.  Where it lies, 0 for no room. */
+static uint64_t place(const uint64_t *chunk, int may_overwrite) {
+    uint64_t hidden = filler(PAGE_WORDS), at = store.end;
+    int full = store.ring_count == store.ring_room || at + CHUNK_BYTES > store.limit;
+    int again = may_overwrite && store.ring_count && full;
+    if (again) {
+        at = store.ring[store.ring_next++ % store.ring_count];
+        uint64_t *word = word_at(at);
+        if (!word)
+            return 0;
+        show(word, 0);
+    } else if (at + CHUNK_BYTES > store.limit)
+        return 0;
+    if (!store_ours())
+        return 0;
+    struct iovec pieces[2] = {{&hidden, 8}, {(void *)(chunk + 1), CHUNK_BYTES - 8}};
+    ssize_t done;
+    do
+        done = pwritev(store.fd, pieces, 2, (off_t)at);
+    while (done < 0 && errno == EINTR);
+    if (done != CHUNK_BYTES) {
+        if (!again && done > 0 && ftruncate(store.fd, (off_t)at)) { /* whole pages are valid, and what is cut is seen */
+        }
+        return 0;
+    }
+    if (!again)
+        store.end += CHUNK_BYTES;
+    if (!again && may_overwrite && store.ring_room)
+        store.ring[store.ring_count++] = at;
+    return at;
+}
+
+static void to_page(State *state, uint64_t *page) {
+    place_state(state, page + 1, page + PAGE_WORDS - 1);
+}
+
+/* Take the chunk of a thread that has ended. */
+static int inherit(State *state) {
+    State **link = &store.states, *other;
+    while (!state->chunk && (other = *link)) {
+        if (!__atomic_load_n(&other->over, __ATOMIC_ACQUIRE)) {
+            link = &other->other;
+            continue;
+        }
+        state->chunk = other->chunk;
+        place_state(state, other->p, other->end);
+        session.lost += other->lost;
+        *link = other->other;
+        discard(other);
+    }
+    return state->chunk ? 0 : -1;
+}
+
+/* Give the state a chunk. */
+static int open_chunk(State *state) {
+    if (!inherit(state))
+        return 0;
+    uint64_t at = place(store.blank, 0);
+    if (!at)
+        return -1;
+    int flags = MAP_SHARED;
+#ifdef MAP_POPULATE
+    flags |= MAP_POPULATE;
+#endif
+    uint64_t *chunk = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, flags, store.fd, (off_t)at);
+    if (chunk == MAP_FAILED)
+        return -1;
+    show(chunk, 1);
+    state->chunk = chunk;
+    to_page(state, chunk);
+    return 0;
+}
+
+/* Copy a full chunk to where it stays, and make it empty. */
+static int flush(State *state) {
+    uint64_t *chunk = state->chunk, at = place(chunk, 1), *word = at ? word_at(at) : NULL;
+    if (!word)
+        return -1;
+    show(word, 1);
+    show(chunk, 0);
+    clear(chunk);
+    show(chunk, 1);
+    to_page(state, chunk);
+    session.flushed++;
+    return 0;
+}
+
+/* Nothing can be recorded any more; what is there stays. */
+static void close_all(void) {
+    store.full = 1;
+    session.lost_since = raw_clock(session.tsc) - session.base;
+    for (State *state = store.states; state; state = state->other)
+        close_state(state);
+}
+
+/* An empty page for the state, NULL if there is none. */
+uint64_t *store_page(State *state) {
+    uint64_t *page = state->end + 1;
+    if (page < state->chunk + CHUNK_WORDS)
+        to_page(state, page);
+    else if (flush(state)) {
+        close_all();
+        return NULL;
+    }
+    return state->p;
+}
+
+/* ---- Threads. ---- */
+
+/* Let the thread record for another one. */
+void store_pose(State *state, Identity identity) {
+    state->identity = identity;
+    place_state(state, state->p, state->end);
+}
+
+Pause store_pause(State *state) {
+    Pause pause = {.p = state->p, .end = state->end, .generation = session.generation};
+    PyErr_Fetch(&pause.type, &pause.value, &pause.trace);
+    state->busy++;
+    close_state(state);
+    return pause;
+}
+
+/* Go on.  0 if the recording has ended in the meantime.  That the stack or the memory is full is our own affair; any
+ * other exception comes from a signal handler that ran meanwhile, and must reach the program. */
+int store_resume(State *state, Pause *pause) {
+    int same = session.active && session.generation == pause->generation;
+    state->busy--;
+    if (same && !store.full)
+        place_state(state, pause->p, pause->end);
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_RecursionError) && !PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        session.escaped = 1;
+        Py_XDECREF(pause->type);
+        Py_XDECREF(pause->value);
+        Py_XDECREF(pause->trace);
+    } else
+        PyErr_Restore(pause->type, pause->value, pause->trace);
+    return same;
+}
+
+/* Tell Python code that a thread was seen, so that it can name it; it says whether it is one of Python's. */
+static void call_hook(State *state) {
+    if (!session.thread_hook)
+        return;
+    Pause pause = store_pause(state);
+    PyObject *ours = PyObject_CallFunction(session.thread_hook, "K", (unsigned long long)state->identity.thread);
+    state->python = ours == Py_True ? PyThreadState_Get() : NULL;
+    Py_XDECREF(ours);
+    store_resume(state, &pause);
+}
+
+static State *join(void) {
+    State *state = own;
+    if (!state) {
+        state = calloc(1, sizeof *state);
+        if (!state || pthread_setspecific(key, state)) {
+            free(state);
+            return NULL;
+        }
+        own = state;
+        state->other = store.states;
+        store.states = state;
+    }
+    state->session = session.generation;
+    state->identity.process = (uint64_t)getpid();
+    state->identity.thread = (uint64_t)syscall(SYS_gettid);
+    state->identity.bits = 0;
+    state->identity.extra = 2;
+    state->depth = 0;
+    state->next = 0;
+    if (open_chunk(state)) {
+        close_all();
+        return NULL;
+    }
+    if (store.threads < layout.thread_slots) {
+        uint64_t slot = store.threads + 1;
+        uint64_t record[3] = {layout.thread + slot * layout.thread_slot_unit + 3 * layout.size_unit, state->identity.process,
+                              state->identity.thread};
+        if (!store_define(record, sizeof record)) {
+            store.threads = slot;
+            state->identity.bits = slot * layout.event_thread_unit;
+            state->identity.extra = 0;
+            place_state(state, state->p, state->end);
+        }
+    }
+    current = state;
+    call_hook(state);
+    return state;
+}
+
+/* Room for a record of so many words, in the state that comes back; NULL if there is none. */
+uint64_t *store_room(State **pointer, unsigned words) {
+    State *state = current;
+    if (!session.active)
+        return NULL;
+    if (state->busy)
+        return NULL;
+    if (state->session != session.generation || state == &nobody) {
+        if (store.full) {
+            session.lost++;
+            return NULL;
+        }
+        state = join();
+        if (!state) {
+            session.lost++;
+            return NULL;
+        }
+        *pointer = state;
+    }
+    if (!state->end) {
+        state->lost++;
+        return NULL;
+    }
+    if (state->p + words <= state->end)
+        return state->p;
+    if (words > PAGE_WORDS - 2 || !store_page(state)) {
+        state->lost++;
+        return NULL;
+    }
+    return state->p;
+}

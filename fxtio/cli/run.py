@@ -1,0 +1,100 @@
+"""`fxtio run`: run a Python program and record what it does."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from fxtio.errors import FxtioError
+
+NAME = "run"
+HELP = "run a Python program and record it"
+
+_DESCRIPTION = """\
+Run a Python program and record it, as a trace that opens in Perfetto (https://ui.perfetto.dev).  The program is run as
+`python` itself would run it: arguments, output, exit status and signals are its own.
+
+  fxtio run app.py --its-own-option
+  fxtio run -o app.fxt.zst -m package.module arguments
+  fxtio run --include myapp --min-duration 10us app.py
+
+Without --spans-only the calls of all Python functions are recorded; what the program marks itself (fxtio.span,
+fxtio.trace, ...) is recorded in any case.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description = _DESCRIPTION
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add("-o", "--output", default="trace.fxt", metavar="FILE", help="the trace (trace.fxt); .zst and .gz compress")
+    add("--spans-only", action="store_true", help="only what the program marks itself")
+    add("--include", action="append", default=[], metavar="WHAT", help="only functions of this module, file or folder")
+    add("--exclude", action="append", default=[], metavar="WHAT", help="no functions of this module, file or folder")
+    add("--category", action="append", default=[], metavar="NAME", help="only this category; -NAME: not this one")
+    add("--min-duration", default=0, metavar="TIME", help="leave out calls shorter than this, such as 10us")
+    add("--max-depth", type=int, default=0, metavar="N", help="leave out calls nested deeper")
+    add("--max-size", default=0, metavar="SIZE", help="end the recording when the file is so large, such as 1GiB")
+    add("--ring", metavar="SIZE", help="keep only about the last so many bytes, such as 64MiB")
+    add("--no-children", action="store_true", help="do not record the processes that the program starts")
+    add("-q", "--quiet", action="store_true", help="do not say where the trace is")
+    add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...", help="run a module, with arguments")
+    add("-c", dest="code", nargs=argparse.REMAINDER, metavar="CODE ...", help="run this code, with arguments")
+    add("program", nargs=argparse.REMAINDER, metavar="script ...", help="the script, with arguments")
+
+
+def run(options: argparse.Namespace) -> Callable[[], None]:
+    """Begin to record.
+
+    Returns:
+        What runs the program.
+
+    Raises:
+        FxtioError: there is no such program, or an option makes no sense.
+        OSError: the trace cannot be written.
+    """
+    from fxtio.tracer import program, session
+
+    try:
+        ready = _program(options)
+        chosen = _options(options)
+        ready.enter()
+        session.begin(chosen)
+    except (program.ProgramError, ValueError) as error:
+        raise FxtioError(str(error)) from None
+    if not options.quiet:
+        session.tell_at_exit()
+    start: Callable[[], None] = ready.run
+    return start
+
+
+def _program(options: argparse.Namespace) -> Any:
+    from fxtio.tracer import program
+
+    for given, make in (
+        (options.module, program.of_module),
+        (options.code, program.of_code),
+        (options.program, program.of_script),
+    ):
+        if given:
+            return make(given[0], given[1:])
+    raise program.ProgramError("what shall be run? Give a script, -m MODULE or -c CODE")
+
+
+def _options(options: argparse.Namespace) -> Any:
+    from fxtio.tracer.session import Options
+
+    return Options(
+        options.output,
+        categories=options.category,
+        functions=not options.spans_only,
+        include=options.include,
+        exclude=options.exclude,
+        max_depth=options.max_depth,
+        min_duration=options.min_duration,
+        max_size=options.max_size,
+        ring=options.ring,
+        children=not options.no_children,
+    )

@@ -1,0 +1,41 @@
+"""The tracer: records what a Python program does, as a trace in the Fuchsia format.
+
+    import fxtio
+
+    @fxtio.trace
+    def work(): ...
+
+    with fxtio.tracing("app.fxt"):
+        with fxtio.span("request", path="/"):
+            work()
+
+What is called here may be called at any time and from any thread; while nothing is recorded it does next to nothing.
+"""
+
+from __future__ import annotations
+
+from fxtio.tracer.backend import IMPLEMENTATION, recorder
+from fxtio.tracer.decorate import trace
+from fxtio.tracer.flows import Flow, flow, log
+from fxtio.tracer.session import Recording, RecordingWarning, Summary, start, stop, tracing
+
+span = recorder.span
+instant = recorder.instant
+counter = recorder.counter
+
+__all__ = [
+    "IMPLEMENTATION",
+    "Flow",
+    "Recording",
+    "RecordingWarning",
+    "Summary",
+    "counter",
+    "flow",
+    "instant",
+    "log",
+    "span",
+    "start",
+    "stop",
+    "trace",
+    "tracing",
+]

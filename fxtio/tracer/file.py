@@ -1,0 +1,174 @@
+"""The file of a recording: made valid before the first event, squeezed when the last one is there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import itertools
+import os
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fxtio.codec.generate import encode
+from fxtio.fxt.records import Initialization, Magic, ProviderInfo
+from fxtio.tracer.archive import part_records, remove, squeezed
+from fxtio.tracer.clock import RecordingClock
+from fxtio.tracer.layout import LAYOUT
+
+_MIB = 1024 * 1024
+DEFINITIONS = 2 * _MIB
+"""Bytes for definitions in front of the file; they are taken from the disk as they are used."""
+
+PAGE = 4096
+_LARGEST_FILLER = 4095 * 8
+_ALWAYS_SQUEEZED = 64 * _MIB
+_FAR = 900
+_COMPRESSED = (".zst", ".gz", ".xz")
+
+
+class RecordingFile:
+    """The file while it is recorded.
+
+    It appears under its name when it is valid, and is valid from then on.  A name that asks for compression is for the
+    end: until then the records are in a file beside it, `.part` behind its name.
+
+    Args:
+        path: the name.
+        provider: who records: id and name.
+        clock: the clock of the recording.
+        limit: the most bytes that it may have, 0 for any number.
+        keep: leave the file as it is at the end, for the parent process to take what is in it.
+
+    Attributes:
+        path: the name of the finished trace.
+        live: the name of the file that is recorded to.
+        fd: its descriptor.
+        definitions: where the definitions begin (bytes).
+        end: where they end, and the events begin.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        provider: tuple[int, str],
+        clock: RecordingClock,
+        *,
+        limit: int = 0,
+        keep: bool = False,
+    ) -> None:
+        self._keep = keep
+        self.path = Path(path).resolve()  # the program may change its directory
+        _refuse_unwritable(self.path)
+        self.live = self.path
+        self._open: Callable[[Path], Any] = partial(open, mode="wb")
+        if self.path.suffix in _COMPRESSED:
+            # Imported now: at the end there may be nothing left to import it with.
+            from fxtio.io.sink import open_sink
+
+            self.live, self._open = self.path.with_name(f"{self.path.name}.part"), open_sink
+        front = encode(Magic()) + encode(ProviderInfo(*provider))
+        self._clock_at = len(front) + 8
+        front += encode(Initialization(clock.rate, 0, clock.wall_ns))
+        self.definitions = len(front)
+        room = min(DEFINITIONS, limit // 4) if limit else DEFINITIONS
+        self.end = -(-(len(front) + room) // PAGE) * PAGE
+        begun = self.live.with_name(f".{self.live.name}.{os.getpid()}")
+        self.fd = _far(os.open(begun, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
+        status = os.fstat(self.fd)
+        self._identity = status.st_dev, status.st_ino
+        try:
+            os.ftruncate(self.fd, self.end)
+            os.pwrite(self.fd, front, 0)
+            for at in range(len(front), self.end, _LARGEST_FILLER):
+                os.pwrite(self.fd, _filler(min(_LARGEST_FILLER, self.end - at)), at)
+            begun.replace(self.live)
+        except BaseException:
+            os.close(self.fd)
+            begun.unlink(missing_ok=True)
+            raise
+
+    def set_rate(self, rate: int) -> None:
+        """Correct the clock's rate."""
+        if self._is_ours():
+            os.pwrite(self.fd, rate.to_bytes(8, "little"), self._clock_at)
+
+    def _is_ours(self) -> bool:
+        """Whether the descriptor still is of our file: a program may close what it did not open."""
+        with contextlib.suppress(OSError):
+            status = os.fstat(self.fd)
+            return (status.st_dev, status.st_ino) == self._identity
+        return False
+
+    def leave(self) -> None:
+        """Close it as it is."""
+        if self._is_ours():
+            os.close(self.fd)
+
+    def finish(self, recorder: Any, rate: int, parts: list[Path]) -> None:
+        """Take the fillers out, put the parts of child processes behind, compress if the name asks for it, and close.
+
+        Raises:
+            OSError: the disk is full, or the like; then the files stay as they are, which are complete and valid.
+        """
+        if not self._is_ours():
+            raise OSError(errno.EBADF, "the program has closed the recording; it stays as it was", str(self.live))
+        try:
+            if not self._keep:
+                self._join(
+                    itertools.chain.from_iterable(part_records(part, rate, recorder) for part in parts), recorder
+                )
+                remove(parts)
+        finally:
+            os.close(self.fd)
+
+    def _join(self, parts: Iterable[memoryview], recorder: Any) -> None:
+        if self.live != self.path or os.fstat(self.fd).st_size <= _ALWAYS_SQUEEZED:
+            self._replace(itertools.chain(squeezed(self.fd, recorder), parts))
+            return
+        with open(os.dup(self.fd), "r+b") as file:
+            file.seek(0, os.SEEK_END)
+            file.writelines(parts)
+
+    def _replace(self, pieces: Iterable[memoryview]) -> None:
+        done = self.path.with_name(f".{self.path.stem}.{os.getpid()}{self.path.suffix}")
+        try:
+            with contextlib.closing(self._open(done)) as sink:
+                for piece in pieces:
+                    sink.write(piece)
+            done.replace(self.path)
+        except BaseException:
+            done.unlink(missing_ok=True)
+            raise
+        if self.live != self.path:
+            self.live.unlink(missing_ok=True)
+
+
+def _refuse_unwritable(path: Path) -> None:
+    """What is there is replaced only if it is a file that could have been written over."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def _far(fd: int) -> int:
+    """The same file under a high number, which programs do not come upon by chance."""
+    try:
+        far = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FAR)
+    except OSError:
+        return fd
+    os.close(fd)
+    return far
+
+
+def _filler(size: int) -> bytes:
+    """The header of a record of so many bytes that every reader skips.  spec: String record"""
+    return (LAYOUT["filler"] + size // 8 * LAYOUT["size"]).to_bytes(8, "little")

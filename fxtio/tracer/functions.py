@@ -1,0 +1,115 @@
+"""Tracing of whole programs: every call of a Python function that the filter lets through.
+
+From CPython 3.12 on the engine is `sys.monitoring`; code that is left out is asked about once and then runs at full
+speed.  Before, it is a profile function in C, which sees every call.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from functools import cache
+from types import CodeType
+from typing import Any
+
+from fxtio.tracer import monitor
+from fxtio.tracer.backend import recorder
+
+CATEGORY = "function"
+"""The category of functions that no decorator gave another one."""
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_MACHINERY = ("importlib", "threading")
+
+
+class Filter:
+    """Which functions are recorded.
+
+    Args:
+        include: modules (`app`, `app.*`), files and folders; all, unless told.
+        exclude: likewise, left out.  The machinery of imports and threads is left out unless it is
+            included by name.
+    """
+
+    def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
+        self._include = tuple(include)
+        self._exclude = tuple(exclude)
+
+    def wants(self, code: CodeType) -> bool:
+        """Whether this function is recorded."""
+        path = code.co_filename
+        if path.startswith(_HERE):
+            return False
+        module = module_of(path)
+        if self._include:
+            return _matches(self._include, module, path) and not _matches(self._exclude, module, path)
+        return not (_matches(_MACHINERY, module, path) or _matches(self._exclude, module, path))
+
+
+def _matches(patterns: tuple[str, ...], module: str, path: str) -> bool:
+    for pattern in patterns:
+        if os.sep in pattern or pattern.endswith(".py"):
+            wanted = os.path.abspath(pattern)
+            if path == wanted or path.startswith(wanted.rstrip(os.sep) + os.sep):
+                return True
+        elif module == pattern or module.startswith(f"{pattern}.") or fnmatchcase(module, pattern):
+            return True
+    return False
+
+
+@cache
+def module_of(path: str) -> str:
+    """The module that a file holds, by where it lies: `json.decoder` for `.../lib/python3.12/json/decoder.py`."""
+    if path.startswith("<"):
+        return path.removeprefix("<frozen ").removesuffix(">") if path.startswith("<frozen ") else path
+    folders = [os.path.abspath(folder) for folder in sys.path]
+    longest = max((len(folder) for folder in folders if path.startswith(folder + os.sep)), default=-1)
+    inside = path[longest + 1 :] if longest >= 0 else os.path.basename(path)
+    name = os.path.splitext(inside)[0].replace(os.sep, ".")
+    return name.removesuffix(".__init__")
+
+
+def site_of(code: CodeType) -> Any:
+    """The call site of a function: called by module and qualified name."""
+    return recorder.Site(CATEGORY, f"{module_of(code.co_filename)}.{code.co_qualname}")
+
+
+def start(wanted: Filter | None, max_depth: int, min_ticks: int) -> str:
+    """Begin to record function calls.
+
+    Args:
+        wanted: which; None for none but decorated ones.
+        max_depth: calls nested deeper are left out; 0 for no limit.
+        min_ticks: shorter calls are left out where nothing was recorded within.
+
+    Returns:
+        What records them.
+    """
+
+    def hook(code: CodeType) -> Any:
+        return site_of(code) if wanted is not None and wanted.wants(code) else None
+
+    recorder.functions(None if wanted is None else hook, max_depth, min_ticks)
+    if monitor.AVAILABLE:
+        if not monitor.acquire():
+            return "none: other tools hold all places of sys.monitoring"
+        monitor.watch_all(functions=wanted is not None)
+        return "sys.monitoring"
+    if wanted is None:
+        return "wrappers"
+    threading.setprofile(recorder.profile_here)
+    recorder.profile_threads(True)
+    return "profile"
+
+
+def stop() -> None:
+    """Record no function calls any more."""
+    if monitor.AVAILABLE:
+        monitor.release()
+    elif threading.getprofile() is recorder.profile_here:
+        recorder.profile_threads(False)
+        threading.setprofile(None)
+    recorder.functions(None, 0, 0)

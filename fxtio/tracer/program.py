@@ -1,0 +1,161 @@
+"""Running a program as the interpreter itself would run it: the same `__main__`, arguments, path, errors and exit."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import PathFinder
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+
+class ProgramError(Exception):
+    """There is no such program; the message says what is missing."""
+
+
+class Program:
+    """A program that is ready to run.
+
+    Args:
+        arguments: what it finds in `sys.argv`, its name first.
+        first_path: what it finds first in `sys.path`.
+        main: its `__main__` module.
+        code: makes its code.
+
+    Making one does not change anything yet.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], first_path: str, main: ModuleType, code: Callable[[], CodeType]
+    ) -> None:
+        self._arguments = list(arguments)
+        self._first_path = first_path
+        self._main = main
+        self._code = code
+
+    def enter(self) -> None:
+        """Make the interpreter look as if it had been started with the program."""
+        sys.argv[:] = self._arguments
+        if not sys.flags.safe_path:
+            sys.path[0] = self._first_path
+        sys.modules["__main__"] = self._main
+
+    def run(self) -> None:
+        """Run it.  Whatever it raises comes out, without our own frames."""
+        try:
+            exec(self._code(), self._main.__dict__)
+        except SystemExit:
+            raise
+        except BaseException as error:
+            _hide_frames(error.__traceback__)
+            raise
+
+
+def of_script(path: str, arguments: Sequence[str]) -> Program:
+    """A script, a folder or zip file with a `__main__.py`, or `-` for standard input.
+
+    Raises:
+        ProgramError: it cannot be read.
+    """
+    if path != "-" and (os.path.isdir(path) or _is_archive(path)):
+        return _of_container(path, arguments)
+    try:
+        source = sys.stdin.buffer.read() if path == "-" else _read(path)
+    except OSError as error:
+        raise ProgramError(f"{path}: {error.strerror}") from None
+    name = "<stdin>" if path == "-" else path
+    main = _main_module(None if path == "-" else path)
+    first = "" if path == "-" else os.path.dirname(os.path.abspath(path))
+    return Program([path, *arguments], first, main, lambda: compile(source, name, "exec", dont_inherit=True))
+
+
+def of_code(source: str, arguments: Sequence[str]) -> Program:
+    """What stands behind `-c`."""
+    main = _main_module(None)
+    return Program(["-c", *arguments], "", main, lambda: compile(source, "<string>", "exec", dont_inherit=True))
+
+
+def of_module(name: str, arguments: Sequence[str]) -> Program:
+    """What stands behind `-m`.
+
+    Raises:
+        ProgramError: there is no such module.
+    """
+    sys.path[0] = os.getcwd()
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except (ImportError, ValueError) as error:
+        raise ProgramError(f"No module named {name} ({error})") from None
+    if spec is None or spec.loader is None or not hasattr(spec.loader, "get_code"):
+        raise ProgramError(f"No module named {name}")
+    return _of_spec(spec, arguments, os.getcwd())
+
+
+def _of_container(path: str, arguments: Sequence[str]) -> Program:
+    sys.path[0] = path
+    spec = PathFinder.find_spec("__main__", [path])
+    if spec is None:
+        raise ProgramError(f"can't find '__main__' module in {path!r}")
+    program = _of_spec(spec, arguments, path)
+    program._arguments[0] = path
+    return program
+
+
+def _of_spec(spec: Any, arguments: Sequence[str], first_path: str) -> Program:
+    main = _main_module(spec.origin)
+    main.__spec__ = spec
+    main.__loader__ = spec.loader
+    main.__package__ = spec.parent
+    main.__dict__["__cached__"] = spec.cached
+
+    def code() -> CodeType:
+        made: CodeType = spec.loader.get_code(spec.name)
+        return made
+
+    return Program([spec.origin or spec.name, *arguments], first_path, main, code)
+
+
+def _main_module(path: str | None) -> ModuleType:
+    import builtins
+
+    main = ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    vars(main)["__annotations__"] = {}
+    if path is not None:
+        main.__file__ = path
+        main.__dict__["__cached__"] = None
+    return main
+
+
+def _read(path: str) -> bytes:
+    with io.open_code(os.path.abspath(path)) as file:
+        return file.read()
+
+
+def _is_archive(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"PK\x03\x04"
+    except OSError:
+        return False
+
+
+def _hide_frames(trace: TracebackType | None) -> None:
+    """Have the traceback shown without the frames that are not the program's."""
+    shown = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, given: TracebackType | None) -> Any:
+        while given is not None and given.tb_frame.f_code.co_filename != __file__:
+            given = given.tb_next
+        while given is not None and given.tb_frame.f_code.co_filename == __file__:
+            given = given.tb_next
+        error.__traceback__ = given
+        sys.excepthook = shown
+        shown(kind, error, given)
+
+    sys.excepthook = hook

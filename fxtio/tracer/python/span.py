@@ -1,0 +1,322 @@
+"""What a program calls: spans, instants, counters, flows, log messages.
+
+The swift way of an event stands in each of these in full: a call costs as much as the event.
+"""
+# ruff: noqa: PLR1730  # max() is a call
+
+from __future__ import annotations
+
+import operator
+from time import monotonic_ns
+from typing import Any
+
+from fxtio.tracer.python.event import (
+    ASYNC_BEGIN,
+    ASYNC_END,
+    ASYNC_INSTANT,
+    BEGIN,
+    COUNTER,
+    END,
+    INSTANT,
+    KINDS,
+    WORDS,
+    bare,
+    event,
+    event_with,
+    log_record,
+    modules,
+)
+from fxtio.tracer.python.event import task_track as running_track
+from fxtio.tracer.python.site import Site, by_name, exact, site_of, sites
+from fxtio.tracer.python.store import State, call_hook, own, session
+
+name_of_type = type.__dict__["__name__"].__get__
+"""The name of a class, whatever its metaclass says."""
+
+_NOTHING: Any = object()
+_new = object.__new__
+_find_name = by_name.get
+_find = sites.get
+_VALUE = ("value",)
+
+
+def _called(name: Any, category: Any, values: Any, wrong: bool, middle: str = "") -> Site | None:
+    """The site of a call.  None if nothing can be recorded."""
+    if name is _NOTHING or wrong:
+        raise TypeError(f"takes a name{middle} and a category by position, the rest by name")
+    if not (issubclass(type(name), str) and issubclass(type(category), str)):
+        raise TypeError("name and category are strings")
+    if not session.active:
+        return None
+    try:
+        return site_of(name, category, tuple(values))
+    except TypeError:  # a string with methods of its own
+        return None
+
+
+class Span:
+    """What span() gives: a context manager."""
+
+    __slots__ = ("_begun", "_late", "_open", "_session", "_site", "_track", "_values")
+
+    _begun: State
+    _site: Site
+    _values: dict[str, Any]
+    _late: dict[str, Any] | None
+    _open: int
+    _session: int
+    _track: int
+
+    def __new__(cls) -> Span:
+        """Not for the program."""
+        raise TypeError("cannot create 'fxtio.Span' instances")
+
+    def __enter__(self) -> Span:
+        site, track = self._site, 0
+        try:
+            if "asyncio" in modules:
+                track = running_track()
+            if track or self._values:
+                begun = event(site, ASYNC_BEGIN if track else BEGIN, self._values.values(), track or None)
+            else:
+                state = own.state
+                now = monotonic_ns() - state.base
+                p = state.p  # from here on nothing is called, so nothing comes in between
+                if p < state.end and site.swift == state.session:
+                    if now < state.next:
+                        now = state.next
+                    state.next = now + state.step
+                    view = state.view
+                    view[p + 1] = now
+                    view[p] = site.begin + state.bits
+                    state.p = p + 2
+                    begun = True
+                else:
+                    begun = event(site, BEGIN)
+        except RecursionError:  # the stack is full
+            session.lost += 1
+            return self
+        if begun:
+            if not self._open or self._session != session.generation:
+                self._open = 0  # what a recording before has left open
+            self._open += 1
+            self._track, self._session, self._begun = track, session.generation, own.state
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None:
+        if not self._open:
+            return
+        self._open -= 1
+        if self._session != session.generation:
+            return
+        site = self._site
+        try:
+            state = own.state
+            if kind is not None or self._late is not None or self._track or state is not self._begun:
+                self._leave(kind)
+                return
+            now = monotonic_ns() - state.base
+            p = state.p  # as above
+            if p < state.end and site.swift == state.session:
+                if now < state.next:
+                    now = state.next
+                state.next = now + state.step
+                view = state.view
+                view[p + 1] = now
+                view[p] = site.end + state.bits
+                state.p = p + 2
+                return
+            event(site, END)
+        except RecursionError:  # the stack is full, but what began has to end
+            state = own.state
+            p = state.p
+            if (
+                p < state.last
+                and site.swift == state.session
+                and not (state.busy or self._track or state is not self._begun)
+            ):
+                view = state.view
+                view[p + 1] = state.next
+                view[p] = site.end + state.bits
+                state.next += state.step
+                state.p = p + 2
+            else:
+                session.lost += 1
+
+    def _leave(self, kind: Any) -> None:
+        """End where it began: on a track, in another thread, with what was set meanwhile, with an exception's name."""
+        site, said = self._site, dict(self._late or ())
+        if kind is not None and issubclass(type(kind), type):
+            said["exception"] = name_of_type(kind)
+        if said:
+            site = site_of(site.name, site.category, tuple(said))
+        track = self._track or None
+        event(site, ASYNC_END if track else END, said.values(), track, self._begun)
+
+    def set(self, *wrong: object, **values: object) -> None:
+        """Arguments that are known when the span ends."""
+        if wrong:
+            raise TypeError("set() takes its arguments by name")
+        if self._open and values:
+            self._late = {**(self._late or {}), **values}
+
+
+class _NoSpan(Span):
+    """The span of a time when nothing is recorded."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Span:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None:
+        pass
+
+    def set(self, *wrong: object, **values: object) -> None:
+        if wrong:
+            raise TypeError("set() takes its arguments by name")
+
+
+_NO_SPAN = _new(_NoSpan)
+
+
+def span(name: Any = _NOTHING, category: Any = "", /, *wrong: object, **args: Any) -> Span:
+    """A span of time, used by `with`."""
+    try:
+        site = _find_name(name) if category == "" and not args else _find((name, category, *args))
+    except (TypeError, RecursionError):  # it cannot be in a dict; the stack is full
+        site = None
+    if site is None or wrong:
+        try:
+            site = _called(name, category, args, bool(wrong))
+        except RecursionError:
+            session.lost += 1
+        if site is None:
+            return _NO_SPAN
+    made = _new(Span)
+    made._site, made._values, made._late, made._open = site, args, None, 0
+    return made
+
+
+def instant(name: Any = _NOTHING, category: Any = "", /, *wrong: object, **args: Any) -> None:
+    """A moment."""
+    try:
+        site = _find_name(name) if category == "" and not args else _find((name, category, *args))
+    except (TypeError, RecursionError):  # it cannot be in a dict; the stack is full
+        site = None
+    try:
+        if site is None or wrong:
+            site = _called(name, category, args, bool(wrong))
+            if site is None:
+                return
+        track = running_track() if "asyncio" in modules else 0
+        if track or args:
+            event(site, ASYNC_INSTANT if track else INSTANT, args.values(), track or None)
+        else:
+            bare(site, INSTANT, site.instant)
+    except RecursionError:
+        session.lost += 1
+
+
+def _number(value: Any) -> Any:
+    """A counter's value as an int or a float, if it can be one."""
+    if type(value) is int or type(value) is float:
+        return value
+    made = call_hook(own.state, _as_number, value)
+    return value if made is NotImplemented else made
+
+
+def _as_number(value: Any) -> Any:
+    try:
+        return int(operator.index(value))
+    except Exception:
+        try:
+            return float(value)
+        except Exception:
+            return value
+
+
+def counter(name: Any = _NOTHING, value: Any = None, category: Any = "", /, *wrong: object, **series: Any) -> None:
+    """A sample of a value, or of several series."""
+    single = value is not None
+    if single is bool(series):
+        raise TypeError("counter() takes a value, or series by name")
+    keys: Any = _VALUE if single else series
+    try:
+        site = None if wrong else _find((name, category, *keys))
+    except (TypeError, RecursionError):  # it cannot be in a dict; the stack is full
+        site = None
+    try:
+        if site is None:
+            site = _called(name, category, keys, bool(wrong), ", a value")
+        if site is not None:
+            event(site, COUNTER, [_number(one) for one in ((value,) if single else series.values())], 0)
+    except RecursionError:
+        session.lost += 1
+
+
+def begin(site: Site, *values: Any) -> bool:
+    """A function begins.  Whether it was recorded."""
+    if type(site) is not Site or (values and len(values) < len(site.keys)):
+        raise TypeError("begin() takes a site and a value for each of its keys")
+    try:
+        return event(site, BEGIN, values) if values else bare(site, BEGIN, site.begin)
+    except RecursionError:
+        session.lost += 1
+        return False
+
+
+def end(site: Site, *said: Any) -> bool:
+    """It ends, perhaps with an argument.  Whether it was recorded."""
+    if type(site) is not Site or len(said) not in (0, 2) or (said and not issubclass(type(said[0]), str)):
+        raise TypeError("end() takes a site, and perhaps a name and a value")
+    try:
+        if said:
+            return event_with(site, END, exact(said[0]), said[1])
+        return bare(site, END, site.end)
+    except RecursionError:
+        state = own.state
+        p = state.p
+        if p < state.last and site.swift == state.session and not state.busy:
+            view = state.view
+            view[p + 1] = state.next
+            view[p] = site.end + state.bits
+            state.next += state.step
+            state.p = p + 2
+            return True
+        session.lost += 1
+        return False
+
+
+def record(kind: int, site: Site, values: tuple[Any, ...], id: int | None, /) -> bool:
+    """An event of any kind.  Whether it was recorded."""
+    if type(site) is not Site or not isinstance(values, tuple):
+        raise TypeError("record() takes a kind, a site, a tuple and an id")
+    if not 0 <= kind < len(KINDS) or len(values) < len(site.keys):
+        raise ValueError("no such kind of event, or fewer values than the site has keys")
+    if id is not None and not isinstance(id, int):
+        raise TypeError("an integer is required")
+    try:
+        return event(site, kind, values, None if id is None else int(id) % WORDS)
+    except RecursionError:
+        session.lost += 1
+        return False
+
+
+def message(text: str, /) -> bool:
+    """A log record; whether it was recorded."""
+    if not issubclass(type(text), str):
+        raise TypeError("a message is a string")
+    try:
+        return session.active and log_record(text)
+    except RecursionError:
+        session.lost += 1
+        return False
+
+
+def task_track() -> int:
+    """The id of the running task's track, or 0."""
+    try:
+        return running_track() if session.active else 0
+    except RecursionError:
+        return 0

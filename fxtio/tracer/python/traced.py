@@ -1,0 +1,173 @@
+"""Callables that stand for others: for what has no code object, and for functions before CPython 3.12."""
+# ruff: noqa: PLR1730  # max() is a call
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from time import monotonic_ns
+from types import FunctionType, MethodType
+from typing import Any
+
+from fxtio.tracer.python.event import BEGIN, END, end_anyhow, event, event_with
+from fxtio.tracer.python.site import Site
+from fxtio.tracer.python.span import name_of_type
+from fxtio.tracer.python.store import own, session
+
+
+def _given(places: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+    """The values of the arguments that are to be recorded."""
+    if callable(places):
+        try:
+            told: tuple[Any, ...] = places(args, kwargs)
+        except TypeError:  # the call itself will say so
+            return ()
+        return told
+    return [
+        kwargs[key] if key in kwargs else args[position] if 0 <= position < len(args) else default
+        for position, key, default in places
+    ]
+
+
+def _end(site: Site, failed: BaseException | None) -> None:
+    """The call ends, in another way than swiftly."""
+    if failed is None:
+        event(site, END)
+    else:
+        event_with(site, END, "exception", name_of_type(type(failed)))
+
+
+def _swift(wrapped: Callable[..., Any], site: Site) -> Callable[..., Any]:
+    """A function that calls another one and records that."""
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        generation, failed = session.generation, None
+        try:
+            state = own.state
+            now = monotonic_ns() - state.base if state.end else 0
+            p = state.p  # from here on nothing is called, so nothing comes in between
+            if p < state.end and site.swift == state.session:
+                if now < state.next:
+                    now = state.next
+                state.next = now + state.step
+                view = state.view
+                view[p + 1] = now
+                view[p] = site.begin + state.bits
+                state.p = p + 2
+            elif not session.active or not event(site, BEGIN):
+                generation = -1
+        except RecursionError:  # the stack is full
+            session.lost += 1
+            generation = -1
+        try:
+            return wrapped(*args, **kwargs)
+        except BaseException as error:
+            failed = error
+            raise
+        finally:
+            if generation == session.generation:  # else it has not begun
+                try:
+                    state = own.state
+                    now = monotonic_ns() - state.base
+                    p = state.p  # as above
+                    if p < state.end and site.swift == state.session and failed is None:
+                        if now < state.next:
+                            now = state.next
+                        state.next = now + state.step
+                        view = state.view
+                        view[p + 1] = now
+                        view[p] = site.end + state.bits
+                        state.p = p + 2
+                    else:
+                        _end(site, failed)
+                except RecursionError:  # the stack is full: nothing can be called, but what began has to end
+                    state, p = own.state, own.state.p
+                    if p < state.last and site.swift == state.session and not state.busy:
+                        view = state.view
+                        view[p + 1] = state.next
+                        view[p] = site.end + state.bits
+                        state.next += state.step
+                        state.p = p + 2
+                    else:
+                        session.lost += 1
+            failed = None  # it holds this frame
+
+    return traced
+
+
+def _telling(wrapped: Callable[..., Any], site: Site, places: Any, result: bool) -> Callable[..., Any]:
+    """The same, with arguments or the result."""
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        generation = session.generation
+        try:
+            if not session.active or not event(site, BEGIN, _given(places or (), args, kwargs)):
+                generation = -1
+        except RecursionError:  # the stack is full
+            session.lost += 1
+            generation = -1
+        try:
+            value = wrapped(*args, **kwargs)
+        except BaseException as error:
+            if generation == session.generation:
+                try:
+                    _end(site, error)
+                except RecursionError:
+                    end_anyhow(site)
+            raise
+        if generation == session.generation:
+            try:
+                if result:
+                    event_with(site, END, "result", value)
+                else:
+                    event(site, END)
+            except RecursionError:
+                end_anyhow(site)
+        return value
+
+    return traced
+
+
+class Traced:
+    """Calls something and records a span.  For a function, a function comes: that is swifter, and a method too.
+
+    Args:
+        wrapped: what is called.
+        site: what is recorded.
+        places: of the arguments that are recorded: position or -1, keyword, and what it is if it is not given; or what
+            tells their values from the arguments.
+        result: whether what it returns is recorded.
+    """
+
+    def __new__(cls, wrapped: Any, site: Site, places: Any, result: bool, /) -> Any:
+        """What stands for it."""
+        if type(site) is not Site:
+            raise TypeError(f"Traced() argument 2 must be Site, not {type(site).__name__}")
+        if not (places is None or callable(places) or (isinstance(places, tuple) and len(places) >= len(site.keys))):
+            raise ValueError("a place for each of the site's keys")
+        call = _swift(wrapped, site) if places is None and not result else _telling(wrapped, site, places, result)
+        if isinstance(wrapped, FunctionType):
+            return functools.update_wrapper(call, wrapped)
+        made = object.__new__(cls)
+        made.__dict__.update(__wrapped__=wrapped, _call=call)
+        return made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call what it stands for."""
+        return self._call(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__wrapped__":
+            raise AttributeError(name)
+        return getattr(self.__wrapped__, name)
+
+    def __repr__(self) -> str:
+        return f"<traced {self.__wrapped__!r}>"
+
+    def __reduce__(self) -> Any:
+        name = getattr(self, "__qualname__", None)
+        return (import_module("fxtio.tracer.decorate").same, (self.__wrapped__,)) if name is None else name

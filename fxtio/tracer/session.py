@@ -1,0 +1,334 @@
+"""A recording: where it goes, what it holds, how it begins and ends.  One at a time in a process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fxtio.codec.generate import encode
+from fxtio.codec.parts import Thread
+from fxtio.fxt import records as r
+from fxtio.fxt.arguments import KoidArgument, Uint64Argument
+from fxtio.fxt.enums import ObjectType, ProviderEventId
+from fxtio.tracer import archive, decorate, environment, functions
+from fxtio.tracer.backend import IMPLEMENTATION, IN_C, recorder
+from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
+from fxtio.tracer.file import RecordingFile
+from fxtio.tracer.tasks import track_of_task
+from fxtio.tracer.units import size_in_bytes, time_in_ns
+from fxtio.tracer.values import describe
+
+DEFAULT_OUTPUT = "trace.fxt"
+
+
+class RecordingWarning(RuntimeWarning):
+    """A recording that is not all that it could be."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is recorded.
+
+    Attributes:
+        output: the file; `.zst`, `.gz` and `.xz` compress it at the end.
+        categories: only events of these; those that begin with `-` are left out instead.
+        functions: whether to record the calls of Python functions without being asked to by a decorator.
+        include: files, folders and modules (with `*`) of which functions are recorded; all, unless told.
+        exclude: those of which none are.
+        max_depth: calls nested deeper are left out; 0 for no limit.
+        min_duration: calls shorter than this are left out where nothing was recorded within, such as "10us".
+        max_size: the file does not grow beyond, such as "1GiB"; what comes later is lost and counted.
+        ring: keep only about the last so many bytes, such as "64MiB"; None keeps everything.
+        children: whether processes that this one starts record as well, to become part of the same trace.
+    """
+
+    output: str | os.PathLike[str] = DEFAULT_OUTPUT
+    categories: Iterable[str] = ()
+    functions: bool = False
+    include: Iterable[str] = ()
+    exclude: Iterable[str] = ()
+    max_depth: int = 0
+    min_duration: str | int = 0
+    max_size: str | int = 0
+    ring: str | int | None = None
+    children: bool = True
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What became of a recording.
+
+    Attributes:
+        path: the trace.
+        lost: events that found no room.
+        cut: texts that were too long and are there in part.
+        dropped: arguments that were too many or too large.
+        inlined: names that found no room in the tables, and stand in their events instead.
+        parts: child processes whose records are in the trace.
+    """
+
+    path: Path
+    lost: int
+    cut: int
+    dropped: int
+    inlined: int
+    parts: int
+
+
+class Recording:
+    """One recording, from its start to its end.
+
+    Args:
+        options: what is recorded.
+        clock: the clock of a parent process, which records the same trace; a new one unless given.
+        parent: the trace that this recording is a part of, if it is a child's.
+
+    Raises:
+        OSError: the file cannot be written.
+        ValueError: an option makes no sense.
+    """
+
+    def __init__(self, options: Options, clock: RecordingClock | None = None, parent: Path | None = None) -> None:
+        if IMPLEMENTATION != IN_C:
+            _say_once("the recorder in C is not there; the one in Python is many times slower")
+        self.options = options
+        self.clock = clock or RecordingClock.start(recorder)
+        self._pid = os.getpid()
+        self._thread_names: dict[int, str] = {}
+        only = {one for one in options.categories if not one.startswith("-")}
+        without = {one[1:] for one in options.categories if one.startswith("-")}
+        limit, ring = size_in_bytes(options.max_size), size_in_bytes(options.ring or 0)
+        min_ticks = time_in_ns(options.min_duration) * self.clock.rate // NS_PER_SECOND
+        wanted = functions.Filter(options.include, options.exclude) if options.functions else None
+        provider = self._pid, _program()
+        self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=parent is not None)
+        self.trace = parent or self._file.path
+        recorder.start(
+            fd=self._file.fd,
+            definitions=self._file.definitions,
+            end=self._file.end,
+            limit=limit,
+            ring=ring,
+            tsc=self.clock.tsc,
+            base=self.clock.base,
+            step=self.clock.step,
+            only=only or None,
+            without=without or None,
+            thread_hook=self._see_thread,
+            value_hook=describe,
+            task_hook=track_of_task,
+        )
+        self._label(ObjectType.PROCESS, self._pid, _program())
+        engine = functions.start(wanted, options.max_depth, min_ticks)
+        decorate.switch_on()
+        recorder.instant("recording", "fxtio", engine=engine, recorder=IMPLEMENTATION, python=sys.version.split()[0])
+        self._lent = self._lend() if options.children else {}
+
+    def _lend(self) -> dict[str, str]:
+        """Let child processes record parts of the trace."""
+        options = {name: value for name, value in asdict(self.options).items() if name != "output"}
+        lent = environment.for_children(self.trace, options, self.clock)
+        os.environ.update(lent)
+        return lent
+
+    def _label(self, kind: ObjectType, koid: int, name: str) -> None:
+        arguments = (KoidArgument(recorder.reference("process"), self._pid),) if kind is ObjectType.THREAD else ()
+        recorder.define(encode(r.KernelObject(kind, koid, recorder.reference(name), arguments)))
+
+    def _see_thread(self, thread: int) -> bool:
+        """A thread records for the first time.  Whether Python began it."""
+        # Not current_thread(): it would make an entry for a thread that has none.
+        found = next((one for one in threading._active.values() if one.native_id == thread), None)  # type: ignore[attr-defined]
+        if found is None:
+            self._thread_names[thread] = ""  # perhaps it has a name in the end
+            return False
+        self._name_thread(thread, found.name)
+        return not isinstance(found, threading._DummyThread)
+
+    def _name_thread(self, thread: int, name: str) -> None:
+        if self._thread_names.get(thread) != name:
+            self._thread_names[thread] = name
+            self._label(ObjectType.THREAD, thread, name)
+
+    def stop(self) -> Summary:
+        """End it: what is in the file now is the trace.
+
+        Raises:
+            OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
+        """
+        recorder.seal()  # before anything that records is gone: or ends would be missing
+        functions.stop()
+        for name, value in self._lent.items():
+            if os.environ.get(name) == value:
+                del os.environ[name]
+        for thread in threading.enumerate():
+            if thread.native_id in self._thread_names:
+                self._name_thread(thread.native_id, thread.name)
+        self.clock.measure(recorder)
+        self._file.set_rate(self.clock.rate)
+        if lost := recorder.lost():
+            self._tell_loss(recorder.now(), *lost)
+        counts = recorder.stop()
+        mine = self.trace == self._file.path
+        parts = list(archive.parts_of(self.trace)) if mine and self.options.children else []
+        self._file.finish(recorder, self.clock.rate, parts)
+        known = {name: counts[name] for name in ("lost", "cut", "dropped", "inlined")}
+        summary = Summary(self._file.path, **known, parts=len(parts))
+        if summary.lost:
+            told = f"{summary.path}: {summary.lost:,} events found no room"
+            warnings.warn(told, RecordingWarning, stacklevel=3)
+        return summary
+
+    def _tell_loss(self, now: int, count: int, since: int) -> None:
+        """Say in the trace that and where something is missing."""
+        category, name, records = (recorder.reference(text) for text in ("fxtio", "drop_stats", "records"))
+        thread = Thread(self._pid, self._pid)
+        arguments = (Uint64Argument(records, count),)
+        recorder.define(encode(r.DurationComplete(since, thread, category, name, arguments, max(now, since))))
+        recorder.define(encode(r.ProviderEvent(self._pid, ProviderEventId.BUFFER_FILLED_UP)))
+
+    def go_on_in_child(self) -> Recording | None:
+        """After a fork: leave the parent's file alone, and record to one of our own if children are wanted."""
+        functions.stop()
+        recorder.stop()
+        self._file.leave()
+        return child(self.options, self.clock, self.trace) if self.options.children else None
+
+
+@cache
+def _say_once(message: str) -> None:
+    warnings.warn(message, RecordingWarning, stacklevel=4)
+
+
+def child(options: Options, clock: RecordingClock, trace: Path) -> Recording:
+    """A recording of a process that a recorded one has started."""
+    return Recording(replace(options, output=archive.part_of(trace, os.getpid())), clock, trace)
+
+
+def _program() -> str:
+    """What the process is called in the trace."""
+    script = sys.argv[0] if getattr(sys, "argv", None) and sys.argv[0] not in ("", "-c", "-m") else ""
+    return (Path(script).name or "python")[:60]
+
+
+class _Process:
+    """What this process records.  `lock` keeps starts and stops apart."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Be as in the beginning; the lock a new one, for another thread may have held it at a fork."""
+        self.lock = threading.RLock()
+        self.recording: Recording | None = None
+        self.telling = False
+
+
+_process = _Process()
+
+
+def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Recording:
+    """Begin to record, until `stop` or the end of the program.
+
+    Args:
+        output: the trace; `.zst`, `.gz` and `.xz` compress it at the end.
+        options: see `Options`.
+
+    Raises:
+        RuntimeError: a recording runs already.
+        OSError: the file cannot be written.
+        TypeError: there is no such option.
+        ValueError: an option makes no sense.
+    """
+    return begin(Options(output, **options))
+
+
+def begin(options: Options, clock: RecordingClock | None = None) -> Recording:
+    """Begin to record; with the clock of a parent process, as a part of its trace."""
+    with _process.lock:
+        if _process.recording is not None:
+            raise RuntimeError(f"a recording to {_process.recording.options.output} runs already")
+        made = Recording(options) if clock is None else child(options, clock, Path(options.output))
+        _process.recording = made
+        return made
+
+
+def running() -> bool:
+    """Whether this process records."""
+    return _process.recording is not None
+
+
+def stop() -> Summary | None:
+    """End the recording.
+
+    Returns:
+        What became of it; None if there was none.
+
+    Raises:
+        OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
+    """
+    with _process.lock:
+        recording, _process.recording = _process.recording, None
+        return recording.stop() if recording is not None else None
+
+
+class tracing:  # noqa: N801  # used like a function
+    """Record what happens inside of a `with` block.  Inside of another recording it does nothing: events go there.
+
+    Args:
+        output: the trace; `.zst`, `.gz` and `.xz` compress it at the end.
+        options: see `Options`.
+    """
+
+    def __init__(self, output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> None:
+        self._options = Options(output, **options)
+        self._mine: Recording | None = None
+
+    def __enter__(self) -> tracing:
+        with _process.lock:
+            if _process.recording is None:
+                self._mine = begin(self._options)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._mine is not None and self._mine is _process.recording:
+            try:
+                stop()
+            except OSError as error:  # the block has its own error, or none
+                warnings.warn(f"the trace is not in its final form: {error}", RecordingWarning, stacklevel=2)
+
+
+def tell_at_exit() -> None:
+    """Say on standard error at the end of the program where the trace is."""
+    _process.telling = True
+
+
+def _at_exit() -> None:
+    try:
+        summary = stop()
+        if summary is not None and _process.telling:
+            environment.tell(f"{summary.path} ({summary.path.stat().st_size:,} bytes)")
+    except Exception as error:
+        environment.tell(str(error))
+
+
+def _after_fork() -> None:
+    recording = _process.recording
+    _process.forget()
+    if recording is not None:
+        try:
+            _process.recording = recording.go_on_in_child()
+        except Exception as error:
+            environment.tell(f"the child process {os.getpid()} is not recorded: {error}")
+
+
+atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_after_fork)

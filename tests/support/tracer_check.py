@@ -1,0 +1,237 @@
+"""What has to be true of every trace that the tracer leaves behind, however its program ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import fxtio
+from fxtio.fxt.enums import EventType
+from fxtio.table import Table
+
+Array = np.ndarray[Any, Any]
+
+_BEGINS = (EventType.DURATION_BEGIN, EventType.ASYNC_BEGIN)
+_ENDS = (EventType.DURATION_END, EventType.ASYNC_END)
+
+
+@dataclass
+class Seen:
+    """A trace that passed `check_trace`: its tables, and the events sorted by track and time.
+
+    Attributes:
+        tables: events, args, objects, logs, threads.
+        order: rows of the events table, by track and time.
+        level: how deep each of them is, a begin and its end alike; 0 and less for what began before the trace.
+        partner: for a begin the place (in `order`) of its end, for an end that of its begin; -1 for none.
+    """
+
+    tables: dict[str, Table]
+    order: Array
+    level: Array
+    partner: Array
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The types of the events in the order of the file."""
+        return [str(kind) for kind in self.tables["events"]["type"].to_list()]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Their names."""
+        return [str(name) for name in self.tables["events"]["name"].to_list()]
+
+    def rows(self, *, kind: str | None = None, name: str | None = None, category: str | None = None) -> Array:
+        """Rows of the events table, by track and time."""
+        events, wanted = self.tables["events"], np.ones(len(self.order), bool)
+        for column, value in (("type", kind), ("name", name), ("category", category)):
+            if value is not None:
+                wanted &= events[column].is_in(value)
+        rows: Array = self.order[wanted[self.order]]
+        return rows
+
+    def numbers(self, rows: Array, key: str = "n") -> Array:
+        """An integer argument of these events, which all have it."""
+        args = self.tables["args"]
+        mine = args["name"].is_in(key) & np.isin(args["event"], rows)
+        values = np.zeros(len(self.order), np.int64)
+        values[args["event"][mine]] = args["bits"][mine].view(np.int64)
+        assert int(mine.sum()) == len(rows), f"{len(rows) - int(mine.sum())} of {len(rows)} events lack {key!r}"
+        found: Array = values[rows]
+        return found
+
+    def args(self, row: int) -> dict[str, Any]:
+        """The arguments of an event."""
+        args = self.tables["args"]
+        first, last = np.searchsorted(args["event"], [row, row + 1]).tolist()
+        return {str(args["name"][at]): _value(args, at) for at in range(first, last)}
+
+    def spans(self, name: str | None = None) -> list[Span]:
+        """All spans by start, or those of one name."""
+        events = self.tables["events"]
+        found = []
+        for place in np.flatnonzero(np.isin(events["type"].codes[self.order], _BEGINS)).tolist():
+            row, partner = int(self.order[place]), int(self.partner[place])
+            if name is None or self.names[row] == name:
+                end = int(self.order[partner]) if partner >= 0 else -1
+                found.append(Span(self, row, end, int(self.level[place])))
+        return sorted(found, key=lambda span: (span.start, span.row))
+
+    def names_of(self, kind: str) -> dict[int, str]:
+        """Names of processes or threads by their koid; the last one counts."""
+        objects = self.tables["objects"]
+        rows = zip(objects["type"].to_list(), objects["id"].tolist(), objects["name"].to_list(), strict=True)
+        return {koid: name for type_, koid, name in rows if type_ == kind}
+
+
+@dataclass(frozen=True)
+class Span:
+    """One span: its begin, and its end unless it is open (`end_row` -1)."""
+
+    seen: Seen
+    row: int
+    end_row: int
+    depth: int
+
+    @property
+    def name(self) -> str:
+        return self.seen.names[self.row]
+
+    @property
+    def category(self) -> str:
+        return str(self.seen.tables["events"]["category"][self.row])
+
+    @property
+    def on_track(self) -> bool:
+        return self.seen.kinds[self.row] == "async_begin"
+
+    @property
+    def thread(self) -> int:
+        return int(self.seen.tables["events"]["thread"][self.row])
+
+    @property
+    def id(self) -> int | None:
+        value = self.seen.tables["events"]["id"][self.row]
+        return None if value is None else int(value)
+
+    @property
+    def start(self) -> int:
+        return int(self.seen.tables["events"]["time"][self.row])
+
+    @property
+    def end(self) -> int:
+        assert self.end_row >= 0, f"{self.name} is open"
+        return int(self.seen.tables["events"]["time"][self.end_row])
+
+    @property
+    def args(self) -> dict[str, Any]:
+        ends = self.seen.args(self.end_row) if self.end_row >= 0 else {}
+        return self.seen.args(self.row) | ends
+
+
+def _value(args: Table, at: int) -> Any:
+    kind, bits = args["type"][at], int(args["bits"][at])
+    if kind == "string":
+        return args["text"][at]
+    if kind in ("int32", "int64"):
+        return bits - (1 << 64) if bits >> 63 else bits
+    if kind == "double":
+        return float(np.uint64(bits).view(np.float64))
+    if kind == "bool":
+        return bool(bits)
+    return None if kind == "null" else bits
+
+
+def check_trace(
+    path: str | os.PathLike[str], *, ring: bool = False, open_spans: bool = False, crossed: bool = False
+) -> Seen:
+    """Read a trace and check what holds for all of them.
+
+    No finding, so every reference is bound before its use and every record is whole; the moments of a thread are all
+    different; spans nest on every thread and on every task's track, and each is ended by its own end.
+
+    Args:
+        path: the trace.
+        ring: whether its beginning may have been overwritten, so that ends may lack their begins.
+        open_spans: whether spans may lack their ends.
+        crossed: whether spans may end in another order than they should, because the program itself does that.
+    """
+    with fxtio.open(path, strict=True) as trace:
+        tables = trace.tables("events", "args", "objects", "logs", "threads")
+        assert len(trace.findings) == 0
+    events = tables["events"]
+    kinds, ids = events["type"].codes, events["id"]
+    for column in ("category", "name"):
+        assert (events[column].codes >= 0).all(), f"an event without {column}"
+    _check_times(tables)
+
+    on_track = np.isin(kinds, (EventType.ASYNC_BEGIN, EventType.ASYNC_INSTANT, EventType.ASYNC_END))
+    tracks = np.where(on_track, ids.values.astype(np.uint64), events["thread"])
+    order = np.lexsort((events["ticks"], tracks, on_track))
+    delta = np.isin(kinds, _BEGINS).astype(np.int64) - np.isin(kinds, _ENDS)
+    labels = _numbered(on_track, tracks)
+    level, partner = _pair(order, delta, labels)
+    _check_pairs(events, order, delta[order], partner, ring=ring, open_spans=open_spans, crossed=crossed)
+    return Seen(tables, order, level, partner)
+
+
+def _check_times(tables: dict[str, Table]) -> None:
+    events, logs = tables["events"], tables["logs"]
+    ticks = np.concatenate([events["ticks"], logs["ticks"]])
+    threads = np.concatenate([events["thread"], logs["thread"]])
+    order = np.lexsort((ticks, threads))
+    same = (np.diff(ticks[order]) == 0) & (np.diff(threads[order]) == 0)
+    assert not same.any(), f"{int(same.sum())} events at the tick of their neighbor on the same thread"
+    assert (events["thread"] != 0).all()
+
+
+def _numbered(*columns: Array) -> Array:
+    """One number for each combination."""
+    labels = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        numbers = np.unique(column, return_inverse=True)[1].reshape(-1)
+        labels = np.unique(labels * (len(labels) + 1) + numbers, return_inverse=True)[1].reshape(-1)
+    return labels
+
+
+def _pair(order: Array, delta: Array, labels: Array) -> tuple[Array, Array]:
+    """The level of each event in the order, and the place of its partner."""
+    steps, tracks = delta[order], labels[order]
+    depth = np.cumsum(steps)
+    first = np.flatnonzero(np.diff(tracks, prepend=-1))
+    before = np.where(first > 0, depth[first - 1], 0) if len(first) else np.zeros(0, np.int64)
+    depth -= np.repeat(before, np.diff(first, append=len(order)))
+    level = np.where(steps < 0, depth + 1, depth)
+
+    partner = np.full(len(order), -1, np.int64)
+    places = np.flatnonzero(steps)
+    places = places[np.lexsort((places, level[places], tracks[places]))]
+    same = (np.diff(tracks[places]) == 0) & (np.diff(level[places]) == 0)
+    pairs = same & (steps[places[:-1]] > 0) & (steps[places[1:]] < 0)
+    partner[places[:-1][pairs]] = places[1:][pairs]
+    partner[places[1:][pairs]] = places[:-1][pairs]
+    return level, partner
+
+
+def _check_pairs(events: Table, order: Array, steps: Array, partner: Array, **may: bool) -> None:
+    no_begin = np.flatnonzero((partner < 0) & (steps < 0))
+    no_end = np.flatnonzero((partner < 0) & (steps > 0))
+    assert may["ring"] or not len(no_begin), f"ends without a begin: {_told(events, order[no_begin])}"
+    assert may["open_spans"] or not len(no_end), f"begins without an end: {_told(events, order[no_end])}"
+    begins = np.flatnonzero((partner >= 0) & (steps > 0))
+    for column in ("name", "category"):
+        codes = events[column].codes[order]
+        wrong = begins[codes[begins] != codes[partner[begins]]]
+        told = f"{_told(events, order[wrong])}, {_told(events, order[partner[wrong]])}"
+        assert may["crossed"] or not len(wrong), f"ended by others: {told}"
+
+
+def _told(events: Table, rows: Array) -> str:
+    some: Sequence[int] = rows[:5].tolist()
+    told = [f"{events['type'][row]} {events['name'][row]!r} of thread {events['thread'][row]}" for row in some]
+    return f"{len(rows)} ({', '.join(told)} ...)"

@@ -1,0 +1,229 @@
+"""The program dies while it is recorded, at any instant: every event that was recorded is in the file.
+
+The environment variable FXTIO_KILLS says how often it is killed, 60 times unless told.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from judges import perfetto
+from support import tracer_crash_child as child
+from support.tracer_check import Seen, check_trace
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and signals")
+
+KILLS = int(os.environ.get("FXTIO_KILLS", "60"))
+EACH = len(child.KINDS)
+RATIO = 10  # of so many files one goes to Perfetto too
+
+
+class Victims:
+    """Programs to be killed, forked from one that has imported all that they need."""
+
+    def __init__(self) -> None:
+        script = Path(child.__file__)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def _say(self, line: str) -> int:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def begin(self, mode: str, output: Path, shared: Path, options: dict[str, Any]) -> int:
+        """Let one run; its process id."""
+        return self._say(f"{mode} {output} {shared} {options!r}")
+
+    def wait(self) -> int:
+        """How it ended."""
+        return os.waitstatus_to_exitcode(self._say(""))
+
+    def close(self) -> None:
+        """Have no more of them."""
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def victims() -> Iterator[Victims]:
+    made = Victims()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    path = tmp_path / "counts"
+    path.write_bytes(bytes(mmap.PAGESIZE))
+    return path
+
+
+def counted(shared: Path) -> list[list[int]]:
+    """For each thread, how many events of each kind had been recorded for sure."""
+    counts = np.frombuffer(shared.read_bytes(), np.uint64)[: child.THREADS * EACH]
+    return counts.astype(int).reshape(child.THREADS, EACH).tolist()
+
+
+def kill(victims: Victims, mode: str, output: Path, shared: Path, delay: float, **options: Any) -> None:
+    """Let a program run for so many seconds, then kill it."""
+    victim = victims.begin(mode, output, shared, options)
+    time.sleep(delay)
+    os.kill(victim, signal.SIGKILL)
+    assert victims.wait() == -signal.SIGKILL
+
+
+def check_counted(seen: Seen, counts: list[list[int]], *, ring: bool = False) -> None:
+    """Every event that was counted is there, in its order; at most one that was not, of each kind."""
+    for number, (loops, steps, begins, ends, closed, rounds) in enumerate(counts):
+        category = f"t{number}"
+        check_numbers(seen, seen.rows(kind="duration_begin", name="loop", category=category), loops, ring)
+        check_numbers(seen, seen.rows(kind="instant", name="step", category=category), steps, ring)
+        check_numbers(seen, seen.rows(kind="counter", name="round", category=category), rounds, ring)
+        if number == 0:
+            check_numbers(seen, seen.rows(kind="duration_begin", category="work"), begins, ring)
+        if ring:
+            continue
+        assert len(seen.rows(kind="duration_end", name="loop", category=category)) - closed in (0, 1)
+        if number == 0:
+            assert len(seen.rows(kind="duration_end", category="work")) - ends in (0, 1)
+
+
+def check_numbers(seen: Seen, rows: np.ndarray[Any, Any], count: int, ring: bool) -> None:
+    """They are without a gap and as many as were counted.
+
+    In a ring only the last ones: none of a thread that had to wait while others recorded as much as the ring holds.
+    """
+    numbers = seen.numbers(rows)
+    if ring and not len(numbers):
+        return
+    first = int(numbers[0]) if ring else 0
+    assert numbers.tolist() == list(range(first, first + len(numbers)))
+    assert first + len(numbers) - count in (0, 1)
+
+
+def check_with_perfetto(path: Path) -> None:
+    if perfetto.available() is None:
+        with perfetto.load(path) as p:
+            assert p.errors() == {}
+
+
+MODES = {
+    "busy": ("busy", "out.fxt", {}),
+    "few events": ("few", "out.fxt", {}),
+    "compressed": ("busy", "out.fxt.zst", {}),
+    "ring": ("busy", "out.fxt", {"ring": "1MiB"}),
+    "full": ("busy", "out.fxt", {"max_size": "4MiB"}),
+}
+
+
+@pytest.mark.parametrize("how", MODES)
+def test_killed(how: str, victims: Victims, tmp_path: Path, shared: Path) -> None:
+    mode, name, options = MODES[how]
+    chance = random.Random(f"{how} {KILLS}")
+    full = found = 0
+    for attempt in range(max(KILLS // (len(MODES) + 1), 1)):
+        output = tmp_path / name
+        live = output.with_name(f"{name}.part") if name.endswith(".zst") else output
+        shared.write_bytes(bytes(mmap.PAGESIZE))
+        # Most in the thick of it; some while the recording begins.
+        kill(victims, mode, output, shared, chance.choice([0.01, 0.04, 0.08, 0.12]) * chance.random(), **options)
+        counts = counted(shared)
+        if not live.exists():
+            assert counts == [[0] * EACH] * child.THREADS
+            continue
+        found += 1
+        ring = how == "ring"
+        seen = check_trace(live, ring=ring, open_spans=True)
+        if how == "full" and live.stat().st_size + (64 << 10) > 4 << 20:
+            full += 1
+            for rows in (seen.rows(kind="duration_begin", name="loop", category=f"t{number}") for number in range(3)):
+                assert seen.numbers(rows).tolist() == list(range(len(rows)))
+        else:
+            check_counted(seen, counts, ring=ring)
+            assert not sum(counts[0]) or len(seen.rows(name="loop"))
+        if attempt % RATIO == 0:
+            check_with_perfetto(live)
+        live.unlink()
+    assert found, "every kill came before the recording"
+    assert full or how != "full"
+
+
+@pytest.mark.parametrize("name", ["out.fxt", "out.fxt.zst"])
+def test_killed_while_it_starts_and_stops(name: str, victims: Victims, tmp_path: Path, shared: Path) -> None:
+    chance = random.Random(f"{name} {KILLS}")
+    head, dot, tail = name.partition(".")
+    finished = 0
+    for attempt in range(max(KILLS // 12, 1)):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        shared.write_bytes(bytes(mmap.PAGESIZE))
+        kill(victims, "cycles", folder / name, shared, 0.01 + 0.05 * chance.random())
+        (count, *_), *_ = counted(shared)
+        finished += count
+        for number in range(count):
+            seen = check_trace(folder / f"{head}-{number}{dot}{tail}")
+            assert seen.numbers(seen.rows(name="step")).tolist() == list(range(100))
+        last = folder / f"{head}-{count}{dot}{tail}"  # the one that was recorded, or squeezed, at the end
+        for live in (last, last.with_name(f"{last.name}.part")):
+            if live.exists():
+                seen = check_trace(live)
+                numbers = seen.numbers(seen.rows(name="step")).tolist()
+                assert numbers == list(range(len(numbers)))
+        names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+        allowed = {f"{head}-{number}{dot}{tail}" for number in range(count + 1)} | {f"{last.name}.part"}
+        assert names <= allowed
+    assert finished
+
+
+@pytest.mark.parametrize("name", ["out.fxt", "out.fxt.zst"])
+@pytest.mark.parametrize(
+    ("mode", "status"), [("exit", 7), ("abort", -signal.SIGABRT), ("fault", -signal.SIGSEGV), ("busy", -signal.SIGTERM)]
+)
+def test_other_ends(mode: str, status: int, name: str, victims: Victims, tmp_path: Path, shared: Path) -> None:
+    output = tmp_path / name
+    victim = victims.begin(mode, output, shared, {})
+    if mode == "busy":
+        time.sleep(0.05)
+        os.kill(victim, signal.SIGTERM)
+    assert victims.wait() == status
+    live = output.with_name(f"{name}.part") if name.endswith(".zst") else output
+    counts = counted(shared)
+    assert sum(counts[0])
+    check_counted(check_trace(live, open_spans=True), counts)
+    if name == "out.fxt":
+        check_with_perfetto(live)
+
+
+def test_stopped_and_continued(victims: Victims, tmp_path: Path, shared: Path) -> None:
+    """A file that is read while its program stands still is a whole trace."""
+    output = tmp_path / "out.fxt"
+    victim = victims.begin("busy", output, shared, {})
+    try:
+        for _ in range(5):
+            time.sleep(0.03)
+            os.kill(victim, signal.SIGSTOP)
+            time.sleep(0.005)
+            check_counted(check_trace(output, open_spans=True), counted(shared))
+            os.kill(victim, signal.SIGCONT)
+    finally:
+        os.kill(victim, signal.SIGKILL)
+    assert victims.wait() == -signal.SIGKILL
+    check_counted(check_trace(output, open_spans=True), counted(shared))

@@ -1,0 +1,319 @@
+"""Deep, many, strange: what a program may do with the tracer."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fxtio
+from support.tracer_check import check_trace
+from support.tracer_program import Chain
+from support.tracer_run import fine, recorded
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs what POSIX has")
+
+
+def depth_of(source: str, call: str, out: Path | str, **options: Any) -> str:
+    measure = f"""
+{source}
+import threading
+def measure():
+    global deepest
+    deepest = 0
+    try:
+        {call}
+    except RecursionError:
+        print(deepest)
+measure()
+thread = threading.Thread(target=measure)
+thread.start()
+thread.join()
+"""
+    return fine(measure, out, start=True, **options)
+
+
+@pytest.mark.parametrize("limit", [1_000, 20_000])
+@pytest.mark.parametrize("how", ["decorated", "functions", "spans"])
+def test_recursion(how: str, limit: int, out: Path) -> None:
+    """A program recurses as deep as without us; where a wrapper stands in the way, it at least gets its error."""
+    lines = [
+        f"sys.setrecursionlimit({limit})",
+        "@fxtio.trace" if how == "decorated" else "",
+        "def down(n):",
+        "    global deepest",
+        "    deepest = n",
+        "    with fxtio.span('s'):\n        down(n + 1)" if how == "spans" else "    down(n + 1)",
+    ]
+    bare = [int(text) for text in depth_of("\n".join(lines).replace("@fxtio.trace", ""), "down(1)", "").split()]
+    traced = depth_of("\n".join(lines), "down(1)", out, functions=how == "functions", include=["__main__", "<string>"])
+    depths = [int(text) for text in traced.split()]
+    assert len(depths) == len(bare) == 2
+    wrapped = how == "decorated" and sys.version_info < (3, 12)
+    for depth, without in zip(depths, bare, strict=True):
+        assert depth >= (min(without, 3_000) - 10 if wrapped else without - 10)
+    check_trace(out)
+
+
+@pytest.mark.parametrize("size", [64 << 10, 256 << 10, 512 << 10])
+def test_threads_with_a_small_stack(size: int, out: Path) -> None:
+    recorded(
+        f"""
+threading.stack_size({size})
+@fxtio.trace
+def work(n): return n if n < 10 else work(n - 1)
+length = fxtio.trace(len)
+thread = threading.Thread(target=lambda: print(work(30), length("abc")))
+thread.start()
+thread.join()
+""",
+        out,
+    )
+    assert len(check_trace(out).spans("work")) == 22
+
+
+def test_a_million_names(out: Path) -> None:
+    """Each of them is found, though the tables hold 32,767."""
+    fine(
+        """
+        with fxtio.tracing(OUT):
+            for n in range(1_000_000):
+                with fxtio.span(f"name {n}"):
+                    pass
+        """,
+        out,
+        timeout=120,
+    )
+    seen = check_trace(out)
+    names = seen.tables["events"]["name"]
+    used = {names.values[code] for code in set(names.codes[seen.rows(kind="duration_begin")].tolist())}
+    assert used == {f"name {n}" for n in range(1_000_000)}
+
+
+def test_long_names_are_cut_and_counted(out: Path) -> None:
+    long = "é" * 40_000
+    with fxtio.tracing(out):
+        for n in range(200):  # more than the definitions can hold
+            with fxtio.span(f"{n} {'é' * 15_000}"):
+                pass
+        with fxtio.span(long, long, **{long: long}):
+            fxtio.log(long)
+    seen = check_trace(out)
+    names = [span.name for span in seen.spans()]
+    assert len(names) == 201
+    assert all(name.startswith(f"{n} ") and set(name[4:]) == {"é"} for n, name in enumerate(names[:200]))
+    assert set(names[200]) == {"é"}
+    (value,) = seen.spans()[200].args.values()
+    assert value == "é" * 500
+    assert seen.tables["logs"]["message"].to_list() == ["é" * 2_000]
+
+
+def test_forty_thousand_functions(out: Path) -> None:
+    count = 40_000
+    fine(
+        f"""
+        exec("\\n".join(f"def f{{n}}(): pass" for n in range({count})))
+        calls = [globals()[f"f{{n}}"] for n in range({count})]
+        fxtio.start(OUT, functions=True)
+        for _ in range(2):
+            for call in calls:
+                call()
+        fxtio.stop()
+        """,
+        out,
+    )
+    seen = check_trace(out, open_spans=True)
+    names = [name.rpartition(".")[2] for name in (seen.names[row] for row in seen.rows(kind="duration_begin"))]
+    mine = [name for name in names if name[1:].isdigit()]
+    assert mine == [f"f{n}" for n in range(count)] * 2
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])
+def test_a_thousand_threads(at_once: bool, out: Path) -> None:
+    fine(
+        f"""
+        threading.stack_size(256 << 10)
+        barrier = threading.Barrier(1000)
+        def work(n):
+            with fxtio.span("outer", n=n):
+                if {at_once}:
+                    barrier.wait(60)
+                fxtio.instant("in", n=n)
+        with fxtio.tracing(OUT):
+            threads = [threading.Thread(target=work, args=(n,), name=f"thread {{n}}") for n in range(1000)]
+            for thread in threads:
+                thread.start()
+                if not {at_once}:
+                    thread.join()
+            for thread in threads:
+                thread.join()
+        """,
+        out,
+    )
+    seen = check_trace(out)
+    spans = seen.spans("outer")
+    assert sorted(span.args["n"] for span in spans) == list(range(1000))
+    if at_once:
+        names = seen.names_of("thread")
+        assert {span.args["n"]: names[span.thread] for span in spans} == {n: f"thread {n}" for n in range(1000)}
+
+
+def test_many_recordings(tmp_path: Path) -> None:
+    """They cost nothing that stays: no descriptor, no mapping, no memory.  FXTIO_RECORDINGS says how many."""
+    printed = fine(
+        """
+        import resource
+        def maps(): return sum(1 for line in open("/proc/self/maps") if "fxt" in line)
+        done, stopping = [], False
+        def others():
+            while not stopping:
+                with fxtio.span("other"):
+                    pass
+                time.sleep(0.01)
+        thread = threading.Thread(target=others)
+        thread.start()
+        count = int(os.environ.get("FXTIO_RECORDINGS", "150"))
+        for n in range(count):
+            fxtio.start(OUT)
+            with fxtio.span("here", n=n):
+                pass
+            fxtio.stop()
+            if n == count // 2:
+                before = len(os.listdir("/proc/self/fd")), maps()
+                memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        stopping = True
+        thread.join()
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
+        print(before == (len(os.listdir("/proc/self/fd")), maps()), grown < 10_000 or grown)
+        """,
+        tmp_path / "out.fxt",
+        timeout=120,
+    )
+    assert printed == "True True\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.fxt"]
+    assert [span.args for span in check_trace(tmp_path / "out.fxt").spans("here")] == [
+        {"n": int(os.environ.get("FXTIO_RECORDINGS", "150")) - 1}
+    ]
+
+
+def test_arguments_of_all_sorts(out: Path) -> None:
+    class Text(str):
+        __slots__ = ()
+
+    class Number(int):
+        pass
+
+    def spans() -> str:
+        with fxtio.span("while it is described", n=Chain(lambda: 1)):
+            return "it"
+
+    def deep() -> object:
+        return repr(values)
+
+    values: list[object] = []
+    values.append(Chain(deep))
+    given: dict[str, tuple[object, object]] = {
+        "none": (None, None),
+        "yes": (True, True),
+        "int": (-5, -5),
+        "31": (2**31, 2**31),
+        "63": (-(2**63), -(2**63)),
+        "64": (2**64 - 1, 2**64 - 1),
+        "70": (2**70, float(2**70)),
+        "huge": (10**5_000, float("inf")),
+        "half": (0.5, 0.5),
+        "text": ("é\0\n", "é\0\n"),
+        "empty": ("", ""),
+        "surrogate": ("a\ud800b", "a\\ud800b"),
+        "subclass": (Text("mine"), "mine"),
+        "number": (Number(7), 7),
+        "list": ([1, 2], "[1, 2]"),
+        "bytes": (b"\xff", r"b'\xff'"),
+        "fails": (Chain(lambda: 1 / 0), None),
+        "spans": (Chain(spans), "made it"),
+        "type": (Path, "<class 'pathlib.Path'>"),
+        "": ("no key", "no key"),
+        "\ud800": ("key", "key"),
+        "key" * 200: (1, 1),
+    }
+    with fxtio.tracing(out):
+        for key, (value, _) in given.items():
+            fxtio.instant("one", **{key: value})
+        fxtio.instant("loops", value=values[0])
+        fxtio.instant("behind")
+    seen = check_trace(out)
+    found = [seen.args(int(row)) for row in seen.rows(name="one")]
+    assert "Chain" in found[16].pop("fails")
+    found[16] = {"fails": None}
+    keys = ["\\ud800" if key == "\ud800" else key for key in given]
+    expected: Any = [{key: meant} for key, (_, meant) in zip(keys, given.values(), strict=True)]
+    if sys.version_info >= (3, 13):
+        expected[18] = {"type": repr(Path)}
+    assert found == expected
+    assert seen.rows(name="behind").size == 1
+    assert not seen.rows(name="while it is described").size
+
+
+def test_too_many_arguments_are_counted(out: Path) -> None:
+    fxtio.start(out)
+    many = {f"key{n}": n for n in range(20)}
+    with fxtio.span("many", **many):
+        pass
+    with fxtio.span("late") as span:
+        span.set(**many)
+    summary = fxtio.stop()
+    first, late = check_trace(out).spans()
+    assert first.args == late.args == {f"key{n}": n for n in range(15)}
+    assert summary is not None
+    assert summary.dropped == 10
+
+
+@pytest.mark.parametrize("name", [5, None, b"bytes", 2.5, ["list"]])
+@pytest.mark.parametrize("on", [False, True])
+def test_names_that_are_no_strings(name: Any, on: bool, out: Path) -> None:
+    """The same error, whether or not something is recorded."""
+    if on:
+        fxtio.start(out)
+    try:
+        for call in (fxtio.span, fxtio.instant):
+            with pytest.raises(TypeError):
+                call(name)
+            with pytest.raises(TypeError):
+                call("good", name)
+        with pytest.raises(TypeError):
+            fxtio.counter(name, 1)
+        with pytest.raises(TypeError):
+            fxtio.flow(name)
+        with pytest.raises(TypeError):
+            fxtio.log(name)
+    finally:
+        fxtio.stop()
+    if on:
+        assert not check_trace(out).spans()
+
+
+def test_names_that_are_odd_strings(out: Path) -> None:
+    class NoHash(str):
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            raise ValueError("no hash")
+
+    class Text(str):
+        __slots__ = ()
+
+    names = ["", "\0", "\ud800", Text("mine"), "a" * 250, "é", "\U0001f600" * 100]
+    with fxtio.tracing(out):
+        for name in names:
+            with fxtio.span(name, name):
+                pass
+        with fxtio.span(NoHash("odd")):
+            fxtio.instant(NoHash("odd"))
+        fxtio.instant("behind")
+    seen = check_trace(out)
+    found = [span.name for span in seen.spans()]
+    assert found[: len(names)] == ["\\ud800" if name == "\ud800" else str(name) for name in names]
+    assert seen.rows(name="behind").size == 1

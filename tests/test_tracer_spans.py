@@ -1,0 +1,326 @@
+"""Spans and recordings that are used in unusual ways."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+import fxtio
+from fxtio.tracer import RecordingWarning
+from support.tracer_check import check_trace
+from support.tracer_program import Chain
+from support.tracer_run import fine
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs what POSIX has")
+
+
+def test_exceptions_go_through(out: Path) -> None:
+    class OwnError(Exception):
+        pass
+
+    @fxtio.trace
+    def fails(error: BaseException) -> None:
+        with fxtio.span("inner"):
+            raise error
+
+    errors = [ValueError("é"), OwnError(), KeyboardInterrupt(), SystemExit(3), GeneratorExit(), StopIteration(5)]
+    with fxtio.tracing(out):
+        for error in errors:
+            with pytest.raises(type(error)) as caught:
+                fails(error)
+            assert caught.value is error
+        with pytest.raises(ZeroDivisionError), fxtio.span("cause", value=Chain(lambda: 1)):
+            1 / 0  # noqa: B018
+    seen = check_trace(out)
+    assert [span.args["exception"] for span in seen.spans("inner")] == [type(error).__name__ for error in errors]
+
+
+def test_interrupts_are_not_lost(out: Path) -> None:
+    """A signal that comes while the recorder describes a value still interrupts the program."""
+    source = """
+    import signal
+    class Slow:
+        def __repr__(self):
+            signal.raise_signal(signal.SIGINT)
+            return "slow"
+    fxtio.start(OUT)
+    try:
+        for n in range(1000):
+            fxtio.instant("here", value=Slow())
+    except KeyboardInterrupt:
+        print("interrupted")
+    with fxtio.span("goes on"):
+        pass
+    """
+    assert fine(source, out) == "interrupted\n"
+    assert [span.name for span in check_trace(out).spans()] == ["goes on"]
+
+
+def test_signal_handlers_raise_where_they_would(out: Path) -> None:
+    """A handler that raises does so in the program, wherever it is hit: a time limit, say."""
+    source = """
+    import asyncio, signal
+    class TimeUp(Exception): pass
+    def up(*_): raise TimeUp
+    signal.signal(signal.SIGALRM, up)
+    class Value:
+        def __repr__(self): return "x" * sum(1 for _ in range(300))
+    fxtio.start(OUT)
+    seen = 0
+    for n in range(20):
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        end = time.monotonic() + 5
+        try:
+            while time.monotonic() < end:
+                fxtio.instant("here", value=Value())
+        except TimeUp:
+            seen += 1
+        else:
+            break
+    print(seen)
+    """
+    assert fine(source, out) == "20\n"
+    check_trace(out)
+
+
+def test_a_long_chain_of_spans_is_let_go(out: Path) -> None:
+    source = """
+    fxtio.start(OUT)
+    span = None
+    for n in range(300_000):
+        span = fxtio.span("chain", before=span)
+    span = None
+    print("alive")
+    """
+    assert fine(source, out) == "alive\n"
+
+
+def test_spans_can_be_used_again(out: Path) -> None:
+    with fxtio.tracing(out):
+        span = fxtio.span("again", n=1)
+        for _ in range(2):
+            with span, span, span:
+                fxtio.instant("in")
+    spans = check_trace(out).spans("again")
+    assert [span.depth for span in spans] == [1, 2, 3, 1, 2, 3]
+    assert [span.args for span in spans] == [{"n": 1}] * 6
+
+
+def test_one_span_in_many_threads(out: Path) -> None:
+    """Begun in all of them at the same time, and ended in each."""
+    barrier = threading.Barrier(4)
+
+    def work() -> None:
+        with fxtio.span("own"), span:
+            barrier.wait(20)
+
+    with fxtio.tracing(out):
+        span = fxtio.span("shared")
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    spans = check_trace(out).spans("shared")
+    assert len({span.thread for span in spans}) == 4
+
+
+def test_a_span_that_ends_in_another_thread(out: Path) -> None:
+    """It must not end what is open there."""
+    with fxtio.tracing(out):
+        span = fxtio.span("wanders")
+        span.__enter__()
+
+        def end() -> None:
+            with fxtio.span("other"):
+                span.__exit__(None, None, None)
+                fxtio.instant("behind")
+
+        thread = threading.Thread(target=end)
+        thread.start()
+        thread.join()
+    seen = check_trace(out, open_spans=True)
+    (other,) = seen.spans("other")
+    (behind,) = seen.rows(name="behind")
+    assert other.start < seen.tables["events"]["time"][behind] < other.end
+
+
+def test_spans_that_end_in_the_wrong_order(out: Path) -> None:
+    """Each end is that of the span that is open, and nothing else is hurt."""
+    with fxtio.tracing(out):
+        outer, inner = fxtio.span("outer"), fxtio.span("inner")
+        outer.__enter__()
+        inner.__enter__()
+        outer.__exit__(None, None, None)
+        inner.__exit__(None, None, None)
+        inner.__exit__(None, None, None)
+        with fxtio.span("next"):
+            pass
+    seen = check_trace(out, crossed=True)
+    assert seen.spans("next")[0].depth == 1
+
+
+def test_recordings_and_spans_that_overlap(tmp_path: Path) -> None:
+    """What began in one recording does not end in the next."""
+    first, second = tmp_path / "1.fxt", tmp_path / "2.fxt"
+    span, early = fxtio.span("across"), fxtio.span("early")
+    fxtio.start(first)
+    made = fxtio.span("made in the first")
+    late = fxtio.span("across", n=1)
+    with early, late, made:
+        fxtio.stop()
+        fxtio.start(second)
+        with fxtio.span("inside"), late, made:
+            pass
+        with span:
+            pass
+    with fxtio.span("next"):
+        pass
+    fxtio.stop()
+    assert [span.name for span in check_trace(first, open_spans=True).spans()] == ["across", "made in the first"]
+    seen = check_trace(second)
+    assert [(span.name, span.depth) for span in seen.spans()] == [
+        ("inside", 1), ("across", 2), ("made in the first", 3), ("next", 1)
+    ]  # fmt: skip
+
+
+def test_a_description_that_begins_a_new_recording(tmp_path: Path) -> None:
+    """The event that it was for belongs to neither; both traces are whole."""
+    first, second = tmp_path / "1.fxt", tmp_path / "2.fxt"
+
+    def restart() -> str:
+        fxtio.stop()
+        fxtio.start(second)
+        return "restarted"
+
+    fxtio.start(first)
+    for n in range(50):
+        fxtio.instant(f"name {n}", f"category {n}")
+    with fxtio.span("outer"):
+        fxtio.instant("described", "with a category", key=Chain(restart))
+        fxtio.instant("behind")
+    fxtio.stop()
+    check_trace(first, open_spans=True)
+    assert check_trace(second).rows(name="behind").size == 1
+
+
+@pytest.mark.parametrize("functions", [False, True], ids=["decorated", "functions"])
+def test_start_and_stop_inside_of_calls(functions: bool, tmp_path: Path) -> None:
+    source = """
+    @fxtio.trace
+    def starts():
+        fxtio.start(OUT, **OPTIONS)
+        return inner()
+    @fxtio.trace
+    def inner():
+        with fxtio.span("inner"):
+            return 5
+    @fxtio.trace
+    def stops():
+        with fxtio.span("open"):
+            inner()
+            fxtio.stop()
+        inner()
+    def generator():
+        yield 1
+        yield 2
+    running = fxtio.trace(generator)()
+    next(running)
+    starts()
+    print(list(running))
+    stops()
+    inner()
+    """
+    path = tmp_path / "out.fxt"
+    assert fine(source, path, functions=functions) == "[2]\n"
+    seen = check_trace(path, open_spans=True)
+    assert len(seen.spans("inner")) >= 2
+    assert len(seen.spans("open")) == 1
+
+
+def test_nested_recordings_are_one(tmp_path: Path) -> None:
+    with fxtio.tracing(tmp_path / "outer.fxt"):
+        with fxtio.tracing(tmp_path / "inner.fxt"), fxtio.span("in"):
+            pass
+        with fxtio.span("behind"):
+            pass
+        with pytest.raises(RuntimeError, match="runs already"):
+            fxtio.start(tmp_path / "other.fxt")
+    assert [path.name for path in tmp_path.iterdir()] == ["outer.fxt"]
+    assert [span.name for span in check_trace(tmp_path / "outer.fxt").spans()] == ["in", "behind"]
+    fxtio.stop()
+
+
+def test_generators_that_never_end(out: Path) -> None:
+    @fxtio.trace
+    def numbers() -> Generator[int, None, None]:
+        n = 0
+        while True:
+            yield n
+            n += 1
+
+    with fxtio.tracing(out):
+        kept, closed = numbers(), numbers()
+        assert [next(kept), next(closed), next(kept)] == [0, 0, 1]
+        closed.close()
+        assert next(numbers()) == 0  # and is let go
+        never = numbers()
+        with pytest.raises(ValueError, match="thrown"):
+            kept.throw(ValueError("thrown"))
+    del never
+    spans = check_trace(out).spans()
+    assert len(spans) >= 5
+    assert {span.name.rpartition(".")[2] for span in spans} == {"numbers"}
+
+
+@pytest.mark.xfail(reason="a stretch of a generator ends before a span that it left open", strict=True)
+def test_spans_in_context_managers_nest(out: Path) -> None:
+    """The most common generator of all: what it opens stays open while it waits."""
+    source = """
+    import contextlib
+    fxtio.start(OUT, **OPTIONS)
+    @contextlib.contextmanager
+    @fxtio.trace
+    def managed():
+        with fxtio.span("managed span"):
+            yield
+    @fxtio.trace
+    def body():
+        pass
+    for _ in range(2):
+        with fxtio.span("around"), managed():
+            body()
+    """
+    fine(source, out)
+    seen = check_trace(out)
+    for span, body in zip(seen.spans("managed span"), seen.spans("body"), strict=True):
+        assert span.start < body.start < body.end < span.end
+
+
+def test_what_is_turned_off_costs_no_events(out: Path) -> None:
+    @fxtio.trace
+    def work(n: int) -> int:
+        return n
+
+    with fxtio.tracing(out, categories=["-noise"]), fxtio.span("kept"), fxtio.span("left out", "noise"):
+        fxtio.instant("left out", "noise")
+        work(1)
+    assert [span.name.rpartition(".")[2] for span in check_trace(out).spans()] == ["kept", "work"]
+
+
+def test_losses_are_warned_of(out: Path) -> None:
+    fxtio.start(out, max_size="3MiB")
+    for n in range(200_000):
+        fxtio.instant("here", n=n)
+    with pytest.warns(RecordingWarning, match="found no room"):
+        summary = fxtio.stop()
+    assert summary is not None
+    seen = check_trace(out)
+    kept = seen.rows(name="here").size
+    assert summary.lost == 200_000 - kept
+    (row,) = seen.rows(name="drop_stats")
+    assert seen.args(int(row))["records"] == summary.lost
