@@ -3,7 +3,7 @@
 The blocks of a page share one namespace and one empty working directory in which `tests/corpus` is reachable. In a
 console block the lines that start with `$ ` are commands; where output follows, it must be what the command prints,
 except that a line or part `...` stands for anything and runs of blanks are equal. A block is left alone when the
-line before it says `<!-- not run -->`.
+line before it says `<!-- not run -->`, and saved where it says `<!-- file: name.py -->`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from support.checkout import CHECKOUT, CORPUS, run_python
 
 FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = "<!-- not run -->"
+SAVED = re.compile(r"<!-- file: (\S+) -->")
 BUILT = {"_build", "_generated"}
 COMMAND_PAGES = CHECKOUT / "docs" / "reference" / "commands"
 
@@ -32,13 +33,16 @@ class Block:
     language: str
     line: int  # of the first line of the body
     body: str
+    file: str = ""  # where it is saved instead of being run
 
 
 def blocks(text: str) -> Iterator[Block]:
     for match in FENCE.finditer(text):
         before = text[: match.start()].rstrip().rpartition("\n")[2]
         if match["language"] in {"python", "console"} and before != NOT_RUN:
-            yield Block(match["language"], text.count("\n", 0, match.start("body")) + 1, match["body"])
+            file = SAVED.fullmatch(before)
+            line = text.count("\n", 0, match.start("body")) + 1
+            yield Block(match["language"], line, match["body"], file[1] if file else "")
 
 
 def pages() -> list[Path]:
@@ -66,7 +70,13 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "tests" / "corpus").symlink_to(CORPUS)
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "page"}
-    for block in blocks(page.read_text(encoding="utf-8")):
+    found = list(blocks(page.read_text(encoding="utf-8")))
+    for block in found:
+        if block.file:
+            Path(block.file).write_text(block.body, encoding="utf-8")
+    for block in found:
+        if block.file:
+            continue
         if block.language == "console":
             run_console(block.body, f"{page}:{block.line}")
         else:

@@ -1,0 +1,51 @@
+"""Trace a pool of threads: what each of them does when, with arrows from who wants it to who does it.
+
+usage: python trace_thread_pool.py [OUTPUT]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import fxtio
+from fxtio.tracer import Flow
+
+running: set[int] = set()
+
+
+@fxtio.trace(args=["number", "size"], result=True)
+def checksum(number: int, size: int) -> str:
+    """Some work that lets other threads run."""
+    return hashlib.sha256(bytes([number]) * size).hexdigest()
+
+
+def job(number: int, arrow: Flow) -> str:
+    """What a thread of the pool does."""
+    with fxtio.span("job", "pool", number=number):
+        arrow.end()
+        running.add(number)
+        fxtio.counter("running jobs", len(running))
+        digest = checksum(number, 200_000)
+        running.remove(number)
+        fxtio.counter("running jobs", len(running))
+    return digest
+
+
+def main(output: str) -> None:
+    """Record it, and say which thread did how much."""
+    with fxtio.tracing(output), ThreadPoolExecutor(4, thread_name_prefix="worker") as pool:
+        for number in range(40):
+            with fxtio.span("submit", "pool", number=number):
+                pool.submit(job, number, fxtio.flow("job", "pool"))
+    trace = fxtio.open(output)
+    events = trace.table("events")
+    jobs = events.take(events["name"].is_in("job") & events["type"].is_in("duration_begin"))
+    done = Counter(trace.info.threads[thread] for thread in jobs["thread"].tolist())
+    print(f"{jobs.num_rows} jobs in {output}:", ", ".join(f"{name} {count}" for name, count in sorted(done.items())))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "pool.fxt")
