@@ -261,7 +261,6 @@ def test_a_hundred_tasks(out: Path) -> None:
     assert len({span.id for span in view.seen.spans("outer")}) == 100
 
 
-@pytest.mark.xfail(reason="tasks are told apart by their contexts", strict=True)
 def test_tasks_with_the_same_context(out: Path) -> None:
     import contextvars
 

@@ -53,7 +53,7 @@ def _matches(patterns: tuple[str, ...], module: str, path: str) -> bool:
     for pattern in patterns:
         if os.sep in pattern or pattern.endswith(".py"):
             wanted = os.path.abspath(pattern)
-            if path == wanted or path.startswith(wanted.rstrip(os.sep) + os.sep):
+            if f"{os.path.abspath(path)}{os.sep}".startswith(f"{wanted.rstrip(os.sep)}{os.sep}"):
                 return True
         elif module == pattern or module.startswith(f"{pattern}.") or fnmatchcase(module, pattern):
             return True
@@ -65,7 +65,7 @@ def module_of(path: str) -> str:
     """The module that a file holds, by where it lies: `json.decoder` for `.../lib/python3.12/json/decoder.py`."""
     if path.startswith("<"):
         return path.removeprefix("<frozen ").removesuffix(">") if path.startswith("<frozen ") else path
-    folders = [os.path.abspath(folder) for folder in sys.path]
+    path, folders = os.path.abspath(path), [os.path.abspath(folder) for folder in sys.path]
     longest = max((len(folder) for folder in folders if path.startswith(folder + os.sep)), default=-1)
     inside = path[longest + 1 :] if longest >= 0 else os.path.basename(path)
     name = os.path.splitext(inside)[0].replace(os.sep, ".")

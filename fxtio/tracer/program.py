@@ -66,9 +66,11 @@ def of_script(path: str, arguments: Sequence[str]) -> Program:
         source = sys.stdin.buffer.read() if path == "-" else _read(path)
     except OSError as error:
         raise ProgramError(f"{path}: {error.strerror}") from None
-    name = "<stdin>" if path == "-" else path
-    main = _main_module(None if path == "-" else path)
-    first = "" if path == "-" else os.path.dirname(os.path.abspath(path))
+    if path == "-":
+        name, main, first = "<stdin>", _main_module(None), ""
+    else:
+        name = os.path.join(os.getcwd(), path)
+        main, first = _main_module(name), os.path.dirname(os.path.realpath(path))
     return Program([path, *arguments], first, main, lambda: compile(source, name, "exec", dont_inherit=True))
 
 

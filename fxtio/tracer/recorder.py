@@ -145,7 +145,7 @@ def reference(text: str, /) -> int:
     """The slot of a text, 0 if there is none."""
     if not isinstance(text, str):
         raise TypeError("a text is a string")
-    return store.alone(text_slot, text, 0) if session.active else 0
+    return store.alone(text_slot, text, 0)
 
 
 def clocks(tsc: bool, /) -> tuple[int, int]:

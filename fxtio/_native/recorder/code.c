@@ -84,8 +84,8 @@ static Code *code_set(PyObject *object, PyObject *site, PyObject *names, int res
 
 /* Ask Python code for the site of a code object.  If it cannot answer (the stack may be full), its plain name serves. */
 static Code *code_ask(PyObject *object) {
-    State *state = current;
-    if (!store_room(&state, 2))
+    State *state = store_here(); /* nothing is recorded yet: the thread may be too young to have a name */
+    if (!state)
         return NULL;
     Pause pause = store_pause(state);
     PyObject *site = PyObject_CallOneArg(code_hook, object);

@@ -334,17 +334,14 @@ int log_record(PyObject *message) {
 uint64_t task_track_slow(State *state, PyThreadState *thread) {
     if (!session.task_hook || !store_room(&state, 2))
         return 0;
-    PyObject *context = Py_XNewRef(thread->context), *old = NULL;
+    uint64_t context = thread->context_ver;
     Pause pause = store_pause(state);
     PyObject *made = PyObject_CallNoArgs(session.task_hook);
     uint64_t track = made ? PyLong_AsUnsignedLongLongMask(made) : 0;
     Py_XDECREF(made);
     if (store_resume(state, &pause)) {
-        old = state->context;
         state->context = context;
         state->track = track;
-    } else
-        old = context;
-    Py_XDECREF(old);
+    }
     return track;
 }

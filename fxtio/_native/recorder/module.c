@@ -41,17 +41,19 @@ static void forget(void) {
     Py_CLEAR(session.thread_hook);
     Py_CLEAR(session.value_hook);
     Py_CLEAR(session.task_hook);
+    Py_CLEAR(session.slow_hook);
 }
 
 static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"fd", "definitions", "end", "limit", "ring", "tsc", "base", "step", "only", "without",
-                            "thread_hook", "value_hook", "task_hook", NULL};
+                            "thread_hook", "value_hook", "task_hook", "slow", "slow_hook", NULL};
     int fd, tsc;
-    unsigned long long definitions, end, limit, ring, base, step;
-    PyObject *only, *without, *thread_hook, *value_hook, *task_hook;
+    unsigned long long definitions, end, limit, ring, base, step, slow;
+    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *slow_hook;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOO", names, &fd, &definitions, &end, &limit, &ring, &tsc,
-                                     &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOKO", names, &fd, &definitions, &end, &limit, &ring, &tsc,
+                                     &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook, &slow,
+                                     &slow_hook))
         return NULL;
     if (session.active || !layout.size_unit) {
         PyErr_SetString(PyExc_RuntimeError, session.active ? "the recorder runs already" : "configure() comes first");
@@ -72,6 +74,8 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
     session.thread_hook = or_null(thread_hook);
     session.value_hook = or_null(value_hook);
     session.task_hook = or_null(task_hook);
+    session.slow_hook = or_null(slow_hook);
+    session.slow = slow ? slow : UINT64_MAX;
     session.lost = session.cut = session.dropped = session.inlined = session.flushed = session.lost_since = 0;
     session.generation++;
     codes_forget();
@@ -183,6 +187,7 @@ static PyMethodDef methods[] = {
     {"reference", reference, METH_O, "reference(text): the slot of a text, 0 if there is none."},
     {"clocks", clocks, METH_O, "clocks(tsc): the clock (TSC or not) and CLOCK_MONOTONIC, at the same moment."},
     {"now", now, METH_NOARGS, "The present tick."},
+    {"copy", copy_to, METH_O, "copy(fd): copy the file as it is now; nobody records meanwhile.  The bytes copied."},
     {"squeeze", squeeze, METH_O, "squeeze(words): take fillers out, in place; words looked at, and words left."},
     {NULL, NULL, 0, NULL},
 };

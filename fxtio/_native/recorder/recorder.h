@@ -7,6 +7,7 @@
  *   span.c    span objects, instants, counters: what a program calls
  *   code.c    functions: what the interpreter calls
  *   traced.c  callables that stand for others
+ *   flight.c  what is told of the last moments: copies of the file, slow spans
  *   module.c  the module
  *
  * C knows no layout: `Layout` comes from the declarations in fxtio/fxt/layout.py, by fxtio/tracer/layout.py.  All
@@ -90,7 +91,7 @@ typedef struct State {
     uint64_t *chunk;
     uint64_t session;
     uint64_t lost;     /* records for which there was no room */
-    PyObject *context; /* the context that `track` belongs to */
+    uint64_t context;  /* how often the thread had changed its context when `track` was found: each step of a task does */
     uint64_t track;    /* the id of the running task's track, 0 for none */
     Begun *begun;      /* by depth: the last calls that began; NULL unless short ones are taken back */
     int over;          /* the thread has ended */
@@ -105,7 +106,8 @@ typedef struct {
     uint64_t step;     /* the least distance of two ticks of a thread */
     PyObject *texts;   /* dict: text to slot */
     PyObject *only, *except; /* sets of categories, or NULL */
-    PyObject *thread_hook, *value_hook, *task_hook;
+    PyObject *thread_hook, *value_hook, *task_hook, *slow_hook;
+    uint64_t slow;     /* spans that take more ticks are told to the hook */
     int escaped; /* an exception of a signal handler came out of our Python code: it is set, and the program's to have */
     uint64_t lost, lost_since, cut, dropped, inlined, flushed;
 } Session;
@@ -120,8 +122,11 @@ HIDDEN int store_write(const void *data, size_t size, uint64_t at);
 HIDDEN void define_start(uint64_t begin, uint64_t end);
 HIDDEN void store_stop(void);
 HIDDEN uint64_t store_end(void);
+HIDDEN int store_fd(void);
+HIDDEN PyObject *copy_to(PyObject *module, PyObject *descriptor);
 HIDDEN uint64_t store_lost(void);
 HIDDEN int store_define(const void *words, size_t size);
+HIDDEN State *store_here(void);
 HIDDEN uint64_t *store_room(State **state, unsigned words);
 HIDDEN uint64_t *store_page(State *state);
 HIDDEN uint64_t store_slot(void);
@@ -218,6 +223,7 @@ HIDDEN int event(Site *site, enum Kind kind, PyObject *const *values, const uint
 HIDDEN int swift(Site *site, enum Kind kind, PyObject *const *values, const uint64_t *tail);
 HIDDEN int event_with(Site *site, enum Kind kind, PyObject *key, PyObject *value, const uint64_t *tail);
 HIDDEN int log_record(PyObject *message);
+HIDDEN void tell_slow(Site *site, uint64_t took) __attribute__((cold));
 HIDDEN uint64_t text_slot(PyObject *text);
 HIDDEN uint64_t task_track_slow(State *state, PyThreadState *thread);
 
@@ -246,7 +252,7 @@ static inline int bare_on(Site *site, enum Kind kind, enum Kind on_track, uint64
 static inline uint64_t task_track(void) {
     State *state = current;
     PyThreadState *thread = LIKELY(state->python != NULL) ? state->python : PyThreadState_Get();
-    return LIKELY(thread->context == state->context) ? state->track : task_track_slow(state, thread);
+    return LIKELY(thread->context_ver == state->context) ? state->track : task_track_slow(state, thread);
 }
 
 extern HIDDEN PyObject *result_name, *exception_name; /* "result", "exception" */

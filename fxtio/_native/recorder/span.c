@@ -14,6 +14,7 @@ typedef struct Span {
     Site *site;         /* NULL for the span of a time when nothing is recorded */
     uint64_t session;   /* in which it began */
     uint64_t track;     /* where it began: a task's track, or 0 and the thread's */
+    uint64_t begun;     /* the tick after its last begin */
     Identity identity;
     unsigned open;      /* how often it began without an end */
     int shared;         /* several threads have begun it: each ends it for itself */
@@ -128,6 +129,7 @@ static void enter(Span *span) {
     span->open++;
     span->session = session.generation;
     span->track = track;
+    span->begun = current->next;
     span->identity = current->identity;
 }
 
@@ -167,13 +169,8 @@ static void put_leave(Span *span, PyObject *exception) {
 }
 
 /* End it where it began, which may be another thread's track. */
-static void leave(Span *span, PyObject *exception) {
+static void leave_here(Span *span, PyObject *exception) {
     State *state = current;
-    if (!span->open)
-        return;
-    span->open--;
-    if (UNLIKELY(span->session != session.generation))
-        return;
     if (LIKELY(state->identity.thread == span->identity.thread || span->shared)) {
         put_leave(span, exception);
         return;
@@ -185,6 +182,17 @@ static void leave(Span *span, PyObject *exception) {
     put_leave(span, exception);
     if (state->session == session.generation)
         store_pose(state, own);
+}
+
+static void leave(Span *span, PyObject *exception) {
+    if (!span->open)
+        return;
+    span->open--;
+    if (UNLIKELY(span->session != session.generation))
+        return;
+    leave_here(span, exception);
+    if (UNLIKELY(current->next - span->begun > session.slow))
+        tell_slow(span->site, current->next - span->begun);
 }
 
 static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *keys) {

@@ -89,7 +89,6 @@ static void in_child(void) {
 }
 
 static void discard(State *state) {
-    Py_CLEAR(state->context);
     PyMem_RawFree(state->begun);
     free(state);
 }
@@ -143,8 +142,7 @@ void store_stop(void) {
         if (state->chunk)
             munmap(state->chunk, CHUNK_BYTES);
         state->chunk = NULL;
-        Py_CLEAR(state->context);
-        state->track = 0;
+        state->context = state->track = 0;
         state->session = 0;
         if (__atomic_load_n(&state->over, __ATOMIC_ACQUIRE)) {
             *link = state->other;
@@ -183,6 +181,11 @@ uint64_t store_end(void) {
 int store_ours(void) {
     struct stat status;
     return !fstat(store.fd, &status) && status.st_dev == store.device && status.st_ino == store.file;
+}
+
+/* Its descriptor, -1 if that is none any more. */
+int store_fd(void) {
+    return store_ours() ? store.fd : -1;
 }
 
 int store_write(const void *data, size_t size, uint64_t at) {
@@ -363,18 +366,26 @@ static void call_hook(State *state) {
     store_resume(state, &pause);
 }
 
-static State *join(void) {
-    State *state = own;
-    if (!state) {
-        state = calloc(1, sizeof *state);
+/* What is known of this thread, which may not take part in the session yet; NULL without memory. */
+State *store_here(void) {
+    if (!own) {
+        State *state = calloc(1, sizeof *state);
         if (!state || pthread_setspecific(key, state)) {
             free(state);
             return NULL;
         }
-        own = state;
+        own = current = state;
         state->other = store.states;
         store.states = state;
     }
+    return own;
+}
+
+/* The thread takes part from now on. */
+static State *join(void) {
+    State *state = store_here();
+    if (!state)
+        return NULL;
     state->session = session.generation;
     state->identity.process = (uint64_t)getpid();
     state->identity.thread = (uint64_t)syscall(SYS_gettid);
@@ -397,7 +408,6 @@ static State *join(void) {
             place_state(state, state->p, state->end);
         }
     }
-    current = state;
     call_hook(state);
     return state;
 }

@@ -17,7 +17,7 @@ from typing import Any
 from fxtio.tracer.python.event import ASYNC_BEGIN, ASYNC_END, BEGIN, END, bare, event, event_with, task_track
 from fxtio.tracer.python.site import Site, site_of
 from fxtio.tracer.python.span import name_of_type
-from fxtio.tracer.python.store import State, call_hook, filler, own, own_state, session
+from fxtio.tracer.python.store import State, call_hook, filler, here, own, session
 
 _CO_COROUTINE = 128
 _MOST_BEGUN = 512
@@ -94,8 +94,8 @@ def _code_of(code: CodeType) -> _Code | None:
     known = _valid(code)
     if known is not None or _limits.hook is None:
         return known
-    state = own_state()
-    if state is None:
+    state = here()  # nothing is recorded yet: the thread may be too young to have a name
+    if not session.active or state.busy:
         return None
     site = call_hook(state, _limits.hook, code)
     if site is not None and type(site) is not Site:

@@ -59,7 +59,7 @@ class Span:
 
     __slots__ = ("_begun", "_late", "_open", "_session", "_site", "_track", "_values")
 
-    _begun: State
+    _begun: State | None
     _site: Site
     _values: dict[str, Any]
     _late: dict[str, Any] | None
@@ -98,9 +98,11 @@ class Span:
             return self
         if begun:
             if not self._open or self._session != session.generation:
-                self._open = 0  # what a recording before has left open
+                self._open, self._begun = 0, own.state  # what a recording before has left open does not count
+            elif self._begun is not own.state:
+                self._begun = None  # open in several threads: it ends where it ends
             self._open += 1
-            self._track, self._session, self._begun = track, session.generation, own.state
+            self._track, self._session = track, session.generation
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None:

@@ -197,7 +197,7 @@ def alone(do: Callable[[A], R], argument: A, otherwise: R) -> R:
     when the recording has ended while the thread waited.
     """
     with session.lock:
-        if session.inside or not session.active:
+        if session.inside or file.fd < 0:
             return otherwise
         session.inside = True
         try:
@@ -228,6 +228,7 @@ def close_file() -> None:
     session.ended.clear()
     file.fresh.clear()
     file.used.clear()
+    file.fd = -1
 
 
 # ---- Definitions.
@@ -351,7 +352,7 @@ def _join(_: None) -> State | None:
     state = State()
     state.process, state.thread = os.getpid(), threading.get_native_id()
     state.base, state.step = session.base, session.step
-    if session.full or not _first_chunk(state):
+    if not session.active or session.full or not _first_chunk(state):
         return None
     slot = file.threads + 1
     identity = array("Q", (state.process, state.thread))
@@ -367,6 +368,13 @@ def _join(_: None) -> State | None:
     own.ticket = _Ticket(state, session.ended)
     own.state = state
     return state
+
+
+def here() -> State:
+    """What is known of this thread, which may not take part in the session yet."""
+    if own.state is _Own.state:
+        own.state = State()
+    return own.state
 
 
 def own_state() -> State | None:
