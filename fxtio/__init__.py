@@ -22,7 +22,7 @@ from fxtio.errors import DecodeError, EncodeError, FormatError, FxtioError, Layo
 if TYPE_CHECKING:
     from fxtio.fxt.reader import FxtTrace, Progress
     from fxtio.fxt.writer import FxtWriter
-    from fxtio.tracer import counter, flow, instant, log, span, start, stop, trace, tracing
+    from fxtio.tracer import counter, dump, flow, instant, log, span, start, stop, trace, tracing
 
 __version__ = "0.1.0"
 
@@ -34,6 +34,7 @@ __all__ = [
     "LayoutError",
     "counter",
     "create",
+    "dump",
     "flow",
     "instant",
     "log",
@@ -45,7 +46,7 @@ __all__ = [
     "tracing",
 ]
 
-_TRACER = frozenset({"counter", "flow", "instant", "log", "span", "start", "stop", "trace", "tracing"})
+_TRACER = frozenset({"counter", "dump", "flow", "instant", "log", "span", "start", "stop", "trace", "tracing"})
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.codec import parts
-from fxtio.codec.describe import Span, annotate, doc_of, enumeration_markdown, layout_markdown, quoted
+from fxtio.codec.describe import Piece, Span, annotate, doc_of, enumeration_markdown, layout_markdown, quoted
 from fxtio.codec.generate import Faults, Order, decode, encode
 from fxtio.codec.parts import Koids, Part, Stream, Text, Thread
 from fxtio.codec.record import Opaque, Record, layout_of
@@ -22,7 +22,7 @@ from fxtio.fxt import describe_markdown
 from fxtio.fxt import enums as e
 from fxtio.fxt import records as r
 from fxtio.fxt.arguments import ARGUMENTS, Int32Argument, StringArgument
-from fxtio.fxt.describe import Piece, explain
+from fxtio.fxt.describe import explain
 from fxtio.fxt.records import RECORDS
 from oracle.fxt import build_record
 from oracle.fxt_strategies import records as oracle_records

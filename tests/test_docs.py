@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from fxtio import tracer
 from support.checkout import CHECKOUT, CORPUS, run_python
 
 FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -98,6 +99,12 @@ def test_every_option_stands_on_its_page(page: Path) -> None:
     options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", usage)) - {"--help"}
     text = page.read_text(encoding="utf-8")
     assert [option for option in sorted(options) if f"`{option}" not in text] == []
+
+
+def test_what_a_program_calls_stands_on_the_page_of_the_tracer() -> None:
+    text = (CHECKOUT / "docs" / "reference" / "tracing.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\.\. [\w:]+:: fxtio\.(\w+)\b", text, re.MULTILINE))
+    assert {name for name in tracer.__all__ if name.islower()} - described == set()
 
 
 def test_blocks_are_found() -> None:

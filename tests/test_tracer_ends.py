@@ -10,7 +10,7 @@ import pytest
 
 from support.tracer_check import check_trace
 from support.tracer_program import WORK, inners
-from support.tracer_run import fine, recorded, run
+from support.tracer_run import fine, of_program, recorded, run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs what POSIX has")
 
@@ -102,7 +102,7 @@ else:
     for _ in range(2):
         done = run(source, out, start=True, children=children)
         expected = "".join(f"{number}\n" for number in range(10)) + "I am the child\nchild 5\n"
-        assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+        assert (done.returncode, done.stdout, of_program(done.stderr)) == (0, expected, [])
         seen = check_trace(out, open_spans=children)
         assert len(seen.spans("around")) == 10
         assert seen.rows(kind="counter", name="in child").size == (10 if children else 0)

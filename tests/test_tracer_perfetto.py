@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import fxtio
+from support.tracer_check import check_trace
 from support.tracer_run import fine
 from support.tracer_view import View
 
@@ -216,6 +217,34 @@ def test_flows_join_spans(out: Path) -> None:
     names = {item.id: item.name for item in view.slices}
     pairs = [(names[flow.slice_out], names[flow.slice_in]) for flow in view.flows]
     assert sorted(pairs) == [("consume", "inside")] * 20 + [("produce", "consume")] * 20
+
+
+def test_arrows_lead_to_the_tasks_that_are_waited_for(out: Path) -> None:
+    @fxtio.trace(name="child")
+    async def child(number: int) -> int:
+        await asyncio.sleep(0.001)
+        return number
+
+    @fxtio.trace(name="passes on")
+    async def passes_on(task: asyncio.Task[int]) -> int:
+        return await task
+
+    @fxtio.trace(name="parent")
+    async def parent() -> None:
+        assert await passes_on(asyncio.create_task(child(1))) == 1
+        assert list(await asyncio.gather(child(2), child(3))) == [2, 3]
+        await child(4)  # no task of its own
+        done = asyncio.create_task(child(5))
+        await asyncio.sleep(0.01)
+        await done
+
+    with fxtio.tracing(out):
+        asyncio.run(parent())
+    check_trace(out)
+    view = View(out)
+    names = {item.id: item.name for item in view.slices}
+    pairs = [(names[flow.slice_out], names[flow.slice_in]) for flow in view.flows]
+    assert sorted(pairs) == [("parent", "child")] * 2 + [("passes on", "child")]
 
 
 def test_flows_between_tasks(out: Path) -> None:

@@ -32,6 +32,7 @@ def _configured() -> None:
         recorder.configure(LAYOUT)
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # long texts are among the values
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(program=programs)
 def test_arbitrary_programs(tmp_path: Path, program: list[Any]) -> None:
@@ -259,9 +260,9 @@ def test_a_repr_that_records_is_left_out(tmp_path: Path) -> None:
 def test_stand_ins(tmp_path: Path) -> None:
     def program(recorder: Any) -> None:
         keyed = recorder.Site("", "keyed", ("a", "b"))
-        pair = recorder.Traced(lambda a, b=2: (a, b), keyed, ((0, "a", None), (1, "b", 2)), True)
+        pair = recorder.Traced(lambda a, b=2: (a, b), keyed, ((0, "a", None), (1, "b", 2)), True, 0)
         assert (pair(1), pair(a=3, b="x"), pair(1, 5)) == ((1, 2), (3, "x"), (1, 5))
-        number = recorder.Traced(int, recorder.Site("", "int"), None, False)
+        number = recorder.Traced(int, recorder.Site("", "int"), None, False, 0)
         assert (number("5"), number.__wrapped__, number.from_bytes(b"a")) == (5, int, 97)
         with pytest.raises(ValueError, match="invalid literal"):
             number("x")

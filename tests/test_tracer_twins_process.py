@@ -186,7 +186,9 @@ def test_decorated_functions(tmp_path: Path, source: str) -> None:
     assert len(traces[0]) > 20
 
 
-@pytest.mark.parametrize("options", [{}, {"max_depth": 2}, {"include": ["json"]}, {"min_duration": "1s"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"max_depth": 2}, {"include": ["json"]}, {"min_duration": "1s"}, {"c_functions": True}], ids=str
+)
 def test_whole_programs(tmp_path: Path, options: dict[str, Any]) -> None:
     traces = []
     for name in ("c", "python"):

@@ -17,7 +17,7 @@ from typing import Any
 from fxtio.cli.common import REFUSED
 from fxtio.errors import FxtioError
 
-VERBS = ("info", "dump", "explain", "stats", "synth", "run")
+VERBS = ("info", "dump", "explain", "stats", "synth", "merge", "recover", "run")
 
 RUN = "run"
 """The verb that runs a program of somebody else."""

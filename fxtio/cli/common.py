@@ -158,8 +158,12 @@ class Progress:
             self._shown = False
 
 
-def print_findings(trace: FxtTrace) -> int:
+def print_findings(trace: FxtTrace, name: str = "") -> int:
     """Tell on standard error what was wrong with a trace: the first findings of each rule, and how many more.
+
+    Args:
+        trace: the trace.
+        name: what to call it, where there are several.
 
     Returns:
         The exit code.
@@ -169,7 +173,8 @@ def print_findings(trace: FxtTrace) -> int:
         return FINE
     sys.stdout.flush()  # so that the two come in this order on a terminal
     noun = "finding" if len(findings) == 1 else "findings"
-    print(f"fxtio: {len(findings):,} {noun}", file=sys.stderr)
+    of = f"{printable(name)}: " if name else ""
+    print(f"fxtio: {of}{len(findings):,} {noun}", file=sys.stderr)
     shown: Counter[str] = Counter()
     for finding in findings:
         if shown[finding.rule] < SHOWN_PER_RULE:

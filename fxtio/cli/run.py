@@ -31,13 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--output", default="trace.fxt", metavar="FILE", help="the trace (trace.fxt); .zst and .gz compress")
     add("--spans-only", action="store_true", help="only what the program marks itself")
+    add("--c-functions", action="store_true", help="the calls of C functions, too")
     add("--include", action="append", default=[], metavar="WHAT", help="only functions of this module, file or folder")
     add("--exclude", action="append", default=[], metavar="WHAT", help="no functions of this module, file or folder")
     add("--category", action="append", default=[], metavar="NAME", help="only this category; -NAME: not this one")
+    add("--source", action="append", default=[], metavar="NAME", help="record this too, such as gc; all: all there is")
     add("--min-duration", default=0, metavar="TIME", help="leave out calls shorter than this, such as 10us")
     add("--max-depth", type=int, default=0, metavar="N", help="leave out calls nested deeper")
     add("--max-size", default=0, metavar="SIZE", help="end the recording when the file is so large, such as 1GiB")
     add("--ring", metavar="SIZE", help="keep only about the last so many bytes, such as 64MiB")
+    add("--dump-on", action="append", default=[], metavar="WHAT", help="dump on exception, SIGUSR2 or slow:100ms")
     add("--no-children", action="store_true", help="do not record the processes that the program starts")
     add("-q", "--quiet", action="store_true", help="do not say where the trace is")
     add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...", help="run a module, with arguments")
@@ -90,11 +93,14 @@ def _options(options: argparse.Namespace) -> Any:
         options.output,
         categories=options.category,
         functions=not options.spans_only,
+        c_functions=options.c_functions,
         include=options.include,
         exclude=options.exclude,
         max_depth=options.max_depth,
         min_duration=options.min_duration,
         max_size=options.max_size,
         ring=options.ring,
+        dump_on=options.dump_on,
         children=not options.no_children,
+        sources=options.source,
     )

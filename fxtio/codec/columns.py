@@ -15,7 +15,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.codec.parts import Header, Koids, Many, Number, Part, Sized, Stream, Text, Words
-from fxtio.codec.record import SIZE, Family, Record, layout_of
+from fxtio.codec.record import SIZE, Family, Layout, Record, layout_of
 from fxtio.codec.word import Field
 
 Array = np.ndarray[Any, Any]
@@ -192,6 +192,34 @@ def columns_of(cls: type[Record], block: Block, at: Array, size: Array) -> tuple
     """
     layout = layout_of(cls)
     rows = Rows(block, at, size)
+    header = _header(layout, rows)
+    columns = {name: _take(layout, index, rows, header) for index, (name, _) in enumerate(layout.parts)}
+    return columns, rows.bad
+
+
+def tick_places(cls: type[Record], block: Block, at: Array, size: Array) -> dict[str, Array]:
+    """Where the ticks of many records lie, by field: the word in the block (int64, one for each record).
+
+    An optional field has its place whether it is there or not.  The arguments are those of `columns_of`; the records
+    must be such as are not too short.
+    """
+    layout = layout_of(cls)
+    ticks = [isinstance(part, Number) and part.tick for _, part in layout.parts]
+    places: dict[str, Array] = {}
+    if any(ticks):
+        rows = Rows(block, at, size)
+        header = _header(layout, rows)
+        for index, (name, _) in enumerate(layout.parts):
+            if ticks[index]:
+                places[name] = rows.here()
+            if not any(ticks[index + 1 :]):
+                break
+            _take(layout, index, rows, header)
+    return places
+
+
+def _header(layout: Layout, rows: Rows) -> Columns:
+    """The fields of the header words, which the cursor passes."""
     header: Columns = {}
     for word in layout.words:
         value = rows.take()
@@ -203,15 +231,17 @@ def columns_of(cls: type[Record], block: Block, at: Array, size: Array) -> tuple
             unlike = value & mask != constant
             if unlike.any():
                 rows.bad = unlike if rows.bad is None else rows.bad | unlike
-    columns: Columns = {}
-    for index, (name, part) in enumerate(layout.parts):
-        if isinstance(part, Many):
-            columns[name] = _take_many(part, rows, header, [later for _, later in layout.parts[index + 1 :]])
-        elif isinstance(part, Koids):
-            columns[name] = _take_koids(part, rows, header, [other for _, other in layout.parts])
-        else:
-            columns[name] = _TAKE[type(part)](part, rows, header)
-    return columns, rows.bad
+    return header
+
+
+def _take(layout: Layout, index: int, rows: Rows, header: Columns) -> Any:
+    """The column of one part, which the cursor passes."""
+    part = layout.parts[index][1]
+    if isinstance(part, Many):
+        return _take_many(part, rows, header, [later for _, later in layout.parts[index + 1 :]])
+    if isinstance(part, Koids):
+        return _take_koids(part, rows, header, [other for _, other in layout.parts])
+    return _TAKE[type(part)](part, rows, header)
 
 
 def _lane(words: Array, field: Field) -> Array:

@@ -18,57 +18,15 @@ from typing import Any
 
 from fxtio.codec.generate import broken, short, take_bytes, take_many, unlike
 from fxtio.codec.parts import Header, Koids, Many, Number, Part, Sized, Stream, Text, Words
+from fxtio.codec.piece import Bits as Bits
+from fxtio.codec.piece import Piece as Piece
+from fxtio.codec.piece import Span as Span
 from fxtio.codec.record import SIZE, Family, Layout, Record, layout_of
 from fxtio.codec.word import Field, Word
 from fxtio.errors import DecodeError
 
 Resolve = Callable[[Part, int], "str | None"]
 """What a slot of a reference (a `Text` or a `Koids` part) means, in words; None if nobody has defined it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bits:
-    """One field of a header word.
-
-    Attributes:
-        field: its declaration.
-        value: its value.
-        shown: the value as people write it, decimal or hexadecimal.
-        meaning: what the value means; may be empty.
-        fault: what is wrong with it; empty if nothing is.
-    """
-
-    field: Field
-    value: int
-    shown: str
-    meaning: str = ""
-    fault: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Some whole words of a record, and what they are.
-
-    Attributes:
-        offset: bytes from the record's beginning.
-        raw: the bytes in the file's order; empty where a fault is that words are missing.
-        label: the place in the record, `header` or the path of an attribute: `thread.process`, `args[0].value`.
-        value: what the words hold; may be empty.
-        bits: the fields of a header word.
-        fault: what is wrong here; empty if nothing is.
-    """
-
-    offset: int
-    raw: bytes
-    label: str
-    value: str = ""
-    bits: tuple[Bits, ...] = ()
-    fault: str = ""
-
-    @property
-    def faults(self) -> list[str]:
-        """What is wrong with it and with its fields."""
-        return [*filter(None, [self.fault]), *(one.fault for one in self.bits if one.fault)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,10 +83,17 @@ class Header(Part):
 
 @dataclass(frozen=True, slots=True)
 class Number(Part):
-    """One 64-bit word: unsigned (`u`), signed (`i`) or a double (`f`).  Optional: there when the record has room."""
+    """One 64-bit word.
+
+    Attributes:
+        kind: unsigned (`u`), signed (`i`) or a double (`f`).
+        optional: there when the record has room.
+        tick: a moment of the provider's clock.
+    """
 
     kind: Literal["u", "i", "f"] = "u"
     optional: bool = False
+    tick: bool = False
 
     def decode(self, name: str, where: str) -> Iterator[str]:
         value = {"u": "words[c]", "i": "as_signed(words[c])", "f": "as_double(words[c])"}[self.kind]

@@ -16,10 +16,12 @@ from fxtio.codec.columns import (
     KoidsColumn,
     ManyColumn,
     Members,
+    OptionalColumn,
     StreamColumn,
     TextColumn,
     columns_of,
     members_of,
+    tick_places,
 )
 from fxtio.codec.generate import decode
 from fxtio.codec.record import Record
@@ -114,6 +116,20 @@ class Batch:
                     self.tell("argument-size", rows[column.broken], told)
             self._columns[cls] = rows, columns
         return self._columns[cls]
+
+    def ticks(self, cls: type[Record]) -> list[tuple[Array, Array]]:
+        """The ticks of a class of records: for every field that is one, the records' numbers and the words they lie at.
+
+        They are those of `columns`, but for records that lack an optional field.
+        """
+        rows, columns = self.columns(cls)
+        places = tick_places(cls, self.frame.block, self.frame.at[rows], self.frame.size[rows])
+        found = []
+        for name, at in places.items():
+            column = columns[name]
+            here = column.present if isinstance(column, OptionalColumn) else slice(None)
+            found.append((rows[here], at[here]))
+        return found
 
     def arguments(self, rows: Array, column: ManyColumn) -> Members:
         """The arguments of some records (by their numbers), decoded; one that is too short is told and left out."""

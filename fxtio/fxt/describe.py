@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
 from typing import Any
@@ -17,8 +16,8 @@ import numpy as np
 
 from fxtio.codec.columns import Block, KoidsColumn, StreamColumn, TextColumn
 from fxtio.codec.describe import (
+    Piece,
     Resolve,
-    Span,
     annotate,
     doc_of,
     enumeration_markdown,
@@ -43,34 +42,6 @@ _HELD = 4096
 """How many words are kept to show what is no record: no ordinary record is larger."""
 
 _TOLD_BY_SPANS = frozenset({"undefined-string", "undefined-thread"})
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A record of a trace, or some bytes that are none.
-
-    Attributes:
-        number: the record's number in the trace, from 0; None for what is no record.
-        offset: where it begins, in bytes of the (decompressed) trace.
-        size: how many bytes it has.
-        name: the record's class, or what there is instead.
-        spec: what the specification calls the record; empty for what it does not know.
-        spans: its words.  Of what is no record, those are told that the header claims, as far as they are at hand.
-        findings: what the reader found here, except what the spans tell.
-    """
-
-    number: int | None
-    offset: int
-    size: int
-    name: str
-    spec: str
-    spans: list[Span]
-    findings: list[Finding]
-
-    @property
-    def faults(self) -> list[str]:
-        """Everything that is wrong here."""
-        return [*(finding.message for finding in self.findings), *(told for span in self.spans for told in span.faults)]
 
 
 def explain(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from fxtio.codec.parts import Koids, Many, Optional, Sized, Stream, Text, Thread, Unsigned, Words
+from fxtio.codec.parts import Koids, Many, Number, Optional, Sized, Stream, Text, Thread, Unsigned, Words
 from fxtio.codec.record import Family, Opaque, Record
 from fxtio.codec.word import Word
 from fxtio.fxt import layout as w
@@ -18,7 +18,7 @@ from fxtio.fxt.enums import EventType, LargeBlobFormat
 CategoryRef = Annotated[int | str, Text("category", w.StringRefWord)]
 ThreadRef = Annotated[int | Thread, Koids("thread")]
 ProfilerThreadRef = Annotated[int | Thread, Koids("thread", short_form=True)]
-Ticks = Unsigned
+Ticks = Annotated[int, Number("u", tick=True)]
 """A moment, in ticks of the provider's clock.  spec: Timestamps"""
 
 
@@ -74,7 +74,7 @@ class Initialization(Record, frozen=True):
 
     words: ClassVar[tuple[type[Word], ...]] = (w.InitializationWord,)
     ticks_per_second: Unsigned
-    base_ticks: Optional = None
+    base_ticks: Annotated[int | None, Number("u", optional=True, tick=True)] = None
     wall_clock: Optional = None
 
 

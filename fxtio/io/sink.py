@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import lzma
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from fxtio.errors import FormatError
@@ -84,3 +88,38 @@ def open_sink(target: Any) -> Sink:
 
         return Sink(cast("BinaryIO", zstandard.ZstdCompressor().stream_writer(stream)), owned=True)
     return Sink(stream, owned=True)
+
+
+@contextmanager
+def whole_file(target: str | os.PathLike[str]) -> Iterator[Sink]:
+    """A sink for a `with` block: the file appears under its name when all of it is written, and not after an error.
+
+    So a file can be written that is read from at the same time.
+
+    Args:
+        target: a path, or `-` for standard output.  What is no regular file, such as a pipe, is written to as it is.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = Path(target)
+    if str(target) == "-" or (path.exists() and not path.is_file()):
+        with closing(open_sink(target)) as sink:
+            yield sink
+        return
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    path = path.resolve()  # where it is a link, what it leads to is replaced
+    begun = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        sink = open_sink(begun)
+    except OSError as error:
+        error.filename = str(target)
+        raise
+    try:
+        with closing(sink):
+            yield sink
+        begun.replace(path)
+    except BaseException:
+        begun.unlink(missing_ok=True)
+        raise

@@ -14,14 +14,19 @@ What is called here may be called at any time and from any thread; while nothing
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fxtio.tracer.backend import IMPLEMENTATION, recorder
 from fxtio.tracer.decorate import trace
 from fxtio.tracer.flows import Flow, flow, log
-from fxtio.tracer.session import Recording, RecordingWarning, Summary, start, stop, tracing
+from fxtio.tracer.session import Recording, RecordingWarning, Summary, dump, start, stop, tracing
 
-span = recorder.span
-instant = recorder.instant
-counter = recorder.counter
+if TYPE_CHECKING:  # the twin says what the types are
+    from fxtio.tracer.python.span import counter, instant, span
+else:
+    span = recorder.span
+    instant = recorder.instant
+    counter = recorder.counter
 
 __all__ = [
     "IMPLEMENTATION",
@@ -30,6 +35,7 @@ __all__ = [
     "RecordingWarning",
     "Summary",
     "counter",
+    "dump",
     "flow",
     "instant",
     "log",

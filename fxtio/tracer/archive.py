@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fxtio.codec.generate import encode
+from fxtio.fxt.layout import ProviderInfoWord, RecordWord
+from fxtio.fxt.records import Magic
 from fxtio.tracer.layout import LAYOUT
 
 _SUFFIX = ".part"
 _PIECE = 4 * 1024 * 1024
+_FRONT = 512  # bytes in which the first three records lie
+_MAGIC = int.from_bytes(encode(Magic()), sys.byteorder)
+_SIZE = RecordWord.fields["size"]
+_LARGEST = _SIZE.mask * 8  # bytes of the largest record
 
 
 def part_of(path: Path, pid: int) -> Path:
@@ -19,18 +29,78 @@ def part_of(path: Path, pid: int) -> Path:
     return path.with_name(f"{path.name}.{pid}{_SUFFIX}")
 
 
-def parts_of(path: Path) -> Iterator[Path]:
-    """The parts of child processes that have ended, whichever way."""
+def parts_of(path: Path, wall_ns: int) -> Iterator[Path]:
+    """The parts of a recording's child processes that have ended, whichever way.
+
+    Args:
+        path: the trace.
+        wall_ns: when the recording began; parts of another one, which had the same name, are none of this.
+    """
+    return (part for part, why in parts_and_faults(path, wall_ns) if not why)
+
+
+def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
+    """All files that look like parts of a trace, each with what keeps it out of the trace, or an empty text."""
     for part in sorted(path.parent.glob(f"{_escaped(path.name)}.*{_SUFFIX}")):
         pid = part.name[len(path.name) + 1 : -len(_SUFFIX)]
-        if pid.isdigit() and not _alive(int(pid)):
-            yield part
+        if pid.isdigit():
+            ours = Begin.of(part)
+            if ours is None or ours.wall_ns != wall_ns:
+                yield part, "it is no part of this recording"
+            else:
+                yield part, "its process still runs" if alive(int(pid)) else ""
 
 
-def squeezed(fd: int, recorder: Any) -> Iterator[memoryview]:
+@dataclass(frozen=True)
+class Begin:
+    """What the first records of a recording tell.
+
+    Attributes:
+        pid: the process.
+        rate_at: the word that holds the rate of the clock.
+        rate: its ticks per second.
+        wall_ns: nanoseconds since the Unix epoch at tick 0.
+    """
+
+    pid: int
+    rate_at: int
+    rate: int
+    wall_ns: int
+
+    @classmethod
+    def of(cls, path: Path) -> Begin | None:
+        """That of a file; None if it is no recording."""
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            head = file.read(_FRONT)
+            return cls.read(memoryview(head[: len(head) // 8 * 8]).cast("Q"))
+        return None
+
+    @classmethod
+    def read(cls, words: memoryview) -> Begin | None:
+        """That of the file with these words: magic number, provider, clock, as `RecordingFile` writes them."""
+        mask, provider = ProviderInfoWord.pattern("tag")
+        if len(words) < 2 or words[0] != _MAGIC or words[1] & mask != provider:
+            return None
+        at = 1 + int(_SIZE.get(words[1]))
+        if len(words) < at + 4 or words[at] != LAYOUT["initialization"]:
+            return None
+        return cls(ProviderInfoWord.read(words[1]).provider, at + 1, words[at + 1], words[at + 3])
+
+
+class DamagedError(OSError):
+    """A file in whose midst there are no records any more."""
+
+
+def squeezed(fd: int, recorder: Any, *, name: str = "") -> Iterator[memoryview]:
     """The records of a file, but for the fillers, piece by piece.  A record that is cut off at the end is left out.
 
+    Args:
+        fd: the file.
+        recorder: the recorder.
+        name: what to call the file when it is damaged; without it, records end where the damage begins.
+
     Raises:
+        DamagedError: more is left than a record could be.
         OSError: it cannot be read.
     """
     buffer = bytearray(_PIECE)
@@ -40,32 +110,35 @@ def squeezed(fd: int, recorder: Any) -> Iterator[memoryview]:
             looked, left = recorder.squeeze(piece)
             yield piece[: left * 8]
         if not looked:
+            header = int.from_bytes(buffer[:8], "little")
+            if name and (size > _LARGEST or (size >= 8 and not _SIZE.get(header))):
+                raise DamagedError(errno.EILSEQ, f"damaged at byte {at:,}", name)
             return
         at += looked * 8
 
 
-def part_records(path: Path, rate: int, recorder: Any) -> Iterator[memoryview]:
+def part_records(path: Path, rate: int, recorder: Any, *, checked: bool = False) -> Iterator[memoryview]:
     """The records of a child process, which shares the clock of its parent, with the rate that is known by now.
 
+    Args:
+        path: the part.
+        rate: ticks per second.
+        recorder: the recorder.
+        checked: refuse a part that is damaged.
+
     Raises:
+        DamagedError: it is damaged.
         OSError: it cannot be read.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for number, piece in enumerate(squeezed(fd, recorder)):
-            if number == 0:
-                _set_rate(piece.cast("Q"), rate)
+        for number, piece in enumerate(squeezed(fd, recorder, name=str(path) if checked else "")):
+            words = piece.cast("Q")
+            if number == 0 and (begin := Begin.read(words)) is not None:
+                words[begin.rate_at] = rate
             yield piece
     finally:
         os.close(fd)
-
-
-def _set_rate(words: memoryview, rate: int) -> None:
-    """Correct the initialization record, which stands near the begin."""
-    for at in range(min(len(words) - 1, 64)):
-        if words[at] == LAYOUT["initialization"]:
-            words[at + 1] = rate
-            return
 
 
 def remove(paths: list[Path]) -> None:
@@ -75,7 +148,8 @@ def remove(paths: list[Path]) -> None:
             path.unlink()
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """Whether a process runs."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

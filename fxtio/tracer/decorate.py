@@ -13,7 +13,7 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, overload
 
-from fxtio.tracer import monitor, steps
+from fxtio.tracer import monitor
 from fxtio.tracer.backend import recorder
 
 F = TypeVar("F")
@@ -47,7 +47,8 @@ def trace(
     """Record the calls of a function, a method, or of all methods of a class.
 
     A span for each call.  Of a generator or coroutine, a span for each stretch in which it runs; what it waits is not
-    in there.  A call that ends with an exception says which.
+    in there.  In an asyncio task, the whole call of a coroutine is on the task's track as well.  A call that ends with
+    an exception says which.
 
     Args:
         function: what to trace; without it, a decorator comes back.
@@ -107,8 +108,16 @@ def _function(
         if recorder.active() and monitor.acquire():
             monitor.watch(code)
         return target
-    stepped = steps.wrapper(target, site, keys, result)
-    return _stand_in(target, site, _places(signature, keys), result) if stepped is None else stepped
+    # Whole programs are recorded, too, and this function not twice.
+    target.__code__ = target.__code__.replace()
+    recorder.watch(target.__code__, None, None, False)
+    return _stand_in(target, site, _places(signature, keys), result, _kind(target))
+
+
+def _kind(target: FunctionType) -> int:
+    """What a call gives: 0 its result, else something that takes steps, as `Traced` numbers them."""
+    kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    return next((number for number, test in enumerate(kinds, 1) if test(target)), 0)
 
 
 def _callable(
@@ -124,8 +133,8 @@ def _callable(
     return _stand_in(target, recorder.Site(category, called, keys), places, result)
 
 
-def _stand_in(target: Any, site: Any, places: Any, result: bool) -> Any:
-    made = recorder.Traced(target, site, places, result)
+def _stand_in(target: Any, site: Any, places: Any, result: bool, kind: int = 0) -> Any:
+    made = recorder.Traced(target, site, places, result, kind)
     for attribute in _COPIED:
         if (value := getattr(target, attribute, None)) is not None:
             setattr(made, attribute, value)

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,8 @@ PAGE = 4096
 _LARGEST_FILLER = 4095 * 8
 _ALWAYS_SQUEEZED = 64 * _MIB
 _FAR = 900
-_COMPRESSED = (".zst", ".gz", ".xz")
+COMPRESSED = (".zst", ".gz", ".xz")
+"""What a name ends in that asks for compression."""
 
 
 class RecordingFile:
@@ -64,14 +66,9 @@ class RecordingFile:
     ) -> None:
         self._keep = keep
         self.path = Path(path).resolve()  # the program may change its directory
-        _refuse_unwritable(self.path)
-        self.live = self.path
-        self._open: Callable[[Path], Any] = partial(open, mode="wb")
-        if self.path.suffix in _COMPRESSED:
-            # Imported now: at the end there may be nothing left to import it with.
-            from fxtio.io.sink import open_sink
-
-            self.live, self._open = self.path.with_name(f"{self.path.name}.part"), open_sink
+        refuse_unwritable(self.path)
+        self.live = live_of(self.path)
+        self._open = opener(self.path)  # now: at the end there may be nothing left to import it with
         front = encode(Magic()) + encode(ProviderInfo(*provider))
         self._clock_at = len(front) + 8
         front += encode(Initialization(clock.rate, 0, clock.wall_ns))
@@ -79,7 +76,7 @@ class RecordingFile:
         room = min(DEFINITIONS, limit // 4) if limit else DEFINITIONS
         self.end = -(-(len(front) + room) // PAGE) * PAGE
         begun = self.live.with_name(f".{self.live.name}.{os.getpid()}")
-        self.fd = _far(os.open(begun, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
+        self.fd = far(os.open(begun, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
         status = os.fstat(self.fd)
         self._identity = status.st_dev, status.st_ino
         try:
@@ -93,10 +90,10 @@ class RecordingFile:
             begun.unlink(missing_ok=True)
             raise
 
-    def set_rate(self, rate: int) -> None:
-        """Correct the clock's rate."""
-        if self._is_ours():
-            os.pwrite(self.fd, rate.to_bytes(8, "little"), self._clock_at)
+    def set_rate(self, rate: int, copy: int | None = None) -> None:
+        """Correct the clock's rate, or the one in a copy of the file."""
+        if copy is not None or self._is_ours():
+            os.pwrite(self.fd if copy is None else copy, rate.to_bytes(8, "little"), self._clock_at)
 
     def _is_ours(self) -> bool:
         """Whether the descriptor still is of our file: a program may close what it did not open."""
@@ -129,27 +126,47 @@ class RecordingFile:
 
     def _join(self, parts: Iterable[memoryview], recorder: Any) -> None:
         if self.live != self.path or os.fstat(self.fd).st_size <= _ALWAYS_SQUEEZED:
-            self._replace(itertools.chain(squeezed(self.fd, recorder), parts))
+            replace(self.path, itertools.chain(squeezed(self.fd, recorder), parts), self._open)
+            if self.live != self.path:
+                self.live.unlink(missing_ok=True)
             return
         with open(os.dup(self.fd), "r+b") as file:
             file.seek(0, os.SEEK_END)
             file.writelines(parts)
 
-    def _replace(self, pieces: Iterable[memoryview]) -> None:
-        done = self.path.with_name(f".{self.path.stem}.{os.getpid()}{self.path.suffix}")
-        try:
-            with contextlib.closing(self._open(done)) as sink:
-                for piece in pieces:
-                    sink.write(piece)
-            done.replace(self.path)
-        except BaseException:
-            done.unlink(missing_ok=True)
-            raise
-        if self.live != self.path:
-            self.live.unlink(missing_ok=True)
+
+def live_of(path: Path) -> Path:
+    """Where the trace is recorded to: the file itself, or for one that will be compressed another beside it."""
+    return path.with_name(f"{path.name}.part") if path.suffix in COMPRESSED else path
 
 
-def _refuse_unwritable(path: Path) -> None:
+def opener(path: Path) -> Callable[[Path], Any]:
+    """What opens a file to write the final trace to."""
+    if path.suffix not in COMPRESSED:
+        return partial(open, mode="wb")
+    from fxtio.io.sink import open_sink
+
+    return open_sink
+
+
+def replace(path: Path, pieces: Iterable[memoryview], opened: Callable[[Path], Any]) -> None:
+    """Write a file that appears under its name when it is whole.
+
+    Raises:
+        OSError: it cannot be written; then nothing has changed.
+    """
+    done = path.with_name(f".{path.stem}.{threading.get_native_id()}{path.suffix}")
+    try:
+        with contextlib.closing(opened(done)) as sink:
+            for piece in pieces:
+                sink.write(piece)
+        done.replace(path)
+    except BaseException:
+        done.unlink(missing_ok=True)
+        raise
+
+
+def refuse_unwritable(path: Path) -> None:
     """What is there is replaced only if it is a file that could have been written over."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -159,7 +176,7 @@ def _refuse_unwritable(path: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
-def _far(fd: int) -> int:
+def far(fd: int) -> int:
     """The same file under a high number, which programs do not come upon by chance."""
     try:
         far = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FAR)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import cache
-from types import CodeType
+from types import CodeType, MethodDescriptorType, ModuleType
 from typing import Any
 
 from fxtio.tracer import monitor
@@ -21,7 +21,13 @@ from fxtio.tracer.backend import recorder
 CATEGORY = "function"
 """The category of functions that no decorator gave another one."""
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""Where our own code lies, which is of no interest."""
+
+DISGUISED = "fxtio: "
+"""How the qualified names of our own code begin that lies elsewhere, as it seems."""
+
+_OURS = "fxtio."
 _MACHINERY = ("importlib", "threading")
 
 
@@ -41,7 +47,7 @@ class Filter:
     def wants(self, code: CodeType) -> bool:
         """Whether this function is recorded."""
         path = code.co_filename
-        if path.startswith(_HERE):
+        if path.startswith(HERE) or code.co_qualname.startswith(DISGUISED):
             return False
         module = module_of(path)
         if self._include:
@@ -77,11 +83,27 @@ def site_of(code: CodeType) -> Any:
     return recorder.Site(CATEGORY, f"{module_of(code.co_filename)}.{code.co_qualname}")
 
 
-def start(wanted: Filter | None, max_depth: int, min_ticks: int) -> str:
+def site_of_builtin(function: Any) -> Any:
+    """The call site of a C function: called by module or class and name; None for our own."""
+    if isinstance(function, MethodDescriptorType):
+        owner = function.__objclass__
+    elif isinstance(function.__self__, ModuleType):
+        module = function.__self__.__name__
+        return None if module.startswith(_OURS) else recorder.Site(CATEGORY, f"{module}.{function.__name__}")
+    else:
+        classes = (function.__self__ if isinstance(function.__self__, type) else type(function.__self__)).__mro__
+        owner = next((one for one in classes if function.__name__ in vars(one)), classes[0])
+    if owner.__module__.startswith(_OURS):
+        return None
+    return recorder.Site(CATEGORY, f"{owner.__module__}.{owner.__qualname__}.{function.__name__}")
+
+
+def start(wanted: Filter | None, c_functions: bool, max_depth: int, min_ticks: int) -> str:
     """Begin to record function calls.
 
     Args:
         wanted: which; None for none but decorated ones.
+        c_functions: whether those of C functions are recorded that the wanted ones call.
         max_depth: calls nested deeper are left out; 0 for no limit.
         min_ticks: shorter calls are left out where nothing was recorded within.
 
@@ -92,11 +114,12 @@ def start(wanted: Filter | None, max_depth: int, min_ticks: int) -> str:
     def hook(code: CodeType) -> Any:
         return site_of(code) if wanted is not None and wanted.wants(code) else None
 
-    recorder.functions(None if wanted is None else hook, max_depth, min_ticks)
+    c_functions = c_functions and wanted is not None
+    recorder.functions(None if wanted is None else hook, site_of_builtin if c_functions else None, max_depth, min_ticks)
     if monitor.AVAILABLE:
         if not monitor.acquire():
             return "none: other tools hold all places of sys.monitoring"
-        monitor.watch_all(functions=wanted is not None)
+        monitor.watch_all(functions=wanted is not None, calls=c_functions)
         return "sys.monitoring"
     if wanted is None:
         return "wrappers"
@@ -112,4 +135,4 @@ def stop() -> None:
     elif threading.getprofile() is recorder.profile_here:
         recorder.profile_threads(False)
         threading.setprofile(None)
-    recorder.functions(None, 0, 0)
+    recorder.functions(None, None, 0, 0)

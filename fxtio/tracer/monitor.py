@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -20,7 +21,11 @@ _CALLBACKS = {
     "PY_RETURN": "on_return",
     "PY_YIELD": "on_yield",
     "PY_UNWIND": "on_unwind",
+    "CALL": "on_call",
+    "C_RETURN": "on_call_over",
+    "C_RAISE": "on_call_over",
 }
+_CALLS = ("CALL", "C_RETURN", "C_RAISE")
 _LOCAL = ("PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD")
 _UNWINDING = ("PY_THROW", "PY_UNWIND")  # cannot be asked for code by code
 
@@ -62,11 +67,15 @@ def release() -> None:
     _tools.clear()
 
 
-def watch_all(*, functions: bool) -> None:
-    """Have the events of all functions, or only those that watched code needs beside its own."""
-    _monitoring().set_events(_tools[0], _events(*_UNWINDING, *(_LOCAL if functions else ())))
+def watch_all(*, functions: bool, calls: bool) -> None:
+    """Have the events of all functions, or only those that watched code needs beside its own; and of C functions."""
+    _add_events(_events(*_UNWINDING, *(_LOCAL if functions else ()), *(_CALLS if calls else ())))
     if functions:
         _monitoring().restart_events()  # what another recording has left out may be wanted now
+
+
+def _add_events(events: int) -> None:
+    _monitoring().set_events(_tools[0], _monitoring().get_events(_tools[0]) | events)
 
 
 _watched: list[CodeType] = []
@@ -76,3 +85,18 @@ def watch(code: CodeType) -> None:
     """Have the events of this code."""
     _monitoring().set_local_events(_tools[0], code, _events(*_LOCAL))
     _watched.append(code)
+
+
+def listen(event: str, callback: Callable[..., Any]) -> None:
+    """Have an event that has nothing to do with calls told to this callback, everywhere, if there is a place for us."""
+    if acquire():
+        _monitoring().register_callback(_tools[0], _events(event), callback)
+        _add_events(_events(event))
+
+
+def ignore(event: str) -> None:
+    """The end of `listen`."""
+    for tool in _tools:
+        unwanted = _events(event)
+        _monitoring().set_events(tool, _monitoring().get_events(tool) & ~unwanted)
+        _monitoring().register_callback(tool, unwanted, None)

@@ -13,6 +13,8 @@ from fxtio.tracer.python import store
 from fxtio.tracer.python.code import (
     forget_codes,
     functions,
+    on_call,
+    on_call_over,
     on_resume,
     on_return,
     on_start,
@@ -24,8 +26,21 @@ from fxtio.tracer.python.code import (
     watch,
 )
 from fxtio.tracer.python.event import KINDS
+from fxtio.tracer.python.flight import copy, unrecorded
 from fxtio.tracer.python.site import Site, forget_sites, text_slot
-from fxtio.tracer.python.span import Span, begin, counter, end, instant, message, record, span, task_track
+from fxtio.tracer.python.span import (
+    Span,
+    WatchedSpan,
+    begin,
+    collection,
+    counter,
+    end,
+    instant,
+    message,
+    record,
+    span,
+    task_track,
+)
 from fxtio.tracer.python.store import CHUNK_BYTES, LARGEST, layout, session
 from fxtio.tracer.python.traced import Traced
 
@@ -40,10 +55,10 @@ TSC = 0
 """Whether there is a tick counter."""
 
 __all__ = [
-    "CHUNK_BYTES", "LAYOUT", "TSC", "Site", "Span", "Traced", "active", "begin", "clocks", "configure", "counter",
-    "define", "end", "functions", "instant", "lost", "message", "now", "on_resume", "on_return", "on_start", "on_throw",
-    "on_unwind", "on_yield", "profile_here", "profile_threads", "record", "reference", "seal", "span", "squeeze",
-    "start", "stop", "task_track", "watch",
+    "CHUNK_BYTES", "LAYOUT", "TSC", "Site", "Span", "Traced", "active", "begin", "clocks", "collection", "configure",
+    "copy", "counter", "define", "end", "functions", "instant", "lost", "message", "now", "on_call", "on_call_over",
+    "on_resume", "on_return", "on_start", "on_throw", "on_unwind", "on_yield", "profile_here", "profile_threads",
+    "record", "reference", "seal", "span", "squeeze", "start", "stop", "task_track", "unrecorded", "watch",
 ]  # fmt: skip
 
 
@@ -68,7 +83,10 @@ def start(
     without: Collection[str] | None,
     thread_hook: Callable[[int], Any] | None,
     value_hook: Callable[[Any], Any] | None,
-    task_hook: Callable[[], int] | None,
+    task_hook: Callable[[], tuple[int, tuple[int, ...]]] | None,
+    wait_hook: Callable[[Any], tuple[int, ...]] | None,
+    slow: int,
+    slow_hook: Callable[[str, int], Any] | None,
 ) -> None:
     """Begin to record to a file.
 
@@ -85,7 +103,10 @@ def start(
         without: those that are not.
         thread_hook: told the id of a thread that records for the first time.
         value_hook: makes texts of values.
-        task_hook: gives the running task's track.
+        task_hook: gives the running task's track, and the ids of arrows that end in it.
+        wait_hook: gives the ids of arrows to what a task waits for.
+        slow: spans that take more ticks are told to `slow_hook`; 0 for none.
+        slow_hook: told the name and the ticks of such a span; gives a site and the values of an instant, or None.
     """
     if session.active or not layout:
         raise RuntimeError("the recorder runs already" if session.active else "configure() comes first")
@@ -94,7 +115,9 @@ def start(
     session.texts.clear()
     session.base, session.step = base, step
     session.only, session.without = only, without
-    session.thread_hook, session.value_hook, session.task_hook = thread_hook, value_hook, task_hook
+    session.thread_hook, session.value_hook = thread_hook, value_hook
+    session.task_hook, session.wait_hook = task_hook, wait_hook
+    session.slow, session.slow_hook, session.span = slow, slow_hook, WatchedSpan if slow else Span
     session.lost = session.lost_since = session.cut = session.dropped = session.inlined = 0
     session.full = False
     session.generation += 1
@@ -118,7 +141,9 @@ def stop() -> dict[str, int]:
     forget_sites()
     forget_codes()
     session.texts.clear()
-    session.only = session.without = session.thread_hook = session.value_hook = session.task_hook = None
+    session.only = session.without = session.thread_hook = session.value_hook = None
+    session.task_hook = session.wait_hook = None
+    session.slow_hook = None
     counted = {name: getattr(session, name) for name in ("lost", "cut", "dropped", "inlined")}
     return {**counted, "chunks": store.file.turned, "end": store.file.end}
 

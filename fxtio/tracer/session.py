@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ from fxtio.codec.parts import Thread
 from fxtio.fxt import records as r
 from fxtio.fxt.arguments import KoidArgument, Uint64Argument
 from fxtio.fxt.enums import ObjectType, ProviderEventId
-from fxtio.tracer import archive, decorate, environment, functions
+from fxtio.tracer import archive, decorate, environment, flight, functions, sources
 from fxtio.tracer.backend import IMPLEMENTATION, IN_C, recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.file import RecordingFile
-from fxtio.tracer.tasks import track_of_task
+from fxtio.tracer.tasks import arrows_to, running_task
 from fxtio.tracer.units import size_in_bytes, time_in_ns
 from fxtio.tracer.values import describe
 
@@ -41,6 +41,7 @@ class Options:
         output: the file; `.zst`, `.gz` and `.xz` compress it at the end.
         categories: only events of these; those that begin with `-` are left out instead.
         functions: whether to record the calls of Python functions without being asked to by a decorator.
+        c_functions: whether to record the calls of C functions by these as well.
         include: files, folders and modules (with `*`) of which functions are recorded; all, unless told.
         exclude: those of which none are.
         max_depth: calls nested deeper are left out; 0 for no limit.
@@ -48,11 +49,15 @@ class Options:
         max_size: the file does not grow beyond, such as "1GiB"; what comes later is lost and counted.
         ring: keep only about the last so many bytes, such as "64MiB"; None keeps everything.
         children: whether processes that this one starts record as well, to become part of the same trace.
+        sources: what is recorded besides, such as "gc" and "logging"; "all" for all that `fxtio.tracer.sources` has.
+        dump_on: what takes dumps: "exception" that nobody catches, a signal as "SIGUSR2", a span that takes longer than
+            a time as "slow:100ms".
     """
 
     output: str | os.PathLike[str] = DEFAULT_OUTPUT
     categories: Iterable[str] = ()
     functions: bool = False
+    c_functions: bool = False
     include: Iterable[str] = ()
     exclude: Iterable[str] = ()
     max_depth: int = 0
@@ -60,6 +65,8 @@ class Options:
     max_size: str | int = 0
     ring: str | int | None = None
     children: bool = True
+    sources: Iterable[str] = ()
+    dump_on: Iterable[str] = ()
 
 
 @dataclass(frozen=True)
@@ -108,9 +115,15 @@ class Recording:
         limit, ring = size_in_bytes(options.max_size), size_in_bytes(options.ring or 0)
         min_ticks = time_in_ns(options.min_duration) * self.clock.rate // NS_PER_SECOND
         wanted = functions.Filter(options.include, options.exclude) if options.functions else None
+        self._sources = sources.made(options.sources)
+        dump_on = flight.Wanted.of(options.dump_on)
         provider = self._pid, _program()
         self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=parent is not None)
         self.trace = parent or self._file.path
+        self._dumps = flight.Dumps(
+            self.trace, "" if parent is None else f"-{self._pid}", {self._file.path, self._file.live}, self._copy
+        )
+        self.triggers = flight.Triggers(dump_on, self._dumps, self._dump_for_trigger)
         recorder.start(
             fd=self._file.fd,
             definitions=self._file.definitions,
@@ -124,13 +137,19 @@ class Recording:
             without=without or None,
             thread_hook=self._see_thread,
             value_hook=describe,
-            task_hook=track_of_task,
+            task_hook=running_task,
+            wait_hook=arrows_to,
+            slow=dump_on.slow_ns * self.clock.rate // NS_PER_SECOND,
+            slow_hook=self.triggers.slow_hook,
         )
         self._label(ObjectType.PROCESS, self._pid, _program())
-        engine = functions.start(wanted, options.max_depth, min_ticks)
-        decorate.switch_on()
-        recorder.instant("recording", "fxtio", engine=engine, recorder=IMPLEMENTATION, python=sys.version.split()[0])
         self._lent = self._lend() if options.children else {}
+        decorate.switch_on()
+        for source in self._sources:
+            source.start()
+        self.triggers.install()
+        engine = functions.start(wanted, options.c_functions, options.max_depth, min_ticks)  # last, as calls of our own are of no interest
+        recorder.instant("recording", "fxtio", engine=engine, recorder=IMPLEMENTATION, python=sys.version.split()[0])
 
     def _lend(self) -> dict[str, str]:
         """Let child processes record parts of the trace."""
@@ -158,27 +177,33 @@ class Recording:
             self._thread_names[thread] = name
             self._label(ObjectType.THREAD, thread, name)
 
+    def _name_threads(self) -> None:
+        for thread in threading.enumerate():
+            if thread.native_id in self._thread_names:
+                self._name_thread(thread.native_id, thread.name)
+
     def stop(self) -> Summary:
         """End it: what is in the file now is the trace.
 
         Raises:
             OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
         """
+        recorder.unrecorded(self.triggers.remove)
+        self._stop_sources()
         recorder.seal()  # before anything that records is gone: or ends would be missing
         functions.stop()
         for name, value in self._lent.items():
             if os.environ.get(name) == value:
                 del os.environ[name]
-        for thread in threading.enumerate():
-            if thread.native_id in self._thread_names:
-                self._name_thread(thread.native_id, thread.name)
+        self._name_threads()
         self.clock.measure(recorder)
         self._file.set_rate(self.clock.rate)
         if lost := recorder.lost():
-            self._tell_loss(recorder.now(), *lost)
+            recorder.define(self._loss(recorder.now(), *lost))
         counts = recorder.stop()
+        self._dumps.wait()
         mine = self.trace == self._file.path
-        parts = list(archive.parts_of(self.trace)) if mine and self.options.children else []
+        parts = list(archive.parts_of(self.trace, self.clock.wall_ns)) if mine and self.options.children else []
         self._file.finish(recorder, self.clock.rate, parts)
         known = {name: counts[name] for name in ("lost", "cut", "dropped", "inlined")}
         summary = Summary(self._file.path, **known, parts=len(parts))
@@ -187,16 +212,57 @@ class Recording:
             warnings.warn(told, RecordingWarning, stacklevel=3)
         return summary
 
-    def _tell_loss(self, now: int, count: int, since: int) -> None:
-        """Say in the trace that and where something is missing."""
+    def _stop_sources(self) -> None:
+        for source in reversed(self._sources):
+            source.stop()
+
+    def _loss(self, now: int, count: int, since: int) -> bytes:
+        """The records that say that and where something is missing."""
         category, name, records = (recorder.reference(text) for text in ("fxtio", "drop_stats", "records"))
         thread = Thread(self._pid, self._pid)
         arguments = (Uint64Argument(records, count),)
-        recorder.define(encode(r.DurationComplete(since, thread, category, name, arguments, max(now, since))))
-        recorder.define(encode(r.ProviderEvent(self._pid, ProviderEventId.BUFFER_FILLED_UP)))
+        gap = r.DurationComplete(since, thread, category, name, arguments, max(now, since))
+        return encode(gap) + encode(r.ProviderEvent(self._pid, ProviderEventId.BUFFER_FILLED_UP))
+
+    def dump(self, path: str | os.PathLike[str] | None = None, *, later: bool = False) -> Path | None:
+        """Write what it holds as a trace of its own; None if it has ended.
+
+        Args:
+            path: see `dump`.
+            later: let a thread write it.
+
+        Raises:
+            OSError: the dump cannot be written.
+            ValueError: the path is the recording's own.
+        """
+        with _process.lock:
+            if _process.recording is not self:
+                return None
+            copy = self._dumps.take(path)
+        if later:
+            self._dumps.write_later(copy)
+        else:
+            copy.write()
+        return copy.path
+
+    def _dump_for_trigger(self, later: bool) -> str | None:
+        path = self.dump(later=later)
+        return None if path is None else str(path)
+
+    def _copy(self, fd: int) -> None:
+        """Copy to this file what has been recorded until now."""
+        self._name_threads()
+        self.clock.measure(recorder)
+        lost = recorder.lost()
+        loss = self._loss(recorder.now(), *lost) if lost else b""
+        end = recorder.copy(fd)
+        self._file.set_rate(self.clock.rate, fd)
+        os.pwrite(fd, loss, end)
 
     def go_on_in_child(self) -> Recording | None:
         """After a fork: leave the parent's file alone, and record to one of our own if children are wanted."""
+        self.triggers.remove()
+        self._stop_sources()
         functions.stop()
         recorder.stop()
         self._file.leave()
@@ -280,6 +346,25 @@ def stop() -> Summary | None:
         return recording.stop() if recording is not None else None
 
 
+def dump(path: str | os.PathLike[str] | None = None) -> Path | None:
+    """Write what the recording holds at this instant as a trace of its own; the recording goes on untouched.
+
+    Args:
+        path: the trace; `.zst`, `.gz` and `.xz` compress it.  Unless given it is called after the recording, with the
+            next number that is free: `last-1.fxt`.
+
+    Returns:
+        Where it is; None if nothing is recorded.
+
+    Raises:
+        OSError: it cannot be written.
+        ValueError: the path is the recording's own.
+    """
+    recording = _process.recording
+    found: Path | None = recorder.unrecorded(partial(recording.dump, path)) if recording is not None else None
+    return found
+
+
 class tracing:  # noqa: N801  # used like a function
     """Record what happens inside of a `with` block.  Inside of another recording it does nothing: events go there.
 
@@ -313,6 +398,8 @@ def tell_at_exit() -> None:
 
 def _at_exit() -> None:
     try:
+        if _process.recording is not None:
+            _process.recording.triggers.at_exit()
         summary = stop()
         if summary is not None and _process.telling:
             environment.tell(f"{summary.path} ({summary.path.stat().st_size:,} bytes)")

@@ -1,4 +1,4 @@
-"""The running asyncio task, as a number."""
+"""The running asyncio task, as a number, and arrows from a task to those it waits for."""
 
 from __future__ import annotations
 
@@ -8,22 +8,44 @@ import sys
 import weakref
 from typing import Any
 
+_MOST_ARROWS = 100
+"""Of one task to those that it gathers."""
+
 _numbers = itertools.count(1)
 _tracks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_arrows: weakref.WeakKeyDictionary[Any, tuple[int, ...]] = weakref.WeakKeyDictionary()
+"""Of tasks that are waited for: the arrows that end where they go on."""
 
 
-def track_of_task() -> int:
-    """The id of the running task's track, unique in all processes of a machine; 0 outside of tasks."""
+def _new_id() -> int:
+    """An id that is unique in all processes of a machine."""
+    return os.getpid() * 10**9 + next(_numbers)
+
+
+def running_task() -> tuple[int, tuple[int, ...]]:
+    """The id of the running task's track, 0 outside of tasks; and the ids of arrows that end in it now."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
-        return 0
+        return 0, ()
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no event loop runs
-        return 0
+        return 0, ()
     if task is None:
-        return 0
+        return 0, ()
     track = _tracks.get(task)
     if track is None:
-        track = _tracks[task] = os.getpid() * 10**9 + next(_numbers)
-    return track
+        track = _tracks[task] = _new_id()
+    return track, _arrows.pop(task, ()) if _arrows else ()
+
+
+def arrows_to(awaited: Any) -> tuple[int, ...]:
+    """The ids of new arrows to the tasks that are waited for: `awaited` is one, or gathers some."""
+    task = sys.modules["asyncio"].Task
+    targets = [awaited] if isinstance(awaited, task) else list(getattr(awaited, "_children", ()))[:_MOST_ARROWS]
+    ids = []
+    for target in targets:
+        if isinstance(target, task) and not target.done():
+            ids.append(_new_id())
+            _arrows[target] = (*_arrows.get(target, ()), ids[-1])
+    return tuple(ids)

@@ -29,12 +29,13 @@ def describe(value: object) -> str:
     try:
         return _SHORT.repr(value)
     except Exception as error:
-        if _from_handler(error.__traceback__):
+        if from_handler(error.__traceback__):
             raise
         return f"<{type(value).__name__}>"
 
 
-def _from_handler(trace: TracebackType | None) -> bool:
+def from_handler(trace: TracebackType | None) -> bool:
+    """Whether an exception of this traceback came out of a signal handler."""
     handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
     while trace is not None:
         if trace.tb_frame.f_code in handlers:

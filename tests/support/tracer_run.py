@@ -46,7 +46,7 @@ def recorded(source: str, output: str | Path, *, timeout: float = 30, **options:
     bare = run(source, start=True, timeout=timeout)
     done = run(source, output, start=True, timeout=timeout, **options)
     assert (done.returncode, done.stdout) == (bare.returncode, bare.stdout), f"{bare.stderr}\n{done.stderr}"
-    assert _of_program(done.stderr) == _of_program(bare.stderr)
+    assert of_program(done.stderr) == of_program(bare.stderr)
     return done
 
 
@@ -57,7 +57,7 @@ def fine(source: str, output: str | Path = "", **options: Any) -> str:
     return done.stdout
 
 
-def _of_program(text: str) -> list[str]:
+def of_program(text: str) -> list[str]:
     """What the program itself said on standard error: without warnings of the recording and where they come from."""
     lines, own = text.splitlines(), []
     for number, line in enumerate(lines):

@@ -37,7 +37,7 @@ def recording(recorder: Any, path: Path, **options: Any) -> Iterator[Any]:
     file = RecordingFile(path, (1, "twin"), clock)
     done = SimpleNamespace(file=file)
     how: dict[str, Any] = {"limit": 0, "ring": 0, "only": None, "without": None, "value_hook": describe}
-    how |= {"thread_hook": None, "task_hook": None, "step": 1, "slow": 0, "slow_hook": None}
+    how |= {"thread_hook": None, "task_hook": None, "wait_hook": None, "step": 1, "slow": 0, "slow_hook": None}
     recorder.start(
         **{**how, **options}, fd=file.fd, definitions=file.definitions, end=file.end, tsc=False, base=clock.base
     )

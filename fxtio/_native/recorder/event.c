@@ -268,9 +268,11 @@ static void make_plain(PyObject *const *values, unsigned count, PyObject **made)
 int event(Site *site, enum Kind kind, PyObject *const *values, const uint64_t *tail) {
     PyObject *made[MAX_ARGS];
     unsigned count = values ? site->count : 0;
-    if (!ready(site))
+    Py_INCREF(site); /* what runs from here on, as when a thread joins, may let go of it */
+    if (!ready(site)) {
+        Py_DECREF(site);
         return 0;
-    Py_INCREF(site); /* what runs meanwhile may let go of it */
+    }
     make_plain(values, count, made);
     if (values)
         session.dropped += site->over;
@@ -285,9 +287,11 @@ int event(Site *site, enum Kind kind, PyObject *const *values, const uint64_t *t
 /* Record an event with one argument that is none of the site's. */
 int event_with(Site *site, enum Kind kind, PyObject *name, PyObject *value, const uint64_t *tail) {
     PyObject *made;
-    if (!ready(site))
-        return 0;
     Py_INCREF(site);
+    if (!ready(site)) {
+        Py_DECREF(site);
+        return 0;
+    }
     make_plain(&value, 1, &made);
     int done = 0;
     if (ready(site)) {
@@ -329,19 +333,32 @@ int log_record(PyObject *message) {
     return done;
 }
 
-/* ---- Tasks. ---- */
+/* ---- Collections. ---- */
 
-uint64_t task_track_slow(State *state, PyThreadState *thread) {
-    if (!session.task_hook || !store_room(&state, 2))
-        return 0;
-    uint64_t context = thread->context_ver;
-    Pause pause = store_pause(state);
-    PyObject *made = PyObject_CallNoArgs(session.task_hook);
-    uint64_t track = made ? PyLong_AsUnsignedLongLongMask(made) : 0;
-    Py_XDECREF(made);
-    if (store_resume(state, &pause)) {
-        state->context = context;
-        state->track = track;
+static PyObject *said_in(PyObject *info, const char *key) {
+    PyObject *value = PyDict_GetItemString(info, key);
+    return value ? value : Py_None;
+}
+
+/* collection(begin, end, phase, info): what the garbage collector calls, behind two sites.  In C, because what Python
+ * code raises there would be lost: an interrupt that came meanwhile, or that the stack is full. */
+PyObject *collection(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    static uint64_t begun; /* the session in which the present collection began; there is never more than one */
+    (void)module;
+    if (count != 4 || !Py_IS_TYPE(args[0], &SiteType) || !Py_IS_TYPE(args[1], &SiteType) || !PyDict_Check(args[3]) ||
+        !PyUnicode_Check(args[2]) || ((Site *)args[0])->count != 1 || ((Site *)args[1])->count != 2) {
+        PyErr_SetString(PyExc_TypeError, "collection() takes a site with one key, one with two, a phase and a dict");
+        return NULL;
     }
-    return track;
+    PyObject *info = args[3];
+    if (PyUnicode_CompareWithASCIIString(args[2], "start") == 0) {
+        PyObject *generation = said_in(info, "generation");
+        begun = event((Site *)args[0], BEGIN, &generation, NULL) ? session.generation : 0;
+    } else if (begun) {
+        PyObject *values[] = {said_in(info, "collected"), said_in(info, "uncollectable")};
+        if (begun == session.generation)
+            event((Site *)args[1], END, values, NULL);
+        begun = 0;
+    }
+    return unless_escaped(Py_NewRef(Py_None));
 }

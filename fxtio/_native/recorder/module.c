@@ -41,18 +41,19 @@ static void forget(void) {
     Py_CLEAR(session.thread_hook);
     Py_CLEAR(session.value_hook);
     Py_CLEAR(session.task_hook);
+    Py_CLEAR(session.wait_hook);
     Py_CLEAR(session.slow_hook);
 }
 
 static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"fd", "definitions", "end", "limit", "ring", "tsc", "base", "step", "only", "without",
-                            "thread_hook", "value_hook", "task_hook", "slow", "slow_hook", NULL};
+                            "thread_hook", "value_hook", "task_hook", "wait_hook", "slow", "slow_hook", NULL};
     int fd, tsc;
     unsigned long long definitions, end, limit, ring, base, step, slow;
-    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *slow_hook;
+    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOKO", names, &fd, &definitions, &end, &limit, &ring, &tsc,
-                                     &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook, &slow,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOOKO", names, &fd, &definitions, &end, &limit, &ring, &tsc,
+                                     &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook, &wait_hook, &slow,
                                      &slow_hook))
         return NULL;
     if (session.active || !layout.size_unit) {
@@ -74,6 +75,7 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
     session.thread_hook = or_null(thread_hook);
     session.value_hook = or_null(value_hook);
     session.task_hook = or_null(task_hook);
+    session.wait_hook = or_null(wait_hook);
     session.slow_hook = or_null(slow_hook);
     session.slow = slow ? slow : UINT64_MAX;
     session.lost = session.cut = session.dropped = session.inlined = session.flushed = session.lost_since = 0;
@@ -188,6 +190,7 @@ static PyMethodDef methods[] = {
     {"clocks", clocks, METH_O, "clocks(tsc): the clock (TSC or not) and CLOCK_MONOTONIC, at the same moment."},
     {"now", now, METH_NOARGS, "The present tick."},
     {"copy", copy_to, METH_O, "copy(fd): copy the file as it is now; nobody records meanwhile.  The bytes copied."},
+    {"unrecorded", unrecorded, METH_O, "unrecorded(call): call it, while nothing is recorded of this thread."},
     {"squeeze", squeeze, METH_O, "squeeze(words): take fillers out, in place; words looked at, and words left."},
     {NULL, NULL, 0, NULL},
 };
@@ -206,7 +209,7 @@ PyMODINIT_FUNC PyInit__recorder(void) {
         PyTuple_SET_ITEM(names, index, PyUnicode_FromString(layout_names[index]));
     if (!names || PyModule_AddObjectRef(module, "LAYOUT", names) || store_init() || PyType_Ready(&SiteType) ||
         PyModule_AddObjectRef(module, "Site", (PyObject *)&SiteType) || PyModule_AddFunctions(module, span_methods) ||
-        span_init(module) || PyModule_AddFunctions(module, code_methods) || code_init(module) || traced_init(module)) {
+        task_init() || span_init(module) || PyModule_AddFunctions(module, code_methods) || code_init(module) || traced_init(module)) {
         Py_XDECREF(names);
         Py_DECREF(module);
         return NULL;

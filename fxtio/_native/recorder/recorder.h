@@ -4,9 +4,13 @@
  *   define.c  the definitions
  *   site.c    texts and call sites
  *   event.c   events with arguments, and log records
+ *   task.c    tasks of asyncio
  *   span.c    span objects, instants, counters: what a program calls
  *   code.c    functions: what the interpreter calls
+ *   known.c   what is known of their code
+ *   calls.c   calls of C functions
  *   traced.c  callables that stand for others
+ *   steps.c   generators and coroutines that do
  *   flight.c  what is told of the last moments: copies of the file, slow spans
  *   module.c  the module
  *
@@ -93,6 +97,8 @@ typedef struct State {
     uint64_t lost;     /* records for which there was no room */
     uint64_t context;  /* how often the thread had changed its context when `track` was found: each step of a task does */
     uint64_t track;    /* the id of the running task's track, 0 for none */
+    PyObject *arrows;  /* ids of flows that end in the next stretch of this task, a tuple, or NULL */
+    uint64_t waited;   /* the step (as `context` counts) in which the task said what it waits for */
     Begun *begun;      /* by depth: the last calls that began; NULL unless short ones are taken back */
     int over;          /* the thread has ended */
     struct State *other;
@@ -106,7 +112,7 @@ typedef struct {
     uint64_t step;     /* the least distance of two ticks of a thread */
     PyObject *texts;   /* dict: text to slot */
     PyObject *only, *except; /* sets of categories, or NULL */
-    PyObject *thread_hook, *value_hook, *task_hook, *slow_hook;
+    PyObject *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook;
     uint64_t slow;     /* spans that take more ticks are told to the hook */
     int escaped; /* an exception of a signal handler came out of our Python code: it is set, and the program's to have */
     uint64_t lost, lost_since, cut, dropped, inlined, flushed;
@@ -124,6 +130,7 @@ HIDDEN void store_stop(void);
 HIDDEN uint64_t store_end(void);
 HIDDEN int store_fd(void);
 HIDDEN PyObject *copy_to(PyObject *module, PyObject *descriptor);
+HIDDEN PyObject *unrecorded(PyObject *module, PyObject *callable);
 HIDDEN uint64_t store_lost(void);
 HIDDEN int store_define(const void *words, size_t size);
 HIDDEN State *store_here(void);
@@ -216,15 +223,26 @@ typedef struct {
 extern HIDDEN PyTypeObject SiteType;
 
 HIDDEN int site_bind(Site *site);
+HIDDEN Site *site_new(PyObject *category, PyObject *name, PyObject *keys);
 HIDDEN Site *site_of(PyObject *name, PyObject *category, PyObject *keys);
 HIDDEN void sites_forget(void);
 HIDDEN void codes_forget(void);
+HIDDEN int code_wanted(PyObject *code);
+HIDDEN void call_begins(Site *site);
+HIDDEN void call_ends(Site *site);
+HIDDEN void calls_start(PyObject *hook);
+HIDDEN void calls_forget(void);
+HIDDEN int call_starts(PyObject *code, PyObject *callable);
+HIDDEN void call_is_over(PyObject *code, PyObject *callable);
 HIDDEN int event(Site *site, enum Kind kind, PyObject *const *values, const uint64_t *tail);
 HIDDEN int swift(Site *site, enum Kind kind, PyObject *const *values, const uint64_t *tail);
 HIDDEN int event_with(Site *site, enum Kind kind, PyObject *key, PyObject *value, const uint64_t *tail);
 HIDDEN int log_record(PyObject *message);
+HIDDEN PyObject *collection(PyObject *module, PyObject *const *args, Py_ssize_t count);
 HIDDEN void tell_slow(Site *site, uint64_t took) __attribute__((cold));
 HIDDEN uint64_t text_slot(PyObject *text);
+HIDDEN void task_waits(PyObject *awaited);
+HIDDEN void task_arrives(State *state);
 HIDDEN uint64_t task_track_slow(State *state, PyThreadState *thread);
 
 /* Whether the site can be recorded now. */
@@ -257,6 +275,24 @@ static inline uint64_t task_track(void) {
 
 extern HIDDEN PyObject *result_name, *exception_name; /* "result", "exception" */
 
+/* ---- What stands for something else. ---- */
+
+extern HIDDEN __thread char *stack_low FAST_TLS;
+HIDDEN int stack_left_slow(const char *here);
+
+/* Whether there is C stack left for one more call: unlike a Python function, what stands for one takes some.  If not,
+ * RecursionError is set. */
+static inline int stack_left(void) {
+    const char *here = __builtin_frame_address(0);
+    return LIKELY(stack_low && here > stack_low) || stack_left_slow(here);
+}
+
+enum Stepped { STEPPED_NOT, STEPPED_GENERATOR, STEPPED_COROUTINE, STEPPED_ASYNC_GENERATOR, STEPPED_NEXT, STEPPED_KINDS };
+
+HIDDEN PyObject *steps_new(PyObject *inner, Site *site, PyObject *values, int result, enum Stepped kind);
+HIDDEN int steps_init(void);
+
+HIDDEN int task_init(void);
 HIDDEN int span_init(PyObject *module);
 HIDDEN int code_init(PyObject *module);
 HIDDEN int traced_init(PyObject *module);

@@ -127,7 +127,7 @@ int site_bind(Site *site) {
     return ready;
 }
 
-static Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
+Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     Site *site = PyObject_New(Site, &SiteType);
     if (!site)
         return NULL;
@@ -139,6 +139,7 @@ static Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     site->over = (unsigned)count - site->count;
     site->generation = 0;
     site->extra = 0;
+    site->swift = 0;
     site->inline_category = site->inline_name = NULL;
     return site;
 }
@@ -188,7 +189,8 @@ void sites_forget(void) {
         Py_CLEAR(cache[index].keys);
         Py_CLEAR(cache[index].site);
     }
-    Py_CLEAR(sites);
+    if (sites)
+        PyDict_Clear(sites); /* it stays: a finalizer or a hash may end the recording while a site is looked for */
 }
 
 static Site *find_site(PyObject *name, PyObject *category, PyObject *keys) {

@@ -406,6 +406,8 @@ PyMethodDef span_methods[] = {
     {"begin", (PyCFunction)(void (*)(void))begin, METH_FASTCALL, "begin(site, *values): whether it was recorded."},
     {"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL, "end(site, name, value): whether it was recorded."},
     {"record", record, METH_VARARGS, "record(kind, site, values, id)\n--\n\nAn event; whether it was recorded."},
+    {"collection", (PyCFunction)(void (*)(void))collection, METH_FASTCALL,
+     "collection(begin, end, phase, info): a garbage collection begins or ends."},
     {"message", message, METH_O, "message(text)\n--\n\nA log record; whether it was recorded."},
     {"task_track", track_of_task, METH_NOARGS, "task_track()\n--\n\nThe id of the running task's track, or 0."},
     {NULL, NULL, 0, NULL},

@@ -89,6 +89,7 @@ static void in_child(void) {
 }
 
 static void discard(State *state) {
+    Py_CLEAR(state->arrows);
     PyMem_RawFree(state->begun);
     free(state);
 }
@@ -142,7 +143,8 @@ void store_stop(void) {
         if (state->chunk)
             munmap(state->chunk, CHUNK_BYTES);
         state->chunk = NULL;
-        state->context = state->track = 0;
+        state->context = state->track = state->waited = 0;
+        Py_CLEAR(state->arrows);
         state->session = 0;
         if (__atomic_load_n(&state->over, __ATOMIC_ACQUIRE)) {
             *link = state->other;

@@ -18,15 +18,14 @@ typedef struct {
     PyObject *places; /* tuple of (position or -1, keyword, default) of the arguments to record, or what
                          * tells their values from `(args, kwargs)`, or NULL */
     int result;
+    enum Stepped kind; /* of what a call gives */
 } Traced;
 
 enum { LEAST_STACK = 256 << 10 }; /* or a quarter of a small one */
-static __thread char *stack_low;
+__thread char *stack_low;
 
-/* Whether there is C stack left for one more call: unlike a Python function, this one takes some. */
-static int stack_left(void) {
-    char here;
-    if (UNLIKELY(!stack_low)) {
+int stack_left_slow(const char *here) {
+    if (!stack_low) {
         pthread_attr_t attributes;
         void *low = NULL;
         size_t size = 0;
@@ -34,9 +33,9 @@ static int stack_left(void) {
             pthread_attr_getstack(&attributes, &low, &size);
             pthread_attr_destroy(&attributes);
         }
-        stack_low = low ? (char *)low + (size / 4 < LEAST_STACK ? size / 4 : LEAST_STACK) : &here - LEAST_STACK;
+        stack_low = low ? (char *)low + (size / 4 < LEAST_STACK ? size / 4 : LEAST_STACK) : (char *)here - LEAST_STACK;
     }
-    if (LIKELY(&here > stack_low))
+    if (here > stack_low)
         return 1;
     PyErr_SetString(PyExc_RecursionError, "no C stack left for a traced call");
     return 0;
@@ -124,9 +123,45 @@ static PyObject *traced_run(Traced *traced, PyObject *const *args, size_t flags,
     return unless_escaped(result);
 }
 
+/* The arguments to record when what a call gives begins to run: a tuple, or NULL. */
+static PyObject *kept(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    PyObject *values[MAX_ARGS];
+    if (!traced->places)
+        return NULL;
+    if (!PyTuple_Check(traced->places))
+        return bound(traced, args, count, keys);
+    given(traced, args, count, keys, values);
+    PyObject *all = PyTuple_New(traced->site->count);
+    for (unsigned index = 0; all && index < traced->site->count; index++)
+        PyTuple_SET_ITEM(all, index, Py_NewRef(values[index]));
+    if (!all)
+        PyErr_Clear();
+    return all;
+}
+
+static int gives(enum Stepped kind, PyObject *made) {
+    return kind == STEPPED_GENERATOR   ? PyGen_CheckExact(made)
+           : kind == STEPPED_COROUTINE ? PyCoro_CheckExact(made)
+                                       : PyAsyncGen_CheckExact(made);
+}
+
+/* A call that gives a generator or a coroutine, which is recorded when it runs. */
+static PyObject *traced_stepped(Traced *traced, PyObject *const *args, size_t flags, PyObject *keys) {
+    PyObject *values = kept(traced, args, PyVectorcall_NARGS(flags), keys);
+    PyObject *inner = LIKELY(!session.escaped) ? call_inner(traced, args, flags, keys) : NULL, *made = inner;
+    if (LIKELY(inner && gives(traced->kind, inner))) {
+        made = steps_new(inner, traced->site, values, traced->result, traced->kind);
+        Py_DECREF(inner);
+    }
+    Py_XDECREF(values);
+    return unless_escaped(made);
+}
+
 static PyObject *traced_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *keys) {
     Traced *traced = (Traced *)callable;
-    return LIKELY(session.active) ? traced_run(traced, args, flags, keys) : call_inner(traced, args, flags, keys);
+    if (UNLIKELY(!session.active))
+        return call_inner(traced, args, flags, keys);
+    return LIKELY(!traced->kind) ? traced_run(traced, args, flags, keys) : traced_stepped(traced, args, flags, keys);
 }
 
 static int traced_traverse(Traced *traced, visitproc visit, void *arg) {
@@ -154,14 +189,18 @@ static void traced_dealloc(Traced *traced) {
 
 static PyObject *traced_new(PyTypeObject *type, PyObject *args, PyObject *keys) {
     PyObject *wrapped, *site, *places;
-    int result;
+    int result, kind;
     (void)type;
     if (keys && PyDict_GET_SIZE(keys)) {
         PyErr_SetString(PyExc_TypeError, "Traced() takes no keyword arguments");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "OO!Op", &wrapped, &SiteType, &site, &places, &result))
+    if (!PyArg_ParseTuple(args, "OO!Opi", &wrapped, &SiteType, &site, &places, &result, &kind))
         return NULL;
+    if (kind < STEPPED_NOT || kind >= STEPPED_NEXT) {
+        PyErr_SetString(PyExc_ValueError, "there is no such kind");
+        return NULL;
+    }
     if (places != Py_None && !PyCallable_Check(places) &&
         (!PyTuple_Check(places) || PyTuple_GET_SIZE(places) < ((Site *)site)->count)) {
         PyErr_SetString(PyExc_ValueError, "a place for each of the site's keys");
@@ -176,6 +215,7 @@ static PyObject *traced_new(PyTypeObject *type, PyObject *args, PyObject *keys) 
     traced->site = (Site *)Py_NewRef(site);
     traced->places = places == Py_None ? NULL : Py_NewRef(places);
     traced->result = result;
+    traced->kind = (enum Stepped)kind;
     PyObject_GC_Track(traced);
     return (PyObject *)traced;
 }
@@ -241,7 +281,7 @@ static PyGetSetDef traced_getset[] = {
 static PyTypeObject TracedType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fxtio._native._recorder.Traced",
-    .tp_doc = "Traced(wrapped, site, places, result): calls `wrapped` and records a span.",
+    .tp_doc = "Traced(wrapped, site, places, result, kind): calls `wrapped` and records a span; by its kind, what that gives.",
     .tp_basicsize = sizeof(Traced),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
     .tp_vectorcall_offset = offsetof(Traced, call),
@@ -262,5 +302,5 @@ static PyTypeObject TracedType = {
 };
 
 int traced_init(PyObject *module) {
-    return PyType_Ready(&TracedType) || PyModule_AddObjectRef(module, "Traced", (PyObject *)&TracedType);
+    return PyType_Ready(&TracedType) || steps_init() || PyModule_AddObjectRef(module, "Traced", (PyObject *)&TracedType);
 }

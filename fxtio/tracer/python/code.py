@@ -7,19 +7,23 @@ ends balance: an end whose begin was not seen, as of functions that ran already 
 
 from __future__ import annotations
 
+import inspect
 import sys
 import weakref
 from collections.abc import Callable
 from time import monotonic_ns
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from fxtio.tracer.python.event import ASYNC_BEGIN, ASYNC_END, BEGIN, END, bare, event, event_with, task_track
+from fxtio.tracer.python.calls import calls_start, calls_wanted, site_of_call
+from fxtio.tracer.python.event import ASYNC_BEGIN, ASYNC_END, BEGIN, END, bare, event, event_with
 from fxtio.tracer.python.site import Site, site_of
 from fxtio.tracer.python.span import name_of_type
 from fxtio.tracer.python.store import State, call_hook, filler, here, own, session
+from fxtio.tracer.python.task import step_begins, task_arrives, task_track, task_waits
 
-_CO_COROUTINE = 128
+_CO_COROUTINE = inspect.CO_COROUTINE
+_STEPPED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _MOST_BEGUN = 512
 _DISABLE: Any = getattr(getattr(sys, "monitoring", None), "DISABLE", None)
 
@@ -75,6 +79,7 @@ _find = _near.get
 def forget_codes() -> None:
     """The session is another one."""
     _near.clear()
+    calls_start(None)
 
 
 def _set(code: CodeType, site: Site | None, names: tuple[str, ...] | None, result: bool, chosen: bool) -> _Code:
@@ -116,16 +121,22 @@ def _capture(code: CodeType, names: tuple[str, ...]) -> list[Any]:
 
 def _put_begin(code: CodeType, known: _Code, site: Site, first: bool) -> bool:
     """Whether it was recorded."""
-    if known.task and first and (track := task_track()):
-        event(site, ASYNC_BEGIN, (), track)
+    if known.task:
+        step_begins()
+        if (track := task_track()) and first:
+            event(site, ASYNC_BEGIN, (), track)
     state: State = own.state
     if _limits.max_depth and state.session == session.generation and state.depth >= _limits.max_depth:
         return False
     if known.names is not None and first:
         return event(site, BEGIN, _capture(code, known.names))
+    return _put_bare_begin(site)
+
+
+def _put_bare_begin(site: Site) -> bool:
     begun = bare(site, BEGIN, site.begin)
     if begun and _limits.min_ticks:
-        state = own.state
+        state: State = own.state
         view, p = state.view, state.p
         if state.depth < _MOST_BEGUN and p and view[p - 2] == site.begin + state.bits:
             state.begun[state.depth] = view, p - 2, view[p - 1]
@@ -142,6 +153,8 @@ def _begin(code: CodeType, first: bool) -> bool:
         return False
     begun = _put_begin(code, known, site, first)
     state = own.state
+    if state.arrows:
+        task_arrives()
     if state.session == session.generation:
         if not begun:
             state.missed += [state.depth]
@@ -187,6 +200,8 @@ def _end(code: CodeType, last: bool, result: Any, error: BaseException | None) -
     site = known.site
     if site is None:
         return False
+    if known.task and not last and result is not None:
+        task_waits(result)
     if not state.depth or state.session != session.generation:
         return True
     depth = state.depth - 1
@@ -206,6 +221,57 @@ def _missed(state: State, depth: int) -> bool:
         del state.missed[-1]
         return True
     return False
+
+
+# ---- Calls of something else than Python code.
+
+
+def _wanted(code: CodeType) -> bool | None:
+    """Whether what code does is recorded; None if that cannot be told now."""
+    known = _code_of(code)
+    return None if known is None else known.site is not None or known.chosen
+
+
+def on_call(code: CodeType, _offset: int, called: Any, _first: Any = None) -> Any:
+    """A function is called.  One in Python tells by itself."""
+    if type(called) is FunctionType:
+        return None
+    try:
+        wanted = _wanted(code)
+        site = site_of_call(called) if wanted else None
+        if site is None:
+            return _DISABLE if wanted is False else None
+        begun = False
+        state: State = own.state
+        limit = _limits.max_depth
+        if not limit or state.session != session.generation or state.depth < limit:
+            begun = _put_bare_begin(site)
+        state = own.state
+        if state.session == session.generation:
+            if not begun:
+                state.missed += [state.depth]
+            state.depth += 1
+    except RecursionError:  # the stack is full
+        session.lost += 1
+    return None
+
+
+def on_call_over(code: CodeType, _offset: int, called: Any, _first: Any = None) -> Any:
+    """The call is over, in whichever way."""
+    if type(called) is FunctionType:
+        return
+    site = None
+    try:
+        site = site_of_call(called) if _wanted(code) else None
+        state: State = own.state
+        if site is None or not state.depth or state.session != session.generation:
+            return
+        depth = state.depth - 1
+        if not _missed(state, depth) and not (_limits.min_ticks and _taken_back(state, depth)):
+            bare(site, END, site.end)
+        state.depth = depth
+    except RecursionError:  # the stack is full
+        session.lost += 1
 
 
 # ---- What is called.  Two ways to begin and three to end; a call of these costs as much as the event.
@@ -310,10 +376,13 @@ def profile_here(frame: FrameType, what: str, value: Any) -> None:
         sys.setprofile(None)
         return
     try:
+        whole = not frame.f_code.co_flags & _STEPPED  # else this is one stretch
         if what == "call":
-            on_start(frame.f_code, 0)
+            (on_start if whole else on_resume)(frame.f_code, 0)
         elif what == "return":
-            on_return(frame.f_code, 0, value)
+            on_return(frame.f_code, 0, value) if whole else on_yield(frame.f_code, 0, None)
+        elif calls_wanted():
+            (on_call if what == "c_call" else on_call_over)(frame.f_code, 0, value)
     except RecursionError:  # the stack is full; if it was at the begin, it is at the end
         session.lost += 1
 
@@ -327,18 +396,21 @@ def profile_threads(on: bool) -> None:
 # ---- What the tracer calls.
 
 
-def watch(code: CodeType, site: Site, names: Any, result: bool) -> None:
-    """Record the calls of this code object."""
+def watch(code: CodeType, site: Site | None, names: Any, result: bool) -> None:
+    """Record the calls of this code object; without a site, never."""
     if type(code) is not CodeType:
         raise TypeError(f"watch() argument 1 must be code, not {type(code).__name__}")
-    if type(site) is not Site:
+    if site is not None and type(site) is not Site:
         raise TypeError(f"watch() argument 2 must be Site, not {type(site).__name__}")
-    if names is not None and not (isinstance(names, tuple) and len(names) >= len(site.keys)):
+    if names is not None and not (isinstance(names, tuple) and len(names) >= len(site.keys if site else ())):
         raise ValueError("a name for each of the site's keys")
     _set(code, site, names, bool(result), True)
 
 
-def functions(hook: Callable[[CodeType], Any] | None, max_depth: int, min_ticks: int) -> None:
-    """Record the calls of any code that the hook has a site for."""
+def functions(
+    hook: Callable[[CodeType], Any] | None, c_hook: Callable[[Any], Any] | None, max_depth: int, min_ticks: int
+) -> None:
+    """Record the calls of any code and C function that the hooks have a site for."""
     _limits.hook, _limits.max_depth, _limits.min_ticks = hook, max_depth, min_ticks
     forget_codes()
+    calls_start(c_hook)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import struct
-import sys
 from array import array
 from time import monotonic_ns
 from typing import Any
@@ -17,7 +16,7 @@ KINDS = (
     "instant", "counter", "begin", "end", "async_begin", "async_instant", "async_end", "flow_begin", "flow_step",
     "flow_end",
 )  # fmt: skip
-INSTANT, COUNTER, BEGIN, END, ASYNC_BEGIN, ASYNC_INSTANT, ASYNC_END = range(7)
+INSTANT, COUNTER, BEGIN, END, ASYNC_BEGIN, ASYNC_INSTANT, ASYNC_END, FLOW_BEGIN, FLOW_STEP, FLOW_END = range(10)
 
 MOST_TEXT = 1000
 MOST_MESSAGE = 4000
@@ -177,13 +176,15 @@ def end_anyhow(site: Site) -> None:
         session.lost += 1
 
 
-def event_with(site: Site, kind: int, name: str, value: Any, tail: int | None = None) -> bool:
-    """Record an event with one argument that is none of the site's.  Whether it was recorded."""
+def event_with(
+    site: Site, kind: int, name: str, value: Any, tail: int | None = None, where: State | None = None
+) -> bool:
+    """Record an event with one argument that is none of the site's, perhaps for another thread.  Whether it was."""
     state = own_state()
     if state is None or not bind(site):
         return False
     key = alone(text_slot, name, 0) * layout["argument_name"]
-    return _put(state, kind, site, [(key, name, value)], tail)
+    return _put(state, kind, site, [(key, name, value)], tail, where)
 
 
 def log_record(text: str) -> bool:
@@ -197,16 +198,3 @@ def log_record(text: str) -> bool:
     body.frombytes(padded(data))
     thread = state.bits // layout["event_thread"] * layout["log_thread"]
     return write(state, layout["log"] + len(data) * layout["log_size"] + thread, body)
-
-
-modules = sys.modules
-
-
-def task_track() -> int:
-    """The id of the running task's track, 0 outside of tasks."""
-    running = getattr(modules.get("asyncio"), "_get_running_loop", None)
-    if running is None or running() is None:
-        return 0
-    state = own_state()
-    track = None if state is None else call_hook(state, session.task_hook)
-    return int(track) % WORDS if isinstance(track, int) else 0

@@ -24,11 +24,12 @@ from fxtio.tracer.python.event import (
     event,
     event_with,
     log_record,
-    modules,
 )
-from fxtio.tracer.python.event import task_track as running_track
+from fxtio.tracer.python.flight import tell_slow
 from fxtio.tracer.python.site import Site, by_name, exact, site_of, sites
 from fxtio.tracer.python.store import State, call_hook, own, session
+from fxtio.tracer.python.task import modules
+from fxtio.tracer.python.task import task_track as running_track
 
 name_of_type = type.__dict__["__name__"].__get__
 """The name of a class, whatever its metaclass says."""
@@ -147,13 +148,15 @@ class Span:
 
     def _leave(self, kind: Any) -> None:
         """End where it began: on a track, in another thread, with what was set meanwhile, with an exception's name."""
-        site, said = self._site, dict(self._late or ())
-        if kind is not None and issubclass(type(kind), type):
-            said["exception"] = name_of_type(kind)
+        site, track, late = self._site, self._track or None, self._late
+        end, failed = ASYNC_END if track else END, kind is not None and issubclass(type(kind), type)
+        if failed and late is None:
+            event_with(site, end, "exception", name_of_type(kind), track, self._begun)
+            return
+        said = {**(late or {}), **({"exception": name_of_type(kind)} if failed else {})}
         if said:
             site = site_of(site.name, site.category, tuple(said))
-        track = self._track or None
-        event(site, ASYNC_END if track else END, said.values(), track, self._begun)
+        event(site, end, said.values(), track, self._begun)
 
     def set(self, *wrong: object, **values: object) -> None:
         """Arguments that are known when the span ends."""
@@ -161,6 +164,28 @@ class Span:
             raise TypeError("set() takes its arguments by name")
         if self._open and values:
             self._late = {**(self._late or {}), **values}
+
+
+class WatchedSpan(Span):
+    """A span while slow ones are told of."""
+
+    __slots__ = ("_after",)
+
+    _after: int
+
+    def __enter__(self) -> Span:
+        super().__enter__()
+        self._after = own.state.next
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None:
+        ours = self._open and self._session == session.generation
+        super().__exit__(kind, error, trace)
+        if ours:
+            try:  # noqa: SIM105  # suppress() takes stack
+                tell_slow(self._site, own.state.next - self._after)
+            except RecursionError:
+                pass
 
 
 class _NoSpan(Span):
@@ -180,9 +205,10 @@ class _NoSpan(Span):
 
 
 _NO_SPAN = _new(_NoSpan)
+session.span = Span
 
 
-def span(name: Any = _NOTHING, category: Any = "", /, *wrong: object, **args: Any) -> Span:
+def span(name: str = _NOTHING, category: str = "", /, *wrong: object, **args: Any) -> Span:
     """A span of time, used by `with`."""
     try:
         site = _find_name(name) if category == "" and not args else _find((name, category, *args))
@@ -195,12 +221,12 @@ def span(name: Any = _NOTHING, category: Any = "", /, *wrong: object, **args: An
             session.lost += 1
         if site is None:
             return _NO_SPAN
-    made = _new(Span)
+    made: Span = _new(session.span)
     made._site, made._values, made._late, made._open = site, args, None, 0
     return made
 
 
-def instant(name: Any = _NOTHING, category: Any = "", /, *wrong: object, **args: Any) -> None:
+def instant(name: str = _NOTHING, category: str = "", /, *wrong: object, **args: Any) -> None:
     """A moment."""
     try:
         site = _find_name(name) if category == "" and not args else _find((name, category, *args))
@@ -238,7 +264,7 @@ def _as_number(value: Any) -> Any:
             return value
 
 
-def counter(name: Any = _NOTHING, value: Any = None, category: Any = "", /, *wrong: object, **series: Any) -> None:
+def counter(name: str = _NOTHING, value: Any = None, category: str = "", /, *wrong: object, **series: Any) -> None:
     """A sample of a value, or of several series."""
     single = value is not None
     if single is bool(series):
@@ -303,6 +329,28 @@ def record(kind: int, site: Site, values: tuple[Any, ...], id: int | None, /) ->
     except RecursionError:
         session.lost += 1
         return False
+
+
+class _Collection:
+    """The present garbage collection; there is never more than one."""
+
+    begun = 0
+    """The session in which it began."""
+
+
+def collection(begin: Site, end: Site, phase: str, info: dict[str, Any], /) -> None:
+    """What the garbage collector calls, behind a site with one key and one with two."""
+    if [type(site) is Site and len(site.keys) for site in (begin, end)] != [1, 2] or not isinstance(info, dict):
+        raise TypeError("collection() takes a site with one key, one with two, a phase and a dict")
+    try:
+        if phase == "start":
+            _Collection.begun = session.generation if event(begin, BEGIN, (info.get("generation"),)) else 0
+        elif _Collection.begun:
+            begun, _Collection.begun = _Collection.begun, 0
+            if begun == session.generation:
+                event(end, END, (info.get("collected"), info.get("uncollectable")))
+    except RecursionError:
+        session.lost += 1
 
 
 def message(text: str, /) -> bool:

@@ -56,11 +56,13 @@ class State:
         missed: of these, the depths of those whose begin is not in the file.
         begun: by depth: where the last calls began; for those that are taken back.
         lost: records for which there was no room.
+        arrows: ids of flows that end in the next stretch of the running task.
+        waited: the identity of what the task waits for in this step.
     """
 
     __slots__ = (
-        "base", "begun", "bits", "busy", "depth", "end", "front", "last", "lost", "missed",
-        "next", "p", "process", "room", "session", "step", "thread", "view",
+        "arrows", "base", "begun", "bits", "busy", "depth", "end", "front", "last", "lost", "missed",
+        "next", "p", "process", "room", "session", "step", "thread", "view", "waited",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -71,6 +73,8 @@ class State:
         self.front = array("Q")
         self.missed: list[int] = []
         self.begun: dict[int, tuple[memoryview[int], int, int]] = {}
+        self.arrows: tuple[int, ...] = ()
+        self.waited = 0
 
     def place(self, view: memoryview[int], p: int) -> None:
         """Go on there."""
@@ -111,6 +115,8 @@ class Session:
         only: the categories that are recorded, None for all.
         without: those that are not.
         inside: whether a thread is where only one may be at a time.
+        slow: spans that take more ticks are told to `slow_hook`; 0 for none.
+        span: the class of spans.
     """
 
     def __init__(self) -> None:
@@ -123,7 +129,11 @@ class Session:
         self.without: Any = None
         self.thread_hook: Callable[[int], Any] | None = None
         self.value_hook: Callable[[Any], Any] | None = None
-        self.task_hook: Callable[[], int] | None = None
+        self.task_hook: Callable[[], tuple[int, tuple[int, ...]]] | None = None
+        self.wait_hook: Callable[[Any], tuple[int, ...]] | None = None
+        self.slow_hook: Callable[[str, int], Any] | None = None
+        self.slow = 0
+        self.span: type[Any] = object
         self.lost = self.lost_since = self.cut = self.dropped = self.inlined = 0
         self.states: list[State] = []
         self.ended: list[State] = []

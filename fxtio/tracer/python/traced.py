@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from time import monotonic_ns
 from types import FunctionType, MethodType
 from typing import Any
 
+from fxtio.tracer.python import steps
 from fxtio.tracer.python.event import BEGIN, END, end_anyhow, event, event_with
 from fxtio.tracer.python.site import Site
 from fxtio.tracer.python.span import name_of_type
@@ -129,6 +131,13 @@ def _telling(wrapped: Callable[..., Any], site: Site, places: Any, result: bool)
     return traced
 
 
+def _told(places: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(_given(places, args, kwargs)) if session.active else ()
+
+
+_KINDS = (0, steps.GENERATOR, steps.COROUTINE, steps.ASYNC_GENERATOR)
+
+
 class Traced:
     """Calls something and records a span.  For a function, a function comes: that is swifter, and a method too.
 
@@ -138,14 +147,19 @@ class Traced:
         places: of the arguments that are recorded: position or -1, keyword, and what it is if it is not given; or what
             tells their values from the arguments.
         result: whether what it returns is recorded.
+        kind: 0, or which steps it takes (see `steps`).
     """
 
-    def __new__(cls, wrapped: Any, site: Site, places: Any, result: bool, /) -> Any:
+    def __new__(cls, wrapped: Any, site: Site, places: Any, result: bool, kind: int, /) -> Any:
         """What stands for it."""
         if type(site) is not Site:
             raise TypeError(f"Traced() argument 2 must be Site, not {type(site).__name__}")
         if not (places is None or callable(places) or (isinstance(places, tuple) and len(places) >= len(site.keys))):
             raise ValueError("a place for each of the site's keys")
+        if kind not in _KINDS:
+            raise ValueError("there is no such kind")
+        if kind:
+            return steps.wrapper(wrapped, site, partial(_told, places or ()), result, kind)
         call = _swift(wrapped, site) if places is None and not result else _telling(wrapped, site, places, result)
         if isinstance(wrapped, FunctionType):
             return functools.update_wrapper(call, wrapped)

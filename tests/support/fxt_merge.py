@@ -1,0 +1,79 @@
+"""Traces to be merged, and what became of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import fxtio
+from fxtio.codec.generate import encode
+from fxtio.codec.parts import Number
+from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.fxt import records as r
+from fxtio.fxt.framing import MAGIC
+from fxtio.fxt.merge import Merged, merge
+from fxtio.fxt.reader import FxtTrace
+from fxtio.io.sink import open_sink
+
+SECOND = 10**9
+BEGUN = 1_700_000_000 * SECOND
+FRAME = (r.Magic, r.ProviderInfo, r.ProviderSection, r.ProviderEvent)
+
+
+def joined(*traces: bytes) -> tuple[bytes, list[FxtTrace], Merged]:
+    """The new trace, the old ones with their findings, and what was counted."""
+    out = io.BytesIO()
+    opened = [fxtio.open(trace, format="fxt") for trace in traces]
+    merged = merge(opened, open_sink(out))
+    return out.getvalue(), opened, merged
+
+
+def trace_of(*records: Any) -> bytes:
+    return MAGIC + b"".join(map(encode, records))
+
+
+def records_of(data: bytes) -> list[Any]:
+    with fxtio.open(data, format="fxt") as trace:
+        return list(trace)
+
+
+def rules(trace: FxtTrace) -> dict[str, int]:
+    return dict(trace.findings.counts)
+
+
+def ticks_of(record: Any) -> list[str]:
+    """The fields of a record that are ticks, as the declaration says."""
+    if not isinstance(record, Record):
+        return []
+    parts = layout_of(type(record)).parts
+    return [name for name, part in parts if isinstance(part, Number) and part.tick]
+
+
+def timeless(records: Iterable[Any]) -> list[str]:
+    """The records without their times, and without those that mean nothing or say who speaks.
+
+    They come as text, in which NaN equals NaN.
+    """
+    return [
+        repr(one if isinstance(one, Opaque) else one.replace(**dict.fromkeys(ticks_of(one), 0)))
+        for one in records
+        if not isinstance(one, FRAME) and not (isinstance(one, r.String) and one.index == 0)
+    ]
+
+
+def written(clock: dict[str, int], ticks: Sequence[int], provider_id: int) -> bytes:
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt", provider_id=provider_id, **clock) as writer:
+        track = writer.thread(provider_id, 7)
+        for number, tick in enumerate(ticks):
+            track.complete(f"span {number % 3}", tick, tick + number, category="c", args={"n": number, "text": "x" * 9})
+            track.counter("count", tick, {"value": number})
+            track.instant("moment", tick)
+            track.log("message", tick)
+    return out.getvalue()
+
+
+def sound(data: bytes) -> list[str]:
+    """The records that can be read, but for those that a merged trace has in another way."""
+    return timeless(one for one in records_of(data) if isinstance(one, Record))

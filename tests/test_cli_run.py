@@ -1,0 +1,64 @@
+"""`fxtio run`: a script finds what it finds under `python`, and filters know its files however they are named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fxtio
+
+PRINT = "import sys; print(__file__, sys._getframe().f_code.co_filename, sys.argv, sys.path[0], __name__)\n"
+PROGRAM = "import sub.inner\ndef outer(): return sub.inner.inner()\nfor _ in range(3): outer()\n"
+RUN = [sys.executable, "-m", "fxtio", "run", "-q", "-o", "out.fxt"]
+
+
+def printed(folder: Path, *command: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "inner.py").write_text("def inner(): pass\n", encoding="utf-8")
+    (tmp_path / "sub" / "real.py").write_text(PRINT, encoding="utf-8")
+    (tmp_path / "link.py").symlink_to(Path("sub", "real.py"))
+    (tmp_path / "app.py").write_text(PROGRAM, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("script", ["sub/real.py", "./sub/real.py", "link.py", "sub/../link.py"])
+def test_script_finds_what_python_gives(script: str, folder: Path) -> None:
+    assert printed(folder, *RUN, script, "--its", "own") == printed(folder, sys.executable, script, "--its", "own")
+
+
+@pytest.mark.parametrize("script", ["app.py", "./app.py", "sub/../app.py"])
+@pytest.mark.parametrize(
+    ("what", "wanted"),
+    [
+        ("app.py", {"app.<module>", "app.outer"}),
+        ("./app.py", {"app.<module>", "app.outer"}),
+        ("app", {"app.<module>", "app.outer"}),
+        ("sub/", {"sub.inner.<module>", "sub.inner.inner"}),
+        ("sub.*", {"sub.inner.<module>", "sub.inner.inner"}),
+    ],
+)
+def test_filter_knows_files_and_modules(script: str, what: str, wanted: set[str], folder: Path) -> None:
+    printed(folder, *RUN, "--include", what, script)
+    events = fxtio.open(folder / "out.fxt", strict=True).table("events")
+    assert set(events.take(events["type"].is_in("duration_begin"))["name"].to_list()) == wanted
+
+
+def test_calls_of_the_tracer_are_not_recorded(folder: Path) -> None:
+    (folder / "one.py").write_text("pass\n", encoding="utf-8")
+    printed(folder, *RUN, "one.py")
+    events = fxtio.open(folder / "out.fxt", strict=True).table("events")
+    assert events["name"].to_list() == ["recording", "one.<module>", "one.<module>"]

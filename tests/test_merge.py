@@ -1,0 +1,295 @@
+"""Merging: whatever the traces are, each event keeps its moment and everything else that it says.
+
+The command itself is in `test_merge_command.py`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fxtio
+from fxtio.cli import main
+from fxtio.codec.generate import encode
+from fxtio.codec.parts import Number, Thread
+from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.fxt import records as r
+from fxtio.fxt.framing import MAGIC
+from fxtio.fxt.merge import Merged
+from fxtio.testing import strategies, synth
+from support.checkout import CORPUS
+from support.fxt_hostile import damaged_traces
+from support.fxt_merge import (
+    BEGUN,
+    FRAME,
+    SECOND,
+    joined,
+    records_of,
+    rules,
+    sound,
+    ticks_of,
+    timeless,
+    trace_of,
+    written,
+)
+
+# --------------------------------------------------------------------------------------------------------------- clocks
+
+
+RATES = st.sampled_from([SECOND, 2_599_998_123, 24_000_000, 1000, 3 * SECOND]) | st.integers(1000, 5 * SECOND)
+
+
+@st.composite
+def clocks(draw: st.DrawFn) -> dict[str, int]:
+    rate = draw(RATES)
+    return {
+        "ticks_per_second": rate,
+        "base_ticks": draw(st.integers(0, 1000 * rate)),
+        "wall_clock": BEGUN + draw(st.integers(-(10**15), 10**15)),
+    }
+
+
+def wall_times(data: bytes) -> list[tuple[str, Fraction, Fraction]]:
+    """Every tick: its field, its time by the wall clock of its provider, and by the common axis (nanoseconds)."""
+    with fxtio.open(data, format="fxt") as trace:
+        known = {one.id: one.clock for one in trace.info.providers}
+        found = []
+        for entry in trace.entries():
+            clock = known[entry.provider]
+            assert clock.wall_clock is not None
+            assert clock.base_ticks is not None
+            for name in ticks_of(entry.record):
+                tick = getattr(entry.record, name)
+                since = Fraction((tick - clock.base_ticks) * SECOND, clock.ticks_per_second)
+                axis = Fraction(tick * SECOND, clock.ticks_per_second)
+                found.append((name, clock.wall_clock + since, axis))
+    return found
+
+
+@given(st.lists(st.tuples(clocks(), st.lists(st.integers(0, 2**42), max_size=6)), min_size=1, max_size=4))
+def test_every_event_keeps_its_moment(drawn: list[tuple[dict[str, int], list[int]]]) -> None:
+    traces = [written(clock, sorted(ticks), number + 1) for number, (clock, ticks) in enumerate(drawn)]
+    data, opened, merged = joined(*traces)
+    assert [rules(trace) for trace in opened] == [{}] * len(traces)
+    before = [times for trace in traces for times in wall_times(trace)]
+    after = wall_times(data)
+    # By the wall clock exactly, on the common axis but for half a tick.
+    assert [times[:2] for times in after] == [times[:2] for times in before]
+    zero = min(wall - axis for _, wall, axis in before)
+    slowest = Fraction(SECOND, min(clock["ticks_per_second"] for clock, _ in drawn))
+    assert all(abs(wall - zero - axis) <= slowest / 2 for _, wall, axis in after)
+    assert timeless(records_of(data)) == [one for trace in traces for one in timeless(records_of(trace))]
+    assert merged.providers == len(traces)
+
+
+def test_every_moment_is_declared_as_a_tick() -> None:
+    for cls in r.RECORDS.classes:
+        moments = {"timestamp", "end", "base_ticks"}.intersection(cls.__struct_fields__)
+        assert {name for name, part in layout_of(cls).parts if isinstance(part, Number) and part.tick} == moments
+
+
+def test_a_trace_that_began_first_may_come_last() -> None:
+    clock = {"ticks_per_second": SECOND, "base_ticks": 0}
+    later = written(clock | {"wall_clock": BEGUN + 500}, [10], 1)
+    sooner = written(clock | {"wall_clock": BEGUN}, [10], 2)
+    data, _, _ = joined(later, sooner)
+    assert [one.timestamp for one in records_of(data) if isinstance(one, r.DurationComplete)] == [510, 10]
+
+
+def test_clocks_within_a_trace() -> None:
+    """Each goes by its own wall clock, one that has none by that of its trace, in ticks of its own rate."""
+    instant = r.Instant(1000, Thread(1, 2), "", "", ())
+    several = trace_of(
+        r.ProviderInfo(1, "no wall clock"),
+        instant,
+        r.Initialization(2 * SECOND),
+        instant,
+        r.ProviderInfo(2, "one"),
+        r.Initialization(SECOND, 50, BEGUN + 150),
+        instant,
+        r.Initialization(SECOND, 0, BEGUN + 300),
+        instant,
+    )
+    first = trace_of(r.Initialization(SECOND, 0, BEGUN), instant)
+    data, opened, _ = joined(first, several)
+    assert [one.timestamp for one in records_of(data) if isinstance(one, r.Instant)] == [1000, 1100, 1200, 1100, 1300]
+    inits = [one for one in records_of(data) if isinstance(one, r.Initialization)]
+    assert inits[1:] == [
+        r.Initialization(2 * SECOND),
+        r.Initialization(SECOND, 150, BEGUN + 150),
+        r.Initialization(SECOND, 300, BEGUN + 300),
+    ]
+    assert [rules(trace) for trace in opened] == [{}, {}]
+
+
+def test_without_a_wall_clock_ticks_stay() -> None:
+    bare = trace_of(r.Initialization(1000), r.Instant(5, Thread(1, 2), "", "", ()))
+    known = written({"ticks_per_second": SECOND, "wall_clock": BEGUN}, [10], 2)
+    data, opened, _ = joined(known, bare, bare)
+    assert [one.timestamp for one in records_of(data) if isinstance(one, r.Instant)] == [10, 5, 5]
+    assert [rules(trace) for trace in opened] == [{}, {"no-wall-clock": 1}, {"no-wall-clock": 1}]
+    assert rules(joined(bare)[1][0]) == {}
+
+
+def test_wall_clocks_that_cannot_be() -> None:
+    instant = r.Instant(5, Thread(1, 2), "", "", ())
+    now = trace_of(r.Initialization(SECOND, 0, BEGUN), instant)
+    # The last one has a rate for which the distance is no word.
+    far = trace_of(r.Initialization(2**64 - 1, 0, 2**64 - 1), instant)
+    back = trace_of(r.Initialization(1, 2**64 - 1, 0), instant)
+    data, opened, _ = joined(now, far, back)
+    assert [one.timestamp for one in records_of(data) if isinstance(one, r.Instant)] == [5, 5, 5]
+    assert [rules(trace) for trace in opened] == [{"clock-apart": 1}, {"clock-apart": 1}, {}]
+
+
+def test_an_earlier_clock_behind_the_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.fxt.framing.BATCH_WORDS", 64)
+    instant = r.Instant(5, Thread(1, 2), "", "", ())
+    padding = [instant] * 100
+    late = r.ProviderInfo(2, "late"), r.Initialization(SECOND, 0, BEGUN - 10), instant
+    first = r.ProviderInfo(1, "first"), r.Initialization(SECOND, 0, BEGUN)
+    data, opened, _ = joined(trace_of(*first, *padding, *late))
+    assert records_of(data)[-1].timestamp == 5
+    assert rules(opened[0]) == {"clock-apart": 1}
+
+
+def test_ticks_that_go_beyond_a_word() -> None:
+    thread = Thread(1, 2)
+    known = trace_of(r.Initialization(SECOND, 0, BEGUN))
+    over = trace_of(
+        r.Initialization(SECOND, 0, BEGUN + 10),
+        r.DurationComplete(2**64 - 11, thread, "", "", (), 2**64 - 10),
+        r.DurationComplete(7, thread, "", "", (), 8),
+    )
+    data, opened, _ = joined(known, over)
+    spans = [(one.timestamp, one.end) for one in records_of(data) if isinstance(one, r.DurationComplete)]
+    assert spans == [(2**64 - 1, 2**64 - 1), (17, 18)]
+    assert rules(opened[1])["time-overflow"] >= 1
+
+
+# ------------------------------------------------------------------------------------------------------------ providers
+
+
+def test_provider_ids_are_different_afterwards() -> None:
+    one = trace_of(
+        r.ProviderInfo(1, "a"), r.ProviderInfo(2, "b"), r.ProviderSection(1), r.ProviderEvent(2, 0), r.String(1, "x")
+    )
+    data, _, merged = joined(one, one, one)
+    assert [one for one in records_of(data) if isinstance(one, FRAME)] == [
+        r.Magic(),
+        *(r.ProviderInfo(1, "a"), r.ProviderInfo(2, "b"), r.ProviderSection(1), r.ProviderEvent(2, 0)),
+        *(r.ProviderInfo(3, "a"), r.ProviderInfo(4, "b"), r.ProviderSection(3), r.ProviderEvent(4, 0)),
+        *(r.ProviderInfo(5, "a"), r.ProviderInfo(6, "b"), r.ProviderSection(5), r.ProviderEvent(6, 0)),
+    ]
+    assert merged == Merged(records=15, providers=6)
+
+
+def test_the_last_provider_id_is_followed_by_the_first() -> None:
+    one = trace_of(r.ProviderInfo(2**32 - 1, "a"))
+    data, _, _ = joined(one, one)
+    assert records_of(data)[1:] == [r.ProviderInfo(2**32 - 1, "a"), r.ProviderInfo(0, "a")]
+
+
+def test_records_without_a_provider() -> None:
+    """They do not become those of the trace before; a provider that is named later is named before them."""
+    bare = trace_of(r.String(1, "bare"))
+    named = trace_of(r.String(1, "named"), r.ProviderInfo(7, "late"), r.String(2, "too"))
+    data, _, _ = joined(trace_of(r.ProviderInfo(0, "first")), bare, named, trace_of(), MAGIC)
+    assert records_of(data) == [
+        r.Magic(),
+        r.ProviderInfo(0, "first"),
+        r.ProviderInfo(1, ""),
+        r.String(1, "bare"),
+        r.ProviderInfo(7, "late"),
+        r.String(1, "named"),
+        r.ProviderSection(7),
+        r.String(2, "too"),
+    ]
+
+
+def test_a_provider_that_is_named_far_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.fxt.framing.BATCH_WORDS", 64)
+    strings = [r.String(number, "s") for number in range(1, 100)]
+    data, opened, _ = joined(trace_of(*strings, r.ProviderInfo(3, "late"), r.ProviderEvent(3, 0), r.String(100, "s")))
+    assert records_of(data)[1] == r.ProviderInfo(0, "")
+    assert records_of(data)[-3:] == [r.ProviderSection(0), r.ProviderEvent(0, 0), r.String(100, "s")]
+    assert rules(opened[0]) == {"late-provider": 1}
+
+
+def test_unknown_providers() -> None:
+    one = trace_of(r.ProviderInfo(1, "a"), r.ProviderEvent(9, 0), r.ProviderSection(5), r.String(1, "x"))
+    data, opened, _ = joined(one, one)
+    frames = [one for one in records_of(data)[1:] if not isinstance(one, r.String)]
+    assert frames == [
+        *(r.ProviderInfo(1, "a"), r.ProviderEvent(9, 0), r.ProviderInfo(5, "")),
+        *(r.ProviderInfo(2, "a"), r.ProviderEvent(10, 0), r.ProviderInfo(6, "")),
+    ]
+    assert [rules(trace)["unknown-provider"] for trace in opened] == [1, 1]
+
+
+# ---------------------------------------------------------------------------------------------------- whatever they are
+
+
+@given(st.lists(strategies.traces(), min_size=1, max_size=3))
+def test_sound_traces_stay_what_they_are(drawn: list[list[Any]]) -> None:
+    traces = [b"".join(encode(one) for one in records) for records in drawn]
+    data, _, merged = joined(*traces)
+    assert timeless(records_of(data)) == [one for trace in traces for one in timeless(records_of(trace))]
+    assert merged.records >= sum(isinstance(one, Opaque) for records in drawn for one in records)
+
+
+@given(st.lists(damaged_traces(), min_size=1, max_size=3))
+def test_what_is_sound_in_damaged_traces_stays(traces: list[bytes]) -> None:
+    data, opened, _ = joined(*traces)
+    assert sound(data) == [one for trace in traces for one in sound(trace)]
+    with fxtio.open(data) as trace:
+        assert not {"truncated", "zero-words", "zero-size", "size-beyond-end", "record-short"} & rules(trace).keys()
+    for one, trace in zip(traces, opened, strict=True):
+        with fxtio.open(one, format="fxt") as alone:
+            found = rules(alone)
+        for rule in found.keys() - {"undefined-string", "time-overflow"}:  # of names and times that merge does not need
+            assert rules(trace)[rule] >= found[rule]
+
+
+@given(strategies.traces(order="big"), clocks())
+def test_big_endian_traces(drawn: list[Any], clock: dict[str, int]) -> None:
+    known = [one for one in drawn if isinstance(one, Record)]
+    known = [one for one in known if not any(isinstance(arg, Opaque) for arg in getattr(one, "args", ()))]
+    other = written(clock, [1], 1)
+    little, big = (b"".join(encode(one, order) for one in known) for order in ("little", "big"))
+    assert joined(other, big)[0] == joined(other, little)[0]
+
+
+def test_what_cannot_be_turned_to_little_endian() -> None:
+    data = encode(r.Magic(), "big") + (13 + 16).to_bytes(8, "big") + encode(r.String(1, "text"), "big")
+    merged, (trace,), _ = joined(data)
+    assert records_of(merged)[2:] == [r.String(1, "text")]
+    assert rules(trace) == {"byte-order": 1}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (CORPUS / "fxt").glob("*.fxt")))
+def test_traces_of_other_programs(name: str, tmp_path: Path) -> None:
+    data = (CORPUS / "fxt" / name).read_bytes()
+    merged, _, _ = joined(data, data)
+    assert sound(merged) == sound(data) * 2
+
+
+def test_many_batches(tmp_path: Path) -> None:
+    for number in range(2):
+        with fxtio.create(tmp_path / f"{number}.fxt", wall_clock=BEGUN + number * SECOND) as writer:
+            synth.mixed(writer, events=200_000, seed=number)
+    paths = [str(tmp_path / f"{number}.fxt") for number in range(2)]
+    assert main(["merge", "-o", str(tmp_path / "out.fxt.gz"), *paths]) == 0
+    tables = [fxtio.open(path).table("events") for path in paths]
+    both = fxtio.open(tmp_path / "out.fxt.gz").table("events")
+    for column, shift in ("ticks", (0, SECOND)), ("name", (0, 0)), ("process", (0, 0)):
+        parts = [np.asarray(list(table[column])) for table in tables]
+        if column == "ticks":
+            parts = [part + np.uint64(add) for part, add in zip(parts, shift, strict=True)]
+        assert np.array_equal(np.concatenate(parts), np.asarray(list(both[column])))

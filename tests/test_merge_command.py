@@ -1,0 +1,182 @@
+"""The command `fxtio merge`, with what a recording leaves, and judged by Perfetto."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fxtio
+import judges
+from fxtio.cli import main
+from judges import perfetto
+from support.checkout import run_python
+from support.fxt_merge import BEGUN, SECOND, joined, records_of, sound, written
+from support.tracer_check import check_trace
+from support.tracer_run import fine
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[str, str]:
+    """Two traces."""
+    for number in range(2):
+        clock = {"ticks_per_second": SECOND, "wall_clock": BEGUN + number}
+        (tmp_path / f"{number}.fxt").write_bytes(written(clock, [10, 20], 1))
+    return str(tmp_path / "0.fxt"), str(tmp_path / "1.fxt")
+
+
+def test_the_command(two: tuple[str, str], tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "out.fxt"
+    assert main(["merge", "-o", str(out), *two]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    data, _, merged = joined(*(Path(one).read_bytes() for one in two))
+    assert out.read_bytes() == data
+    assert len(records_of(data)) == 1 + merged.records
+    assert said.err == f"fxtio: {merged.records} records of 2 providers, {len(data):,} bytes: {out}\n"
+
+
+def test_into_one_of_its_inputs(two: tuple[str, str], tmp_path: Path) -> None:
+    wanted, _, _ = joined(*(Path(one).read_bytes() for one in two))
+    assert main(["merge", "-o", two[0], *two]) == 0
+    assert Path(two[0]).read_bytes() == wanted
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.fxt", "1.fxt"]
+
+
+def test_pipes_and_compression(two: tuple[str, str]) -> None:
+    first, second = (Path(one).read_bytes() for one in two)
+    command = [sys.executable, "-P", "-m", "fxtio", "merge", "-o", "-", "-", two[1]]
+    done = subprocess.run(command, input=gzip.compress(first), capture_output=True, check=True)
+    assert done.stdout == joined(first, second)[0]
+    assert done.stderr.endswith(b": standard output\n")
+
+
+def test_findings_are_told_for_each_trace(two: tuple[str, str], tmp_path: Path, capsys: Capture) -> None:
+    cut = tmp_path / "cut.fxt"
+    cut.write_bytes(Path(two[0]).read_bytes()[:-8])
+    out = tmp_path / "out.fxt"
+    assert main(["merge", "-o", str(out), str(cut), two[1]]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == f"fxtio: {cut}: 1 finding"
+    assert "[truncated]" in told[1]
+    assert len(told) == 3
+    assert sound(out.read_bytes()) == sound(cut.read_bytes()) + sound(Path(two[1]).read_bytes())
+
+
+@pytest.mark.parametrize("bad", ["missing.fxt", "text.fxt", "empty.fxt"])
+def test_an_error_changes_nothing(bad: str, two: tuple[str, str], tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "text.fxt").write_text("no trace")
+    (tmp_path / "empty.fxt").touch()
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert main(["merge", "-o", two[0], *two, str(tmp_path / bad)]) == 2
+    assert main(["merge", "-o", str(tmp_path / "new.fxt"), *two, str(tmp_path / bad)]) == 2
+    assert capsys.readouterr().err.count(bad) == 2
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_an_error_while_it_writes(two: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*ignored: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fxtio.io.sink.Sink.write", fail)
+    assert main(["merge", "-o", str(tmp_path / "new.fxt"), *two]) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.fxt", "1.fxt"]
+
+
+def test_where_nothing_can_be_written(two: tuple[str, str], tmp_path: Path, capsys: Capture) -> None:
+    nowhere = tmp_path / "no folder" / "out.fxt"
+    assert main(["merge", "-o", str(nowhere), *two]) == 2
+    assert main(["merge", "-o", str(tmp_path), *two]) == 2
+    assert capsys.readouterr().err == (
+        f"fxtio: {nowhere}: No such file or directory\nfxtio: {tmp_path}: Is a directory\n"
+    )
+
+
+def test_more_traces_than_open_files(two: tuple[str, str], tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)); from fxtio.cli import main; "
+        f"sys.exit(main(['merge', '-o', {str(tmp_path / 'out.fxt')!r}, *[{two[0]!r}] * 100]))"
+    )
+    run_python("-c", code)
+    with fxtio.open(tmp_path / "out.fxt") as trace:
+        assert len({one.id for one in trace.info.providers}) == 100
+
+
+def test_the_parts_of_a_recording(tmp_path: Path) -> None:
+    """Merged or recorded as one, it is the same trace."""
+    source = """
+    import shutil
+    fxtio.start(OUT)
+    with fxtio.span("parent"):
+        child = os.fork()
+        if not child:
+            with fxtio.span("child"):
+                pass
+            fxtio.stop()
+            os._exit(0)
+        os.waitpid(child, 0)
+    shutil.copy(OUT, OUT + ".raw")
+    shutil.copy(f"{OUT}.{child}.part", OUT + ".part")
+    """
+    out = tmp_path / "out.fxt"
+    fine(source, out)
+    merged = tmp_path / "merged.fxt"
+    assert main(["merge", "-o", str(merged), f"{out}.raw", f"{out}.part"]) == 0
+    seen, wanted = check_trace(merged), check_trace(out)
+    assert [span.name for span in seen.spans()] == [span.name for span in wanted.spans()]
+    assert seen.names_of("process") == wanted.names_of("process")
+    assert merged.stat().st_size < 8192
+
+
+def test_two_recordings_of_two_programs(tmp_path: Path) -> None:
+    """They lie to each other as the programs did."""
+    paths = [str(tmp_path / name) for name in ("second.fxt", "first.fxt.zst")]
+    for path in reversed(paths):
+        fine("time.sleep(0.05); fxtio.instant('moment', wall=time.time_ns())", path, start=True)
+    assert main(["merge", "-o", str(tmp_path / "both.fxt"), *paths]) == 0
+    with fxtio.open(tmp_path / "both.fxt") as trace:
+        moments = [entry for entry in trace.entries() if getattr(entry.record, "name", "") == "moment"]
+    later, sooner = ((entry.time, entry.record.args[0].value) for entry in moments)
+    assert later[0] is not None
+    assert sooner[0] is not None
+    distance = later[1] - sooner[1]
+    assert distance > 0
+    assert abs(later[0] - sooner[0] - distance) < distance / 4
+
+
+# ------------------------------------------------------------------------------------------------------------- Perfetto
+
+
+def test_perfetto_sees_both() -> None:
+    judges.require(perfetto.available())
+    traces = []
+    for number, rate, begun in (1, SECOND, BEGUN + 3000), (2, 25_000_000, BEGUN), (3, 2_000_000_000, BEGUN + 500):
+        out = io.BytesIO()
+        with fxtio.create(out, format="fxt", ticks_per_second=rate, wall_clock=begun) as writer:
+            track = writer.thread(number, number * 10, f"thread {number}", f"process {number}")
+            track.begin("outer", 100, args={"number": number})
+            track.complete("inner", 125, 150, category="c")
+            track.end("outer", 200)
+            track.counter("count", 200, {"value": number})
+        traces.append(out.getvalue())
+    data, _, _ = joined(*traces)
+    with perfetto.load(data) as p:
+        assert p.errors() == {}
+        assert [(one.pid, one.tid, one.name, one.ts, one.dur, one.depth) for one in p.slices()] == [
+            (3, 30, "outer", 550, 50, 0),
+            (3, 30, "inner", 562, 13, 1),
+            (1, 10, "outer", 3100, 100, 0),
+            (1, 10, "inner", 3125, 25, 1),
+            (2, 20, "outer", 4000, 4000, 0),
+            (2, 20, "inner", 5000, 1000, 1),
+        ]
+        assert [one.args for one in p.slices()] == [{"number": 3}, {}, {"number": 1}, {}, {"number": 2}, {}]
+        assert {(one.pid, one.name) for one in p.processes()} == {(n, f"process {n}") for n in (1, 2, 3)}
+        assert {(one.tid, one.name) for one in p.threads()} == {(n * 10, f"thread {n}") for n in (1, 2, 3)}
+        assert [(one.ts, one.value) for one in p.counters()] == [(600, 3.0), (3200, 1.0), (8000, 2.0)]

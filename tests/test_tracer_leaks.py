@@ -1,0 +1,98 @@
+"""What a recording leaves behind in a process that goes on: nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fxtio.tracer.backend import IMPLEMENTATION, IN_C
+from support.tracer_run import fine
+
+WORK = """
+import gc
+@fxtio.trace(args=True, result=True)
+def add(x, *more):
+    return x
+@fxtio.trace
+def numbers():
+    yield from range(2)
+@fxtio.trace
+def fails():
+    raise ValueError
+class Odd:
+    def __repr__(self):
+        return "odd"
+def work(rounds):
+    for number in range(rounds):
+        with fxtio.span("all", "app", integer=number, text="text", odd=Odd()) as span:
+            span.set(late=number)
+        with fxtio.span(f"name {number % 300}"):
+            fxtio.instant("here", large=2**70, real=1.5, none=None)
+        fxtio.counter("value", number)
+        fxtio.counter("series", a=number, b=0.5)
+        add(number, Odd())
+        list(numbers())
+        try:
+            with fxtio.span("fails"):
+                fails()
+        except ValueError:
+            pass
+def held():
+    gc.collect()
+    with open("/proc/self/maps") as maps:
+        mapped = sum(os.path.dirname(OUT) in line for line in maps)
+    return sys.getallocatedblocks(), mapped, len(os.listdir("/proc/self/fd"))
+def leaked(what, times):
+    what()
+    growths = []
+    for _ in range(3):
+        first = held()
+        for _ in range(times):
+            what()
+        growths.append([after - before for before, after in zip(first, held())])
+    print(*map(min, *growths))
+"""
+
+CYCLES = """
+def cycle():
+    fxtio.start(OUT, **OPTIONS)
+    thread = threading.Thread(target=work, args=(2,))
+    thread.start()
+    thread.join()
+    work(2)
+    fxtio.stop()
+leaked(cycle, 100)
+"""
+
+EVENTS = """
+fxtio.start(OUT, **OPTIONS)
+leaked(lambda: work(1000), 3)
+"""
+
+
+threads_leak = pytest.mark.xfail(
+    IMPLEMENTATION != IN_C and sys.version_info < (3, 12),
+    reason="the profile function sees the end of a thread's data, and makes them anew",
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        pytest.param(CYCLES, {}, id="recordings", marks=threads_leak),
+        pytest.param(EVENTS, {"ring": "1MiB"}, id="events"),
+    ],
+)
+def test_nothing_is_left(source: str, options: dict[str, Any], out: Path) -> None:
+    """Blocks of memory, mappings and descriptors do not grow with the recordings, nor with the events of one.
+
+    Some blocks come and go with the interpreter's caches; what leaks does so with each of 100 recordings or 3,000
+    events.
+    """
+    told = fine(WORK + source, out, functions=True, timeout=100, **options)
+    blocks, mappings, descriptors = map(int, told.split())
+    assert blocks < 100
+    assert (mappings, descriptors) == (0, 0)
