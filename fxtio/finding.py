@@ -33,15 +33,18 @@ class Finding:
         level: `error` where something could not be delivered, `warning` where it could.
         offset: the byte offset in the (decompressed) trace.
         message: what is wrong there.
+        file: the file that it is in, where a trace is a directory.
     """
 
     rule: str
     level: Level
     offset: int
     message: str
+    file: str = ""
 
     def __str__(self) -> str:
-        return f"{self.level} at byte {self.offset:,}: {self.message} [{self.rule}]"
+        where = f" in {self.file}" if self.file else ""
+        return f"{self.level}{where} at byte {self.offset:,}: {self.message} [{self.rule}]"
 
 
 class Findings:
@@ -57,21 +60,30 @@ class Findings:
         self.counts: Counter[str] = Counter()
         self._kept: list[Finding] = []
 
-    def add(self, rule: str, offset: int, message: str, *, level: Level = Level.ERROR, times: int = 1) -> None:
-        """Note a fault that occurred `times` times, first at `offset`.
+    def add(
+        self,
+        rule: str,
+        offset: int,
+        message: str,
+        *,
+        level: Level = Level.ERROR,
+        times: int = 1,
+        file: str = "",
+    ) -> None:
+        """Note a fault that occurred `times` times, first at `offset` (of `file`).
 
         Raises:
             DecodeError: in strict mode.
         """
         if self.strict:
-            raise DecodeError(rule, message, offset)
+            raise DecodeError(rule, f"{file}: {message}" if file else message, offset)
         if self.counts[rule] < KEPT_PER_RULE:
             more = f" (and {times - 1:,} more like it)" if times > 1 else ""
-            self._kept.append(Finding(rule, level, offset, message + more))
+            self._kept.append(Finding(rule, level, offset, message + more, file))
         self.counts[rule] += times
 
     def __iter__(self) -> Iterator[Finding]:
-        return iter(sorted(self._kept, key=lambda finding: finding.offset))
+        return iter(sorted(self._kept, key=lambda finding: (finding.file, finding.offset)))
 
     def __len__(self) -> int:
         return self.counts.total()

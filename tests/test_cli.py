@@ -234,7 +234,7 @@ def test_stats_lists_the_largest(capsys: Capture) -> None:
 
 
 def test_stats_of_many_names_stay_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("fxtio.cli.tally.MOST_TEXTS", 10)
+    monkeypatch.setattr("fxtio.fxt.present_tally.MOST_TEXTS", 10)
     path = tmp_path / "names.fxt"
 
     def write(writer: FxtWriter) -> None:

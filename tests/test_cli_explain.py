@@ -14,8 +14,8 @@ import pytest
 import zstandard
 
 from fxtio.cli import explain
-from fxtio.cli.common import UsageError
 from fxtio.codec.generate import encode
+from fxtio.errors import FxtioError
 from fxtio.fxt import records as r
 from fxtio.fxt.records import RECORDS
 
@@ -145,7 +145,7 @@ def test_unknown_records_are_a_type(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_nothing_to_show_is_refused(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(message)):
+    with pytest.raises(FxtioError, match=re.escape(message)):
         run(write(tmp_path / "a.fxt", CLEAN), *arguments)
 
 

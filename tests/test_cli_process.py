@@ -22,8 +22,9 @@ import zstandard
 import fxtio
 import fxtio._native
 from fxtio.cli import INTERRUPTED, PIPE_CLOSED, main
-from fxtio.cli.common import Progress, human_duration, human_size, printable, seconds
+from fxtio.cli.common import Progress
 from fxtio.fxt.framing import BATCH_WORDS
+from fxtio.present import human_duration, human_size, printable, seconds
 from support.checkout import CORPUS, run_python
 
 FXT = CORPUS / "fxt"

@@ -236,6 +236,13 @@ def test_unknown_providers() -> None:
 # ---------------------------------------------------------------------------------------------------- whatever they are
 
 
+def test_what_lies_between_records_is_left_out() -> None:
+    first, second = r.String(1, "first"), r.String(2, "second")
+    data, (trace,), _ = joined(trace_of(first) + bytes(64) + encode(second))
+    assert data == trace_of(r.ProviderInfo(0, ""), first, second)
+    assert rules(trace) == {"zero-words": 1}
+
+
 @given(st.lists(strategies.traces(), min_size=1, max_size=3))
 def test_sound_traces_stay_what_they_are(drawn: list[list[Any]]) -> None:
     traces = [b"".join(encode(one) for one in records) for records in drawn]

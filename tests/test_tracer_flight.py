@@ -201,26 +201,26 @@ def test_a_full_disk(trigger: str, tmp_path: Path) -> None:
 BUSY = """
 import itertools
 sys.setswitchinterval(1e-4)
-RING = "ring" in OPTIONS
-counts, over = [0] * 4, False
+counts, most, over = [0] * 4, 0, False
 
 @fxtio.trace
 def work(number):
     for n in itertools.count():
+        while n >= most and not over:
+            time.sleep(0.0005)
         if over:
             break
         with fxtio.span("loop", f"t{number}", n=n, half=n / 2):
             fxtio.instant("within", f"t{number}", n=n)
         counts[number] = n + 1
-        if n % 100 == 0 and not RING:
-            time.sleep(0.001)  # without a ring each dump takes longer than the last one
 
 threads = [threading.Thread(target=work, args=[number], name=f"worker {number}") for number in range(4)]
 for thread in threads:
     thread.start()
 for number in range(20):
+    most += 1_500
+    time.sleep(0.003)  # in the midst of it
     before = counts[:]
-    time.sleep(0.01)
     print(fxtio.dump(), *before)
 over = True
 for thread in threads:

@@ -218,13 +218,12 @@ def test_a_signal_that_cannot_be_had(out: Path) -> None:
 
 
 def test_a_slow_span(out: Path) -> None:
-    with fxtio.tracing(out, dump_on=["slow:5ms", "slow:3600s"]):
-        with fxtio.span("outer", n=1):
-            with fxtio.span("quick"):
-                pass
-            with fxtio.span("sluggish"):
-                time.sleep(0.006)
-            fxtio.instant("after")
+    with fxtio.tracing(out, dump_on=["slow:300ms", "slow:3600s"]), fxtio.span("outer", n=1):
+        with fxtio.span("quick"):
+            pass
+        with fxtio.span("sluggish"):
+            time.sleep(0.31)
+        fxtio.instant("after")
     seen = check_trace(out.with_name("out-1.fxt"), open_spans=True)
     assert [(span.name, span.end_row >= 0) for span in seen.spans()] == [
         ("outer", False),

@@ -1,6 +1,6 @@
 """What is written in C, each with a twin in Python; C is optional.
 
-The kernels walk record boundaries and gather words: `_kernels` is C, `python` its twin, with the same results.  Neither
+The kernels walk record boundaries, gather words, pair calls: `_kernels` is C, `python` its twin, with the same results.  Neither
 knows a layout: shifts, masks and tables come from the declarations.  `IMPLEMENTATION` says which one runs.  They are
 loaded on first use: the tracer needs only the recorder (`_recorder`; its twin is `fxtio.tracer.recorder`).
 """
@@ -11,14 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fxtio._native.python import gather, walk, walk_many
+    from fxtio._native.python import distinct, gather, pair, walk, walk_many, walk_payloads
 
     IMPLEMENTATION: str
 
 END, ZERO, PARTIAL, FULL = range(4)
 """Why a walk stopped: at the end, at a record of size 0, at a record that goes beyond the end, with full output."""
 
-_KERNELS = ("gather", "walk", "walk_many")
+_KERNELS = ("distinct", "gather", "pair", "walk", "walk_many", "walk_payloads")
 
 
 def __getattr__(name: str) -> Any:
@@ -32,4 +32,16 @@ def __getattr__(name: str) -> Any:
     return globals()[name]
 
 
-__all__ = ["END", "FULL", "IMPLEMENTATION", "PARTIAL", "ZERO", "gather", "walk", "walk_many"]
+__all__ = [
+    "END",
+    "FULL",
+    "IMPLEMENTATION",
+    "PARTIAL",
+    "ZERO",
+    "distinct",
+    "gather",
+    "pair",
+    "walk",
+    "walk_many",
+    "walk_payloads",
+]

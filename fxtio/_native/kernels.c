@@ -3,56 +3,10 @@
  * The functions know no layout: shifts, masks and tables come from the declarations (see python.py, the twin, for the
  * contract of every argument).  Every index is checked against its buffer; the words may be hostile, and the tables come
  * from our own package but are checked all the same. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
+#include "kernels.h"
 
 enum { END, ZERO, PARTIAL, FULL };
 enum { RULE = 5 };
-
-typedef struct {
-    Py_buffer view;
-    Py_ssize_t count;
-} Array;
-
-/* Open a contiguous buffer of items of the given width. */
-static int array_open(Array *array, PyObject *object, Py_ssize_t width, int writable, const char *name) {
-    array->view.obj = NULL;
-    if (PyObject_GetBuffer(object, &array->view, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO) < 0)
-        return -1;
-    if (array->view.itemsize != width) {
-        PyErr_Format(PyExc_TypeError, "%s: items of %zd bytes, not %zd", name, width, array->view.itemsize);
-        PyBuffer_Release(&array->view);
-        array->view.obj = NULL;
-        return -1;
-    }
-    array->count = array->view.len / width;
-    return 0;
-}
-
-static void arrays_close(Array *arrays, int count) {
-    for (int i = 0; i < count; i++)
-        if (arrays[i].view.obj != NULL)
-            PyBuffer_Release(&arrays[i].view);
-}
-
-typedef struct {
-    const char *name;
-    Py_ssize_t width;
-    int writable;
-} Wanted;
-
-/* Open one buffer for each wanted argument; all or none. */
-static int arrays_open(Array *arrays, PyObject *const *objects, const Wanted *wanted, int count) {
-    for (int i = 0; i < count; i++)
-        arrays[i].view.obj = NULL;
-    for (int i = 0; i < count; i++)
-        if (array_open(&arrays[i], objects[i], wanted[i].width, wanted[i].writable, wanted[i].name) < 0) {
-            arrays_close(arrays, count);
-            return -1;
-        }
-    return 0;
-}
 
 typedef struct {
     const uint64_t *rules;
@@ -236,11 +190,14 @@ static PyMethodDef methods[] = {
     {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, "See fxtio._native.python.walk."},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, "See fxtio._native.python.gather."},
     {"walk_many", (PyCFunction)(void (*)(void))walk_many, METH_FASTCALL, "See fxtio._native.python.walk_many."},
+    {"walk_payloads", (PyCFunction)(void (*)(void))walk_payloads, METH_FASTCALL, "See fxtio._native.python.walk_payloads."},
+    {"pair", (PyCFunction)(void (*)(void))pair, METH_FASTCALL, "See fxtio._native.python.pair."},
+    {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL, "See fxtio._native.python.distinct."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_kernels", "Record walking and gathering; see fxtio._native.", 0, methods,
+    PyModuleDef_HEAD_INIT, "_kernels", "Walking, gathering, pairing; see fxtio._native.", 0, methods,
     NULL, NULL, NULL, NULL,
 };
 

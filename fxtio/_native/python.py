@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+_STRING = -1
+"""The step of a payload's program that stands for a string."""
 
 _RUN = 16
 """After so many records of the same size, look ahead for more of them at once."""
@@ -139,3 +143,146 @@ def walk_many(
         place = begins[members] + depth
         at[place], size[place], kind[place] = here, facts[0], facts[1]
     return int(found.sum())
+
+def walk_payloads(
+    words: Array, data: Array, head: Array, begin: Array, end: Array, programs: Array, code: Array,
+    at: Array, size: Array, start: int, limit: int,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Walk records of two words, behind which lies what a program of their address says.
+
+    Args:
+        words: the words (uint64): of each record a time, then a header.
+        data: the same words as bytes in the order of the file (uint8).
+        head: what the header says (uint64): mask and value of what every header holds; shift and mask of the type;
+            shift of the bit that says that there is more; shift of the address; the types entry, exit and event; and
+            whether lengths are big-endian.
+        begin: where ranges of addresses begin (uint64, ascending).
+        end: where they end (uint64).
+        programs: for every range the program of entries, then that of exits: an index into `code`, or -1 (int32).
+        code: programs, each ended by a 0: sizes in bytes, or -1 for two bytes of length and as many bytes as they say
+            (int32).  The program of events is at 0.  Each piece is padded to 4 bytes, the whole to 8.
+        at: filled with the index of every record (int64).
+        size: filled with every size in words (int64).
+        start: index of the first record.
+        limit: stop before a record of this time or a later one.
+
+    Returns:
+        The number of records, the index behind the last one, and why the walk stopped: at the end (0), at a header that
+        is none (1), at a record that goes beyond the end (2), with full output (3), at `limit` (4), at a payload that
+        no program tells (5).
+    """
+    check, value, type_shift, type_mask, more, shift, entry, leave, event, big = head.tolist()
+    source, view = words.tolist(), data.data
+    firsts, lasts, table, steps = begin.tolist(), end.tolist(), programs.tolist(), code.tolist()
+    here, count, total, room = start, 0, len(source), len(at)
+
+    def length_of(program: int, place: int) -> int:
+        first = place
+        while steps[program]:
+            step = steps[program]
+            if step == _STRING:
+                if len(view) - place < 2:
+                    return -1
+                step = 2 + int.from_bytes(view[place : place + 2], "big" if big else "little")
+            if step > len(view) - place:
+                return -1
+            place += (step + 3) // 4 * 4
+            program += 1
+        padded = (place - first + 7) // 8 * 8
+        return padded if padded <= len(view) - first else -1
+
+    while here < total:
+        if total - here < 2:
+            return count, here, 2
+        word = source[here + 1]
+        if word & check != value:
+            return count, here, 1
+        if source[here] >= limit:
+            return count, here, 4
+        if count == room:
+            return count, here, 3
+        length = 0
+        if word >> more & 1:
+            kind, program = word >> type_shift & type_mask, -1
+            if kind == event:
+                program = 0
+            elif kind in (entry, leave):
+                index = bisect_right(firsts, word >> shift) - 1
+                if index >= 0 and word >> shift < lasts[index]:
+                    program = table[2 * index + (kind == leave)]
+            if program < 0:
+                return count, here, 5
+            length = length_of(program, here * 8 + 16)
+            if length < 0:
+                return count, here, 2
+        at[count], size[count] = here, 2 + length // 8
+        count += 1
+        here += 2 + length // 8
+    return count, here, 0
+
+
+def pair(
+    step: Array, depth: Array, address: Array, stack_depth: Array, stack_address: Array, stack_begin: Array,
+    begin: Array, end: Array, how: Array, height: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Pair the entries of calls with their exits, by depth.
+
+    A record of a depth closes whatever is open deeper, and an entry also what is open at its own depth.
+
+    Args:
+        step: for every record 1 for an entry, -1 for an exit, 0 for neither (int8).
+        depth: the depths (int64).
+        address: what entry and exit must agree in (uint64).
+        stack_depth: the open calls' depths (int64), `height` of them; changed, with room for more.
+        stack_address: likewise their addresses (uint64).
+        stack_begin: likewise their entries' rows (int64); the caller numbers those of earlier batches below 0.
+        begin: filled with the row of every call's entry (int64), in the order in which they end.
+        end: filled with the row that ended it (int64).
+        how: filled with 0 for a whole call, 1 for one whose exit is missing, 2 for one whose entry is (uint8).
+        height: how many calls are open.
+
+    Returns:
+        How many calls ended, and how many are open.
+    """
+    stack = list(zip(stack_depth[:height].tolist(), stack_address[:height].tolist(), stack_begin[:height].tolist(),
+                     strict=True))  # fmt: skip
+    made: list[tuple[int, int, int]] = []
+    for row, (one, here, place) in enumerate(zip(step.tolist(), depth.tolist(), address.tolist(), strict=True)):
+        if one == 0:
+            continue
+        while stack and stack[-1][0] >= here + (one < 0):
+            made.append((stack.pop()[2], row, 1))
+        if one > 0:
+            stack.append((here, place, row))
+        elif not stack or stack[-1][0] != here:
+            made.append((row, row, 2))
+        else:
+            _, known, first = stack.pop()
+            made += [(first, row, 0)] if known == place else [(first, row, 1), (row, row, 2)]
+    for number, column in enumerate((begin, end, how)):
+        column[: len(made)] = [call[number] for call in made]
+    for number, column in enumerate((stack_depth, stack_address, stack_begin)):
+        column[: len(stack)] = np.array([frame[number] for frame in stack], column.dtype)
+    return len(made), len(stack)
+
+
+def distinct(values: Array, codes: Array, first: Array, seed: int) -> int:
+    """Number the distinct values in the order in which they come.
+
+    Args:
+        values: the values (uint64).
+        codes: filled with each row's number (int32).
+        first: filled with the first row of each distinct value (int64, room for as many as there are).
+        seed: something that nobody can guess, for hashing.
+
+    Returns:
+        How many there are.
+    """
+    del seed  # values are sorted here
+    _, rows, inverse = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(rows)
+    number = np.empty(len(rows), np.int32)
+    number[order] = np.arange(len(rows), dtype=np.int32)
+    codes[:] = number[inverse]
+    first[: len(rows)] = rows[order]
+    return len(rows)

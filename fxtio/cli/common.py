@@ -1,4 +1,4 @@
-"""What the verbs share: input, progress, findings, and how values are told to people and to programs.
+"""What the verbs share: input, progress, findings, and how a format's reports are printed.
 
 Nothing heavy is imported here or at the top of a verb's module, so that `fxtio --help` is quick: a verb imports what
 reads and writes when it runs.  Text from a trace is hostile: it is escaped before it gets near a terminal.
@@ -16,9 +16,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import FxtioError
+from fxtio.present import human_size, json_text, printable
 
 if TYPE_CHECKING:
-    from fxtio.fxt.reader import FxtTrace
+    from fxtio.formats import Format, Presenter, Trace
+    from fxtio.io.source import Source
+    from fxtio.present import Report
 
 FINE, FOUND, REFUSED = range(3)
 """The exit codes: nothing to complain of; there are findings; wrong usage, or input that cannot be read at all."""
@@ -26,7 +29,7 @@ FINE, FOUND, REFUSED = range(3)
 SHOWN_PER_RULE = 3
 """How many findings of one rule are printed."""
 
-_NS_PER = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
+_LEAST_LABEL = 8
 _PROGRESS_AFTER = 0.5
 _PROGRESS_EVERY = 0.1
 _ERASE_LINE = "\r\x1b[K"
@@ -80,7 +83,7 @@ def _number(text: str, units: dict[str, int], ending: str) -> int:
 
 
 @contextmanager
-def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[FxtTrace]:
+def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[Trace]:
     """Open the trace of the argument FILE, to be read in a `with` block.
 
     Args:
@@ -92,28 +95,44 @@ def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[FxtTrace
         FormatError: it is no trace.
         OSError: it cannot be opened.
     """
-    from fxtio.formats import of_source
-    from fxtio.io.source import open_source
+    from fxtio.formats import of_directory
+    from fxtio.io.source import is_directory, open_source
 
     if options.file == "-" and sys.stdin is None:
         raise UsageError("standard input is closed")
-    source = open_source(options.file)
+    source = None if is_directory(options.file) else open_source(options.file)
     with Progress(human_size, hidden=prints and sys.stdout.isatty()) as progress:
         try:
-            if not source.head:
-                raise UsageError(f"{source.name}: {source.fault or 'the file is empty'}")
-            if _is_text(source.head):  # whatever its suffix says
-                raise UsageError(f"{source.name} is a text file, not a trace")
-            trace: FxtTrace = of_source(source).open(options.file, source=source, progress=progress)
+            chosen = of_directory(options.file) if source is None else _format_of(source)
+            trace: Trace = chosen.open(options.file, source=source, progress=progress)
         except FxtioError:
-            source.close()
+            if source is not None:
+                source.close()
             raise
         with trace:
             yield trace
 
 
+def _format_of(source: Source) -> Format:
+    """The format of a file.  Text is a trace only by its content, whatever its suffix says."""
+    from fxtio.formats import by_content, of_source
+
+    if not source.head:
+        raise UsageError(f"{source.name}: {source.fault or 'the file is empty'}")
+    if _is_text(source.head) and by_content(source) is None:
+        raise UsageError(f"{source.name} is a text file, not a trace")
+    return of_source(source)
+
+
+def presenter_of(trace: Trace) -> Presenter:
+    """What tells about traces of this format."""
+    from fxtio import formats
+
+    return formats.presenter_of(formats.by_name(trace.format))
+
+
 def _is_text(head: bytes) -> bool:
-    """Whether a file that begins like this is text.  A trace has zero bytes in its first words."""
+    """Whether a file that begins like this is text.  Most formats have zero bytes in their first words."""
     text = head.decode("utf-8", "ignore")
     whole = text != "" and len(text.encode()) > len(head) - 4  # a character may be cut at the end
     return whole and all(c.isprintable() or c in "\t\r\n" for c in text)
@@ -158,7 +177,7 @@ class Progress:
             self._shown = False
 
 
-def print_findings(trace: FxtTrace, name: str = "") -> int:
+def print_findings(trace: Trace, name: str = "") -> int:
     """Tell on standard error what was wrong with a trace: the first findings of each rule, and how many more.
 
     Args:
@@ -186,8 +205,8 @@ def print_findings(trace: FxtTrace, name: str = "") -> int:
     return FOUND
 
 
-def findings_json(trace: FxtTrace) -> dict[str, Any]:
-    """What was wrong with a trace, for `print_json`: how many findings of each rule, and the first of each."""
+def _findings_json(trace: Trace) -> dict[str, Any]:
+    """What was wrong with a trace, as JSON: how many findings of each rule, and the first of each."""
     first = [
         {"rule": one.rule, "level": one.level.value, "offset": one.offset, "message": json_text(one.message)}
         for one in trace.findings
@@ -195,29 +214,29 @@ def findings_json(trace: FxtTrace) -> dict[str, Any]:
     return {"counts": dict(trace.findings.counts), "first": first}
 
 
-def print_json(value: Any) -> None:
-    """Print a value as JSON."""
-    print(json.dumps(value, indent=2, allow_nan=False))
+def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
+    """Print what a format tells about a trace: for people, with the findings on standard error, or as JSON.
 
-
-def json_text(text: str) -> str | dict[str, str]:
-    """Text as JSON can hold it: `{"hex": ...}` where it is not UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return {"hex": text.encode("utf-8", "surrogateescape").hex()}
-    return text
-
-
-def printable(text: str) -> str:
-    """Text that does no harm on a terminal: control characters and bytes that are not UTF-8 are escaped."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
-
-
-def _escape(character: str) -> str:
-    if "\udc80" <= character <= "\udcff":
-        return f"\\x{character.encode('utf-8', 'surrogateescape').hex()}"
-    return character.encode("unicode_escape").decode("ascii")
+    Returns:
+        The exit code.
+    """
+    if as_json:
+        print(json.dumps(report.json | {"findings": _findings_json(trace)}, indent=2, allow_nan=False))
+        return print_findings(trace)
+    print(printable(report.title))
+    width = max([_LEAST_LABEL, *(len(label) for label, _ in report.facts)])
+    for label, told in report.facts:
+        print(f"  {label:{width}}  {printable(told)}".rstrip())
+    for table in report.tables:
+        print()
+        print_table(table.headers, table.rows)
+        if table.more:
+            print(f"and {table.more:,} more")
+    if report.notes:
+        print()
+    for note in report.notes:
+        print(printable(note))
+    return print_findings(trace)
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[int | str]]) -> None:
@@ -232,26 +251,3 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[int | str]]) -> 
             for cell, width, right in zip(row, widths, numeric, strict=True)
         ]
         print("  ".join(aligned).rstrip())
-
-
-def human_size(number: int) -> str:
-    """Bytes for people: `969 bytes`, `1.5 MiB`."""
-    amount = float(number)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{number:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:,.1f} TiB"
-
-
-def human_duration(ns: int) -> str:
-    """Nanoseconds for people: `120 ns`, `1.500 ms`, `75.000 s`."""
-    for unit, factor in _NS_PER:
-        if ns >= factor:
-            return f"{ns / factor:,.3f} {unit}"
-    return f"{ns} ns"
-
-
-def seconds(ns: int) -> str:
-    """Nanoseconds as seconds, exactly."""
-    return f"{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}"

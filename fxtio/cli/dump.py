@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from itertools import islice
+from typing import Any
 
-from fxtio.cli.common import add_examples, add_input, count, open_trace, print_findings
+from fxtio.cli.common import add_examples, add_input, count, open_trace, presenter_of, print_findings
+from fxtio.present import json_text
 
 NAME = "dump"
 HELP = "Print the records of a trace, one line each"
@@ -25,13 +27,31 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the records."""
-    from fxtio.cli.render import json_lines, text_line
-
     with open_trace(options, prints=True) as trace:
+        presenter = presenter_of(trace)
         entries = islice(trace.entries(resolve=not options.raw), options.limit)
         while some := list(islice(entries, _AT_ONCE)):
             if options.json:
-                sys.stdout.buffer.write(json_lines(some))
+                sys.stdout.buffer.write(_json_lines(presenter.json_objects(some)))
             else:
-                print("\n".join(map(text_line, some)))
+                print("\n".join(presenter.text_lines(some)))
     return print_findings(trace)
+
+
+def _json_lines(objects: list[dict[str, Any]]) -> bytes:
+    """Objects as lines of JSON."""
+    from msgspec.json import Encoder
+
+    try:
+        return Encoder().encode_lines(objects)
+    except UnicodeEncodeError:
+        return Encoder().encode_lines([_clean(one) for one in objects])
+
+
+def _clean(value: Any) -> Any:
+    """The same with text that is not UTF-8 replaced."""
+    if isinstance(value, dict):
+        return {key: _clean(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(one) for one in value]
+    return json_text(value) if isinstance(value, str) else value

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from fxtio.cli.common import FINE, FOUND, UsageError, add_examples, add_input, count, open_trace, printable
+from fxtio.cli.common import FINE, FOUND, UsageError, add_examples, add_input, count, open_trace, presenter_of
+from fxtio.present import printable
 
 if TYPE_CHECKING:
-    from fxtio.codec.describe import Span
-    from fxtio.fxt.describe import Piece
+    from fxtio.codec.piece import Piece, Span
 
 NAME = "explain"
 HELP = "Show the bytes of records with every field named, bit by bit"
@@ -58,16 +58,15 @@ def run(options: Namespace) -> int:
         The exit code.
 
     Raises:
-        UsageError: there is no such type, or nothing to show.
+        FxtioError: there is no such type, or nothing to show.
     """
-    from fxtio.fxt.describe import explain
-
-    kinds = None if options.type is None else _kinds(options.type)
-    placed = kinds is None and not (options.offset is None and options.record is None)
+    placed = options.type is None and not (options.offset is None and options.record is None)
     wanted = options.count or (1 if placed else _DEFAULT_COUNT)
     code, shown, color = FINE, 0, _has_color()
     with open_trace(options, prints=True) as trace:
-        pieces = explain(trace, record=options.record, offset=options.offset or 0, kinds=kinds)
+        presenter = presenter_of(trace)
+        kinds = None if options.type is None else presenter.kinds_of(options.type)
+        pieces = presenter.explain(trace, record=options.record, offset=options.offset or 0, kinds=kinds)
         for piece in islice(pieces, wanted):
             if shown:
                 print()
@@ -92,25 +91,6 @@ def _position(text: str) -> int:
     return value
 
 
-def _kinds(name: str) -> frozenset[int]:
-    """The kinds of records that a name stands for: a class's own, or that of a family such as `Event`."""
-    from fxtio.codec.record import Record
-    from fxtio.fxt.records import RECORDS
-
-    wanted = _folded(name)
-    if wanted in ("unknown", "opaque"):
-        return frozenset({-1})
-    names = [{_folded(base.__name__) for base in cls.__mro__ if issubclass(base, Record)} for cls in RECORDS.classes]
-    found = frozenset(kind for kind, known in enumerate(names) if wanted in known)
-    if not found or len(found) == len(names):
-        raise UsageError(f"no record type {name!r}; there are {', '.join(cls.__name__ for cls in RECORDS.classes)}")
-    return found
-
-
-def _folded(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
-
-
 def _nothing(options: Namespace) -> str:
     """Why nothing was shown."""
     what = "no record" if options.type is None else f"no record of type {options.type}"
@@ -133,7 +113,7 @@ def _lines(piece: Piece, *, color: bool) -> Iterator[str]:
     bold, red, plain = (_BOLD, _RED, _PLAIN) if color else ("", "", "")
     subject = f"record {piece.number:,}: " if piece.number is not None else ""
     spec = f" (spec: {piece.spec})" if piece.spec else ""
-    yield f"{bold}{subject}{piece.name}, {piece.size:,} bytes at {piece.offset:,}{plain}{spec}"
+    yield f"{bold}{subject}{printable(piece.name)}, {piece.size:,} bytes at {piece.offset:,}{plain}{spec}"
     for finding in piece.findings:
         yield f"  {red}! {printable(str(finding))}{plain}"
     names = [span.label for span in piece.spans] + [f"  {one.field.name}" for span in piece.spans for one in span.bits]
@@ -142,8 +122,8 @@ def _lines(piece: Piece, *, color: bool) -> Iterator[str]:
     for span in piece.spans:
         rows = [*_words(span, piece.offset), *_fields(span, widest)]
         for place, raw, label, value, fault in rows:
-            mark = f"  {red}! {fault}{plain}" if fault else ""
-            yield f"{place:8}  {raw:23}  {label:{width}}  {value}".rstrip() + mark
+            mark = f"  {red}! {printable(fault)}{plain}" if fault else ""
+            yield f"{place:8}  {raw:23}  {printable(label):{width}}  {printable(value)}".rstrip() + mark
 
 
 Row = tuple[str, str, str, str, str]

@@ -6,7 +6,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 
-from fxtio.cli.common import UsageError, add_examples, human_size, open_trace, print_findings, printable
+from fxtio.cli.common import UsageError, add_examples, open_trace, print_findings
+from fxtio.present import human_size, printable
 
 NAME = "merge"
 HELP = "Make one trace of several"
@@ -32,13 +33,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the trace."""
+    from fxtio.fxt import FxtTrace
     from fxtio.fxt.merge import merge
     from fxtio.io.sink import whole_file
 
     if options.output == "-" and sys.stdout.isatty():
         raise UsageError("a trace is no text for a terminal; send standard output to a file or a program")
     with ExitStack() as stack:
-        traces = [stack.enter_context(open_trace(Namespace(file=file))) for file in options.files]
+        traces = list[FxtTrace]()
+        for file in options.files:
+            trace = stack.enter_context(open_trace(Namespace(file=file)))
+            if not isinstance(trace, FxtTrace):
+                raise UsageError(f"{trace.name} is in the format {trace.format}; only fxt can be merged")
+            traces.append(trace)
         with whole_file(options.output) as sink:
             merged = merge(traces, sink)
     codes = [print_findings(trace, trace.name) for trace in traces]

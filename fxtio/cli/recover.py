@@ -6,7 +6,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from fxtio.cli.common import FINE, FOUND, add_examples, human_size, printable
+from fxtio.cli.common import FINE, FOUND, add_examples
+from fxtio.present import human_size, printable
 
 NAME = "recover"
 HELP = "Finish the recording of a program that was killed"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fxtio import _native
-from fxtio.codec.parts import Header, Koids, Many, Number, Part, Sized, Stream, Text, Words
+from fxtio.codec.parts import Header, Koids, Many, Number, Part, Rest, Sized, Stream, Text, Words
 from fxtio.codec.record import SIZE, Family, Layout, Record, layout_of
 from fxtio.codec.word import Field
 
@@ -55,6 +55,14 @@ class StreamColumn:
         """All streams as bytes objects."""
         data = self.raw.data.cast("B")
         return [bytes(data[a : a + n]) for a, n in zip((self.at * 8).tolist(), self.length.tolist(), strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class RestColumn:
+    """What is left of each record: whole words of bytes, and whether the record says that there are any (bool)."""
+
+    stream: StreamColumn
+    present: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +334,14 @@ def _take_words(part: Words, rows: Rows, header: Columns) -> WordsColumn:
     return column
 
 
+def _take_rest(part: Rest, rows: Rows, header: Columns) -> RestColumn:
+    present = header[part.flag] != 0
+    count = np.where(present, rows.size - rows.delta, 0)
+    column = RestColumn(StreamColumn(rows.block.raw, rows.here(), count * 8), present)
+    rows.claim(count)
+    return column
+
+
 def _take_many(part: Many, rows: Rows, header: Columns, later: list[Part]) -> ManyColumn:
     counts = header[part.count].astype(np.int64)
     if rows.bad is not None:
@@ -394,6 +410,7 @@ _TAKE: dict[type[Part], Take] = {
     Number: _take_number,
     Text: _take_text,
     Stream: _take_stream,
+    Rest: _take_rest,
     Sized: _take_sized,
     Words: _take_words,
 }

@@ -17,13 +17,26 @@ from functools import singledispatch
 from typing import Any
 
 from fxtio.codec.generate import broken, short, take_bytes, take_many, unlike
-from fxtio.codec.parts import Header, Koids, Many, Number, Part, Sized, Stream, Text, Words
-from fxtio.codec.piece import Bits as Bits
-from fxtio.codec.piece import Piece as Piece
-from fxtio.codec.piece import Span as Span
+from fxtio.codec.parts import Header, Koids, Many, Number, Part, Rest, Sized, Stream, Text, Words
+from fxtio.codec.piece import Bits, Piece, Span
 from fxtio.codec.record import SIZE, Family, Layout, Record, layout_of
 from fxtio.codec.word import Field, Word
 from fxtio.errors import DecodeError
+
+__all__ = [
+    "Bits",
+    "Doc",
+    "Piece",
+    "Resolve",
+    "Span",
+    "annotate",
+    "doc_of",
+    "enumeration_markdown",
+    "layout_markdown",
+    "quoted",
+    "title_of",
+    "word_table",
+]
 
 Resolve = Callable[[Part, int], "str | None"]
 """What a slot of a reference (a `Text` or a `Koids` part) means, in words; None if nobody has defined it."""
@@ -345,6 +358,8 @@ def _told(part: Part, name: str) -> str:
             return f"`{name}`: a word with the length in bytes, then that many bytes of data, {padded}"
         case Words(count):
             return f"`{name}`: `{count}` words"
+        case Rest(flag):
+            return f"`{name}`: whole words up to the next record; there if `{flag}` is 1"
         case Many(family, count):
             return f"`{name}`: `{count}` times a small record, see {title_of(family.base)}"
         case _:

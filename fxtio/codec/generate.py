@@ -65,9 +65,10 @@ def _decoder(layout: Layout) -> str:
     if len(layout.words) > 1:
         lines.insert(0, f"if at + {len(layout.words)} > stop: raise short({layout.name + '.header'!r})")
     lines += [f"{f.name}_ = {f.expression(f'w{n}')}" for n, f in layout.header_fields() if f.name != SIZE]
-    mask, value = layout.words[0].pattern("const")
-    if mask:
-        lines.append(f"if w0 & {mask:#x} != {value:#x}: raise unlike({layout.name!r})")
+    for n, word in enumerate(layout.words):
+        mask, value = word.pattern("const")
+        if mask:
+            lines.append(f"if w{n} & {mask:#x} != {value:#x}: raise unlike({layout.name!r})")
     if any(isinstance(part, Koids) and part.short_form for _, part in layout.parts):
         rest = [part.header_words() for _, part in layout.parts if not isinstance(part, Koids)]
         lines.append(f"short_size = {' + '.join(['1', '1', *(r for r in rest if r and r != '0')])}")
@@ -228,6 +229,13 @@ def put_bytes(value: bytes, where: str) -> tuple[bytes, int]:
     return bytes(value) + bytes(-length % 8), length
 
 
+def put_rest(value: bytes | None, where: str) -> tuple[bytes, int]:
+    """Whole words, and whether there are any to be said."""
+    if value is not None and len(value) % 8:
+        raise EncodeError(f"{len(value)} bytes are no whole words", where)
+    return value or b"", int(value is not None)
+
+
 def put_text(value: str, where: str) -> tuple[bytes, int]:
     """Likewise for text."""
     try:
@@ -311,6 +319,7 @@ _HELPERS: dict[str, Any] = {
     "put_i64": put_i64,
     "put_f64": put_f64,
     "put_bytes": put_bytes,
+    "put_rest": put_rest,
     "put_text": put_text,
     "put_index": put_index,
     "put_koids": put_koids,

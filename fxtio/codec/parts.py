@@ -269,6 +269,28 @@ class Many(Part):
         yield f"{self.count}_, {name}_body = put_many({name}, {name}_family, order, {where!r})"
 
 
+@dataclass(frozen=True, slots=True)
+class Rest(Part):
+    """Whatever is left of the record, as whole words of bytes; None where the header's flag is not set.
+
+    Attributes:
+        flag: the header field that says whether there is anything.
+    """
+
+    flag: str
+
+    @property
+    def owns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.flag,)
+
+    def decode(self, name: str, where: str) -> Iterator[str]:
+        yield f"{name} = bytes(data[c * 8 : stop * 8]) if {self.flag}_ else None"
+        yield "c = stop"
+
+    def encode(self, name: str, where: str) -> Iterator[str]:
+        yield f"{name}_body, {self.flag}_ = put_rest({name}, {where!r})"
+
+
 Unsigned = Annotated[int, Number("u")]
 """A 64-bit unsigned word."""
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.codec.columns import Columns, KoidsColumn, OptionalColumn, StreamColumn, TextColumn, WordsColumn
-from fxtio.codec.parts import MAX_TEXT, Header, Koids, Many, Number, Part, Sized, Stream, Text, Words
+from fxtio.codec.columns import Columns, KoidsColumn, OptionalColumn, RestColumn, StreamColumn, TextColumn, WordsColumn
+from fxtio.codec.parts import MAX_TEXT, Header, Koids, Many, Number, Part, Rest, Sized, Stream, Text, Words
 from fxtio.codec.record import SIZE, Layout, Record, layout_of
 from fxtio.errors import EncodeError
 
@@ -128,6 +128,8 @@ def _pieces(part: Part, column: Any, rows: int, header: Columns, where: str) -> 
         return [_copy(column)]
     if isinstance(part, Sized):
         return [Ragged(column.length.astype(np.uint64), 1), _copy(column)]
+    if isinstance(part, Rest):
+        return _rest(part, column, header)
     if isinstance(part, Words):
         assert isinstance(column, WordsColumn)
         header[part.count] = column.count
@@ -183,6 +185,14 @@ def _text(part: Text, column: Any, rows: int, header: Columns, where: str) -> Ra
     count = np.zeros(rows, np.int64)
     count[column.rows] = copied.count
     return Ragged(copied.words, count)
+
+
+def _rest(part: Rest, column: RestColumn | None, header: Columns) -> list[Ragged]:
+    if column is None:
+        header[part.flag] = 0
+        return []
+    header[part.flag] = column.present.astype(np.uint64)
+    return [_copy(column.stream)]
 
 
 def _check_text(length: Array, where: str) -> None:

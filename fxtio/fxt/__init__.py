@@ -15,14 +15,16 @@ class _Fxt:
     """The format, see `fxtio.formats.Format`."""
 
     name = "fxt"
-    suffixes = (".fxt", ".ftf")
+    suffixes: tuple[str, ...] = (".fxt", ".ftf")
+    present = "fxtio.fxt.present"
+    directory = False
 
     def sniff(self, head: bytes) -> bool:
         from fxtio.fxt.framing import MAGIC
 
         return head[:8] in (MAGIC, MAGIC[::-1])
 
-    def open(self, target: Any, *, source: Source, **options: Any) -> FxtTrace:
+    def open(self, target: Any, *, source: Source | None, **options: Any) -> FxtTrace:
         from fxtio.fxt.reader import FxtTrace
 
         return FxtTrace(target, source=source, **options)

@@ -24,6 +24,7 @@ from fxtio.codec.columns import (
     tick_places,
 )
 from fxtio.codec.generate import decode
+from fxtio.codec.names import Names
 from fxtio.codec.record import Record
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings, Level
@@ -31,7 +32,7 @@ from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.clock import Clock, times_of
 from fxtio.fxt.framing import Frame
 from fxtio.fxt.records import RECORDS, Initialization, ProviderInfo, ProviderSection, String, ThreadRecord
-from fxtio.fxt.tables import Definitions, Lookup, Names, Slots, Threads
+from fxtio.fxt.tables import Definitions, Lookup, Slots, Threads
 
 Array = np.ndarray[Any, Any]
 

@@ -18,6 +18,7 @@ from fxtio.codec.columns import Block, KoidsColumn, StreamColumn, TextColumn
 from fxtio.codec.describe import (
     Piece,
     Resolve,
+    Span,
     annotate,
     doc_of,
     enumeration_markdown,

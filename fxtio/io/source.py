@@ -206,6 +206,13 @@ class _Zstd:
         return count
 
 
+def is_directory(target: Any) -> bool:
+    """Whether what is to be opened is the path of a directory."""
+    if not isinstance(target, str | os.PathLike) or target == "-" or "://" in str(target):
+        return False
+    return Path(target).is_dir()
+
+
 def open_source(target: Any, *, limit: int | None = None) -> Source:
     """Open anything that bytes can be read from.
 
@@ -231,7 +238,7 @@ def open_source(target: Any, *, limit: int | None = None) -> Source:
         return Source(sys.stdin.buffer, STDIN, limit=limit, owned=False)
     if isinstance(name, str) and "://" in name:
         return Source(_open_url(name), name, limit=limit)
-    if Path(name).is_dir():
+    if is_directory(name):
         raise FormatError(f"{name} is a directory, not a trace file")
     return Source(open(name, "rb", buffering=0), str(name), limit=limit)
 

@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fxtio.codec.generate import Order, encode
-from fxtio.codec.parts import Header, Koids, Many, Number, Part, Sized, Stream, Text, Thread, Words
+from fxtio.codec.parts import Header, Koids, Many, Number, Part, Rest, Sized, Stream, Text, Thread, Words
 from fxtio.codec.record import Family, Opaque, Record, layout_of
 from fxtio.codec.word import Field
 from fxtio.fxt.arguments import ARGUMENTS
@@ -185,6 +185,8 @@ def _part(part: Part, header: dict[str, Field], resolved: bool, order: Order) ->
         return texts(most) if part.text else _binary(most)
     if isinstance(part, Sized):
         return _binary(LONGEST)
+    if isinstance(part, Rest):
+        return st.none() | st.binary(max_size=24).map(lambda raw: raw[: len(raw) // 8 * 8])
     if isinstance(part, Words):
         return _lists(_WORD, header[part.count].mask).map(tuple)
     if isinstance(part, Many):

@@ -21,7 +21,6 @@ _PIECE = 4 * 1024 * 1024
 _FRONT = 512  # bytes in which the first three records lie
 _MAGIC = int.from_bytes(encode(Magic()), sys.byteorder)
 _SIZE = RecordWord.fields["size"]
-_LARGEST = _SIZE.mask * 8  # bytes of the largest record
 
 
 def part_of(path: Path, pid: int) -> Path:
@@ -100,7 +99,7 @@ def squeezed(fd: int, recorder: Any, *, name: str = "") -> Iterator[memoryview]:
         name: what to call the file when it is damaged; without it, records end where the damage begins.
 
     Raises:
-        DamagedError: more is left than a record could be.
+        DamagedError: something else than a record follows.
         OSError: it cannot be read.
     """
     buffer = bytearray(_PIECE)
@@ -110,8 +109,7 @@ def squeezed(fd: int, recorder: Any, *, name: str = "") -> Iterator[memoryview]:
             looked, left = recorder.squeeze(piece)
             yield piece[: left * 8]
         if not looked:
-            header = int.from_bytes(buffer[:8], "little")
-            if name and (size > _LARGEST or (size >= 8 and not _SIZE.get(header))):
+            if name and size >= 8 and not _SIZE.get(int.from_bytes(buffer[:8], sys.byteorder)):
                 raise DamagedError(errno.EILSEQ, f"damaged at byte {at:,}", name)
             return
         at += looked * 8

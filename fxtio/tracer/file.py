@@ -23,7 +23,9 @@ _MIB = 1024 * 1024
 DEFINITIONS = 2 * _MIB
 """Bytes for definitions in front of the file; they are taken from the disk as they are used."""
 
-PAGE = 4096
+PAGE = 64 * 1024
+"""Bytes of which the events begin at a multiple: no machine has larger pages, which is what is mapped."""
+
 _LARGEST_FILLER = 4095 * 8
 _ALWAYS_SQUEEZED = 64 * _MIB
 _FAR = 900

@@ -58,12 +58,19 @@ class Filter:
 def _matches(patterns: tuple[str, ...], module: str, path: str) -> bool:
     for pattern in patterns:
         if os.sep in pattern or pattern.endswith(".py"):
-            wanted = os.path.abspath(pattern)
-            if f"{os.path.abspath(path)}{os.sep}".startswith(f"{wanted.rstrip(os.sep)}{os.sep}"):
+            wanted = _absolute(pattern)
+            if f"{_absolute(path)}{os.sep}".startswith(f"{wanted.rstrip(os.sep)}{os.sep}"):
                 return True
         elif module == pattern or module.startswith(f"{pattern}.") or fnmatchcase(module, pattern):
             return True
     return False
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the working directory is gone
+        return path
 
 
 @cache
@@ -71,7 +78,7 @@ def module_of(path: str) -> str:
     """The module that a file holds, by where it lies: `json.decoder` for `.../lib/python3.12/json/decoder.py`."""
     if path.startswith("<"):
         return path.removeprefix("<frozen ").removesuffix(">") if path.startswith("<frozen ") else path
-    path, folders = os.path.abspath(path), [os.path.abspath(folder) for folder in sys.path]
+    path, folders = _absolute(path), [_absolute(folder) for folder in sys.path if isinstance(folder, str)]
     longest = max((len(folder) for folder in folders if path.startswith(folder + os.sep)), default=-1)
     inside = path[longest + 1 :] if longest >= 0 else os.path.basename(path)
     name = os.path.splitext(inside)[0].replace(os.sep, ".")

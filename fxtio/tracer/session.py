@@ -165,7 +165,7 @@ class Recording:
     def _see_thread(self, thread: int) -> bool:
         """A thread records for the first time.  Whether Python began it."""
         # Not current_thread(): it would make an entry for a thread that has none.
-        found = next((one for one in threading._active.values() if one.native_id == thread), None)  # type: ignore[attr-defined]
+        found = next((one for one in list(threading._active.values()) if one.native_id == thread), None)  # type: ignore[attr-defined]
         if found is None:
             self._thread_names[thread] = ""  # perhaps it has a name in the end
             return False

@@ -82,10 +82,10 @@ static inline Site *site_of_call(PyObject *callable) {
         PyObject *type, *value, *trace;
         PyErr_Fetch(&type, &value, &trace);
         called = find(callable, definition, called);
-        if (PyErr_Occurred() && !session.escaped)
-            PyErr_Clear();
-        if (!session.escaped)
+        if (!current->escaped)
             PyErr_Restore(type, value, trace);
+        else
+            drop(type, value, trace);
     }
     return called ? called->site : NULL;
 }

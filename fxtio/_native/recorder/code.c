@@ -37,8 +37,10 @@ static void begin_with(Site *site, PyObject *names) {
     event(site, BEGIN, values, NULL);
     for (unsigned index = 0; index < site->count; index++)
         Py_DECREF(values[index]);
-    if (!session.escaped)
+    if (!current->escaped)
         PyErr_Restore(type, value, trace);
+    else
+        drop(type, value, trace);
 }
 
 static void remember(State *state) {
@@ -251,9 +253,9 @@ static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg
     else
         call_is_over((PyObject *)code, arg);
     Py_DECREF(code);
-    if (LIKELY(!session.escaped))
+    if (LIKELY(!current->escaped))
         return 0;
-    session.escaped = 0;
+    current->escaped = 0;
     return -1;
 }
 

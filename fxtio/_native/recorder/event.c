@@ -71,18 +71,8 @@ static int put_int(Draft *draft, PyObject *value) {
         draft->type = ARG_INT64;
         return put_word(draft, (uint64_t)number);
     }
-    uint64_t big = PyLong_AsUnsignedLongLong(value);
-    if (!PyErr_Occurred()) {
-        draft->type = ARG_UINT64;
-        return put_word(draft, big);
-    }
-    PyErr_Clear();
-    double near = PyLong_AsDouble(value); /* no integer type holds it: as near as a double comes */
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        near = overflow < 0 ? -Py_HUGE_VAL : Py_HUGE_VAL;
-    }
-    return put_double(draft, near);
+    draft->type = ARG_UINT64; /* `narrow` has seen to the rest */
+    return put_word(draft, PyLong_AsUnsignedLongLong(value));
 }
 
 static int put_value(Draft *draft, PyObject *value) {
@@ -255,13 +245,50 @@ static int ready(Site *site) {
 }
 
 static int is_plain(PyObject *value) {
-    return PyLong_CheckExact(value) || PyUnicode_CheckExact(value) || PyFloat_CheckExact(value) || value == Py_None;
+    return PyUnicode_CheckExact(value) || PyFloat_CheckExact(value) || value == Py_None;
+}
+
+/* Between these two an exception waits that a signal handler has raised in the meantime. */
+typedef struct {
+    PyObject *type, *value, *trace;
+} Waiting;
+
+static Waiting set_aside(void) {
+    Waiting waiting;
+    PyErr_Fetch(&waiting.type, &waiting.value, &waiting.trace);
+    return waiting;
+}
+
+static void set_again(Waiting waiting) {
+    PyErr_Restore(waiting.type, waiting.value, waiting.trace);
+}
+
+/* An integer as it is if 64 bits hold it, else as near as a double comes. */
+static PyObject *narrow(PyObject *value) {
+    int overflow;
+    PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (LIKELY(!overflow))
+        return Py_NewRef(value);
+    Waiting waiting = set_aside();
+    PyLong_AsUnsignedLongLong(value);
+    PyObject *made = PyErr_Occurred() ? NULL : Py_NewRef(value);
+    if (!made) {
+        PyErr_Clear();
+        double near = PyLong_AsDouble(value);
+        if (PyErr_Occurred())
+            near = overflow < 0 ? -Py_HUGE_VAL : Py_HUGE_VAL;
+        made = PyFloat_FromDouble(near);
+    }
+    set_again(waiting);
+    return made;
 }
 
 /* Describe the values that are not plain.  That may run any code: even the recording may be another one afterwards. */
 static void make_plain(PyObject *const *values, unsigned count, PyObject **made) {
     for (unsigned index = 0; index < count; index++)
-        made[index] = is_plain(values[index]) ? Py_NewRef(values[index]) : plain(values[index]);
+        made[index] = is_plain(values[index])      ? Py_NewRef(values[index])
+                      : PyLong_Check(values[index]) ? narrow(values[index])
+                                                    : plain(values[index]);
 }
 
 /* Record an event with the site's arguments (or none, if `values` is NULL).  Whether it was recorded. */
@@ -277,10 +304,12 @@ int event(Site *site, enum Kind kind, PyObject *const *values, const uint64_t *t
     if (values)
         session.dropped += site->over;
     PyObject *const *names = site->count ? &PyTuple_GET_ITEM(site->keys, 0) : NULL;
+    Waiting waiting = set_aside();
     int done = ready(site) && put_event(site, kind, &(Said){count, site->keys_at, names, made, tail});
     for (unsigned index = 0; index < count; index++)
         Py_XDECREF(made[index]);
     Py_DECREF(site);
+    set_again(waiting);
     return done;
 }
 
@@ -294,12 +323,14 @@ int event_with(Site *site, enum Kind kind, PyObject *name, PyObject *value, cons
     }
     make_plain(&value, 1, &made);
     int done = 0;
+    Waiting waiting = set_aside();
     if (ready(site)) {
         uint64_t key = text_slot(name) * layout.argument_name_unit;
         done = put_event(site, kind, &(Said){1, &key, &name, &made, tail});
     }
     Py_XDECREF(made);
     Py_DECREF(site);
+    set_again(waiting);
     return done;
 }
 

@@ -101,6 +101,7 @@ typedef struct State {
     uint64_t waited;   /* the step (as `context` counts) in which the task said what it waits for */
     Begun *begun;      /* by depth: the last calls that began; NULL unless short ones are taken back */
     int over;          /* the thread has ended */
+    int escaped;       /* an exception of a signal handler came out of our Python code: it is set, and the program's */
     struct State *other;
 } State;
 
@@ -114,7 +115,6 @@ typedef struct {
     PyObject *only, *except; /* sets of categories, or NULL */
     PyObject *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook;
     uint64_t slow;     /* spans that take more ticks are told to the hook */
-    int escaped; /* an exception of a signal handler came out of our Python code: it is set, and the program's to have */
     uint64_t lost, lost_since, cut, dropped, inlined, flushed;
 } Session;
 
@@ -187,11 +187,18 @@ HIDDEN void store_pose(State *state, Identity identity);
 HIDDEN Pause store_pause(State *state);
 HIDDEN int store_resume(State *state, Pause *pause);
 
+/* Let go of an exception that was fetched. */
+static inline void drop(PyObject *type, PyObject *value, PyObject *trace) {
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}
+
 /* What a function that may have run Python code returns. */
 static inline PyObject *unless_escaped(PyObject *result) {
-    if (LIKELY(!session.escaped))
+    if (LIKELY(!current->escaped))
         return result;
-    session.escaped = 0;
+    current->escaped = 0;
     Py_XDECREF(result);
     return NULL;
 }

@@ -127,13 +127,26 @@ int site_bind(Site *site) {
     return ready;
 }
 
+/* A new tuple of plain strings: those of the program's own classes would run its code when they are looked up. */
+static PyObject *exact_all(PyObject *texts) {
+    PyObject *made = PyTuple_New(PyTuple_GET_SIZE(texts));
+    for (Py_ssize_t index = 0; made && index < PyTuple_GET_SIZE(texts); index++) {
+        PyObject *text = PyUnicode_FromObject(PyTuple_GET_ITEM(texts, index));
+        if (text)
+            PyTuple_SET_ITEM(made, index, text);
+        else
+            Py_CLEAR(made);
+    }
+    return made;
+}
+
 Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     Site *site = PyObject_New(Site, &SiteType);
     if (!site)
         return NULL;
-    site->category = Py_NewRef(category);
-    site->name = Py_NewRef(name);
-    site->keys = Py_XNewRef(keys);
+    site->category = PyUnicode_FromObject(category);
+    site->name = PyUnicode_FromObject(name);
+    site->keys = keys ? exact_all(keys) : NULL;
     Py_ssize_t count = keys ? PyTuple_GET_SIZE(keys) : 0;
     site->count = count > MAX_ARGS ? MAX_ARGS : (unsigned)count;
     site->over = (unsigned)count - site->count;
@@ -141,12 +154,14 @@ Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     site->extra = 0;
     site->swift = 0;
     site->inline_category = site->inline_name = NULL;
+    if (!site->category || !site->name || (keys && !site->keys))
+        Py_CLEAR(site);
     return site;
 }
 
 static void site_dealloc(Site *site) {
-    Py_DECREF(site->category);
-    Py_DECREF(site->name);
+    Py_XDECREF(site->category);
+    Py_XDECREF(site->name);
     Py_XDECREF(site->keys);
     Py_XDECREF(site->inline_category);
     Py_XDECREF(site->inline_name);

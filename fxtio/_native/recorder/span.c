@@ -150,8 +150,10 @@ static void leave_with(Span *span, PyObject *late, PyObject *exception) {
     Py_XDECREF(values);
     Py_XDECREF(keys);
     Py_XDECREF(all);
-    if (!session.escaped)
+    if (!current->escaped)
         PyErr_Restore(type, value, trace);
+    else
+        drop(type, value, trace);
 }
 
 static void put_leave(Span *span, PyObject *exception) {
@@ -178,9 +180,10 @@ static void leave_here(Span *span, PyObject *exception) {
     if (!store_room(&state, 2))
         return;
     Identity own = state->identity;
+    uint64_t generation = session.generation;
     store_pose(state, span->identity);
     put_leave(span, exception);
-    if (state->session == session.generation)
+    if (generation == session.generation)
         store_pose(state, own);
 }
 
@@ -201,7 +204,7 @@ static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t fla
     if (LIKELY(!keys && count == 0)) {
         if (span->site)
             enter(span);
-        if (UNLIKELY(session.escaped && span->open))
+        if (UNLIKELY(current->escaped && span->open))
             leave(span, Py_None);
         return unless_escaped(Py_NewRef(callable));
     }
@@ -301,7 +304,7 @@ static PyObject *number_of(PyObject *value) {
     PyObject *made = PyIndex_Check(value) ? PyNumber_Index(value) : PyNumber_Float(value);
     if (made && PyBool_Check(made))
         Py_SETREF(made, PyLong_FromLong(made == Py_True));
-    if (!made)
+    if (!made && PyErr_ExceptionMatches(PyExc_Exception))
         PyErr_Clear();
     store_resume(state, &pause);
     return made ? made : Py_NewRef(value);

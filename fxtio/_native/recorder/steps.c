@@ -61,12 +61,15 @@ static void failed(const Steps *steps) {
                 PyErr_GivenExceptionMatches(type, PyExc_StopIteration) ||
                 PyErr_GivenExceptionMatches(type, PyExc_StopAsyncIteration);
     PyObject *name = quiet ? NULL : PyUnicode_FromString(((PyTypeObject *)type)->tp_name);
+    if (!quiet && !name)
+        PyErr_Clear();
     if (!name || !event_with(steps->site, END, exception_name, name, NULL))
         bare(steps->site, END);
     Py_XDECREF(name);
-    PyErr_Clear();
-    if (!session.escaped)
+    if (!current->escaped)
         PyErr_Restore(type, value, trace);
+    else
+        drop(type, value, trace);
 }
 
 static void end(Steps *steps, Stretch stretch, PySendResult status, PyObject *value) {
@@ -89,9 +92,9 @@ static void end(Steps *steps, Stretch stretch, PySendResult status, PyObject *va
 
 /* What a step gives back; an exception of a signal handler that came meanwhile takes its place. */
 static PySendResult given_back(PySendResult status, PyObject **value) {
-    if (LIKELY(!session.escaped))
+    if (LIKELY(!current->escaped))
         return status;
-    session.escaped = 0;
+    current->escaped = 0;
     Py_CLEAR(*value);
     return PYGEN_ERROR;
 }
@@ -104,7 +107,7 @@ static PySendResult steps_send(PyObject *self, PyObject *argument, PyObject **va
     if (UNLIKELY(steps->over || steps->running))
         return PyIter_Send(steps->inner, argument, value);
     Stretch stretch = begin(steps);
-    if (UNLIKELY(session.escaped))
+    if (UNLIKELY(current->escaped))
         return given_back(PYGEN_ERROR, value);
     steps->running = 1;
     PySendResult status = PyIter_Send(steps->inner, argument, value);
@@ -153,7 +156,7 @@ static PyObject *through(Steps *steps, const char *name, PyObject *args) {
     }
     Stretch stretch = begin(steps);
     steps->running = 1;
-    PyObject *value = session.escaped ? NULL : PyObject_Call(method, args, NULL), *returned = NULL;
+    PyObject *value = current->escaped ? NULL : PyObject_Call(method, args, NULL), *returned = NULL;
     steps->running = 0;
     PySendResult status = value ? PYGEN_NEXT : PYGEN_ERROR;
     if (!value && PyErr_ExceptionMatches(PyExc_StopIteration)) {
@@ -245,9 +248,16 @@ static void steps_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
     if (steps->weak)
         PyObject_ClearWeakRefs(self);
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
     Py_CLEAR(steps->inner);
     Py_CLEAR(steps->values);
     end_on_track(steps);
+    if (current->escaped) { /* there is nobody to tell */
+        current->escaped = 0;
+        PyErr_WriteUnraisable(NULL);
+    }
+    PyErr_Restore(type, value, trace);
     Py_CLEAR(steps->site);
     PyObject_GC_Del(self);
 }

@@ -95,6 +95,8 @@ static void discard(State *state) {
 }
 
 static void thread_ended(void *state) {
+    own = NULL; /* what the thread may still call, as destructors of others, begins anew */
+    current = &nobody;
     __atomic_store_n(&((State *)state)->over, 1, __ATOMIC_RELEASE);
 }
 
@@ -348,10 +350,8 @@ int store_resume(State *state, Pause *pause) {
     if (same && !store.full)
         place_state(state, pause->p, pause->end);
     if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_RecursionError) && !PyErr_ExceptionMatches(PyExc_MemoryError)) {
-        session.escaped = 1;
-        Py_XDECREF(pause->type);
-        Py_XDECREF(pause->value);
-        Py_XDECREF(pause->trace);
+        state->escaped = 1;
+        drop(pause->type, pause->value, pause->trace);
     } else
         PyErr_Restore(pause->type, pause->value, pause->trace);
     return same;

@@ -97,7 +97,10 @@ static void traced_failed(Traced *traced) {
     if (name)
         event_with(traced->site, END, exception_name, name, NULL);
     Py_XDECREF(name);
-    PyErr_Restore(type, value, trace);
+    if (!current->escaped)
+        PyErr_Restore(type, value, trace);
+    else
+        drop(type, value, trace);
 }
 
 static inline PyObject *call_inner(Traced *traced, PyObject *const *args, size_t flags, PyObject *keys) {
@@ -111,7 +114,7 @@ static PyObject *traced_run(Traced *traced, PyObject *const *args, size_t flags,
     if (UNLIKELY(!stack_left()))
         return NULL;
     int begun = begin(traced, args, PyVectorcall_NARGS(flags), keys);
-    PyObject *result = LIKELY(!session.escaped) ? call_inner(traced, args, flags, keys) : unless_escaped(NULL);
+    PyObject *result = LIKELY(!current->escaped) ? call_inner(traced, args, flags, keys) : unless_escaped(NULL);
     if (UNLIKELY(!begun || generation != session.generation))
         return result;
     if (UNLIKELY(!result))
@@ -148,7 +151,7 @@ static int gives(enum Stepped kind, PyObject *made) {
 /* A call that gives a generator or a coroutine, which is recorded when it runs. */
 static PyObject *traced_stepped(Traced *traced, PyObject *const *args, size_t flags, PyObject *keys) {
     PyObject *values = kept(traced, args, PyVectorcall_NARGS(flags), keys);
-    PyObject *inner = LIKELY(!session.escaped) ? call_inner(traced, args, flags, keys) : NULL, *made = inner;
+    PyObject *inner = LIKELY(!current->escaped) ? call_inner(traced, args, flags, keys) : NULL, *made = inner;
     if (LIKELY(inner && gives(traced->kind, inner))) {
         made = steps_new(inner, traced->site, values, traced->result, traced->kind);
         Py_DECREF(inner);
@@ -171,8 +174,8 @@ static int traced_traverse(Traced *traced, visitproc visit, void *arg) {
     return 0;
 }
 
+/* It can still be called: what it calls, which breaks its own cycles, has to stay. */
 static int traced_clear(Traced *traced) {
-    Py_CLEAR(traced->wrapped);
     Py_CLEAR(traced->dict);
     Py_CLEAR(traced->places);
     return 0;
@@ -183,6 +186,7 @@ static void traced_dealloc(Traced *traced) {
     if (traced->weak)
         PyObject_ClearWeakRefs((PyObject *)traced);
     traced_clear(traced);
+    Py_CLEAR(traced->wrapped);
     Py_CLEAR(traced->site);
     PyObject_GC_Del(traced);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from functools import update_wrapper
@@ -63,6 +64,18 @@ class _Here(threading.local):
 
 
 _here = _Here()
+
+
+def _forks() -> None:
+    """Until the child has a recording of its own, its parent's must be left alone."""
+    _here.busy = True
+
+
+def _forked() -> None:
+    _here.busy = False
+
+
+os.register_at_fork(before=_forks, after_in_parent=_forked, after_in_child=_forked)
 
 
 def unnoticed(do: Function, /, *args: Any, **kwargs: Any) -> None:

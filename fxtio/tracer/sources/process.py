@@ -62,7 +62,7 @@ class Source:
         """Sample in a thread from now on, if the system has one for us."""
         if self._thread is None:
             try:  # noqa: SIM105  # suppress() is Python code, which might be recorded
-                self._thread = _Sampler(self._sample, self._seconds)
+                self._thread = _Sampler(self._sample_there, self._seconds)
             except RuntimeError:  # the samples of the start and the end have to do
                 pass
 
@@ -71,6 +71,10 @@ class Source:
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.end()
+
+    def _sample_there(self) -> None:
+        _Forks.settle()
+        self._sample(own_threads=1)
 
     def _sample(self, own_threads: int = 0) -> None:
         usage, now = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
@@ -120,7 +124,7 @@ class _Sampler:
         self._native = _thread.get_native_id()
         try:
             while not self._told.acquire(timeout=seconds):
-                sample(1)
+                sample()
         except Exception:  # the end of the samples is not the program's
             pass
         finally:
@@ -159,8 +163,7 @@ class _Forks:
 
     @classmethod
     def later(cls, *_: object) -> None:
-        """Called by the collector, once."""
-        gc.callbacks.remove(cls.later)
+        """Called by the collector."""
         if cls.source is not None:
             cls.source.go_on()
 
@@ -168,6 +171,11 @@ class _Forks:
     def forget(cls) -> None:
         """Nothing is sampled any more."""
         cls.source = None
+        cls.settle()
+
+    @classmethod
+    def settle(cls) -> None:
+        """The collector need not call any more.  Not while it calls: it would leave out the next one that it calls."""
         if cls.later in gc.callbacks:
             gc.callbacks.remove(cls.later)
 

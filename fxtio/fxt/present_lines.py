@@ -1,4 +1,4 @@
-"""Records as lines: of text for people, of JSON for programs.
+"""Records as lines of text for people, and as JSON objects for programs.
 
 A function for each class is put together once, from the declaration; a line then costs a few microseconds.  A number
 in the place of a name or a thread is a slot of the provider's table: `#12` in text, a plain number in JSON.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
 
-from fxtio.cli.common import json_text, printable, seconds
 from fxtio.codec.parts import Thread
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt.arguments import (
@@ -32,6 +31,7 @@ from fxtio.fxt.arguments import (
 )
 from fxtio.fxt.reader import Entry
 from fxtio.fxt.records import Event
+from fxtio.present import quoted, seconds
 
 Kind = type[Record] | type[Opaque]
 
@@ -41,7 +41,12 @@ _SHOWN_BYTES = 32
 _KEPT_TEXTS = 1 << 12  # a text may have 32 KiB
 
 
-def text_line(entry: Entry) -> str:
+def text_lines(entries: Iterable[Entry]) -> Iterator[str]:
+    """Records as lines of text."""
+    return map(_text_line, entries)
+
+
+def _text_line(entry: Entry) -> str:
     """A record as a line of text: offset, time in seconds, class, then what is in it."""
     offset, time, end, _, record = entry
     cls: Kind = type(record)
@@ -73,7 +78,7 @@ def _event_writer(cls: type[Record]) -> Callable[[Any, str], str]:
         where = event.thread
         thread = f"{where.process}/{where.thread}" if type(where) is Thread else f"#{where}"
         rest = _fields(event, fields)
-        line = f"{thread:<12} {name_text(event.category):<12} {name_text(event.name)}{took}{' ' * bool(rest)}{rest}"
+        line = f"{thread:<12} {_name_text(event.category):<12} {_name_text(event.name)}{took}{' ' * bool(rest)}{rest}"
         return f"{line} {_args(event.args)}" if event.args else line
 
     return write
@@ -101,18 +106,11 @@ def _shower(cls: type[Record], name: str) -> Callable[[Any], str]:
 
 
 @lru_cache(_KEPT_TEXTS)
-def name_text(name: int | str) -> str:
+def _name_text(name: int | str) -> str:
     """A name as it is, in quotes if it could be misread, or `#` and the slot."""
     if isinstance(name, int):
         return f"#{name}"
     return name if _PLAIN.fullmatch(name) and name.isprintable() else quoted(name)
-
-
-@lru_cache(_KEPT_TEXTS)
-def quoted(text: str) -> str:
-    """Text in quotes, safe on a terminal."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{printable(escaped)}"'
 
 
 def _reference(value: Any) -> str:
@@ -143,33 +141,26 @@ def _args(args: tuple[Any, ...]) -> str:
 
 
 _ARGUMENT: dict[type[Any], Callable[[Any], str]] = {
-    NullArgument: lambda one: f"{name_text(one.name)}=null",
-    StringArgument: lambda one: f"{name_text(one.name)}={_reference(one.value)}",
-    PointerArgument: lambda one: f"{name_text(one.name)}={one.value:#x}",
-    KoidArgument: lambda one: f"{name_text(one.name)}=koid({one.value})",
-    BoolArgument: lambda one: f"{name_text(one.name)}={'true' if one.value else 'false'}",
-    BlobArgument: lambda one: f"{name_text(one.name)}={_bytes(one.value)}",
+    NullArgument: lambda one: f"{_name_text(one.name)}=null",
+    StringArgument: lambda one: f"{_name_text(one.name)}={_reference(one.value)}",
+    PointerArgument: lambda one: f"{_name_text(one.name)}={one.value:#x}",
+    KoidArgument: lambda one: f"{_name_text(one.name)}=koid({one.value})",
+    BoolArgument: lambda one: f"{_name_text(one.name)}={'true' if one.value else 'false'}",
+    BlobArgument: lambda one: f"{_name_text(one.name)}={_bytes(one.value)}",
     Opaque: lambda one: f"?={_bytes(one.raw)}",
 } | dict.fromkeys(
     (Int32Argument, Uint32Argument, Int64Argument, Uint64Argument, DoubleArgument),
-    lambda one: f"{name_text(one.name)}={one.value}",
+    lambda one: f"{_name_text(one.name)}={one.value}",
 )
 
 
-_ENCODER = msgspec.json.Encoder()
+def json_objects(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Records as JSON objects.
 
-
-def json_lines(entries: list[Entry]) -> bytes:
-    """Records as lines of JSON.
-
-    Every line has `offset`, `type` (the class), `provider`, `time` and `end_time` (nanoseconds or null); then the
-    fields of the class.  Bytes are hexadecimal, text that is not UTF-8 is `{"hex": ...}`.
+    Each has `offset`, `type` (the class), `provider`, `time` and `end_time` (nanoseconds or null); then the fields of
+    the class.  Bytes are hexadecimal.
     """
-    made = [_object(entry) for entry in entries]
-    try:
-        return _ENCODER.encode_lines(made)
-    except UnicodeEncodeError:
-        return _ENCODER.encode_lines([_clean(one) for one in made])
+    return [_object(entry) for entry in entries]
 
 
 def _object(entry: Entry) -> dict[str, Any]:
@@ -205,12 +196,3 @@ def _argument(one: Any) -> dict[str, Any]:
 @cache
 def _type_name(cls: Kind) -> str:
     return cls.__name__.removesuffix("Argument").lower()
-
-
-def _clean(value: Any) -> Any:
-    """The same with text that is not UTF-8 replaced."""
-    if isinstance(value, dict):
-        return {key: _clean(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_clean(one) for one in value]
-    return json_text(value) if isinstance(value, str) else value

@@ -1,0 +1,459 @@
+"""Python functions generated from the declarations of byte streams: decode one record, encode one record.
+
+`stream_codec_of(form)` makes them once per class and version; the text stays on `.source`.  The running values of a
+block are attributes of a state object, by the names that the declarations give them; `mask` is the largest address.
+The helpers that the text calls are below it in this file.
+"""
+
+from __future__ import annotations
+
+import linecache
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from fxtio.codec.stream import (
+    Between,
+    Byte,
+    Choice,
+    Clock,
+    Double,
+    Form,
+    Header,
+    Item,
+    Many,
+    Part,
+    Relative,
+    Running,
+    Sleb,
+    Summed,
+    Text,
+    Uleb,
+    form_of,
+    parts_of,
+)
+from fxtio.codec.varint import U64, put_sleb, put_uleb, take_sleb, take_uleb
+from fxtio.errors import DecodeError, EncodeError, LayoutError
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCodec:
+    """The two generated functions of a class in one version.
+
+    Attributes:
+        decode: `decode(data, at, end, state)` gives the record and the place behind it, and moves the state's running
+            values on.  `data` are bytes, `end` is where the block ends.  Raises `DecodeError`.
+        encode: `encode(record, state)` gives the record's bytes, and moves the running values on.  Raises `EncodeError`,
+            and then leaves them as they were.
+        source: the generated Python.
+    """
+
+    decode: Callable[[bytes, int, int, Any], tuple[Any, int]]
+    encode: Callable[[Any, Any], bytes]
+    source: str
+
+
+@cache
+def stream_codec_of(cls: type[Item], version: float) -> StreamCodec:
+    """The codec of a class, generated on first use.
+
+    Raises:
+        LayoutError: the version does not have the record.
+    """
+    form = form_of(cls, version)
+    if form is None:
+        raise LayoutError(f"version {version} has no {cls.__name__}")
+    writer = _Source(form)
+    source = "\n".join([*writer.decoder(), "", "", *writer.encoder(), ""])
+    scope = _HELPERS | writer.classes
+    filename = f"<fxtio codec of {cls.__module__}.{cls.__name__}, version {version}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec"), scope)
+    return StreamCodec(scope["decode"], scope["encode"], source)
+
+
+def _indented(lines: Iterator[str] | list[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"    {line}"
+
+
+class _Source:
+    """Writes the two functions of a form."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.classes: dict[str, Any] = {form.name: form.cls}
+        self.running = sorted(_running(form))
+
+    def decoder(self) -> Iterator[str]:
+        yield "def decode(data, c, end, state):"
+        word = self.form.word
+        lines = ["mask = state.mask", *(f"last_{name} = state.{name}" for name in self.running), "total = 0"]
+        if word is not None:
+            lines.append("head = data[c]")
+            lines += [f"{f.name} = {f.expression('head')}" for f in word.fields.values() if f.role == "bits"]
+            lines.append("c += 1")
+        lines += self._fields(self.form)
+        lines += [f"state.{name} = last_{name}" for name in self.running]
+        lines.append(f"return {self._made(self.form, '')}, c")
+        yield from _indented(lines)
+
+    def _made(self, form: Form, prefix: str) -> str:
+        given = [f"{name}={prefix}{name}" for name, _ in form.parts]
+        given += [f"{name}=last_{clock}" if (clock := _clock(form, name)) else f"{name}=None" for name in form.absent]
+        return f"{form.name}({', '.join(given)})"
+
+    def _fields(self, form: Form, prefix: str = "") -> Iterator[str]:
+        subtype = getattr(form.cls, "subtype", None)
+        for number, (name, part) in enumerate(form.body):
+            where = f"{form.name}.{name}"
+            taken = self._take(part, prefix + name, where, form)
+            if part.when is not None:
+                yield f"{prefix}{name} = None"
+                yield f"if {prefix}{part.when[0]} in {_numbers(part.when[1])}:"
+                taken = _indented(taken)
+            yield from taken
+            if number == 0 and subtype is not None:
+                yield "c += 1"
+
+    def _take(self, part: Part, name: str, where: str, form: Form) -> Iterator[str]:
+        """Lines that take a value from the data."""
+        match part:
+            case Byte():
+                yield f"if c >= end: raise cut({where!r})"
+                yield f"{name} = data[c]"
+                yield "c += 1"
+            case Clock(of=of):
+                yield f"{name}, c = take_uleb(data, c, end, {where!r})"
+                yield f"{name} = last_{of} = (last_{of} + {name}) & {U64:#x}"
+            case Uleb():
+                yield f"{name}, c = take_uleb(data, c, end, {where!r})"
+            case Sleb(pointer=pointer):
+                yield f"{name}, c = take_sleb(data, c, end, {where!r})"
+                if pointer:
+                    yield f"{name} &= mask"
+            case Relative(base=base, shift=shift):
+                yield f"{name}, c = take_sleb(data, c, end, {where!r})"
+                yield f"{name} = (state.{base} + {name} << {shift}) & mask"
+            case Running(of=of):
+                yield f"{name}, c = take_sleb(data, c, end, {where!r})"
+                yield f"{name} = last_{of} = (last_{of} + {name}) & mask"
+            case Summed():
+                yield f"{name}, c = take_uleb(data, c, end, {where!r})"
+                yield f"{name} = total = (total + {name}) & {U64:#x}"
+            case Double():
+                yield f"{name}, c = take_double(data, c, end, {where!r})"
+            case Text(marked=marked):
+                yield f"{name}, c = take_{'marked_' if marked else ''}text(data, c, end, {where!r})"
+            case Choice(by=by, cases=cases):
+                prefix = name[: -len(where.rpartition(".")[2])]
+                for number, (values, one) in enumerate(cases):
+                    yield f"{'elif' if number else 'if'} {prefix}{by} in {_numbers(values)}:"
+                    yield from _indented(self._take(one, name, where, form))
+                yield f"else: raise unknown({where!r}, {prefix}{by})"
+            case Many():
+                yield from self._take_many(part, name, where, form)
+
+    def _take_many(self, part: Many, name: str, where: str, form: Form) -> Iterator[str]:
+        if part.flag:
+            yield f"{name} = None"
+            yield f"if {part.flag}:"
+            yield from _indented(self._take_items(part, name, where, form))
+        else:
+            yield from self._take_items(part, name, where, form)
+
+    def _take_items(self, part: Many, name: str, where: str, form: Form) -> Iterator[str]:
+        yield f"{name} = []"
+        yield "total = 0"
+        if part.until_zero:
+            yield "while True:"
+            yield f"    first, after = take_uleb(data, c, end, {where!r})"
+            yield "    if first == 0:"
+            yield "        c = after"
+            yield "        break"
+        else:
+            yield f"count, c = take_uleb(data, c, end, {where!r})"
+            if part.between:
+                yield f"{part.between}, c = take_uleb(data, c, end, {where!r})"
+            yield f"if count > end - c: raise beyond({where!r}, count, end - c)"
+            yield "for _ in range(count):"
+        if isinstance(part.of, Part):
+            yield from _indented(self._take(part.of, "one", where, form))
+            yield f"    {name}.append(one)"
+        else:
+            inner = self._item(part)
+            yield from _indented(self._fields(inner, "item_"))
+            yield f"    {name}.append({self._made(inner, 'item_')})"
+        yield f"{name} = tuple({name})"
+
+    def _item(self, part: Many) -> Form:
+        assert not isinstance(part.of, Part)
+        inner = form_of(part.of, self.form.version)
+        assert inner is not None
+        self.classes[inner.name] = inner.cls
+        return inner
+
+    def encoder(self) -> Iterator[str]:
+        yield "def encode(this, state):"
+        lines = ["mask = state.mask", *(f"last_{name} = state.{name}" for name in self.running), "total = 0"]
+        word = self.form.word
+        if word is not None:
+            lines += self._first_byte()
+        else:
+            lines.append("out = bytearray()")
+        lines += self._put_fields(self.form, "this")
+        lines += [f"state.{name} = last_{name}" for name in self.running]
+        lines.append("return bytes(out)")
+        yield from _indented(lines)
+
+    def _first_byte(self) -> Iterator[str]:
+        word = self.form.word
+        assert word is not None
+        terms = [f"{word.pattern('tag', 'const')[1]:#x}"]
+        owned = {part.flag: name for name, part in self.form.parts if isinstance(part, Many)}
+        for field in word.fields.values():
+            if field.role != "bits":
+                continue
+            if field.name in owned:
+                yield f"{field.name} = this.{owned[field.name]} is not None"
+            else:
+                legal = [member.value for member in field.meaning] if field.meaning else list(range(field.mask + 1))
+                yield f"{field.name} = this.{field.name}"
+                yield f"if {field.name} not in {_numbers(tuple(legal))}:"
+                yield f"    raise misfit({f'{self.form.name}.{field.name}'!r}, {field.name})"
+            terms.append(f"{field.name} << {field.lo}")
+        yield f"out = bytearray(({' | '.join(terms)}).to_bytes(1, 'little'))"
+
+    def _put_fields(self, form: Form, owner: str) -> Iterator[str]:
+        subtype = getattr(form.cls, "subtype", None)
+        for name in form.absent:
+            where = f"{form.name}.{name}"
+            if clock := _clock(form, name):
+                yield f"if {owner}.{name} != last_{clock}: raise untimed({where!r}, {form.version})"
+            else:
+                yield f"if {owner}.{name} is not None: raise absent({where!r}, {form.version})"
+        for number, (name, part) in enumerate(form.body):
+            where = f"{form.name}.{name}"
+            put = self._put(part, f"{owner}.{name}", where, owner)
+            if part.when is not None:
+                yield f"if {owner}.{part.when[0]} not in {_numbers(part.when[1])}:"
+                yield f"    if {owner}.{name} is not None: raise unasked({where!r})"
+                yield "else:"
+                put = _indented(put)
+            elif isinstance(part, Many) and part.flag:
+                yield f"if {owner}.{name} is not None:"
+                put = _indented(put)
+            yield from put
+            if number == 0 and subtype is not None:
+                yield f"out.append({int(subtype)})"
+
+    def _put(self, part: Part, value: str, where: str, owner: str) -> Iterator[str]:
+        """Lines that append a value to `out`."""
+        match part:
+            case Byte():
+                yield f"out.append(byte({value}, {where!r}))"
+            case Clock(of=of):
+                yield f"out += put_uleb(whole({value}, {U64:#x}, {where!r}) - last_{of} & {U64:#x}, {where!r})"
+                yield f"last_{of} = {value}"
+            case Uleb():
+                yield f"out += put_uleb({value}, {where!r})"
+            case Sleb(pointer=pointer):
+                given = f"signed(whole({value}, mask, {where!r}), mask)" if pointer else value
+                yield f"out += put_sleb({given}, {where!r})"
+            case Relative(base=base, shift=shift):
+                given = f"aligned(whole({value}, mask, {where!r}), {shift}, {where!r})"
+                yield f"out += put_sleb(signed({given} - state.{base}, mask), {where!r})"
+            case Running(of=of):
+                yield f"out += put_sleb(signed(whole({value}, mask, {where!r}) - last_{of}, mask), {where!r})"
+                yield f"last_{of} = {value}"
+            case Summed():
+                yield f"out += put_uleb(whole({value}, {U64:#x}, {where!r}) - total & {U64:#x}, {where!r})"
+                yield f"total = {value}"
+            case Double():
+                yield f"out += put_double({value}, {where!r})"
+            case Text(marked=marked):
+                yield f"out += put_{'marked_' if marked else ''}text({value}, {where!r})"
+            case Choice(by=by, cases=cases):
+                for number, (values, one) in enumerate(cases):
+                    yield f"{'elif' if number else 'if'} {owner}.{by} in {_numbers(values)}:"
+                    yield from _indented(self._put(one, value, where, owner))
+                told = f"{where.rpartition('.')[0]}.{by}"
+                yield f"else: raise misfit({told!r}, {owner}.{by})"
+            case Many():
+                yield from self._put_many(part, value, where)
+            case Between():
+                yield f"between = put_uleb({value}, {where!r})"
+
+    def _put_many(self, part: Many, value: str, where: str) -> Iterator[str]:
+        yield "total = 0"
+        yield f"if type({value}) is not tuple: raise listless({where!r}, {value})"
+        if not part.until_zero:
+            yield f"out += put_uleb(len({value}), {where!r})"
+        if part.between:
+            yield "out += between"
+        yield f"for one in {value}:"
+        if isinstance(part.of, Part):
+            yield from _indented(self._put(part.of, "one", where, "one"))
+        else:
+            inner = self._item(part)
+            yield f"    if type(one) is not {inner.name}: raise listless({where!r}, one)"
+            if part.until_zero:
+                first = inner.body[0][0]
+                yield f"    if one.{first} == 0: raise misfit({f'{inner.name}.{first}'!r}, 0)"
+            yield from _indented(self._put_fields(inner, "one"))
+        if part.until_zero:
+            yield "out.append(0)"
+
+
+def _numbers(values: tuple[int, ...]) -> str:
+    return f"({', '.join(str(int(value)) for value in values)},)"
+
+
+def _clock(form: Form, name: str) -> str:
+    """The clock of a field, whatever the version; empty if it is no time."""
+    return next((part.of for part in parts_of(form.cls)[name] if isinstance(part, Clock)), "")
+
+
+def _running(form: Form) -> set[str]:
+    """The names of all running values that a record moves on or tells."""
+    found = {clock for name in form.absent if (clock := _clock(form, name))}
+    for _, part in form.parts:
+        if isinstance(part, Many):
+            inner = part.of
+            if not isinstance(inner, Part):
+                below = form_of(inner, form.version)
+                assert below is not None
+                found |= _running(below)
+                continue
+            part = inner
+        if isinstance(part, Clock | Running):
+            found.add(part.of)
+    return found
+
+
+# What the generated functions call.
+
+
+def cut(where: str) -> DecodeError:
+    """The data end before a value."""
+    return DecodeError("event-cut", f"{where}: the data end before it")
+
+
+def beyond(where: str, count: int, left: int) -> DecodeError:
+    """A count that cannot be."""
+    return DecodeError("count-beyond-end", f"{where}: {count:,} items do not fit in {left:,} bytes")
+
+
+def unknown(where: str, value: int) -> DecodeError:
+    """A value whose form nobody knows."""
+    return DecodeError("unknown-form", f"{where}: nobody knows the form of a value of type {value}")
+
+
+def take_double(data: bytes, c: int, end: int, where: str) -> tuple[float, int]:
+    """A double and the cursor behind it."""
+    if c + 8 > end:
+        raise cut(where)
+    return struct.unpack_from("<d", data, c)[0], c + 8
+
+
+def take_text(data: bytes, c: int, end: int, where: str) -> tuple[str, int]:
+    """A text and the cursor behind its zero byte; what is not UTF-8 becomes surrogate escapes."""
+    stop = data.find(0, c, end)
+    if stop < 0:
+        raise DecodeError("text-without-end", f"{where}: no zero byte ends the text")
+    return data[c:stop].decode("utf-8", "surrogateescape"), stop + 1
+
+
+def take_marked_text(data: bytes, c: int, end: int, where: str) -> tuple[str | None, int]:
+    """Likewise with a byte before it; None if that is 0."""
+    if c >= end:
+        raise cut(where)
+    if data[c] > 1:
+        raise DecodeError("unknown-form", f"{where}: the byte before a text is {data[c]}, not 0 or 1")
+    return take_text(data, c + 1, end, where) if data[c] else (None, c + 1)
+
+
+def byte(value: Any, where: str) -> int:
+    """A byte, checked."""
+    return whole(value, 0xFF, where)
+
+
+def whole(value: Any, most: int, where: str) -> int:
+    """A number from 0 on, checked."""
+    if not isinstance(value, int) or not 0 <= value <= most:
+        raise EncodeError(f"{value!r} is not an integer from 0 to {most:#x}", where)
+    return value
+
+
+def aligned(value: int, shift: int, where: str) -> int:
+    """An address in units of 2 to the power of `shift`."""
+    if value % (1 << shift):
+        raise EncodeError(f"{value:#x} is not a multiple of {1 << shift}", where)
+    return value >> shift
+
+
+def signed(difference: int, mask: int) -> int:
+    """A difference of addresses, wrapped to the size of an address."""
+    half = (mask >> 1) + 1
+    return (difference + half & mask) - half
+
+
+def put_double(value: Any, where: str) -> bytes:
+    """A double."""
+    try:
+        return struct.pack("<d", value)
+    except (struct.error, OverflowError):
+        raise EncodeError(f"{value!r} is not a number", where) from None
+
+
+def put_text(value: Any, where: str) -> bytes:
+    """A text and its zero byte."""
+    if type(value) is not str:
+        raise EncodeError(f"{value!r} is no text", where)
+    if "\0" in value:
+        raise EncodeError("text with a zero byte, which would end it", where)
+    try:
+        return value.encode("utf-8", "surrogateescape") + b"\0"
+    except UnicodeEncodeError:
+        raise EncodeError("holds a lone surrogate, which no text has", where) from None
+
+
+def put_marked_text(value: Any, where: str) -> bytes:
+    """Likewise with a byte before it that says whether there is any."""
+    return b"\0" if value is None else b"\1" + put_text(value, where)
+
+
+def misfit(where: str, value: object) -> EncodeError:
+    """A value that has no meaning there."""
+    return EncodeError(f"{value!r} cannot be said", where)
+
+
+def absent(where: str, version: float) -> EncodeError:
+    """A field that the version does not have."""
+    return EncodeError(f"version {version} does not have it; give None", where)
+
+
+def untimed(where: str, version: float) -> EncodeError:
+    """A time where the version has none."""
+    return EncodeError(f"version {version} has no time here; give that of the record before", where)
+
+
+def unasked(where: str) -> EncodeError:
+    """A field that only stands with other values of another field."""
+    return EncodeError("does not stand in a record like this; give None", where)
+
+
+def listless(where: str, value: object) -> EncodeError:
+    """Something else than a tuple of items."""
+    return EncodeError(f"{value!r} cannot stand here", where)
+
+
+_HELPERS: dict[str, Any] = {
+    one.__name__: one
+    for one in (
+        take_uleb, take_sleb, take_double, take_text, take_marked_text, cut, beyond, unknown, put_uleb, put_sleb,
+        put_double, put_text, put_marked_text, byte, whole, aligned, signed, misfit, absent, untimed, unasked, listless,
+    )
+}  # fmt: skip

@@ -1,0 +1,113 @@
+"""A format that is as unlike FXT as one can be, to show that the commands know none: lines of text, in two guises.
+
+`toy` has files that begin with `toy 1`, `toys` has directories in which a file of that kind is called `lines`.  Every
+line but the first is a record; one that has no text is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fxtio.codec.piece import Piece, Span
+from fxtio.errors import FxtioError
+from fxtio.finding import Findings
+from fxtio.io.source import Source, open_source
+from fxtio.present import Report, ReportTable, json_text
+
+FIRST = b"toy 1\n"
+SHAPES = {"greeting": "the same word again and again"}
+
+
+class Line(NamedTuple):
+    offset: int
+    text: str
+
+
+class ToyTrace:
+    def __init__(self, target: Any, form: str, source: Source) -> None:
+        data = bytearray(source.remaining or 0)
+        source.readinto(memoryview(data))
+        source.close()
+        self.name, self.format, self.findings = str(target), form, Findings()
+        self.lines = list[Line]()
+        offset = 0
+        for raw in bytes(data).splitlines(keepends=True):
+            if offset:
+                self.lines.append(Line(offset, raw.decode("utf-8", "surrogateescape").rstrip("\n")))
+            if raw == b"\n":
+                self.findings.add("empty-line", offset, "a line without text")
+            offset += len(raw)
+
+    def __enter__(self) -> ToyTrace:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def entries(self, *, resolve: bool = True) -> Iterator[Line]:
+        return iter(self.lines)
+
+
+class Toy:
+    present = "support.toy_format"
+    suffixes: tuple[str, ...] = ()
+
+    def __init__(self, name: str, *, directory: bool) -> None:
+        self.name, self.directory = name, directory
+
+    def sniff(self, head: bytes) -> bool:
+        return not self.directory and head.startswith(FIRST)
+
+    def sniff_directory(self, path: Path) -> bool:
+        return (path / "lines").is_file()
+
+    def open(self, target: Any, *, source: Source | None, **options: Any) -> ToyTrace:
+        return ToyTrace(target, self.name, source or open_source(Path(target) / "lines"))
+
+    def create(self, target: Any, **options: Any) -> Any:
+        raise FxtioError("nobody writes it")
+
+
+def info(trace: ToyTrace) -> Report:
+    facts = [("format", trace.format), ("number of lines", f"{len(trace.lines):,}")]
+    return Report(trace.name, facts, json={"lines": len(trace.lines)})
+
+
+def stats(trace: ToyTrace, top: int) -> Report:
+    rows = sorted(((len(line.text), line.text) for line in trace.lines), reverse=True)
+    table = ReportTable([">characters", "text"], rows[:top], len(rows) - len(rows[:top]))
+    return Report(trace.name, tables=[table], notes=["all of it is text"], json={"longest": json_text(rows[0][1])})
+
+
+def text_lines(entries: Iterable[Line]) -> Iterator[str]:
+    return (f"{line.offset} {line.text}" for line in entries)
+
+
+def json_objects(entries: Iterable[Line]) -> list[dict[str, Any]]:
+    return [{"offset": line.offset, "texts": [line.text]} for line in entries]
+
+
+def kinds_of(name: str) -> str:
+    if name != "shouted":
+        raise FxtioError(f"no record type {name!r}; there is shouted")
+    return name
+
+
+def explain(trace: ToyTrace, *, record: int | None, offset: int, kinds: str | None) -> Iterator[Piece]:
+    for number, line in enumerate(trace.lines):
+        raw = line.text.encode("utf-8", "surrogateescape")
+        if line.offset + len(raw) < offset or number < (record or 0) or (kinds and not line.text.isupper()):
+            continue
+        findings = [one for one in trace.findings if one.offset == line.offset]
+        yield Piece(number, line.offset, len(raw), "Line", "", [Span(0, raw, "text", line.text)], findings)
+
+
+def synth(target: str, shape: str, *, events: int | None, **options: Any) -> tuple[int, int]:
+    data = FIRST + b"hello\n" * (events or 3)
+    Path(target).write_bytes(data)
+    return events or 3, len(data)
+
+
+FILES, DIRECTORIES = Toy("toy", directory=False), Toy("toys", directory=True)

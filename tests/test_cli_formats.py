@@ -1,0 +1,142 @@
+"""The commands know no format: what they do with one that has text, with one that has directories, with none at all."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import fxtio
+import fxtio.fxt.present
+from fxtio import formats
+from fxtio.cli import main
+from fxtio.fxt import FORMAT
+from support import toy_format
+from support.checkout import run_python
+from support.toy_format import DIRECTORIES, FILES, FIRST
+
+Capture = pytest.CaptureFixture[str]
+
+LINES = FIRST + b"one\nTWO\x1b[31m\nthree\n"
+
+
+PRESENTERS: tuple[formats.Presenter, ...] = (fxtio.fxt.present, toy_format)
+"""What mypy holds against the protocol."""
+
+
+@pytest.mark.parametrize("name", formats.BUILT_IN)
+def test_every_format_can_be_presented(name: str) -> None:
+    one = import_module(formats.BUILT_IN[name]).FORMAT
+    assert (one.name, type(one.suffixes), type(one.directory)) == (name, tuple, bool)
+    wanted = {told for told in vars(formats.Presenter) if not told.startswith("_")} | {"SHAPES"}
+    assert wanted - vars(formats.presenter_of(one)).keys() == set()
+
+
+def test_looking_for_a_format_loads_nothing_heavy() -> None:
+    loaded = "import sys; from fxtio.formats import formats; formats(); print(*sys.modules)"
+    assert {"numpy", "msgspec", "construct"} & set(run_python("-c", loaded).stdout.split()) == set()
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: dict[str, formats.Format] = {"fxt": FORMAT, "toy": FILES, "toys": DIRECTORIES}
+    monkeypatch.setattr(formats, "formats", lambda: known)
+
+
+@pytest.fixture(params=["file", "directory"])
+def trace(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A trace of three records."""
+    if request.param == "file":
+        path = tmp_path / "trace"
+        path.write_bytes(LINES)
+    else:
+        path = tmp_path / "traces"
+        path.mkdir()
+        (path / "lines").write_bytes(LINES)
+    return str(path)
+
+
+def test_info(trace: str, capsys: Capture) -> None:
+    name = "toy" if trace.endswith("trace") else "toys"
+    assert main(["info", trace]) == 0
+    assert capsys.readouterr().out == f"{trace}\n  format           {name}\n  number of lines  3\n"
+    assert main(["info", "--json", trace]) == 0
+    assert json.loads(capsys.readouterr().out) == {"lines": 3, "findings": {"counts": {}, "first": []}}
+
+
+def test_stats(trace: str, capsys: Capture) -> None:
+    assert main(["stats", "--top", "2", trace]) == 0
+    table = "characters  text\n         8  TWO\\x1b[31m\n         5  three\nand 1 more\n"
+    assert capsys.readouterr().out == f"{trace}\n\n{table}\nall of it is text\n"
+
+
+def test_dump(trace: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["dump", "--raw", "--limit", "1", trace]) == 0
+    assert capsysbinary.readouterr().out == b"6 one\n"
+    assert main(["dump", "--json", "--limit", "1", trace]) == 0
+    assert capsysbinary.readouterr().out == b'{"offset":6,"texts":["one"]}\n'
+
+
+def test_dump_of_text_that_is_not_utf_8(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    (path := tmp_path / "trace").write_bytes(FIRST + b"\xff\n")
+    assert main(["dump", "--json", str(path)]) == 0
+    assert capsysbinary.readouterr().out == b'{"offset":6,"texts":[{"hex":"ff"}]}\n'
+
+
+def test_explain(trace: str, capsys: Capture) -> None:
+    assert main(["explain", "--record", "1", trace]) == 0
+    title, first = capsys.readouterr().out.splitlines()
+    assert title == "record 1: Line, 8 bytes at 10"
+    assert first == "0000000a  54 57 4f 1b 5b 33 31 6d  text  TWO\\x1b[31m"
+    assert main(["explain", "--type", "shouted", "--offset", "20", trace]) == 2
+    assert capsys.readouterr().err == f"fxtio: {trace}: no record of type shouted from byte 20 on\n"
+    assert main(["explain", "--type", "whispered", trace]) == 2
+    assert capsys.readouterr().err == "fxtio: no record type 'whispered'; there is shouted\n"
+
+
+@pytest.mark.parametrize("verb", ["info", "stats", "dump", "explain"])
+def test_findings_make_the_exit_code_1(verb: str, tmp_path: Path, capsys: Capture) -> None:
+    (path := tmp_path / "trace").write_bytes(LINES + b"\n")
+    assert main([verb, str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert "a line without text [empty-line]" in (out if verb == "explain" else err)
+
+
+def test_synth(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "trace"
+    assert main(["synth", "greeting", "--format", "toy", "--events", "2", "-o", str(path)]) == 0
+    assert capsys.readouterr().err == f"fxtio: 2 events, 18 bytes: {path}\n"
+    assert path.read_bytes() == FIRST + b"hello\nhello\n"
+
+
+def test_synth_names_the_shapes_of_the_format(tmp_path: Path, capsys: Capture) -> None:
+    for name, told in (("toy", "there are greeting\n"), ("fxt", "there are spans, counters, flows, ")):
+        with pytest.raises(SystemExit) as stop:
+            main(["synth", "cubes", "--format", name, "-o", str(tmp_path / "trace")])
+        assert stop.value.code == 2
+        assert f"no shape 'cubes' in the format {name}; {told}" in capsys.readouterr().err
+
+
+def test_a_directory_is_not_written_to_a_pipe(capsys: Capture) -> None:
+    assert main(["synth", "greeting", "--format", "toys", "-o", "-"]) == 2
+    assert "is a directory; it cannot go to standard output" in capsys.readouterr().err
+
+
+def test_merge_refuses_other_formats(trace: str, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["merge", "-o", str(tmp_path / "all.fxt"), trace]) == 2
+    assert "only fxt can be merged" in capsys.readouterr().err
+    assert not (tmp_path / "all.fxt").exists()
+
+
+def test_open_tells_the_format(trace: str, tmp_path: Path) -> None:
+    name, other = ("toy", "toys") if trace.endswith("trace") else ("toys", "toy")
+    assert fxtio.open(trace).format == name
+    assert fxtio.open(trace, format=name).format == name
+    with pytest.raises(fxtio.FormatError, match=f"is .*directory; a trace in the format {other} is"):
+        fxtio.open(trace, format=other)
+    with pytest.raises(fxtio.FormatError, match="is a directory, not a trace file"):
+        fxtio.open(tmp_path)
+    (text := tmp_path / "text").write_bytes(b"toy, said the child")
+    assert main(["info", str(text)]) == 2

@@ -1,0 +1,241 @@
+"""Generators and coroutines that are traced: they stay what they are, and every stretch of them is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import collections.abc
+import contextlib
+import gc
+import inspect
+import types
+import warnings
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fxtio
+from support.tracer_check import check_trace
+
+
+@fxtio.trace(name="echo")
+def echo() -> Iterator[Any]:
+    got = None
+    while got != "end":
+        try:
+            got = yield got
+        except KeyError:
+            got = "caught"
+    return "returned"  # noqa: B901
+
+
+@fxtio.trace(name="sleeps")
+async def sleeps(times: int = 1) -> int:
+    for _ in range(times):
+        await asyncio.sleep(0)
+    return times
+
+
+@fxtio.trace(name="counts", args=["most"])
+async def counts(most: int) -> AsyncIterator[int]:
+    for number in range(most):
+        await asyncio.sleep(0)
+        yield number
+
+
+@pytest.fixture(params=[True, False], ids=["recorded", "not recorded"])
+def maybe_recorded(request: pytest.FixtureRequest, out: Path) -> Iterator[None]:
+    with fxtio.tracing(out) if request.param else contextlib.nullcontext():
+        yield
+    if request.param:
+        check_trace(out, open_spans=True)
+
+
+@pytest.mark.usefixtures("maybe_recorded")
+def test_a_generator_is_one() -> None:
+    made = echo()
+    assert isinstance(made, types.GeneratorType)
+    assert isinstance(made, collections.abc.Generator)
+    assert not isinstance(made, collections.abc.Awaitable)
+    assert inspect.isgenerator(made)
+    assert inspect.getgeneratorstate(made) == inspect.GEN_CREATED
+    assert iter(made) is made
+    assert weakref.ref(made)() is made
+    assert "echo" in repr(made)
+    assert next(made) is None
+    assert made.send(1) == 1
+    assert made.throw(KeyError) == "caught"
+    assert made.gi_frame is not None
+    with pytest.raises(StopIteration) as told:
+        made.send("end")
+    assert told.value.value == "returned"
+    with pytest.raises(StopIteration):
+        next(made)
+    assert inspect.getgeneratorstate(made) == inspect.GEN_CLOSED
+
+
+@pytest.mark.usefixtures("maybe_recorded")
+def test_a_generator_within_another() -> None:
+    def outer() -> Iterator[Any]:
+        return (yield from echo())
+
+    made = outer()
+    assert [next(made), made.send(3), made.throw(KeyError)] == [None, 3, "caught"]
+    with pytest.raises(ValueError, match="out"):
+        made.throw(ValueError("out"))
+    assert [number for number, _ in zip(range(3), echo(), strict=False)] == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("maybe_recorded")
+def test_a_generator_that_is_closed() -> None:
+    for started in (False, True):
+        made = echo()
+        if started:
+            next(made)
+        made.close()
+        made.close()
+        with pytest.raises(StopIteration):
+            next(made)
+
+    @fxtio.trace
+    def stubborn() -> Iterator[int]:
+        with contextlib.suppress(GeneratorExit):
+            yield 1
+        yield 2
+
+    held = stubborn()
+    next(held)
+    with pytest.raises(RuntimeError, match="ignored GeneratorExit"):
+        held.close()
+    assert next(held, None) is None
+
+
+@pytest.mark.usefixtures("maybe_recorded")
+def test_a_generator_that_runs_cannot_be_stepped() -> None:
+    @fxtio.trace
+    def itself() -> Iterator[Any]:
+        try:
+            next(made)
+        except ValueError as error:
+            yield str(error)
+        yield "goes on"
+
+    made = itself()
+    assert list(made) == ["generator already executing", "goes on"]
+
+
+@pytest.mark.usefixtures("maybe_recorded")
+def test_a_coroutine_is_one() -> None:
+    made = sleeps()
+    assert isinstance(made, types.CoroutineType)
+    assert isinstance(made, collections.abc.Coroutine)
+    assert inspect.iscoroutine(made)
+    assert inspect.isawaitable(made)
+    assert asyncio.iscoroutine(made)
+    assert not isinstance(made, collections.abc.Iterator)
+    made.close()
+    assert asyncio.run(sleeps(3)) == 3
+
+    async def all_ways() -> list[int]:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(sleeps(2))
+        return [await sleeps(1), await task, *await asyncio.gather(sleeps(3), asyncio.wait_for(sleeps(4), 5))]
+
+    assert asyncio.run(all_ways()) == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("maybe_recorded")
+def test_a_coroutine_that_nobody_awaits_warns() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        sleeps()
+        gc.collect()
+    assert any("was never awaited" in str(one.message) for one in told)
+
+
+@pytest.mark.usefixtures("maybe_recorded")
+def test_a_coroutine_that_is_cancelled() -> None:
+    @fxtio.trace
+    async def waits() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return "cancelled"
+        return "over"
+
+    async def cancels() -> str:
+        task = asyncio.create_task(waits())
+        await asyncio.sleep(0)
+        task.cancel()
+        return await task
+
+    assert asyncio.run(cancels()) == "cancelled"
+
+
+@pytest.mark.usefixtures("maybe_recorded")
+def test_an_async_generator_is_one() -> None:
+    async def use() -> tuple[list[int], int]:
+        made = counts(3)
+        assert isinstance(made, types.AsyncGeneratorType)
+        assert isinstance(made, collections.abc.AsyncGenerator)
+        assert inspect.isasyncgen(made)
+        seen = [number async for number in made]
+        other = counts(5)
+        first = await anext(other)
+        await other.aclose()
+        with pytest.raises(StopAsyncIteration):
+            await anext(other)
+        thrown = counts(2)
+        await thrown.asend(None)
+        with pytest.raises(KeyError):
+            await thrown.athrow(KeyError("thrown"))
+        return seen, first
+
+    assert asyncio.run(use()) == ([0, 1, 2], 0)
+
+
+def test_a_task_shows_the_whole_call(out: Path) -> None:
+    with fxtio.tracing(out):
+        asyncio.run(sleeps(2))
+    spans = check_trace(out).spans("sleeps")
+    (whole,) = [span for span in spans if span.on_track]
+    stretches = [span for span in spans if not span.on_track]
+    assert len(stretches) == 3
+    assert all(whole.start < stretch.start < stretch.end < whole.end for stretch in stretches)
+
+
+def test_arguments_are_told_once(out: Path) -> None:
+    async def use() -> None:
+        async for _ in counts(2):
+            pass
+
+    with fxtio.tracing(out):
+        asyncio.run(use())
+    stretches = check_trace(out).spans("counts")
+    assert [span.args for span in stretches if span.args] == [{"most": 2}]
+    assert len(stretches) == 5
+
+
+def test_a_coroutine_that_is_dropped_is_over(out: Path) -> None:
+    async def drops() -> None:
+        made = sleeps(5)
+        made.send(None)
+        del made
+        gc.collect()
+
+    with fxtio.tracing(out):
+        asyncio.run(drops())
+    spans = check_trace(out).spans("sleeps")
+    assert [span.on_track for span in spans].count(True) == 1
+
+
+def test_a_deep_chain_of_coroutines(out: Path) -> None:
+    @fxtio.trace
+    async def deep(number: int) -> int:
+        return 0 if number == 0 else 1 + await deep(number - 1)
+
+    with fxtio.tracing(out):
+        assert asyncio.run(deep(150)) == 150
+    assert len(check_trace(out).spans(deep.__qualname__)) == 302
