@@ -99,7 +99,7 @@ class Presenter(Protocol):
         """What fills a trace; only the `top` largest of whatever there may be many of."""
 
     def text_lines(self, entries: Sequence[Any]) -> Iterable[str]:
-        """Entries of a trace as lines of text, which do no harm on a terminal."""
+        """Entries of a trace as a line of text each."""
 
     def json_objects(self, entries: Sequence[Any]) -> list[dict[str, Any]]:
         """Entries of a trace as JSON objects; texts that are not UTF-8 may stay as they are."""

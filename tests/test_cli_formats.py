@@ -73,8 +73,8 @@ def test_stats(trace: str, capsys: Capture) -> None:
 
 
 def test_dump(trace: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert main(["dump", "--raw", "--limit", "1", trace]) == 0
-    assert capsysbinary.readouterr().out == b"6 one\n"
+    assert main(["dump", "--raw", "--limit", "2", trace]) == 0
+    assert capsysbinary.readouterr().out == b"6 one\n10 TWO\\x1b[31m\n"
     assert main(["dump", "--json", "--limit", "1", trace]) == 0
     assert capsysbinary.readouterr().out == b'{"offset":6,"texts":["one"]}\n'
 

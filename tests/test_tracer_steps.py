@@ -10,7 +10,7 @@ import inspect
 import types
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,14 @@ from support.tracer_check import check_trace
 
 
 @fxtio.trace(name="echo")
-def echo() -> Iterator[Any]:
+def echo() -> Generator[Any, Any, str]:
     got = None
     while got != "end":
         try:
             got = yield got
         except KeyError:
             got = "caught"
-    return "returned"  # noqa: B901
+    return "returned"
 
 
 @fxtio.trace(name="sleeps")
@@ -39,7 +39,7 @@ async def sleeps(times: int = 1) -> int:
 
 
 @fxtio.trace(name="counts", args=["most"])
-async def counts(most: int) -> AsyncIterator[int]:
+async def counts(most: int) -> AsyncGenerator[int, None]:
     for number in range(most):
         await asyncio.sleep(0)
         yield number
@@ -55,10 +55,10 @@ def maybe_recorded(request: pytest.FixtureRequest, out: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("maybe_recorded")
 def test_a_generator_is_one() -> None:
-    made = echo()
+    made: Any = echo()
     assert isinstance(made, types.GeneratorType)
     assert isinstance(made, collections.abc.Generator)
-    assert not isinstance(made, collections.abc.Awaitable)
+    assert not hasattr(type(made), "__await__")
     assert inspect.isgenerator(made)
     assert inspect.getgeneratorstate(made) == inspect.GEN_CREATED
     assert iter(made) is made
@@ -78,7 +78,7 @@ def test_a_generator_is_one() -> None:
 
 @pytest.mark.usefixtures("maybe_recorded")
 def test_a_generator_within_another() -> None:
-    def outer() -> Iterator[Any]:
+    def outer() -> Generator[Any, Any, str]:
         return (yield from echo())
 
     made = outer()
@@ -100,7 +100,7 @@ def test_a_generator_that_is_closed() -> None:
             next(made)
 
     @fxtio.trace
-    def stubborn() -> Iterator[int]:
+    def stubborn() -> Generator[int, None, None]:
         with contextlib.suppress(GeneratorExit):
             yield 1
         yield 2
@@ -115,7 +115,7 @@ def test_a_generator_that_is_closed() -> None:
 @pytest.mark.usefixtures("maybe_recorded")
 def test_a_generator_that_runs_cannot_be_stepped() -> None:
     @fxtio.trace
-    def itself() -> Iterator[Any]:
+    def itself() -> Generator[str, None, None]:
         try:
             next(made)
         except ValueError as error:
@@ -134,7 +134,7 @@ def test_a_coroutine_is_one() -> None:
     assert inspect.iscoroutine(made)
     assert inspect.isawaitable(made)
     assert asyncio.iscoroutine(made)
-    assert not isinstance(made, collections.abc.Iterator)
+    assert not hasattr(type(made), "__iter__")
     made.close()
     assert asyncio.run(sleeps(3)) == 3
 
@@ -150,7 +150,7 @@ def test_a_coroutine_is_one() -> None:
 def test_a_coroutine_that_nobody_awaits_warns() -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        sleeps()
+        del [sleeps()][:]
         gc.collect()
     assert any("was never awaited" in str(one.message) for one in told)
 
@@ -176,8 +176,8 @@ def test_a_coroutine_that_is_cancelled() -> None:
 
 @pytest.mark.usefixtures("maybe_recorded")
 def test_an_async_generator_is_one() -> None:
-    async def use() -> tuple[list[int], int]:
-        made = counts(3)
+    async def use() -> tuple[list[Any], int]:
+        made: Any = counts(3)
         assert isinstance(made, types.AsyncGeneratorType)
         assert isinstance(made, collections.abc.AsyncGenerator)
         assert inspect.isasyncgen(made)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from fxtio.cli.common import add_examples, add_input, count, open_trace, presenter_of, print_findings
-from fxtio.present import json_text
+from fxtio.present import json_text, printable
 
 NAME = "dump"
 HELP = "Print the records of a trace, one line each"
@@ -34,7 +34,7 @@ def run(options: Namespace) -> int:
             if options.json:
                 sys.stdout.buffer.write(_json_lines(presenter.json_objects(some)))
             else:
-                print("\n".join(presenter.text_lines(some)))
+                print("\n".join(map(printable, presenter.text_lines(some))))
     return print_findings(trace)
 
 

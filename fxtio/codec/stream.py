@@ -21,6 +21,10 @@ from fxtio.codec.word import Field, Word
 from fxtio.errors import LayoutError
 
 
+UNKNOWN, SUBTYPE = -1, -2
+"""What a first byte tells instead of a kind: that no record begins with it, or that the subtype decides."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """A piece of a record.
@@ -285,25 +289,25 @@ class Dialect:
 
     Attributes:
         forms: the form of each class, or None.
-        heads: for every first byte, the kind; -1 where there is none; -2 where the subtype decides.
+        heads: for every first byte, the kind, or `UNKNOWN`, or `SUBTYPE`.
         subtypes: the kinds by first byte and subtype.
     """
 
     def __init__(self, classes: tuple[type[StreamRecord], ...], version: float, width: int) -> None:
         self.classes, self.version, self.width = classes, version, width
         self.forms = tuple(form_of(cls, version) for cls in classes)
-        self.heads = [-1] * 256
+        self.heads = [UNKNOWN] * 256
         self.subtypes: dict[tuple[int, int], int] = {}
         for kind, form in enumerate(self.forms):
             if form is None:
                 continue
             subtype = classes[kind].subtype
             for head in form.bytes():
-                free = (-1,) if subtype is None else (-1, -2)
+                free = (UNKNOWN,) if subtype is None else (UNKNOWN, SUBTYPE)
                 if self.heads[head] not in free or (head, subtype) in self.subtypes:
                     raise LayoutError(f"{form.name} and another record begin with the byte {head:#04x}")
                 if subtype is None:
                     self.heads[head] = kind
                 else:
                     self.subtypes[head, int(subtype)] = kind
-                    self.heads[head] = -2
+                    self.heads[head] = SUBTYPE

@@ -30,8 +30,7 @@ HYBRID = 14.5
 OBJECT_SHIFT = 3
 """Objects lie at multiples of 8 bytes; the low bits are not in the file."""
 
-# `None` where the text has no size at all; else the size counts the zero byte at the end.
-_TEXT = {"size": Int32ul, "text": Bytes(this.size)}
+_TEXT = Struct("size" / Int32ul, "raw" / Bytes(this.size))
 
 STREAM_HEADER = Struct(
     "id" / Const(HEADER_ID, Int32ul),
@@ -46,9 +45,9 @@ STREAM_HEADER = Struct(
     "pid" / Int32ul,
     "port" / Int16ul,
     "sysid" / If(this.major == 0, Int16ul),
-    "args" / If(this.major >= 1, Struct(**_TEXT)),
-    "arch" / If(this.major >= 1, Struct(**_TEXT)),
-    "os" / If(this.major >= 1, Struct(**_TEXT)),
+    "args" / If(this.major >= 1, _TEXT),
+    "arch" / If(this.major >= 1, _TEXT),
+    "os" / If(this.major >= 1, _TEXT),
 )
 """What a file begins with.  spec: header format (there of version 2.0)"""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import cache
 from types import CodeType, MethodDescriptorType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 from fxtio.tracer import monitor
 from fxtio.tracer.backend import recorder
@@ -78,7 +78,7 @@ def module_of(path: str) -> str:
     """The module that a file holds, by where it lies: `json.decoder` for `.../lib/python3.12/json/decoder.py`."""
     if path.startswith("<"):
         return path.removeprefix("<frozen ").removesuffix(">") if path.startswith("<frozen ") else path
-    path, folders = _absolute(path), [_absolute(folder) for folder in sys.path if isinstance(folder, str)]
+    path, folders = _absolute(path), [_absolute(one) for one in cast("list[object]", sys.path) if isinstance(one, str)]
     longest = max((len(folder) for folder in folders if path.startswith(folder + os.sep)), default=-1)
     inside = path[longest + 1 :] if longest >= 0 else os.path.basename(path)
     name = os.path.splitext(inside)[0].replace(os.sep, ".")

@@ -148,7 +148,9 @@ class Recording:
         for source in self._sources:
             source.start()
         self.triggers.install()
-        engine = functions.start(wanted, options.c_functions, options.max_depth, min_ticks)  # last, as calls of our own are of no interest
+        engine = functions.start(
+            wanted, options.c_functions, options.max_depth, min_ticks
+        )  # last, as calls of our own are of no interest
         recorder.instant("recording", "fxtio", engine=engine, recorder=IMPLEMENTATION, python=sys.version.split()[0])
 
     def _lend(self) -> dict[str, str]:

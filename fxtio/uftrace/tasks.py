@@ -213,12 +213,12 @@ class BinaryTaskFile:
     """The file `task` of version 3: messages.
 
     Attributes:
-        pieces: of every message its type and its body.
+        pieces: of every message its type, its size, and its body, which is padded to 8 bytes.
         rest: bytes behind the last whole message.
         order: the byte order.
     """
 
-    pieces: list[tuple[int, bytes]] = field(default_factory=list)
+    pieces: list[tuple[int, int, bytes]] = field(default_factory=list)
     rest: bytes = b""
     order: Order = "little"
 
@@ -231,10 +231,11 @@ class BinaryTaskFile:
                 head = MESSAGES[order]["head"].parse(raw[at : at + _HEAD])
             except ConstructError:
                 break
-            if at + _HEAD + head.size > len(raw):
+            end = at + _HEAD + (head.size + 7) // 8 * 8
+            if end > len(raw):
                 break
-            made.pieces.append((head.type, raw[at + _HEAD : at + _HEAD + head.size]))
-            at += _HEAD + head.size
+            made.pieces.append((head.type, head.size, raw[at + _HEAD : end]))
+            at = end
         made.rest = raw[at:]
         if made.rest:
             findings.add("task-message", at, "bytes that are no whole message", file=BINARY)
@@ -243,7 +244,8 @@ class BinaryTaskFile:
     def to_bytes(self) -> bytes:
         """The file's bytes."""
         head = MESSAGES[self.order]["head"]
-        return b"".join([head.build({"type": kind, "size": len(body)}) + body for kind, body in self.pieces]) + self.rest
+        messages = [head.build({"type": kind, "size": size}) + body for kind, size, body in self.pieces]
+        return b"".join(messages) + self.rest
 
     @property
     def facts(self) -> list[Fact]:
@@ -252,14 +254,14 @@ class BinaryTaskFile:
 
     def _facts(self) -> Iterator[Fact]:
         forms = MESSAGES[self.order]
-        for kind, body in self.pieces:
-            if kind in _TASK and len(body) == _TASK_SIZE:
+        for kind, size, body in self.pieces:
+            if kind in _TASK and size == _TASK_SIZE:
                 got = forms["task"].parse(body)
                 yield Task(got.time, got.tid, got.pid)
-            elif kind in _FORK and len(body) == _TASK_SIZE:
+            elif kind in _FORK and size == _TASK_SIZE:
                 got = forms["task"].parse(body)
                 yield Fork(got.time, got.tid, got.pid)
-            elif kind in _SESSION and len(body) >= _SESSION_SIZE:
+            elif kind in _SESSION and size >= _SESSION_SIZE:
                 got = forms["session"].parse(body)
                 name = body[_SESSION_SIZE : _SESSION_SIZE + max(got.length, 0)]
                 sid = got.sid.rstrip(b"\0").decode("ascii", "replace")

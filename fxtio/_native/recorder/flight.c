@@ -71,8 +71,8 @@ static void put_said(PyObject *said) {
 /* Tell of a span that took so many ticks.  The hook gives a site and the values of an instant to be recorded, or None. */
 void tell_slow(Site *site, uint64_t took) {
     State *state = current;
-    if (took > INT64_MAX || state->busy || current->escaped || !session.slow_hook)
-        return; /* the first: there is no end, for the thread has recorded nothing since */
+    if (!session.active || took > INT64_MAX || state->busy || state->escaped || !session.slow_hook)
+        return; /* the second: there is no end, for the thread has recorded nothing since */
     PyObject *hook = Py_NewRef(session.slow_hook);
     Pause pause = store_pause(state);
     PyObject *said = PyObject_CallFunction(hook, "OK", site->name, (unsigned long long)took);

@@ -59,7 +59,7 @@ def unrecorded(call: Callable[[], R], /) -> R:
 def tell_slow(site: Site, took: int) -> None:
     """Tell of a span that took so many ticks.  The hook gives a site and the values of an instant, or None."""
     state = own.state
-    if not 0 < session.slow < took or state.busy:
+    if not session.active or not 0 < session.slow < took or state.busy:
         return
     said = call_hook(state, session.slow_hook, site.name, took)
     if isinstance(said, tuple):

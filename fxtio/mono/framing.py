@@ -1,0 +1,274 @@
+"""Where buffers begin and end: bytes in, frames of whole buffers out, whatever the bytes are.
+
+A buffer's header tells its size, so the walk is a chain; where the chain breaks, it goes on at the next place from
+which it holds.  A size is believed only as far as bytes are there: memory is bounded by the largest buffer that is
+allowed.  Recordings may stand one behind the other, as serial lines deliver them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.stream import Dialect
+from fxtio.errors import DecodeError
+from fxtio.finding import Findings, Level
+from fxtio.io.source import Source
+from fxtio.mono.header import (
+    BUFFER_MARK,
+    BUFFER_SIZE,
+    HEADER_MARK,
+    BufferHeader,
+    StreamHeader,
+    buffer_dtype,
+    decode_header,
+)
+from fxtio.mono.records import VERSIONS, dialect_of
+
+Array = np.ndarray[Any, Any]
+
+BLOCK = 1 << 23
+"""Bytes that are read at once."""
+
+MAX_BUFFER = 1 << 28
+"""The largest buffer that is believed, in bytes; Mono's have some 64 KiB."""
+
+MAX_HEADER = 1 << 20
+"""The largest header of a recording that is believed, in bytes."""
+
+_SIZE = slice(buffer_dtype().fields["size"][1], buffer_dtype().fields["size"][1] + 4)  # type: ignore[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What all buffers of a recording have in common.
+
+    Attributes:
+        header: its header.
+        raw: the header's bytes.
+        dialect: the events of its data version.
+        offset: where it begins, in bytes.
+    """
+
+    header: StreamHeader
+    raw: bytes
+    dialect: Dialect
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Some buffers of a recording.  Frames share their memory: each is valid until the next one is asked for.
+
+    Attributes:
+        recording: the recording.
+        data: bytes that hold the buffers (uint8).
+        base: where `data` begins in the trace.
+        begin: where the events of each buffer begin in `data` (int64).
+        end: where they end (int64).
+        headers: the buffers' headers, see `buffer_dtype`.
+        cut: the last buffer is not whole.
+    """
+
+    recording: Recording
+    data: Array
+    base: int
+    begin: Array
+    end: Array
+    headers: Array
+    cut: bool
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def header(self, number: int) -> BufferHeader:
+        """The header of a buffer."""
+        row = self.headers[number]
+        return BufferHeader(**{name: int(row[name]) for name in BufferHeader.__struct_fields__})
+
+    def select(self, numbers: Array) -> Frame:
+        """Only some of the buffers (indices or a mask)."""
+        cut = self.cut and len(self) > 0 and bool(np.arange(len(self))[numbers][-1:] == len(self) - 1)
+        headers = self.headers[numbers]
+        return Frame(self.recording, self.data, self.base, self.begin[numbers], self.end[numbers], headers, cut)
+
+
+class Framer:
+    """Finds the buffers of a trace.
+
+    Args:
+        source: where the bytes come from.
+        findings: where faults are noted.
+    """
+
+    def __init__(self, source: Source, findings: Findings) -> None:
+        self._source = source
+        self._findings = findings
+        self._data: Array = np.empty(BLOCK, np.uint8)
+        self._view = memoryview(self._data)
+        self._at = 0  # where the next header is expected
+        self._filled = 0
+        self._base = 0
+        self._recording: Recording | None = None
+        self._found: list[tuple[int, int]] = []  # begin and end of the buffers of the frame in the making
+
+    def __iter__(self) -> Iterator[Frame]:
+        if not self._have(1):
+            self._findings.add("empty", 0, "there is not a byte")
+        while True:
+            if self._found and self._at + BUFFER_SIZE > len(self._data):
+                yield from self._frame()  # makes room
+            if not self._have(1):
+                break
+            if self._have(len(HEADER_MARK)) and self._peek(len(HEADER_MARK)) == HEADER_MARK:
+                yield from self._frame()
+                if not self._begin():
+                    return
+                continue
+            cut = False
+            if self._recording is None:
+                self._findings.add("bad-header", 0, "the trace does not begin with a header")
+                return
+            if not self._have(BUFFER_SIZE):
+                self._note_cut(f"the last {self._filled - self._at} bytes are no whole buffer header")
+                self._at = self._filled
+            elif self._peek(len(BUFFER_MARK)) != BUFFER_MARK:
+                yield from self._frame()
+                self._skip("buffer-id", "no buffer begins here")
+            else:
+                size = int.from_bytes(self._view[self._at : self._at + BUFFER_SIZE][_SIZE], "little")
+                if self._found and self._at + BUFFER_SIZE + size > self._filled:
+                    yield from self._frame()  # makes room
+                if size > MAX_BUFFER:
+                    self._skip("buffer-too-large", f"a buffer of {size:,} bytes")
+                else:
+                    cut = self._buffer(size)
+            if cut:
+                yield from self._frame(cut=True)
+        yield from self._frame()
+        if self._source.fault:
+            self._findings.add("source", self._base + self._filled, self._source.fault)
+
+    def _peek(self, count: int) -> bytes:
+        return bytes(self._view[self._at : self._at + count])
+
+    def _have(self, count: int) -> bool:
+        """Try to have so many bytes from here on."""
+        while self._at + count > self._filled:
+            if self._at + count > len(self._data):
+                assert not self._found, "the frame in the making needs the memory"
+                self._make_room(count)
+            room = self._view[self._filled :]
+            got = self._source.readinto(room)
+            self._filled += got
+            if not got:
+                return False
+        return True
+
+    def _make_room(self, count: int) -> None:
+        """Move what is left to the front; a bigger block is taken only in steps, as the bytes really come."""
+        left = self._filled - self._at
+        fresh = self._data
+        if left * 2 > len(fresh):
+            fresh = np.empty(min(max(2 * len(fresh), BLOCK), count + BLOCK), np.uint8)
+        fresh[:left] = self._data[self._at : self._filled]
+        self._data, self._view = fresh, memoryview(fresh)
+        self._base += self._at
+        self._at, self._filled = 0, left
+
+    def _frame(self, *, cut: bool = False) -> Iterator[Frame]:
+        """The buffers found so far, if there are any."""
+        if not self._found:
+            return
+        begin, end = np.array(self._found, np.int64).T
+        dtype = buffer_dtype()
+        raw = self._data[(begin - BUFFER_SIZE)[:, None] + np.arange(BUFFER_SIZE)]
+        headers = np.ascontiguousarray(raw).view(dtype)[:, 0]
+        assert self._recording is not None
+        yield Frame(self._recording, self._data[: self._filled], self._base, begin, end, headers, cut)
+        self._found = []
+
+    def _begin(self) -> bool:
+        """Read the header of a recording; False if nothing can be read behind it."""
+        offset = self._base + self._at
+        self._have(MAX_HEADER)
+        try:
+            head = self._peek(min(MAX_HEADER, self._filled - self._at))
+            header, size = decode_header(head)
+            if header.data_version not in VERSIONS:
+                raise DecodeError("unknown-version", f"nobody knows data version {header.data_version}")
+            if header.pointer_size not in (4, 8):
+                raise DecodeError("pointer-size", f"pointers of {header.pointer_size} bytes")
+        except DecodeError as error:
+            self._findings.add(error.rule, offset, error.message)
+            return False
+        if header.flags:
+            self._findings.add("header-flags", offset, f"unknown flags {header.flags:#x}", level=Level.WARNING)
+        if self._recording is not None:
+            self._findings.add("another-recording", offset, "another recording begins here", level=Level.WARNING)
+        dialect = dialect_of(header.data_version, header.pointer_size)
+        self._recording = Recording(header, head[:size], dialect, offset)
+        self._at += size
+        return True
+
+    def _buffer(self, size: int) -> bool:
+        """Take in the buffer that begins here; True if it is cut."""
+        begin = self._at + BUFFER_SIZE
+        whole = self._have(BUFFER_SIZE + size)
+        begin, end = self._at + BUFFER_SIZE, min(self._at + BUFFER_SIZE + size, self._filled)
+        if not (whole and self._chains(end)):
+            inner = self._next(begin, end)
+            if inner is not None:
+                told = f"a buffer of {size:,} bytes, but the next one begins after {inner - begin:,}"
+                self._findings.add("buffer-overlap", self._base + self._at, told)
+                whole, end = True, inner
+        self._found.append((begin, end))
+        if not whole:
+            self._note_cut(f"a buffer of {size:,} bytes has only {end - begin:,}")
+        self._at = end
+        return not whole
+
+    def _note_cut(self, message: str) -> None:
+        """The end came too early; where the source tells why, that is enough."""
+        if self._source.fault is None:
+            self._findings.add("truncated", self._base + self._at, message)
+
+    def _chains(self, end: int) -> bool:
+        """Whether the bytes at hand say nothing against a buffer that ends here."""
+        mark = bytes(self._view[end : min(end + len(BUFFER_MARK), self._filled)])
+        return BUFFER_MARK.startswith(mark) or HEADER_MARK.startswith(mark)
+
+    def _next(self, start: int, stop: int) -> int | None:
+        """Where in this range of `data` the next header begins from which the chain holds."""
+        window = bytes(self._view[start:stop])
+        found = -1
+        while True:
+            marks = [window.find(mark, found + 1) for mark in (BUFFER_MARK, HEADER_MARK)]
+            found = min((mark for mark in marks if mark >= 0), default=-1)
+            if found < 0:
+                return None
+            if window.startswith(HEADER_MARK, found):
+                return start + found
+            place = start + found
+            size = int.from_bytes(self._view[place : place + BUFFER_SIZE][_SIZE], "little")
+            if size <= MAX_BUFFER and self._chains(place + BUFFER_SIZE + size):
+                return place
+
+    def _skip(self, rule: str, message: str) -> None:
+        """Go on at the next header."""
+        offset = self._base + self._at
+        self._at += 1
+        while True:
+            place = self._next(self._at, self._filled)
+            if place is not None:
+                self._at = place
+                break
+            self._at = max(self._at, self._filled - BUFFER_SIZE)
+            if not self._have(self._filled - self._at + 1):
+                self._at = self._filled
+                break
+        skipped = self._base + self._at - offset
+        self._findings.add(rule, offset, f"{message}; {skipped:,} bytes are skipped")

@@ -1,0 +1,79 @@
+"""Names of C++ functions as people write them, by the library pydemumble (the extra `demangle`), if it is there.
+
+uftrace matches its argument specifications with *simple* names: scope and name, without parameters and template
+arguments.  So a C++ trace with such specifications needs the library, unless its `.dbg` files name the functions.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+_PREFIXES = ("_Z", "__Z", "_R")
+
+
+def is_mangled(name: str) -> bool:
+    """Whether the name is one that only a linker reads."""
+    return name.startswith(_PREFIXES)
+
+
+@cache
+def _library() -> object:
+    try:
+        import pydemumble
+    except ImportError:
+        return None
+    return pydemumble
+
+
+def available() -> bool:
+    """Whether names can be demangled."""
+    return _library() is not None
+
+
+def full_name(name: str) -> str:
+    """The whole name, with parameters; the name itself where it is not mangled, or nothing can read it."""
+    library = _library()
+    if library is None or not is_mangled(name) or len(name) > 10_000:
+        return name
+    found: str = library.demangle(name)  # type: ignore[attr-defined]
+    return found or name
+
+
+def simple_name(name: str) -> str:
+    """Scope and name only, as uftrace shows and matches them."""
+    whole = full_name(name)
+    return name if whole == name else _simplified(whole)
+
+
+_OPERATORS = ("<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "<", ">")
+
+
+def _simplified(name: str) -> str:
+    """Cut parameters, template arguments, and a return type."""
+    made: list[str] = []
+    at = nested = 0
+    while at < len(name):
+        if nested == 0 and name.startswith("operator", at) and not (at and (name[at - 1].isalnum() or name[at - 1] == "_")):
+            rest = name[at + 8 :]
+            sign = next((one for one in _OPERATORS if rest.startswith(one)), "")
+            made.append("operator" + sign)
+            at += 8 + len(sign)
+            continue
+        sign = name[at]
+        if nested == 0 and name.startswith("(anonymous namespace)", at):
+            made.append("_GLOBAL__N_1")
+            at += 21
+            continue
+        if nested == 0 and sign == "(":
+            break
+        if sign == "<":
+            nested += 1
+        elif sign == ">" and nested:
+            nested -= 1
+        elif nested == 0:
+            made.append(sign)
+        at += 1
+    simple = "".join(made).removesuffix(" const")
+    cast = simple.find("operator ")
+    head, tail = (simple[:cast], simple[cast:]) if cast >= 0 else (simple, "")
+    return head.rpartition(" ")[2] + tail  # a template's return type stands in front of its name
