@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import fxtio
+from fxtio.tracer.sources import gc
 from support.tracer_check import check_trace
 from support.tracer_program import MUCH, WORK, check_loss_told, inners
 from support.tracer_run import fine, recorded, run
@@ -250,3 +252,28 @@ def test_a_program_that_deletes_the_folder(how: str, name: str, tmp_path: Path) 
     caught = "caught 'mine'\n" if how == "block with an error" else ""
     assert (done.returncode, done.stdout) == (0, f"9\n{caught}goes on\n"), done.stderr
     assert "RecordingWarning" in done.stderr
+
+
+def test_a_start_that_fails_leaves_nothing_behind(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise KeyboardInterrupt
+
+    hooks, environment = sys.excepthook, dict(os.environ)
+    with monkeypatch.context() as patched:
+        patched.setattr(gc.Source, "start", refuse)
+        with pytest.raises(KeyboardInterrupt):
+            fxtio.start(out, sources=["exceptions", "gc"], dump_on="exception", functions=True)
+    assert sys.excepthook is hooks
+    assert dict(os.environ) == environment
+    with fxtio.tracing(out), fxtio.span("works"):
+        pass
+    assert [span.name for span in check_trace(out).spans()] == ["works"]
+
+
+def test_several_of_something_may_be_given_in_any_way(out: Path) -> None:
+    for given in ("wanted", ["wanted"], {"wanted"}, (name for name in ["wanted"])):
+        with fxtio.tracing(out, categories=given):
+            fxtio.instant("here", "wanted")
+            fxtio.instant("not here", "other")
+        assert check_trace(out).rows(kind="instant", category="wanted").size == 1
+        assert not check_trace(out).rows(name="not here").size

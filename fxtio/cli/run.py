@@ -87,7 +87,7 @@ def _program(options: argparse.Namespace) -> Any:
 
 
 def _options(options: argparse.Namespace) -> Any:
-    from fxtio.tracer.session import Options
+    from fxtio.tracer.options import Options
 
     return Options(
         options.output,

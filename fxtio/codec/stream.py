@@ -269,6 +269,8 @@ def form_of(cls: type[Item], version: float) -> Form | None:
             absent.append(name)
         else:
             raise LayoutError(f"{cls.__name__}.{name} has no part, and the first byte has no field of its name")
+    if unknown := filled - header.keys() - {""}:
+        raise LayoutError(f"{cls.__name__}: the first byte has no field {', '.join(sorted(unknown))}")
     if idle := header.keys() - filled:
         raise LayoutError(f"{cls.__name__}: nothing fills the field {', '.join(sorted(idle))} of the first byte")
     return Form(cls, version, word, tuple(parts), tuple(absent))

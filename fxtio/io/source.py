@@ -21,8 +21,8 @@ from fxtio.errors import FormatError
 STDIN = "<stdin>"
 """What standard input is called."""
 
-HEAD = 64
-"""How many bytes are looked at to tell formats apart."""
+HEAD = 1024
+"""How many bytes are looked at to tell formats apart: some lines, in formats of text."""
 
 _ZSTD_CHUNK = 1 << 10
 """Bytes that are decompressed at once: a block of 4 bytes can stand for 128 KiB, so these make 32 MiB at the worst."""

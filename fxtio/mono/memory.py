@@ -8,6 +8,8 @@ from fxtio.codec.stream import Between, Byte, Head, Many, Relative, Uleb
 from fxtio.mono import layout as b
 from fxtio.mono.enums import GcInfo, HeapInfo
 from fxtio.mono.parts import (
+    HandleBacktrace,
+    HandleBacktraceFlags,
     OBJECT,
     Backtrace,
     BacktraceFlags,
@@ -97,8 +99,8 @@ class HandleCreated(Event, frozen=True, kw_only=True):
     handle_type: Annotated[int, Uleb()]
     handle: Annotated[int, Uleb()]
     object: Object
-    backtrace_flags: BacktraceFlags = None
-    backtrace: Backtrace = None
+    backtrace_flags: HandleBacktraceFlags = None
+    backtrace: HandleBacktrace = None
 
 
 class HandleDestroyed(Event, frozen=True, kw_only=True):
@@ -114,8 +116,8 @@ class HandleDestroyed(Event, frozen=True, kw_only=True):
     heads: ClassVar = _handle(1)
     handle_type: Annotated[int, Uleb()]
     handle: Annotated[int, Uleb()]
-    backtrace_flags: BacktraceFlags = None
-    backtrace: Backtrace = None
+    backtrace_flags: HandleBacktraceFlags = None
+    backtrace: HandleBacktrace = None
 
 
 class FinalizeStart(Event, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated
 
 from fxtio.codec.stream import (
@@ -49,6 +50,12 @@ Backtrace = Annotated[
     tuple[int, ...] | None,
     Many(of=METHOD, flag="has_backtrace", since=13),
     Many(of=POINTER, flag="has_backtrace", before=13),
+]
+HandleBacktraceFlags = Annotated[int | None, Uleb(since=11, before=13, when=WITH_FRAMES)]
+HandleBacktrace = Annotated[
+    tuple[int, ...] | None,
+    Many(of=METHOD, flag="has_backtrace", since=13),
+    Many(of=POINTER, flag="has_backtrace", since=11, before=13),
 ]
 OldFlags = Annotated[int | None, Uleb(before=13)]
 
@@ -143,5 +150,6 @@ class Event(StreamRecord, frozen=True, kw_only=True):
     time: Tick
 
 
-def heads_of(word: type[Word], *, since: float = 0, before: float = 99, **tags: int) -> tuple[Head, ...]:
+def heads_of(word: type[Word], *, since: float = 0, before: float = inf, **tags: int) -> tuple[Head, ...]:
+    """The first byte of an event, with its tags pinned."""
     return (Head(word.of(**tags) if tags else word, since, before),)

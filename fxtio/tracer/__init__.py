@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 from fxtio.tracer.backend import IMPLEMENTATION, recorder
 from fxtio.tracer.decorate import trace
 from fxtio.tracer.flows import Flow, flow, log
-from fxtio.tracer.session import Recording, RecordingWarning, Summary, dump, start, stop, tracing
+from fxtio.tracer.options import Options
+from fxtio.tracer.recording import Recording, RecordingWarning, Summary
+from fxtio.tracer.session import dump, start, stop, tracing
 
 if TYPE_CHECKING:  # the twin says what the types are
     from fxtio.tracer.python.span import counter, instant, span
@@ -31,6 +33,7 @@ else:
 __all__ = [
     "IMPLEMENTATION",
     "Flow",
+    "Options",
     "Recording",
     "RecordingWarning",
     "Summary",

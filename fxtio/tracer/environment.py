@@ -44,14 +44,15 @@ def tell(message: str) -> None:
 
 def _start() -> None:
     from fxtio.tracer import session
+    from fxtio.tracer.options import Options
 
     output = os.environ.get(OUTPUT)
     if not output or session.running() or any(_HELPER in argument for argument in sys.orig_argv):
         return
     options = json.loads(os.environ.get(OPTIONS) or '{"functions": true}')
     parent = json.loads(os.environ.get(PARENT) or "null")
-    known = {field.name for field in fields(session.Options)}
-    chosen = session.Options(output, **{name: value for name, value in options.items() if name in known})
+    known = {field.name for field in fields(Options)}
+    chosen = Options(output, **{name: value for name, value in options.items() if name in known})
     if parent is not None:
         session.begin(chosen, RecordingClock(**parent["clock"]))
     else:

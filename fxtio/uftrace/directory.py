@@ -15,6 +15,7 @@ from fxtio.finding import Findings
 MOST_TEXT = 64 << 20
 """The most bytes of a file that is read whole."""
 
+_HEAD = 8192
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -66,6 +67,11 @@ class Directory:
     def size(self, name: str) -> int:
         """The size of a file in bytes; 0 if there is none."""
         return (self.path / name).lstat().st_size if name in self._known else 0
+
+    def head(self, name: str) -> bytes:
+        """The first bytes of a file."""
+        with os.fdopen(self.open(name), "rb") as file:
+            return file.read(_HEAD)
 
     def read(self, name: str, findings: Findings | None = None) -> bytes:
         """A whole file; empty if there is none.  What is beyond `MOST_TEXT` is left out, and told."""

@@ -1,0 +1,117 @@
+"""The format, declared once: the words of the header with the form of their values, chunks and footer of the body.
+
+What checks, decodes, encodes and describes all comes from here.  `CHUNK` and `FOOTER` are construct's, for one at a
+time; the numpy types of the same fields are derived from them.
+
+spec: DCPI profile format; notes on `version` and `tstart` come from the NT edition of the same page.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from construct import Array, FormatField, Int32ul, Rebuild, Struct, len_, this
+
+TERMINATOR = "samples"
+"""The word of the header's last line."""
+
+STEP = 4
+"""Bytes from one counted address to the next: an Alpha instruction.  The specification does not tell the number."""
+
+MAX_COUNT = 2**32 - 1
+"""The largest count, offset and total that the body can say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a value is written.
+
+    Attributes:
+        name: what the specification calls it.
+        pattern: a regular expression for all of the value.
+        told: the same for people.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    told: str
+
+
+HEX = Form("hex_digit+", re.compile("[0-9A-Fa-f]+"), "hexadecimal digits without 0x")
+DIGITS = Form("digit+", re.compile("[0-9]+"), "decimal digits")
+TIME = Form("time", re.compile("[0-9]{10}|[0-9]{12}|[0-9]{14}"), "YYMMDDHHMM, YYYYMMDDHHMM or YYYYMMDDHHMMSS, in UTC")
+REST = Form("rest_of_line", re.compile(r"[^ \t\n][^\n]*"), "the rest of the line, which begins with no blank")
+VERSION = Form("version", re.compile(r"pdb-[0-9]+\.[0-9]+"), "pdb-MAJOR.MINOR")
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """A word that a header line may begin with.
+
+    Attributes:
+        name: the word.
+        form: the form of what follows.
+        told: what it says.
+        required: the specification wants it exactly once.
+        repeats: several are no fault.
+    """
+
+    name: str
+    form: Form
+    told: str
+    required: bool = False
+    repeats: bool = False
+
+
+KEYWORDS: dict[str, Keyword] = {
+    one.name: one
+    for one in (
+        Keyword("version", VERSION, "version of the format; only in the NT edition of the specification"),
+        Keyword("image", HEX, "the image's identifier; a text of digits, not a number", required=True),
+        Keyword("epoch", TIME, "when the epoch began that the samples belong to", required=True),
+        Keyword("platform", REST, "the host", required=True),
+        Keyword("event", REST, "what was sampled, such as `cycles`", required=True),
+        Keyword("period", DIGITS, "events from one sample to the next", required=True),
+        Keyword("tstart", HEX, "address of the text; only in the NT edition of the specification"),
+        Keyword("tsize", DIGITS, "size of the text in bytes", required=True),
+        Keyword("cpuspeed", DIGITS, "the processor's speed; likely MHz, which is not stated", required=True),
+        Keyword("cpuamask", HEX, "the Alpha's AMASK bits"),
+        Keyword("cpuimplv", DIGITS, "the Alpha's IMPLVER number"),
+        Keyword("cpucount", DIGITS, "how many processors"),
+        Keyword("path", REST, "where the image lies", repeats=True),
+    )
+}
+"""The known words, in the order in which the writer puts them.  spec: required, optional"""
+
+CHUNK_HEAD = Struct("offset" / Int32ul, "number" / Int32ul)
+"""What a chunk begins with: bytes from the beginning of the text, and how many counts follow."""
+
+CHUNK = Struct(
+    "offset" / Int32ul,
+    "number" / Rebuild(Int32ul, len_(this.counts)),
+    "counts" / Array(this.number, Int32ul),
+)
+"""The samples at some addresses in a row.  spec: chunk"""
+
+FOOTER = Struct("total_offsets" / Int32ul, "total_samples" / Int32ul)
+"""How many addresses have a sample, and how many samples there are.  spec: footer"""
+
+
+def _dtype(struct: Any) -> np.dtype[Any]:
+    """The numpy type of a structure of plain numbers."""
+    fields = [(field.name, field.subcon.fmtstr) for field in struct.subcons]
+    assert all(isinstance(field.subcon, FormatField) for field in struct.subcons)
+    return np.dtype(fields)
+
+
+HEAD_TYPE = _dtype(CHUNK_HEAD)
+FOOTER_TYPE = _dtype(FOOTER)
+WORD_TYPE = np.dtype(Int32ul.fmtstr)
+"""The type of every number of the body."""
+
+HEAD_WORDS = HEAD_TYPE.itemsize // WORD_TYPE.itemsize
+OFFSET, NUMBER = (HEAD_TYPE.fields[name][1] // WORD_TYPE.itemsize for name in ("offset", "number"))  # type: ignore[index]
+"""The words of a chunk's head, by their place in it."""

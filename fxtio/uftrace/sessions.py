@@ -1,0 +1,220 @@
+"""Which address space a task's records belong to, as time goes by.
+
+A task has sessions: one from its beginning, another one from each exec on.  A session has modules: those of its map,
+and those that were loaded later.  An *epoch* of a task is a time in which neither changes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fxtio.finding import Findings, Level
+from fxtio.uftrace.argspec import Specs
+from fxtio.uftrace.debug import DebugFile
+from fxtio.uftrace.directory import Directory
+from fxtio.uftrace.info import InfoFile
+from fxtio.uftrace.maps import MapFile, Module
+from fxtio.uftrace.space import Part, Space
+from fxtio.uftrace.symbols import SymbolFile
+from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskFile
+
+Array = np.ndarray[Any, Any]
+
+PYTHON = "python.fake"
+"""The module of Python functions; it needs no map."""
+
+FOREVER = (1 << 64) - 1
+MOST_LIBRARIES = 1000
+"""The most loaded libraries of a session that are looked at."""
+
+_KEPT_SPACES = 8
+_MOST_FORKS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A time of a task.
+
+    Attributes:
+        begin: its first nanosecond.
+        session: the session, or None.
+        libraries: how many libraries the session has loaded by then.
+    """
+
+    begin: int
+    session: Session | None
+    libraries: int = 0
+
+
+def map_name(sid: str) -> str:
+    """The name of a session's map file."""
+    return f"sid-{sid}.map"
+
+
+class Sessions:
+    """The sessions and tasks of a trace, and their address spaces.
+
+    Args:
+        directory: the trace.
+        info: its info file.
+        findings: where faults go.
+
+    Attributes:
+        file: the task file.
+        tasks: the process of each task.
+        names: the program of each process.
+    """
+
+    def __init__(self, directory: Directory, info: InfoFile, findings: Findings) -> None:
+        self._directory = directory
+        self._findings = findings
+        self._specs = Specs(info, findings)
+        self.file: TaskFile | BinaryTaskFile
+        if TEXT in directory or BINARY not in directory:
+            self.file = TaskFile.parse(directory.read(TEXT, findings), findings)
+        else:
+            self.file = BinaryTaskFile.parse(directory.read(BINARY, findings), info.order, findings)
+        facts = self.file.facts
+        if not facts:
+            findings.add("no-tasks", 0, "nothing tells of tasks and sessions; functions stay without names", file=TEXT)
+        self.sessions = sorted((f for f in facts if isinstance(f, Session)), key=lambda fact: fact.time)
+        self._tasks = sorted((f for f in facts if isinstance(f, Task)), key=lambda fact: fact.time)
+        self._forks = {fact.pid: fact for fact in facts if isinstance(fact, Fork)}
+        self._libraries: dict[str, list[Dlopen]] = {}
+        for fact in facts:
+            if isinstance(fact, Dlopen):
+                self._libraries.setdefault(fact.sid, []).append(fact)
+        for sid, libraries in self._libraries.items():
+            libraries.sort(key=lambda fact: fact.time)
+            if len(libraries) > MOST_LIBRARIES:
+                told = f"session {sid} loads {len(libraries):,} libraries; the first {MOST_LIBRARIES:,} are looked at"
+                findings.add("too-many-libraries", 0, told, file=TEXT)
+                del libraries[MOST_LIBRARIES:]
+        self.tasks = {fact.tid: fact.pid for fact in self._tasks}
+        self.names = {session.pid: session.exename for session in self.sessions}
+        for child in self._forks.values():
+            self.names.setdefault(child.pid, self.names.get(child.ppid, ""))
+        self._maps: dict[str, MapFile | None] = {}
+        self._parts: dict[Module, Part | None] = {}
+        self._spaces: OrderedDict[tuple[str, int], Space] = OrderedDict()
+        self._empty = Space([], self._specs)
+
+    def epochs(self, tid: int) -> list[Epoch]:
+        """The epochs of a task; the first one has no beginning, for nothing is to be without a space."""
+        begins: list[tuple[int, Session | None]] = []
+        for task in self._tasks:
+            if task.tid == tid:
+                begins.append((task.time, self._session_of(task.pid, task.time)))
+        if not begins:
+            begins = [(0, self._session_of(self.tasks.get(tid, tid), FOREVER))]
+            self._findings.add(
+                "unknown-task", 0, f"nothing tells of the task {tid}; its records are given to a session all the same",
+                level=Level.WARNING, file=f"{tid}.dat",
+            )  # fmt: skip
+        begins[0] = (0, begins[0][1])
+        made: list[Epoch] = []
+        for number, (begin, session) in enumerate(begins):
+            end = begins[number + 1][0] if number + 1 < len(begins) else FOREVER
+            libraries = [] if session is None else self._libraries.get(session.sid, [])
+            made.append(Epoch(begin, session, sum(one.time <= begin for one in libraries)))
+            times = [one.time for one in libraries if begin < one.time < end]
+            made += [Epoch(time, session, made[-1].libraries + count) for count, time in enumerate(times, 1)]
+        return made
+
+    def _session_of(self, pid: int, time: int) -> Session | None:
+        """The newest session of a process, or of the one that it was forked from; else any at all."""
+        for _ in range(_MOST_FORKS):
+            mine = [session for session in self.sessions if session.pid == pid]
+            before = [session for session in mine if session.time <= time]
+            if before or mine:
+                return before[-1] if before else mine[0]
+            fork = self._forks.get(pid)
+            if fork is None:
+                break
+            pid, time = fork.ppid, min(time, fork.time)
+        return self.sessions[0] if self.sessions else None
+
+    def space(self, epoch: Epoch) -> Space:
+        """The address space of an epoch."""
+        if epoch.session is None:
+            return self._empty
+        key = (epoch.session.sid, epoch.libraries)
+        known = self._spaces.get(key)
+        if known is None:
+            known = self._spaces[key] = Space(self._modules(*key), self._specs)
+            if len(self._spaces) > _KEPT_SPACES:
+                self._spaces.popitem(last=False)
+        self._spaces.move_to_end(key)
+        return known
+
+    def map_of(self, sid: str) -> MapFile | None:
+        """The map of a session, or None."""
+        if sid not in self._maps:
+            name = map_name(sid)
+            self._maps[sid] = None
+            if name in self._directory:
+                self._maps[sid] = MapFile.parse(self._directory.read(name, self._findings), name, self._findings)
+            else:
+                told = f"session {sid} has no map; its functions stay without names"
+                self._findings.add("no-map", 0, told, file=TEXT)
+        return self._maps[sid]
+
+    def _modules(self, sid: str, libraries: int) -> list[Part]:
+        """The modules with symbols; those that were loaded last come first."""
+        loaded = self._libraries.get(sid, [])[:libraries]
+        modules = [Module(one.base, FOREVER, one.libname) for one in reversed(loaded)]
+        mapped = self.map_of(sid)
+        modules += mapped.modules if mapped is not None else []
+        if f"{PYTHON}.sym" in self._directory and not any(module.path == PYTHON for module in modules):
+            modules.append(Module(0, FOREVER, PYTHON))
+        return [part for module in modules if (part := self._part(module)) is not None]
+
+    def _part(self, module: Module) -> Part | None:
+        if module not in self._parts:
+            self._parts[module] = self._read_part(module)
+        return self._parts[module]
+
+    def _read_part(self, module: Module) -> Part | None:
+        name = self._file_of(module, ".sym")
+        if name is None:
+            return None
+        file = SymbolFile.parse(self._directory.read(name, self._findings), name, self._findings)
+        begin, end, symbols = file.ranges()
+        base = np.uint64(module.base)
+        fits = end <= np.uint64(FOREVER - module.base)
+        begin, end = begin[fits] + base, end[fits] + base
+        debug_name = self._file_of(module, ".dbg")
+        debug = None
+        if debug_name is not None:
+            debug = DebugFile.parse(self._directory.read(debug_name, self._findings), debug_name, self._findings)
+        rows = np.flatnonzero(fits).tolist()
+        return Part(module, begin, end, [symbols[row] for row in rows], debug)
+
+    def _file_of(self, module: Module, suffix: str) -> str | None:
+        """The name of a module's file, or None.  Files of another module with the same name are left alone."""
+        base = module.path.rpartition("/")[2]
+        mark = module.build_id[:4] if module.build_id else f"{sum(module.path.encode(errors='replace')) % 65536:04x}"
+        for name in (f"{base}{suffix}", f"{base}-{mark}{suffix}"):
+            if name in self._directory and self._is_of(name, module):
+                return name
+        if f"{base}{suffix}" in self._directory:
+            told = f"it is not that of {module.path}, as its heading says"
+            self._findings.add("other-module", 0, told, level=Level.WARNING, file=f"{base}{suffix}")
+        return None
+
+    def _is_of(self, name: str, module: Module) -> bool:
+        """Whether the heading of a file is that of the module; a file without a heading always is."""
+        path = build_id = ""
+        for line in self._directory.head(name).decode("utf-8", "surrogateescape").split("\n"):
+            if not line.startswith("#"):
+                break
+            key, _, value = line.removeprefix("# ").partition(": ")
+            path = value if key == "path name" else path
+            build_id = value.strip() if key == "build-id" else build_id
+        if build_id and module.build_id and build_id != module.build_id:
+            return False
+        return not path or path == module.path or path.startswith(f"{module.path} ")
