@@ -19,7 +19,7 @@ build() { # NAME SOURCE...
   gcc -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -shared -fPIC \
     -Wall -Wextra -Werror -I"$include" "${@:2}" -o "$scratch/fxtio/_native/$1$suffix"
 }
-build _kernels "$scratch/fxtio/_native/kernels.c" "$scratch/fxtio/_native/calls.c"
+build _kernels "$scratch"/fxtio/_native/*.c
 build _recorder "$scratch"/fxtio/_native/recorder/*.c
 
 cd "$scratch"

@@ -62,7 +62,7 @@ def test_a_generator_is_one() -> None:
     assert inspect.isgenerator(iter(made))
     assert inspect.getgeneratorstate(made) == inspect.GEN_CREATED
     assert iter(made) is made
-    assert weakref.ref(made)() is made
+    assert weakref.ref(made)() == made
     assert "echo" in repr(made)
     assert next(made) is None
     assert made.send(1) == 1

@@ -1,7 +1,8 @@
 """What is written in C, each with a twin in Python; C is optional.
 
-The kernels walk record boundaries, gather words, pair calls: `_kernels` is C, `python` its twin, with the same results.  Neither
-knows a layout: shifts, masks and tables come from the declarations.  `IMPLEMENTATION` says which one runs.  They are
+The kernels walk record boundaries, gather words, pair calls and run programs over byte streams: `_kernels` is C,
+`python` and `events` its twin, with the same results.  Neither knows a layout: shifts, masks, tables and programs come
+from the declarations.  `IMPLEMENTATION` says which one runs.  They are
 loaded on first use: the tracer needs only the recorder (`_recorder`; its twin is `fxtio.tracer.recorder`).
 """
 
@@ -11,14 +12,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fxtio._native.python import distinct, gather, pair, walk, walk_many, walk_payloads
+    from fxtio._native.python import (
+        distinct,
+        fill_stream,
+        gather,
+        pack_stream,
+        pair,
+        scan_stream,
+        walk,
+        walk_many,
+        walk_payloads,
+    )
 
     IMPLEMENTATION: str
 
 END, ZERO, PARTIAL, FULL = range(4)
 """Why a walk stopped: at the end, at a record of size 0, at a record that goes beyond the end, with full output."""
 
-_KERNELS = ("distinct", "gather", "pair", "walk", "walk_many", "walk_payloads")
+_KERNELS = (
+    "distinct", "fill_stream", "gather", "pack_stream", "pair", "scan_stream", "walk", "walk_many", "walk_payloads",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -39,8 +52,11 @@ __all__ = [
     "PARTIAL",
     "ZERO",
     "distinct",
+    "fill_stream",
     "gather",
+    "pack_stream",
     "pair",
+    "scan_stream",
     "walk",
     "walk_many",
     "walk_payloads",

@@ -1,7 +1,7 @@
 """The kernels for byte streams in Python: what `events.c` does, for machines without a compiler and as its oracle.
 
-All three run programs of `fxtio.codec.stream_program`; see `Op` for what a step means.  `scan` counts, `fill` takes
-values to columns, `pack` writes them.
+All three run programs of `fxtio.codec.stream_program`; see `Op` for what a step means.  `scan_stream` counts,
+`fill_stream` takes values to columns, `pack_stream` writes them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Left(Exception):  # noqa: N818  # it is no error, but a way out
         self.fault = fault
 
 
-def scan(
+def scan_stream(
     data: Array, begin: Array, end: Array, registers: Array, steps: Array, entry: Array, jumps: Array, mask: int,
     counts: Array, stop: Array, fault: Array,
 ) -> None:  # fmt: skip
@@ -54,16 +54,16 @@ def scan(
         counts[block] = run.rows
 
 
-def fill(
+def fill_stream(
     data: Array, begin: Array, stop: Array, registers: Array, steps: Array, entry: Array, jumps: Array, mask: int,
     base: int, first: Array, columns: Columns,
 ) -> None:  # fmt: skip
     """Take the values of all records to columns.
 
     Args:
-        data: as for `scan`; likewise the next six.
+        data: as for `scan_stream`; likewise the next six.
         begin: where each block begins.
-        stop: where it ends, as `scan` found it.
+        stop: where it ends, as `scan_stream` found it.
         registers: its registers.
         steps: the program.
         entry: its entries.
@@ -74,7 +74,7 @@ def fill(
         columns: an array for each column, or None for one that nobody wants.
 
     Raises:
-        ValueError: a block does not give what `scan` counted.
+        ValueError: a block does not give what `scan_stream` counted.
     """
     for block in range(len(begin)):
         run = _Reader(data, registers[block], steps, entry, jumps, mask, columns, first[block].tolist(), base)
@@ -263,7 +263,7 @@ class _Reader:
         raise _Left(Fault.CUT)
 
 
-def pack(
+def pack_stream(
     order: Array, start: int, starts: Array, kinds: Array, registers: Array, steps: Array, mask: int, columns: Columns,
     texts: Array, rows: Array, out: Array,
 ) -> tuple[int, int]:  # fmt: skip

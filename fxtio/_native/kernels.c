@@ -193,6 +193,9 @@ static PyMethodDef methods[] = {
     {"walk_payloads", (PyCFunction)(void (*)(void))walk_payloads, METH_FASTCALL, "See fxtio._native.python.walk_payloads."},
     {"pair", (PyCFunction)(void (*)(void))pair, METH_FASTCALL, "See fxtio._native.python.pair."},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL, "See fxtio._native.python.distinct."},
+    {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL, "See fxtio._native.events.scan_stream."},
+    {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL, "See fxtio._native.events.fill_stream."},
+    {"pack_stream", (PyCFunction)(void (*)(void))pack_stream, METH_FASTCALL, "See fxtio._native.events.pack_stream."},
     {NULL, NULL, 0, NULL},
 };
 

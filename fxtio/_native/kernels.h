@@ -55,4 +55,9 @@ PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t narg
 PyObject *pair(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *distinct(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
+/* events.c */
+PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *pack_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 #endif

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fxtio._native.events import fill_stream, pack_stream, scan_stream
+
 Array = np.ndarray[Any, Any]
 
 _STRING = -1
@@ -286,3 +288,16 @@ def distinct(values: Array, codes: Array, first: Array, seed: int) -> int:
     codes[:] = number[inverse]
     first[: len(rows)] = rows[order]
     return len(rows)
+
+
+__all__ = [
+    "distinct",
+    "fill_stream",
+    "gather",
+    "pack_stream",
+    "pair",
+    "scan_stream",
+    "walk",
+    "walk_many",
+    "walk_payloads",
+]

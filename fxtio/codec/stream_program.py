@@ -124,13 +124,13 @@ class Program:
         """How many sets of rows there are: one for each kind and each list."""
         return len(self.dialect.classes) + len(self.lists)
 
-    def columns_of(self, owner: int) -> dict[tuple[str, str], int]:
-        """The columns of one owner, by field and role."""
-        return {(one.field, one.role): number for number, one in enumerate(self.columns) if one.owner == owner}
+    def column_of(self, owner: int, field: str, role: str) -> int | None:
+        """The number of a column; None if the version does not have it."""
+        return self._ids.get((owner, field, role))
 
-    def list_of(self, kind: int, field: str) -> int:
-        """The number of a list."""
-        return self._list_ids[kind, field]
+    def list_of(self, kind: int, field: str) -> int | None:
+        """The number of a list; None if the version does not have it."""
+        return self._list_ids.get((kind, field))
 
     def _plan(self) -> None:
         """Give numbers to all columns and lists."""

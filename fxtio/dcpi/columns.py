@@ -8,7 +8,7 @@ import numpy as np
 
 from fxtio.dcpi.framing import Segments
 from fxtio.dcpi.header import Header
-from fxtio.table import Categories, Column, Growing, Optional, Table
+from fxtio.table import Array, Categories, Column, Derived, Growing, Optional, Table
 
 TABLES = ("samples", "chunks", "header")
 """The tables of a profile."""
@@ -38,28 +38,38 @@ class Collector:
             made: the block.
             share: how much of the whole is there with it (0 to 1), or 0 where nobody knows.
         """
-        makers = {"samples": self._samples, "chunks": _chunks}
-        for name in self._names:
-            if name in makers:
-                for column, piece in makers[name](made).items():
+        for name, make in (("samples", _samples), ("chunks", _chunks)):
+            if name in self._columns:
+                for column, piece in make(made).items():
                     self._columns[name].setdefault(column, Growing()).append(piece, share)
 
     def tables(self) -> dict[str, Table]:
         """The tables, of all blocks since they were last asked for; those of the header are always whole."""
-        made = {name: Table({key: one.column() for key, one in grown.items()}) for name, grown in self._columns.items()}
-        if "header" in made:
-            made["header"] = _header(self._header)
+        made = {}
+        for name, grown in self._columns.items():
+            columns: dict[str, Column | Derived] = {key: one.column() for key, one in grown.items()}
+            made[name] = Table(columns | self._more(name, columns))
         self._columns = {name: {} for name in self._names}
+        self.add(_nothing(), 0.0)
         return made
 
-    def _samples(self, made: Segments) -> dict[str, Column]:
-        hits = made.hits()
-        offset = made.offsets(hits)
-        start = self._header.text_start
-        address = Optional(offset.astype(np.uint64), np.full(len(hits), start is not None))
-        if start:
-            address.values += np.uint64(start)
-        return {"address": address, "offset": offset, "count": made.words[hits]}
+    def _more(self, name: str, columns: dict[str, Any]) -> dict[str, Column | Derived]:
+        """What follows from the header."""
+        if name == "header":
+            return _lines(self._header)
+        if name == "samples":
+            return {"address": Derived(lambda: _addresses(self._header, columns["offset"]))}
+        return {}
+
+
+def _addresses(header: Header, offset: Array) -> Optional:
+    start = header.text_start
+    return Optional(offset.astype(np.uint64) + np.uint64(start or 0), np.full(len(offset), start is not None))
+
+
+def _samples(made: Segments) -> dict[str, Column]:
+    offset, count = made.samples()
+    return {"offset": offset, "count": count}
 
 
 def _chunks(made: Segments) -> dict[str, Column]:
@@ -68,16 +78,14 @@ def _chunks(made: Segments) -> dict[str, Column]:
     return {"offset": made.offset[first], "number": made.count[first] + made.behind[first]}
 
 
-def _header(header: Header) -> Table:
+def _lines(header: Header) -> dict[str, Column | Derived]:
     words = list(dict.fromkeys(line.word for line in header.lines))
     values = list(dict.fromkeys(line.value for line in header.lines))
-    return Table(
-        {
-            "line": np.array(header.places, np.int64),
-            "word": Categories(np.array([words.index(line.word) for line in header.lines], np.int32), words),
-            "value": Categories(np.array([values.index(line.value) for line in header.lines], np.int32), values),
-        }
-    )
+    return {
+        "line": np.array(header.places, np.int64),
+        "word": Categories(np.array([words.index(line.word) for line in header.lines], np.int32), words),
+        "value": Categories(np.array([values.index(line.value) for line in header.lines], np.int32), values),
+    }
 
 
 def _nothing() -> Segments:

@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 MAX_HEADER = 1 << 20
 """The longest header in bytes; real ones have some hundred."""
 
-BLOCK = 1 << 22
+BLOCK = 1 << 20
 """Bytes of the body that are looked at together."""
 
 _PLAUSIBLE = 3
@@ -71,24 +71,27 @@ class Segments:
     offset: Array
     behind: Array
     first: Array
-    _hits: Array | None = None
 
-    def hits(self) -> Array:
-        """Which words are counts that are not zero, by their places in the block."""
-        if self._hits is None:
-            counted = self.words.copy()
-            heads = self.at[self.first]
-            for word in range(HEAD_WORDS):
-                counted[heads - HEAD_WORDS + word] = 0
-            begin, end = (int(self.at[0]), int(self.at[-1] + self.count[-1])) if len(self.at) else (0, 0)
-            self._hits = np.flatnonzero(counted[begin:end]) + begin
-        return self._hits
+    def bounds(self) -> tuple[int, int]:
+        """Where the segments begin and end, in words of the block; they lie one behind the other."""
+        if not len(self.at):
+            return 0, 0
+        return int(self.at[0]) - HEAD_WORDS * int(self.first[0]), int(self.at[-1] + self.count[-1])
 
-    def offsets(self, places: Array) -> Array:
-        """The offsets of the addresses that some words of the block count."""
-        whole = np.repeat(self.offset - self.at * STEP, self.count + HEAD_WORDS * self.first)
-        begin = int(self.at[0]) - HEAD_WORDS * int(self.first[0]) if len(self.at) else 0
-        return whole[places - begin] + places * STEP
+    def head_words(self, rows: Array) -> Array:
+        """Which words of the block are heads of some chunks."""
+        return (self.at[rows][:, None] - 1 - np.arange(HEAD_WORDS)).ravel()
+
+    def samples(self) -> tuple[Array, Array]:
+        """The addresses with samples: their offsets (int64), and the counts (uint32)."""
+        begin, end = self.bounds()
+        words = self.words[begin:end]
+        hit = words != 0
+        hit[self.head_words(np.flatnonzero(self.first)) - begin] = False
+        base = self.offset - (self.at - begin) * STEP
+        offsets = np.repeat(base, self.count + HEAD_WORDS * self.first)
+        offsets += np.arange(0, len(words) * STEP, STEP)
+        return (offsets, words) if hit.all() else (offsets[hit], words[hit])
 
     def place(self, row: int) -> int:
         """The byte offset of a segment in the file, that of the chunk's head where it has one."""
@@ -205,7 +208,7 @@ class Framer:
         """The segments of a block, and how many words belong to them."""
         heads: list[int] = []
         note = heads.append
-        numbers = memoryview(np.ascontiguousarray(words, np.uint32))
+        numbers = words.astype(np.uint32, copy=False).data
         taken = min(left, len(words))
         # Only at the end of the file may fewer words be left than a head and a count.
         stop = len(words) - HEAD_WORDS
@@ -250,6 +253,7 @@ class Framer:
 
 def _with_rest(made: Segments, taken: int, behind: int, offset: int) -> Segments:
     """The segments, and before them the rest of a chunk that an earlier block began."""
+
     def before(value: int, array: Array) -> Array:
         return np.concatenate([np.array([value], array.dtype), array])
 

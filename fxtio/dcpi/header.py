@@ -88,9 +88,9 @@ def moment(digits: str) -> datetime | None:
     """
     if len(digits) == 10:
         digits = f"{'19' if int(digits[:2]) >= _PIVOT else '20'}{digits}"
-    parts = [int(digits[:4]), *(int(digits[at : at + 2]) for at in range(4, len(digits), 2))]
+    month, day, hour, minute, second = (int(digits[at : at + 2] or 0) for at in range(4, 14, 2))
     try:
-        return datetime(parts[0], parts[1], parts[2], *parts[3:], tzinfo=UTC)
+        return datetime(int(digits[:4]), month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
 

@@ -100,18 +100,22 @@ FOOTER = Struct("total_offsets" / Int32ul, "total_samples" / Int32ul)
 """How many addresses have a sample, and how many samples there are.  spec: footer"""
 
 
+def _number(field: Any) -> np.dtype[Any]:
+    """The numpy type of a plain unsigned number."""
+    assert isinstance(field, FormatField)
+    return np.dtype(f"{field.fmtstr[0]}u{field.length}")
+
+
 def _dtype(struct: Any) -> np.dtype[Any]:
     """The numpy type of a structure of plain numbers."""
-    fields = [(field.name, field.subcon.fmtstr) for field in struct.subcons]
-    assert all(isinstance(field.subcon, FormatField) for field in struct.subcons)
-    return np.dtype(fields)
+    return np.dtype([(field.name, _number(field.subcon)) for field in struct.subcons])
 
 
 HEAD_TYPE = _dtype(CHUNK_HEAD)
 FOOTER_TYPE = _dtype(FOOTER)
-WORD_TYPE = np.dtype(Int32ul.fmtstr)
+WORD_TYPE = _number(Int32ul)
 """The type of every number of the body."""
 
 HEAD_WORDS = HEAD_TYPE.itemsize // WORD_TYPE.itemsize
-OFFSET, NUMBER = (HEAD_TYPE.fields[name][1] // WORD_TYPE.itemsize for name in ("offset", "number"))  # type: ignore[index]
+OFFSET, NUMBER = (HEAD_TYPE.names or ()).index("offset"), (HEAD_TYPE.names or ()).index("number")
 """The words of a chunk's head, by their place in it."""

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.columns import TABLES, Collector
-from fxtio.dcpi.framing import Framer, Item, Placed, Segments
+from fxtio.dcpi.framing import Framer, Item, Segments
 from fxtio.dcpi.header import Header, check_header
 from fxtio.dcpi.layout import WORD_TYPE
 from fxtio.dcpi.records import PIECE, Chunk, Footer, Line, More, Record, Terminator, encode
@@ -52,7 +52,7 @@ class Info:
         addresses: how many of these have a sample.
         samples: how many samples there are in all.
         mergeable: how many chunks begin where the one before them ends.
-        empty: how many chunks have no sample at all.
+        padded: how many chunks begin or end with an address without samples.
         footer: the footer, or None.
     """
 
@@ -69,7 +69,7 @@ class Info:
     addresses: int = 0
     samples: int = 0
     mergeable: int = 0
-    empty: int = 0
+    padded: int = 0
     footer: Footer | None = None
 
 
@@ -135,7 +135,7 @@ class DcpiTrace(TraceFile):
         Args:
             names: which tables, see `table_names`; `header` is whole in each piece.
         """
-        for collector, _ in self._collected(names):
+        for collector in self._collected(names):
             yield collector.tables()
 
     def tables(self, *names: str) -> dict[str, Table]:
@@ -145,9 +145,7 @@ class DcpiTrace(TraceFile):
             KeyError: there is no such table.
             DecodeError: in strict mode, at the first fault.
         """
-        last = Collector(names, Header())
-        for last, _ in self._collected(names):
-            pass
+        *_, last = self._collected(names)
         return last.tables()
 
     def table(self, name: str) -> Table:
@@ -162,17 +160,18 @@ class DcpiTrace(TraceFile):
     def _examine(self) -> None:
         _ = self.info
 
-    def _collected(self, names: tuple[str, ...]) -> Iterator[tuple[Collector, bool]]:
-        """The collector of these tables, again and again: once with the header, then with every block."""
-        collector = Collector(names, Header())  # names are checked before anything is read
+    def _collected(self, names: tuple[str, ...]) -> Iterator[Collector]:
+        """The collector of these tables, after every block, or once where there is no block."""
         info = Info(self.name, self.format, self.compression)
+        collector = Collector(names, info.header)
+        blocks = 0
         for item in self._items(info):
             if isinstance(item, Segments):
                 collector.add(item, self._share)
-                yield collector, True
-            elif isinstance(item.record, Terminator):
-                collector = Collector(names, info.header)
-        yield collector, False
+                blocks += 1
+                yield collector
+        if not blocks:
+            yield collector
 
     _share = 0.0
 
@@ -214,7 +213,7 @@ class DcpiTrace(TraceFile):
                 rules.footer(item.record, item.offset)
             self._tell(source)
             yield item
-        for name in ("chunks", "counts", "addresses", "samples", "mergeable", "empty"):
+        for name in ("chunks", "counts", "addresses", "samples", "mergeable", "padded"):
             setattr(info, name, getattr(rules, name))
 
 

@@ -30,7 +30,7 @@ class BodyRules:
         addresses: how many of these have a sample.
         samples: the sum of all counts.
         mergeable: how many chunks begin where the one before ends.
-        empty: how many chunks have no sample at all, as far as they lie in one block.
+        padded: how many chunks begin or end with an address without samples.
     """
 
     def __init__(self, header: Header, findings: Findings) -> None:
@@ -38,14 +38,14 @@ class BodyRules:
         self._text_size = header.text_size
         self._offset = -1  # of the last chunk
         self._end = 0  # the offset behind it
-        self.chunks = self.counts = self.addresses = self.samples = self.mergeable = self.empty = 0
+        self.chunks = self.counts = self.addresses = self.samples = self.mergeable = self.padded = 0
 
     def add(self, made: Segments) -> None:
         """Take in the next block."""
         heads = np.flatnonzero(made.first)
         self.chunks += len(heads)
         self.counts += int(made.count.sum())
-        self._add_up(made)
+        self._add_up(made, heads)
         if not len(heads):
             return
         number = made.count[heads] + made.behind[heads]
@@ -54,28 +54,32 @@ class BodyRules:
         # A chunk must begin behind the one before it, and behind all that one has.
         earlier = np.concatenate([[self._offset], offset[:-1]])
         before = np.concatenate([[self._end], end[:-1]])
-        self._told("chunk-order", made, heads, offset <= earlier, "the chunk's offset is not above that before it")
+        self.tell("chunk-order", made, heads, offset <= earlier, "the chunk's offset is not above that before it")
         overlaps = (offset > earlier) & (offset < before)
-        self._told("chunk-overlap", made, heads, overlaps, "the chunk begins within the one before it")
-        self._told("chunk-empty", made, heads, number == 0, "the chunk has no counts")
+        self.tell("chunk-overlap", made, heads, overlaps, "the chunk begins within the one before it")
+        self.tell("chunk-empty", made, heads, number == 0, "the chunk has no counts")
         unaligned = offset % STEP != 0
-        self._told("unaligned", made, heads, unaligned, "the chunk begins within a word", Level.WARNING)
+        self.tell("unaligned", made, heads, unaligned, "the chunk begins within a word", Level.WARNING)
         if self._text_size is not None:
             beyond = end > self._text_size
-            self._told("beyond-text", made, heads, beyond, "the chunk goes beyond the text", Level.WARNING)
+            self.tell("beyond-text", made, heads, beyond, "the chunk goes beyond the text", Level.WARNING)
         self.mergeable += int(((offset == before) & (earlier >= 0)).sum())
         self._offset, self._end = int(offset[-1]), int(end[-1])
 
-    def _add_up(self, made: Segments) -> None:
-        total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(made.words, dtype=np.uint64)])
-        of_each = total[made.at + made.count] - total[made.at]
-        self.samples += int(of_each.sum())
-        self.empty += int(((of_each == 0) & made.first & (made.behind == 0)).sum())
-        self.addresses += len(made.hits())
+    def _add_up(self, made: Segments, heads: Array) -> None:
+        """Everything is added up, and what the heads have is taken off again: so nothing is copied."""
+        begin, end = made.bounds()
+        words = made.words[begin:end]
+        of_heads = made.words[made.head_words(heads)]
+        self.samples += int(words.sum(dtype=np.uint64)) - int(of_heads.sum(dtype=np.uint64))
+        self.addresses += int(np.count_nonzero(words)) - int(np.count_nonzero(of_heads))
+        ends = made.at[heads] + made.count[heads] - 1
+        self.padded += int(((made.words[made.at[heads]] == 0) | (made.words[ends] == 0)).sum())
 
-    def _told(
+    def tell(
         self, rule: str, made: Segments, heads: Array, wrong: Array, message: str, level: Level = Level.ERROR
     ) -> None:
+        """Note a fault of some chunks: the first of them one by one, the rest as a number."""
         for row in heads[wrong][:_EACH].tolist():
             self._findings.add(rule, made.place(row), message, level=level)
         rest = int(wrong.sum()) - _EACH

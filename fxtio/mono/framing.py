@@ -116,8 +116,6 @@ class Framer:
         self._found: list[tuple[int, int]] = []  # begin and end of the buffers of the frame in the making
 
     def __iter__(self) -> Iterator[Frame]:
-        if not self._have(1):
-            self._findings.add("empty", 0, "there is not a byte")
         while True:
             if self._found and self._at + BUFFER_SIZE > len(self._data):
                 yield from self._frame()  # makes room
@@ -149,8 +147,6 @@ class Framer:
             if cut:
                 yield from self._frame(cut=True)
         yield from self._frame()
-        if self._source.fault:
-            self._findings.add("source", self._base + self._filled, self._source.fault)
 
     def _peek(self, count: int) -> bytes:
         return bytes(self._view[self._at : self._at + count])
@@ -183,7 +179,7 @@ class Framer:
         """The buffers found so far, if there are any."""
         if not self._found:
             return
-        begin, end = np.array(self._found, np.int64).T
+        begin, end = np.array(self._found, np.int64).T.copy()
         dtype = buffer_dtype()
         raw = self._data[(begin - BUFFER_SIZE)[:, None] + np.arange(BUFFER_SIZE)]
         headers = np.ascontiguousarray(raw).view(dtype)[:, 0]

@@ -170,6 +170,8 @@ def replace(path: Path, pieces: Iterable[memoryview], opened: Callable[[Path], A
 
 def refuse_unwritable(path: Path) -> None:
     """What is there is replaced only if it is a file that could have been written over."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 DEFAULT_OUTPUT = "trace.fxt"
+_PLACES = ("include", "exclude")
 _SEVERAL = ("categories", "include", "exclude", "sources", "dump_on")
 
 
@@ -47,5 +49,14 @@ class Options:
 
     def __post_init__(self) -> None:
         for name in _SEVERAL:
-            value = getattr(self, name)
-            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+            given = getattr(self, name)
+            several = (given,) if isinstance(given, str) else tuple(given)
+            object.__setattr__(self, name, tuple(map(_absolute, several)) if name in _PLACES else several)
+
+
+def _absolute(pattern: str) -> str:
+    """A file or folder by its whole name, as the program and its children may go elsewhere; a module as it is."""
+    if os.sep in pattern or pattern.endswith(".py"):
+        with contextlib.suppress(OSError):  # the working directory is gone
+            return os.path.abspath(pattern)
+    return pattern

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal
 
 from fxtio.errors import EncodeError
@@ -40,8 +41,8 @@ class Value:
     Attributes:
         kind: an argument, an argument in a floating-point register, or the return value.
         index: which one, from 1; 0 for the return value.
-        format: how it is to be shown: `d` (any integer), `i`, `u`, `x`, `o`, `c` (a character), `p` (a pointer), `e` (an
-            enumeration), `f`, `s`, `S` (a C++ string), `t` (a structure).
+        format: how it is to be shown: `d` (any integer), `i`, `u`, `x`, `o`, `c` (a character), `p` (a pointer), `e`
+            (an enumeration), `f`, `s`, `S` (a C++ string), `t` (a structure).
         size: in bytes; 0 for a string, which tells its length itself.
         type: the name of the enumeration or structure, or empty.
         place: where the recorder took it from, such as `%rdi` or `%stack+1`, or empty.
@@ -94,7 +95,7 @@ def parse_value(text: str, pointer_size: int) -> Value | None:
     if not found:
         return None
     kind, index, retval, struct_size, struct_type, enum, letter, bits, float_bits, place = found.groups()
-    name: Kind = "retval" if retval else kind
+    name: Kind = "retval" if retval else "fparg" if kind == "fparg" else "arg"
     form, size, type_name = "d", pointer_size, ""
     if name == "fparg":
         form, size = "f", 8
@@ -222,7 +223,7 @@ class Specs:
             words = shlex.split(info.get("cmdline") or "")
         except ValueError:
             return []
-        triggers = [b for a, b in zip(words, words[1:], strict=False) if a in ("-T", "--trigger")]
+        triggers = [b for a, b in pairwise(words) if a in ("-T", "--trigger")]
         triggers += [word.removeprefix("--trigger=") for word in words if word.startswith("--trigger=")]
         quiet = Findings()
         found = [rule for text in triggers for rule in parse_rules(text, kind, self._pointer_size, quiet)]
@@ -314,6 +315,6 @@ def checked_values(text: str, pointer_size: int) -> Values:
     for item in filter(None, text.split(",")):
         value = parse_value(item.strip(), pointer_size)
         if value is None:
-            raise EncodeError(f"{item!r} is no argument specification such as arg1/i32, fparg1/64, arg2/s or retval/x64")
+            raise EncodeError(f"{item!r} is no specification such as arg1/i32, fparg1/64, arg2/s or retval/x64")
         made.append(value)
     return tuple(made)

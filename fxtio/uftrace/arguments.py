@@ -5,6 +5,7 @@ Each value is padded to 4 bytes, the whole to 8.  uftrace does not write the pad
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Sequence
 from functools import cache
@@ -19,6 +20,9 @@ NULL = b"\xff\xff\xff\xff"
 """What old versions of uftrace wrote for a null pointer to a string; readers still know it."""
 
 LONGEST_TEXT = LONGEST - 2
+SEED = int.from_bytes(os.urandom(8), "little")
+"""Makes the kernel's hashes such as no trace can foresee."""
+
 STRING = -1
 """The step of a program that stands for a string, see `fxtio._native.python.walk_payloads`."""
 
@@ -92,7 +96,7 @@ def extended(mantissa: int, upper: int) -> float:
         number = float("inf") if mantissa in (0, 1 << _MANTISSA) else float("nan")
     else:
         try:
-            number = float(mantissa) * 2.0 ** -_MANTISSA * 2.0 ** (exponent - _EXPONENT_BIAS)
+            number = float(mantissa) * 2.0**-_MANTISSA * 2.0 ** (exponent - _EXPONENT_BIAS)
         except OverflowError:
             number = float("inf")
     return -number if negative else number

@@ -6,6 +6,7 @@ arguments.  So a C++ trace with such specifications needs the library, unless it
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 _PREFIXES = ("_Z", "__Z", "_R")
@@ -48,12 +49,28 @@ def simple_name(name: str) -> str:
 _OPERATORS = ("<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "<", ">")
 
 
+_LAMBDA = re.compile(r"'lambda([0-9]{0,6})'\(")
+
+
+def _behind(name: str, at: int) -> int:
+    """Where the parameters end that begin here."""
+    depth = 1
+    while at < len(name) and depth:
+        depth += {"(": 1, ")": -1}.get(name[at], 0)
+        at += 1
+    return at
+
+
+def _is_word(sign: str) -> bool:
+    return sign.isalnum() or sign == "_"
+
+
 def _simplified(name: str) -> str:
     """Cut parameters, template arguments, and a return type."""
     made: list[str] = []
     at = nested = 0
     while at < len(name):
-        if nested == 0 and name.startswith("operator", at) and not (at and (name[at - 1].isalnum() or name[at - 1] == "_")):
+        if nested == 0 and name.startswith("operator", at) and not _is_word(name[at - 1 : at]):
             rest = name[at + 8 :]
             sign = next((one for one in _OPERATORS if rest.startswith(one)), "")
             made.append("operator" + sign)
@@ -63,6 +80,10 @@ def _simplified(name: str) -> str:
         if nested == 0 and name.startswith("(anonymous namespace)", at):
             made.append("_GLOBAL__N_1")
             at += 21
+            continue
+        if nested == 0 and (found := _LAMBDA.match(name, at)):
+            made.append(f"$_{int(found[1]) + 1 if found[1] else 0}")
+            at = _behind(name, found.end())
             continue
         if nested == 0 and sign == "(":
             break

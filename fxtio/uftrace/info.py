@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from construct import Bytes, Const, ConstructError, Int16ub, Int16ul, Int32ub, Int32ul, Int64ub, Int64ul, Struct
 from construct import Byte as ByteField
+from construct import Bytes, Const, ConstructError, Int16ub, Int16ul, Int32ub, Int32ul, Int64ub, Int64ul, Struct
 
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings, Level
@@ -82,8 +82,8 @@ class InfoFile:
     header_size: int = HEADER_SIZE
     order: Literal["little", "big"] = "little"
     word_class: int = WordClass.BITS64
-    features: Feature = Feature(0)
-    blocks: InfoBit = InfoBit(0)
+    features: Feature = field(default=Feature(0))
+    blocks: InfoBit = field(default=InfoBit(0))
     max_stack: int = DEFAULT_MAX_STACK
     reserved: bytes = bytes(6)
     lines: list[str] = field(default_factory=list)

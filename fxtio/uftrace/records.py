@@ -19,7 +19,7 @@ Payload = Annotated[bytes | None, Rest(flag="more")]
 """Whole words of bytes, or None."""
 
 
-class Entry(Record):
+class Entry(Record, frozen=True, gc=False):
     """A function was entered.  spec: The data (.dat) file
 
     Attributes:
@@ -36,7 +36,7 @@ class Entry(Record):
     payload: Payload = None
 
 
-class Exit(Record):
+class Exit(Record, frozen=True, gc=False):
     """A function was left.  spec: The data (.dat) file
 
     Attributes:
@@ -53,7 +53,7 @@ class Exit(Record):
     payload: Payload = None
 
 
-class Lost(Record):
+class Lost(Record, frozen=True, gc=False):
     """Some records could not be written.  spec: The data (.dat) file
 
     Attributes:
@@ -70,7 +70,7 @@ class Lost(Record):
     payload: Payload = None
 
 
-class Event(Record):
+class Event(Record, frozen=True, gc=False):
     """Something happened that is no call.  spec: The data (.dat) file
 
     Attributes:

@@ -6,6 +6,7 @@ and those that were loaded later.  An *epoch* of a task is a time in which neith
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.maps import MapFile, Module
 from fxtio.uftrace.space import Part, Space
 from fxtio.uftrace.symbols import SymbolFile
-from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskFile
+from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fact, Fork, Session, Task, TaskFile
 
 Array = np.ndarray[Any, Any]
 
@@ -55,6 +56,10 @@ def map_name(sid: str) -> str:
     return f"sid-{sid}.map"
 
 
+def _time(fact: Fact) -> int:
+    return fact.time
+
+
 class Sessions:
     """The sessions and tasks of a trace, and their address spaces.
 
@@ -67,6 +72,7 @@ class Sessions:
         file: the task file.
         tasks: the process of each task.
         names: the program of each process.
+        empty: an address space without functions.
     """
 
     def __init__(self, directory: Directory, info: InfoFile, findings: Findings) -> None:
@@ -81,40 +87,47 @@ class Sessions:
         facts = self.file.facts
         if not facts:
             findings.add("no-tasks", 0, "nothing tells of tasks and sessions; functions stay without names", file=TEXT)
-        self.sessions = sorted((f for f in facts if isinstance(f, Session)), key=lambda fact: fact.time)
-        self._tasks = sorted((f for f in facts if isinstance(f, Task)), key=lambda fact: fact.time)
+        self.sessions = sorted((f for f in facts if isinstance(f, Session)), key=_time)
+        self._of_process: dict[int, list[Session]] = {}
+        for session in self.sessions:
+            self._of_process.setdefault(session.pid, []).append(session)
+        self._tasks: dict[int, list[Task]] = {}
+        for task in sorted((f for f in facts if isinstance(f, Task)), key=_time):
+            self._tasks.setdefault(task.tid, []).append(task)
         self._forks = {fact.pid: fact for fact in facts if isinstance(fact, Fork)}
         self._libraries: dict[str, list[Dlopen]] = {}
         for fact in facts:
             if isinstance(fact, Dlopen):
                 self._libraries.setdefault(fact.sid, []).append(fact)
         for sid, libraries in self._libraries.items():
-            libraries.sort(key=lambda fact: fact.time)
+            libraries.sort(key=_time)
             if len(libraries) > MOST_LIBRARIES:
                 told = f"session {sid} loads {len(libraries):,} libraries; the first {MOST_LIBRARIES:,} are looked at"
                 findings.add("too-many-libraries", 0, told, file=TEXT)
                 del libraries[MOST_LIBRARIES:]
-        self.tasks = {fact.tid: fact.pid for fact in self._tasks}
+        self.tasks = {tid: mine[-1].pid for tid, mine in self._tasks.items()}
         self.names = {session.pid: session.exename for session in self.sessions}
         for child in self._forks.values():
             self.names.setdefault(child.pid, self.names.get(child.ppid, ""))
         self._maps: dict[str, MapFile | None] = {}
         self._parts: dict[Module, Part | None] = {}
         self._spaces: OrderedDict[tuple[str, int], Space] = OrderedDict()
-        self._empty = Space([], self._specs)
+        self.empty = Space([], self._specs)
 
     def epochs(self, tid: int) -> list[Epoch]:
         """The epochs of a task; the first one has no beginning, for nothing is to be without a space."""
-        begins: list[tuple[int, Session | None]] = []
-        for task in self._tasks:
-            if task.tid == tid:
-                begins.append((task.time, self._session_of(task.pid, task.time)))
+        mine = self._tasks.get(tid, [])
+        begins = [(task.time, self._session_of(task.pid, task.time)) for task in mine]
         if not begins:
-            begins = [(0, self._session_of(self.tasks.get(tid, tid), FOREVER))]
+            begins = [(0, self._session_of(tid, FOREVER))]
+        if not mine and tid not in self._forks:
             self._findings.add(
                 "unknown-task", 0, f"nothing tells of the task {tid}; its records are given to a session all the same",
                 level=Level.WARNING, file=f"{tid}.dat",
             )  # fmt: skip
+        fork = self._forks.get(tid)
+        if fork is not None and fork.time < begins[0][0]:  # what it was before it called exec
+            begins.insert(0, (0, self._session_of(fork.ppid, fork.time)))
         begins[0] = (0, begins[0][1])
         made: list[Epoch] = []
         for number, (begin, session) in enumerate(begins):
@@ -125,13 +138,16 @@ class Sessions:
             made += [Epoch(time, session, made[-1].libraries + count) for count, time in enumerate(times, 1)]
         return made
 
+    def process_of(self, tid: int) -> int:
+        """The process of a task; one that nothing tells of is a process of its own."""
+        return self.tasks.get(tid, tid)
+
     def _session_of(self, pid: int, time: int) -> Session | None:
         """The newest session of a process, or of the one that it was forked from; else any at all."""
         for _ in range(_MOST_FORKS):
-            mine = [session for session in self.sessions if session.pid == pid]
-            before = [session for session in mine if session.time <= time]
-            if before or mine:
-                return before[-1] if before else mine[0]
+            mine = self._of_process.get(pid)
+            if mine:
+                return mine[max(bisect_right(mine, time, key=_time) - 1, 0)]
             fork = self._forks.get(pid)
             if fork is None:
                 break
@@ -141,7 +157,7 @@ class Sessions:
     def space(self, epoch: Epoch) -> Space:
         """The address space of an epoch."""
         if epoch.session is None:
-            return self._empty
+            return self.empty
         key = (epoch.session.sid, epoch.libraries)
         known = self._spaces.get(key)
         if known is None:

@@ -125,6 +125,7 @@ def stamp(time: int) -> str:
     return f"{time // NS}.{time % NS:09d}"
 
 
+_HEX = r"(?:0x)?([0-9a-fA-F]{1,16})"
 _TIME = r"timestamp=(\d{1,12})\.(\d{1,12}) "
 _FORMS: list[tuple[re.Pattern[str], Callable[[int, tuple[str, ...]], Fact]]] = [
     (
@@ -140,7 +141,7 @@ _FORMS: list[tuple[re.Pattern[str], Callable[[int, tuple[str, ...]], Fact]]] = [
         lambda time, got: Fork(time, int(got[0]), int(got[1])),
     ),
     (
-        re.compile(rf'DLOP {_TIME}tid=(-?\d{{1,12}}) sid=(\S{{1,16}}) base=(?:0x)?([0-9a-fA-F]{{1,16}}) libname="(.*)"'),
+        re.compile(rf'DLOP {_TIME}tid=(-?\d{{1,12}}) sid=(\S{{1,16}}) base={_HEX} libname="(.*)"'),
         lambda time, got: Dlopen(time, int(got[0]), got[1], int(got[2], 16), got[3]),
     ),
 ]

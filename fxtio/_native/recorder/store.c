@@ -25,7 +25,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WINDOW = 1 << 26 };
+enum { WINDOW = 1 << 22 };
 
 Layout layout;
 Session session;

@@ -76,19 +76,17 @@ def write(state: State, header: int, body: array[int]) -> bool:
     """Write a record: the header still without its size, the time, and the words behind that."""
     words = len(body) + 2
     even = words + words % 2
-    now = monotonic_ns() - state.base
-    if state.p + even > state.room:
-        if not store.turn(state):
+    cover, tail, header = filler(even), filler(1), header + words * layout["size"]
+    while True:
+        if state.p + even > state.room and not store.turn(state):
             state.lost += 1
             return False
         now = monotonic_ns() - state.base
-    cover, tail, header = filler(even), filler(1), header + words * layout["size"]
-    # From here to where the place is taken nothing is called, so nothing comes in between.
-    p, view = state.p, state.view
-    after = p + even
-    if after > state.room:  # something came in between just now
-        state.lost += 1
-        return False
+        # From here to where the place is taken nothing is called, so nothing comes in between.
+        p, view = state.p, state.view
+        after = p + even
+        if after <= state.room:  # else something came in between just now
+            break
     if now < state.next:
         now = state.next
     state.next = now + state.step

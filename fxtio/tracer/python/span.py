@@ -49,10 +49,12 @@ def _called(name: Any, category: Any, values: Any, wrong: bool, middle: str = ""
         raise TypeError("name and category are strings")
     if not session.active:
         return None
-    try:
-        return site_of(name, category, tuple(values))
-    except TypeError:  # a string with methods of its own
-        return None
+    return site_of(exact(name), exact(category), tuple(map(exact, values)))
+
+
+def _odd(*texts: Any) -> bool:
+    """Whether one of these is no plain string: its own methods may have raised anything while it was looked for."""
+    return any([type(text) is not str for text in texts])
 
 
 class Span:
@@ -212,7 +214,11 @@ def span(name: str = _NOTHING, category: str = "", /, *wrong: object, **args: An
     """A span of time, used by `with`."""
     try:
         site = _find_name(name) if category == "" and not args else _find((name, category, *args))
-    except (TypeError, RecursionError):  # it cannot be in a dict; the stack is full
+    except RecursionError:  # the stack is full
+        site = None
+    except Exception:
+        if not _odd(name, category, *args):
+            raise
         site = None
     if site is None or wrong:
         try:
@@ -230,7 +236,11 @@ def instant(name: str = _NOTHING, category: str = "", /, *wrong: object, **args:
     """A moment."""
     try:
         site = _find_name(name) if category == "" and not args else _find((name, category, *args))
-    except (TypeError, RecursionError):  # it cannot be in a dict; the stack is full
+    except RecursionError:  # the stack is full
+        site = None
+    except Exception:
+        if not _odd(name, category, *args):
+            raise
         site = None
     try:
         if site is None or wrong:
@@ -272,7 +282,11 @@ def counter(name: str = _NOTHING, value: Any = None, category: str = "", /, *wro
     keys: Any = _VALUE if single else series
     try:
         site = None if wrong else _find((name, category, *keys))
-    except (TypeError, RecursionError):  # it cannot be in a dict; the stack is full
+    except RecursionError:  # the stack is full
+        site = None
+    except Exception:
+        if not _odd(name, category, *keys):
+            raise
         site = None
     try:
         if site is None:

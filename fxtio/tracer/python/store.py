@@ -438,4 +438,13 @@ def _in_child() -> None:
     session.generation += 1
 
 
-os.register_at_fork(after_in_child=_in_child)
+def _before_fork() -> None:
+    """No other thread may hold the lock, for in the child nobody would let go of it."""
+    session.lock.acquire()
+
+
+def _after_fork() -> None:
+    session.lock.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

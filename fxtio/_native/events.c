@@ -1,0 +1,300 @@
+/* The kernels for byte streams in C: run a program over blocks of records, from bytes to columns and back.
+ *
+ * What a program is, python's fxtio.codec.stream_program makes of declarations; what each step does, operations.py says;
+ * what each function takes, events.py, the twin.  Nothing here knows a record.  The bytes may be hostile: every read is
+ * checked against the end of its block, every write against its column.  Programs are our own, but checked once. */
+#include "events_pack.h"
+
+static const Wanted reading[] = {{"data", 1, 0},  {"begin", 8, 0}, {"end", 8, 0}, {"registers", 8, 0},
+                                 {"steps", 8, 0}, {"entry", 8, 0}, {"jumps", 8, 0}};
+enum { DATA, BEGINS, ENDS, REGISTERED, STEPPED, ENTRIES, JUMPED, READING };
+
+/* Check a program once, so that running it needs no checks of its own. */
+static int program_open(Program *program, const Array *steps, Py_ssize_t registers, Py_ssize_t owners, uint64_t mask) {
+    program->steps = steps->view.buf;
+    program->count = steps->count / STEP;
+    program->registers = registers;
+    program->mask = mask;
+    int sound = program->count > 0 && program->count * STEP == steps->count && registers <= MAX_REGISTERS;
+    for (Py_ssize_t i = 0; sound && i < program->count; i++) {
+        const Step *step = &program->steps[i];
+        sound = step->op >= 0 && step->op < OPERATIONS && step->slot >= -1 && step->slot < SLOTS && step->column >= -1;
+        if (step->op == CLOCK || step->op == NOW || step->op == RELATIVE || step->op == RUNNING)
+            sound = sound && step->a >= 0 && step->a < registers;
+        if (step->op == BEGIN || step->op == LOOP)
+            sound = sound && step->a >= 0 && step->a < owners;
+        if (step->op == UNLESS || step->op == JUMP || step->op == LOOP || step->op == NEXT)
+            sound = sound && step->b >= 0 && step->b < program->count;
+        if (step->op == UNLESS)
+            sound = sound && step->slot >= 0;
+        if (step->op == RELATIVE)
+            sound = sound && step->b >= 0 && step->b < 64;
+        if (i == program->count - 1)
+            sound = sound && step->op == END;
+    }
+    if (!sound)
+        PyErr_SetString(PyExc_ValueError, "the program is not sound");
+    return sound ? 0 : -1;
+}
+
+static int places_sound(const Array *places, Py_ssize_t count) {
+    const int64_t *place = places->view.buf;
+    for (Py_ssize_t i = 0; i < places->count; i++)
+        if (place[i] < -1 || place[i] >= count) {
+            PyErr_SetString(PyExc_ValueError, "the program is not sound");
+            return -1;
+        }
+    return 0;
+}
+
+/* Open what `scan` and `fill` have in common. */
+static int reader_open(Reader *reader, const Array *a, Py_ssize_t owners, uint64_t mask) {
+    Py_ssize_t blocks = a[BEGINS].count;
+    if (a[ENDS].count != blocks || a[ENTRIES].count != 256 || (blocks && a[REGISTERED].count % blocks)) {
+        PyErr_SetString(PyExc_ValueError, "lengths differ");
+        return -1;
+    }
+    const int64_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
+    for (Py_ssize_t i = 0; i < blocks; i++)
+        if (begin[i] < 0 || end[i] < begin[i] || end[i] > a[DATA].count) {
+            PyErr_SetString(PyExc_ValueError, "a block lies outside of the data");
+            return -1;
+        }
+    if (program_open(&reader->program, &a[STEPPED], blocks ? a[REGISTERED].count / blocks : 0, owners, mask) < 0 ||
+        places_sound(&a[ENTRIES], reader->program.count) < 0 || places_sound(&a[JUMPED], reader->program.count) < 0)
+        return -1;
+    reader->data = a[DATA].view.buf;
+    reader->entry = a[ENTRIES].view.buf;
+    reader->jumps = a[JUMPED].view.buf;
+    reader->jump_count = a[JUMPED].count;
+    return 0;
+}
+
+/* Read all records of a block; gives where it stopped. */
+static ALWAYS_INLINE int64_t block(Reader *r, const uint64_t *registers, int64_t begin, int64_t end, int filling) {
+    for (Py_ssize_t i = 0; i < r->program.registers; i++)
+        r->registers[i] = registers[i];
+    r->at = begin;
+    r->end = end;
+    r->fault = NONE;
+    while (r->at < end) {
+        int64_t here = r->at;
+        record(r, filling);
+        if (r->fault != NONE)
+            return here;
+    }
+    return r->at;
+}
+
+PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    (void)module;
+    enum { COUNTS = READING, STOP, FAULT, COUNT };
+    Wanted wanted[COUNT];
+    memcpy(wanted, reading, sizeof reading);
+    wanted[COUNTS] = (Wanted){"counts", 8, 1};
+    wanted[STOP] = (Wanted){"stop", 8, 1};
+    wanted[FAULT] = (Wanted){"fault", 1, 1};
+    if (nargs != COUNT + 1) {
+        PyErr_SetString(PyExc_TypeError, "scan_stream takes 11 arguments");
+        return NULL;
+    }
+    PyObject *buffers[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        buffers[i] = args[i < READING ? i : i + 1];
+    uint64_t mask = PyLong_AsUnsignedLongLong(args[READING]);
+    if (PyErr_Occurred())
+        return NULL;
+    Array a[COUNT];
+    if (arrays_open(a, buffers, wanted, COUNT) < 0)
+        return NULL;
+    Py_ssize_t blocks = a[BEGINS].count, owners = blocks ? a[COUNTS].count / blocks : 0;
+    Reader reader = {0};
+    int sound = reader_open(&reader, a, owners, mask) == 0;
+    if (sound && (owners * blocks != a[COUNTS].count || a[STOP].count != blocks || a[FAULT].count != blocks)) {
+        PyErr_SetString(PyExc_ValueError, "lengths differ");
+        sound = 0;
+    }
+    if (!sound || blocks == 0) {
+        arrays_close(a, COUNT);
+        return sound ? Py_NewRef(Py_None) : NULL;
+    }
+    const int64_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
+    const uint64_t *registers = a[REGISTERED].view.buf;
+    int64_t *counts = a[COUNTS].view.buf, *stop = a[STOP].view.buf;
+    uint8_t *fault = a[FAULT].view.buf;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < blocks; i++) {
+        const uint64_t *first = registers + i * reader.program.registers;
+        reader.rows = counts + i * owners;
+        memset(reader.rows, 0, (size_t)owners * sizeof *counts);
+        stop[i] = block(&reader, first, begin[i], end[i], 0);
+        fault[i] = (uint8_t)reader.fault;
+        if (reader.fault != NONE) { /* again, without what the broken record had counted */
+            memset(reader.rows, 0, (size_t)owners * sizeof *counts);
+            block(&reader, first, begin[i], stop[i], 0);
+        }
+    }
+    Py_END_ALLOW_THREADS
+    arrays_close(a, COUNT);
+    Py_RETURN_NONE;
+}
+
+/* Open the columns of a tuple; those that are None stay without data. */
+static int columns_open(Columns *columns, PyObject *tuple, int writable) {
+    columns->count = 0;
+    columns->views = NULL;
+    if (!PyTuple_Check(tuple)) {
+        PyErr_SetString(PyExc_TypeError, "columns: a tuple is wanted");
+        return -1;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(tuple);
+    columns->views = PyMem_Calloc((size_t)count + 1, sizeof(Py_buffer));
+    columns->of = PyMem_Calloc((size_t)count + 1, sizeof(Column));
+    if (columns->views == NULL || columns->of == NULL) {
+        PyMem_Free(columns->views);
+        PyMem_Free(columns->of);
+        columns->views = NULL;
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (; columns->count < count; columns->count++) {
+        PyObject *object = PyTuple_GET_ITEM(tuple, columns->count);
+        Py_buffer *view = &columns->views[columns->count];
+        if (object == Py_None)
+            continue;
+        if (PyObject_GetBuffer(object, view, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO) < 0)
+            return -1;
+        columns->of[columns->count] = (Column){view->buf, view->len / view->itemsize, (int)view->itemsize};
+        if (view->itemsize != 1 && view->itemsize != 8) {
+            columns->count++;
+            PyErr_SetString(PyExc_TypeError, "columns: items of 1 or 8 bytes are wanted");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void columns_close(Columns *columns) {
+    if (columns->views == NULL)
+        return;
+    for (Py_ssize_t i = 0; i < columns->count; i++)
+        if (columns->views[i].obj != NULL)
+            PyBuffer_Release(&columns->views[i]);
+    PyMem_Free(columns->views);
+    PyMem_Free(columns->of);
+    columns->views = NULL;
+}
+
+/* No step may name a column that is not in the tuple. */
+static int columns_sound(const Program *program, const Columns *columns) {
+    for (Py_ssize_t i = 0; i < program->count; i++)
+        if (program->steps[i].column + (program->steps[i].op == TEXT) >= columns->count) {
+            PyErr_SetString(PyExc_ValueError, "the program has more columns");
+            return -1;
+        }
+    return 0;
+}
+
+PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    (void)module;
+    enum { FIRST = READING, COUNT };
+    Wanted wanted[COUNT];
+    memcpy(wanted, reading, sizeof reading);
+    wanted[FIRST] = (Wanted){"first", 8, 0};
+    if (nargs != 11) {
+        PyErr_SetString(PyExc_TypeError, "fill_stream takes 11 arguments");
+        return NULL;
+    }
+    PyObject *buffers[COUNT];
+    for (int i = 0; i < READING; i++)
+        buffers[i] = args[i];
+    buffers[FIRST] = args[READING + 2];
+    uint64_t mask = PyLong_AsUnsignedLongLong(args[READING]);
+    int64_t base = PyErr_Occurred() ? 0 : PyLong_AsLongLong(args[READING + 1]);
+    if (PyErr_Occurred())
+        return NULL;
+    Array a[COUNT];
+    if (arrays_open(a, buffers, wanted, COUNT) < 0)
+        return NULL;
+    Columns columns = {0};
+    Py_ssize_t blocks = a[BEGINS].count, owners = blocks ? a[FIRST].count / blocks : 0;
+    Reader reader = {0};
+    int64_t *rows = PyMem_Calloc((size_t)owners + 1, sizeof *rows);
+    int sound = rows != NULL && reader_open(&reader, a, owners, mask) == 0 &&
+                columns_open(&columns, args[READING + 3], 1) == 0 && columns_sound(&reader.program, &columns) == 0;
+    int faulty = 0;
+    if (sound) {
+        const int64_t *begin = a[BEGINS].view.buf, *stop = a[ENDS].view.buf, *first = a[FIRST].view.buf;
+        const uint64_t *registers = a[REGISTERED].view.buf;
+        reader.columns = columns.of;
+        reader.rows = rows;
+        reader.base = base;
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t i = 0; i < blocks && !faulty; i++) {
+            memcpy(rows, first + i * owners, (size_t)owners * sizeof *rows);
+            block(&reader, registers + i * reader.program.registers, begin[i], stop[i], 1);
+            faulty = reader.fault != NONE || reader.overrun;
+        }
+        Py_END_ALLOW_THREADS
+        if (faulty)
+            PyErr_SetString(PyExc_ValueError, "a fault, or more rows than the columns have room for");
+    }
+    PyMem_Free(rows);
+    columns_close(&columns);
+    arrays_close(a, COUNT);
+    if (!sound && !PyErr_Occurred())
+        PyErr_NoMemory();
+    return sound && !faulty ? Py_NewRef(Py_None) : NULL;
+}
+
+PyObject *pack_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    (void)module;
+    static const Wanted wanted[] = {{"order", 1, 0}, {"starts", 8, 0}, {"kinds", 8, 0}, {"registers", 8, 1},
+                                    {"steps", 8, 0}, {"texts", 1, 0},  {"rows", 8, 1},  {"out", 1, 1}};
+    enum { ORDER, STARTS, KINDS, REGISTERS, STEPS, TEXTS, ROWS, OUT, COUNT };
+    if (nargs != 11) {
+        PyErr_SetString(PyExc_TypeError, "pack_stream takes 11 arguments");
+        return NULL;
+    }
+    PyObject *const buffers[] = {args[0], args[2], args[3], args[4], args[5], args[8], args[9], args[10]};
+    Py_ssize_t number = PyLong_AsSsize_t(args[1]);
+    uint64_t mask = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(args[6]);
+    if (PyErr_Occurred())
+        return NULL;
+    Array a[COUNT];
+    if (arrays_open(a, buffers, wanted, COUNT) < 0)
+        return NULL;
+    Columns columns = {0};
+    Writer writer = {0};
+    int64_t *kept = PyMem_Calloc((size_t)a[ROWS].count + 1, sizeof *kept);
+    int sound = kept != NULL && program_open(&writer.program, &a[STEPS], a[REGISTERS].count, a[ROWS].count, mask) == 0 &&
+                places_sound(&a[STARTS], writer.program.count) == 0 && places_sound(&a[KINDS], a[ROWS].count) == 0 &&
+                columns_open(&columns, args[7], 0) == 0 && columns_sound(&writer.program, &columns) == 0;
+    if (sound && (number < 0 || a[STARTS].count != a[KINDS].count)) {
+        PyErr_SetString(PyExc_ValueError, "lengths differ");
+        sound = 0;
+    }
+    if (sound) {
+        writer.columns = columns.of;
+        writer.texts = a[TEXTS].view.buf;
+        writer.text_count = a[TEXTS].count;
+        writer.registers = a[REGISTERS].view.buf;
+        writer.rows = a[ROWS].view.buf;
+        writer.owners = a[ROWS].count;
+        writer.kept = kept;
+        writer.out = a[OUT].view.buf;
+        writer.room = a[OUT].count;
+        Py_BEGIN_ALLOW_THREADS
+        number = pack_all(&writer, a[ORDER].view.buf, number, a[ORDER].count, a[STARTS].view.buf, a[KINDS].view.buf,
+                          a[STARTS].count);
+        Py_END_ALLOW_THREADS
+        if (writer.wrong != NULL)
+            PyErr_SetString(PyExc_ValueError, writer.wrong);
+    }
+    PyMem_Free(kept);
+    columns_close(&columns);
+    arrays_close(a, COUNT);
+    if (!sound && !PyErr_Occurred())
+        PyErr_NoMemory();
+    return sound && writer.wrong == NULL ? Py_BuildValue("nn", number, (Py_ssize_t)writer.used) : NULL;
+}

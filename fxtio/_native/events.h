@@ -1,0 +1,288 @@
+/* What a program is, and how one record is read: the inner loop of events.c. */
+#ifndef FXTIO_EVENTS_H
+#define FXTIO_EVENTS_H
+#include "kernels.h"
+#include <string.h>
+
+#if defined(__GNUC__)
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE inline
+#endif
+
+/* As in operations.py. */
+enum { END, CONST, BEGIN, SUBTYPE, CLOCK, NOW, PUT, BYTE, ULEB, SLEB, RELATIVE, RUNNING, SUMMED, DOUBLE, TEXT, UNLESS,
+       JUMP, FAIL, COUNTED, LOOP, NEXT, OPERATIONS };
+enum { NONE, CUT, TOO_LONG, UNKNOWN, NO_END, BEYOND, FORM };
+enum { STEP = 5, SLOTS = 4, MAX_REGISTERS = 16 };
+
+typedef struct {
+    int64_t op, a, b, column, slot;
+} Step;
+
+typedef struct {
+    const Step *steps;
+    Py_ssize_t count, registers;
+    uint64_t mask;
+} Program;
+
+typedef struct {
+    void *data;
+    int64_t count;
+    int width;
+} Column;
+
+typedef struct {
+    Py_buffer *views;
+    Column *of;
+    Py_ssize_t count;
+} Columns;
+
+typedef struct {
+    Program program;
+    const int64_t *entry, *jumps;
+    Py_ssize_t jump_count;
+    const uint8_t *data;
+    int64_t at, end, base;
+    uint64_t registers[MAX_REGISTERS];
+    Column *columns;
+    int64_t *rows;
+    int fault, overrun;
+} Reader;
+
+static uint64_t long_uleb(Reader *r) {
+    uint64_t value = 0;
+    int shift = 0;
+    while (r->at < r->end) {
+        uint8_t byte = r->data[r->at++];
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        shift += 7;
+        if (byte < 0x80) {
+            if (shift > 63 && byte > 1)
+                r->fault = TOO_LONG;
+            return value;
+        }
+        if (shift == 70) {
+            r->fault = TOO_LONG;
+            return 0;
+        }
+    }
+    r->fault = CUT;
+    return 0;
+}
+
+static ALWAYS_INLINE uint64_t uleb(Reader *r) {
+    if (r->at < r->end && r->data[r->at] < 0x80)
+        return r->data[r->at++];
+    return long_uleb(r);
+}
+
+static uint64_t sleb(Reader *r) {
+    uint64_t value = 0;
+    int shift = 0;
+    while (r->at < r->end) {
+        uint8_t byte = r->data[r->at++];
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        shift += 7;
+        if (byte < 0x80) {
+            if (shift > 64 && byte != 0 && byte != 0x7f)
+                r->fault = TOO_LONG;
+            if (shift < 64 && byte & 0x40)
+                value |= ~(uint64_t)0 << shift;
+            return value;
+        }
+        if (shift == 70) {
+            r->fault = TOO_LONG;
+            return 0;
+        }
+    }
+    r->fault = CUT;
+    return 0;
+}
+
+static ALWAYS_INLINE uint8_t one_byte(Reader *r) {
+    if (r->at >= r->end) {
+        r->fault = CUT;
+        return 0;
+    }
+    return r->data[r->at++];
+}
+
+static ALWAYS_INLINE void put(Reader *r, int64_t number, int64_t row, uint64_t value) {
+    if (number < 0)
+        return;
+    const Column *column = &r->columns[number];
+    if (column->data == NULL)
+        return;
+    if (row >= column->count)
+        r->overrun = 1;
+    else if (column->width == 8)
+        ((uint64_t *)column->data)[row] = value;
+    else
+        ((uint8_t *)column->data)[row] = (uint8_t)value;
+}
+
+static ALWAYS_INLINE void text(Reader *r, const Step *step, int64_t row, int filling) {
+    if (step->a) {
+        uint8_t mark = one_byte(r);
+        if (mark > 1)
+            r->fault = FORM;
+        if (r->fault != NONE || mark == 0)
+            return;
+    }
+    const uint8_t *stop = r->at < r->end ? memchr(r->data + r->at, 0, (size_t)(r->end - r->at)) : NULL;
+    if (stop == NULL) {
+        r->fault = NO_END;
+        return;
+    }
+    int64_t after = stop - r->data;
+    if (filling) {
+        put(r, step->column, row, (uint64_t)r->at);
+        put(r, step->column + (step->column >= 0), row, (uint64_t)(after - r->at));
+    }
+    r->at = after + 1;
+}
+
+/* Whether a list that 0 ends is over: the next number is 0; then it is read. */
+static ALWAYS_INLINE int ended(Reader *r) {
+    int64_t here = r->at;
+    if (uleb(r) == 0)
+        return 1;
+    r->at = here;
+    return 0;
+}
+
+/* Read the record at `at`.  `filling` is a constant at each call. */
+static ALWAYS_INLINE void record(Reader *r, const int filling) {
+    int64_t here = r->at, place = r->entry[r->data[here]], kind = 0, row = 0;
+    uint64_t left = 0, number = 0, total = 0, value, slots[SLOTS] = {0};
+    int fresh = 0;
+    r->at++;
+    for (;;) {
+        if (place < 0) {
+            r->fault = UNKNOWN;
+            return;
+        }
+        const Step *step = &r->program.steps[place++];
+        switch (step->op) {
+        case END:
+            r->rows[kind]++;
+            return;
+        case BEGIN:
+            kind = step->a;
+            row = r->rows[kind];
+            if (filling)
+                put(r, step->column, row, (uint64_t)(here + r->base));
+            continue;
+        case SUBTYPE: {
+            int64_t jump = step->a + one_byte(r);
+            if (r->fault != NONE)
+                return;
+            place = jump >= 0 && jump < r->jump_count ? r->jumps[jump] : -1;
+            continue;
+        }
+        case CLOCK:
+            r->registers[step->a] += uleb(r);
+            if (r->fault != NONE)
+                return;
+            continue;
+        case NOW:
+            if (filling)
+                put(r, step->column, row, r->registers[step->a]);
+            continue;
+        case PUT:
+            if (filling)
+                put(r, step->column, row, (uint64_t)step->a);
+            continue;
+        case UNLESS:
+            if (slots[step->slot] != (uint64_t)step->a)
+                place = step->b;
+            continue;
+        case NEXT:
+        case JUMP:
+            place = step->b;
+            continue;
+        case FAIL:
+            r->fault = FORM;
+            return;
+        case COUNTED:
+            number = total = 0;
+            fresh = 1;
+            left = step->a ? 0 : uleb(r);
+            if (filling && !step->a)
+                put(r, step->column, row, left);
+            break;
+        case LOOP: {
+            int done;
+            if (step->slot == 1) {
+                done = ended(r);
+            } else {
+                if (fresh && left > (uint64_t)(r->end - r->at))
+                    r->fault = BEYOND;
+                fresh = 0;
+                done = left == number;
+            }
+            if (r->fault != NONE)
+                return;
+            if (done) {
+                row = r->rows[kind];
+                place = step->b;
+                if (filling && step->slot == 1)
+                    put(r, step->column, row, number);
+                continue;
+            }
+            number++;
+            row = r->rows[step->a]++;
+            continue;
+        }
+        case TEXT:
+            text(r, step, row, filling);
+            break;
+        case DOUBLE:
+            if (r->end - r->at < 8) {
+                r->fault = CUT;
+                return;
+            }
+            value = 0;
+            for (int i = 7; i >= 0; i--)
+                value = value << 8 | r->data[r->at + i];
+            r->at += 8;
+            if (filling)
+                put(r, step->column, row, value);
+            continue;
+        case BYTE:
+            value = one_byte(r);
+            goto store;
+        case ULEB:
+            value = uleb(r);
+            goto store;
+        case SUMMED:
+            value = total += uleb(r);
+            goto store;
+        case SLEB:
+            value = sleb(r);
+            if (step->a)
+                value &= r->program.mask;
+            goto store;
+        case RELATIVE:
+            value = (r->registers[step->a] + sleb(r)) << step->b & r->program.mask;
+            goto store;
+        case RUNNING:
+            value = r->registers[step->a] = (r->registers[step->a] + sleb(r)) & r->program.mask;
+        store:
+            if (r->fault != NONE)
+                return;
+            if (step->slot >= 0)
+                slots[step->slot] = value;
+            if (filling)
+                put(r, step->column, row, value);
+            continue;
+        default:
+            continue; /* what a reader has read already */
+        }
+        if (r->fault != NONE)
+            return;
+    }
+}
+
+#endif

@@ -1,0 +1,412 @@
+"""The reader of a data directory: a cheap summary, typed records, columns; all of it block by block."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fxtio.codec.record import Opaque
+from fxtio.errors import DecodeError, FormatError
+from fxtio.finding import Findings, Level
+from fxtio.table import Table
+from fxtio.uftrace import arguments, perf
+from fxtio.uftrace.columns import CHUNKS, Builder, Collector
+from fxtio.uftrace.debug import DebugFile
+from fxtio.uftrace.directory import Directory
+from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, data_of, values_of
+from fxtio.uftrace.info import InfoFile
+from fxtio.uftrace.layout import RecordWord
+from fxtio.uftrace.maps import MapFile
+from fxtio.uftrace.records import CLASSES, Entry, Event, Exit, decode
+from fxtio.uftrace.sessions import Sessions
+from fxtio.uftrace.space import Function
+from fxtio.uftrace.static import STATIC
+from fxtio.uftrace.stream import Chunk, TaskReader
+from fxtio.uftrace.symbols import SymbolFile
+from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskFile
+
+Progress = Callable[[int, int | None], None]
+"""Called with the bytes read so far and the bytes in all."""
+
+INFO = "info"
+_FIELDS = RecordWord.fields
+_AT_ONCE = 4096
+
+
+@dataclass(slots=True)
+class Info:
+    """A summary of a trace.
+
+    Attributes:
+        name: where it was read from.
+        format: always `uftrace`.
+        byte_order: `little` or `big`.
+        version: of the format.
+        recorded_by: the version of uftrace, where the trace tells it.
+        command: the command that was traced, where the trace tells it.
+        size: bytes of the `.dat` files.
+        records: how many records of each class; `Opaque` is what could not be read.
+        tasks: names of programs by task.
+        start: the earliest time in nanoseconds, or None without records.
+        end: the latest time in nanoseconds, or None.
+        recorded_at: when it was recorded, as the trace has it (local time), or empty.
+    """
+
+    name: str
+    format: str
+    byte_order: str
+    version: int = 4
+    recorded_by: str | None = None
+    command: str | None = None
+    size: int = 0
+    records: Counter[str] = field(default_factory=Counter)
+    tasks: dict[int, str] = field(default_factory=dict)
+    start: int | None = None
+    end: int | None = None
+    recorded_at: str = ""
+
+
+class Item(NamedTuple):
+    """A record with where it is and what it means.
+
+    Attributes:
+        tid: the task.
+        offset: the byte offset in the task's file.
+        time: nanoseconds.
+        record: the record.
+        name: the function or the event; None for what has none.
+        function: what is known of the function, or None.
+        values: the values of the payload by name, such as `arg1`; None without one, or where nothing tells.
+    """
+
+    tid: int
+    offset: int
+    time: int | None
+    record: Any
+    name: str | None
+    function: Function | None
+    values: dict[str, Any] | None
+
+
+class UftraceTrace:
+    """A data directory of uftrace.
+
+    Args:
+        target: the directory.
+        strict: raise `DecodeError` at the first fault, instead of collecting findings.
+        max_bytes: read no more than so many bytes of `.dat` files.
+        progress: called now and then while reading.
+
+    Attributes:
+        name: where it was read from.
+        directory: its files.
+        header: the info file.
+
+    Raises:
+        FormatError: it is no data directory.
+        OSError: it cannot be read.
+    """
+
+    format = "uftrace"
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        strict: bool = False,
+        max_bytes: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.name = os.fspath(target)
+        self.directory = Directory(target)
+        self._strict = strict
+        self._max_bytes = max_bytes
+        self._progress = progress
+        self._kept: Findings | None = None
+        self._info: Info | None = None
+        self._read = 0
+        try:
+            self.header = InfoFile.parse(self.directory.read(INFO), Findings())
+        except DecodeError as error:
+            raise FormatError(f"{self.name}: {error.message}") from None
+
+    def __enter__(self) -> UftraceTrace:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Nothing stays open between two readings."""
+
+    @property
+    def findings(self) -> Findings:
+        """What was wrong, as far as the last reading came; reads the trace if nothing was read yet."""
+        if self._kept is None:
+            _ = self.info
+        assert self._kept is not None
+        return self._kept
+
+    @property
+    def tids(self) -> list[int]:
+        """The tasks with a file: as the info file lists them, then those that it does not."""
+        files = [name[:-4] for name in self.directory.names if name.endswith(".dat")]
+        there = {int(name) for name in files if name.isascii() and name.isdigit() and str(int(name[:18])) == name}
+        listed = [tid for tid in dict.fromkeys(self.header.tids) if tid in there]
+        return [*listed, *sorted(there.difference(listed))]
+
+    @property
+    def info(self) -> Info:
+        """A summary; reads the trace once, without making records.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        if self._info is None:
+            self._info = self._summarize()
+        return self._info
+
+    def __iter__(self) -> Iterator[Any]:
+        """The records, task by task, see `records`."""
+        return self.records()
+
+    def records(self, tid: int | None = None) -> Iterator[Any]:
+        """The records as typed objects, as they are in the files, task by task.
+
+        What is no record comes as `Opaque`: writing all of a task with `UftraceWriter.put` gives a copy of its file.
+
+        Args:
+            tid: only those of this task.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        for chunk in self._chunks(None if tid is None else [tid]):
+            yield from _records(chunk)
+
+    def entries(self, *, resolve: bool = True) -> Iterator[Item]:
+        """The records, task by task, with where they are and what they mean.
+
+        Args:
+            resolve: find out names and values.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        events = self.events_file
+        for chunk in self._chunks():
+            offsets = [chunk.base] if chunk.gap is not None else chunk.offsets().tolist()
+            for offset, record in zip(offsets, _records(chunk), strict=True):
+                time = None if isinstance(record, Opaque) else record.time
+                item = Item(chunk.tid, offset, time, record, None, None, None)
+                yield self._resolved(item, chunk, events) if resolve else item
+
+    def _resolved(self, item: Item, chunk: Chunk, events: EventsFile) -> Item:
+        record = item.record
+        if isinstance(record, Event):
+            return item._replace(name=events.name(record.event), values=self._event_values(record))
+        if not isinstance(record, Entry | Exit):
+            return item
+        function = chunk.space.at(record.address)
+        name = function.name if function is not None else f"<{record.address:x}>"
+        values = None
+        if record.payload is not None and chunk.told:
+            wanted = chunk.space.values_at(record.address, leave=isinstance(record, Exit))
+            found = arguments.decode(wanted, record.payload, chunk.order)
+            values = {value.label: one for value, one in zip(wanted, found, strict=True)}
+        return item._replace(name=name, function=function, values=values)
+
+    def _event_values(self, event: Event) -> dict[str, Any] | None:
+        data = data_of(event.payload, self.header.order)
+        found = values_of(event.event, data, self.header.order, self.header.pointer_size)
+        return found or ({"data": data} if data else None)
+
+    def batches(self, *names: str) -> Iterator[dict[str, Table]]:
+        """Tables piece by piece, in bounded memory.
+
+        Args:
+            names: which tables (see `table_names`).
+
+        Raises:
+            KeyError: there is no such table.
+        """
+        self._check(names)
+        builder = self._builder(names)
+        tid = None
+        for chunk in self._chunks():
+            if tid is not None and chunk.tid != tid:
+                yield {name: Table(made) for name, made in builder.finish(tid).items()}
+            tid = chunk.tid
+            yield {name: Table(made) for name, made in builder.chunk(chunk).items()}
+        if tid is not None:
+            yield {name: Table(made) for name, made in builder.finish(tid).items()}
+        yield {name: STATIC[name](self) for name in names if name in STATIC}
+
+    def tables(self, *names: str) -> dict[str, Table]:
+        """Several whole tables in one reading.
+
+        Raises:
+            KeyError: there is no such table.
+            DecodeError: in strict mode, at the first fault.
+        """
+        self._check(names)
+        found = {name: STATIC[name](self) for name in names if name in STATIC}
+        if wanted := tuple(name for name in names if name in CHUNKS):
+            found |= self._collected(wanted)
+        return {name: found[name] for name in names}
+
+    def _collected(self, names: tuple[str, ...]) -> dict[str, Table]:
+        builder, collector = self._builder(names), Collector(names)
+        total = self._total() or 1
+        empty = TaskReader.nothing(Sessions(self.directory, self.header, Findings()))
+        collector.add(builder.chunk(empty))
+        tid = None
+        for chunk in self._chunks():
+            if tid is not None and chunk.tid != tid:
+                collector.add(builder.finish(tid))
+            tid = chunk.tid
+            collector.add(builder.chunk(chunk), min(self._read / total, 1.0))
+        if tid is not None:
+            collector.add(builder.finish(tid))
+        return collector.tables()
+
+    def _builder(self, names: tuple[str, ...]) -> Builder:
+        return Builder(names, self.events_file, self.header.pointer_size)
+
+    def _check(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            if name not in self.table_names:
+                raise KeyError(f"no table {name!r}; there are {', '.join(self.table_names)}")
+
+    def table(self, name: str) -> Table:
+        """One whole table, see `tables` and `table_names`."""
+        return self.tables(name)[name]
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The tables that a trace has, empty ones included."""
+        return (*CHUNKS, *STATIC)
+
+    @property
+    def events_file(self) -> EventsFile:
+        """The names of events."""
+        return EventsFile.parse(self.directory.read(NAMES_FILE), Findings())
+
+    def perf_events(self, findings: Findings | None = None) -> Iterator[tuple[int, perf.PerfEvent]]:
+        """What the scheduler did: number of the CPU and event, file by file."""
+        for name in filter(perf.is_name, self.directory.names):
+            raw = self.directory.read(name, findings)
+            for event in perf.parse(raw, name, self.header.order, findings or Findings()):
+                yield perf.cpu_of(name), event
+
+    def part(self, name: str) -> Any:
+        """A file of the trace that is no `<tid>.dat`, taken apart where its format is known, else its bytes.
+
+        `UftraceWriter.file` takes what this gives, and writes the same bytes.
+        """
+        findings, order = Findings(), self.header.order
+        raw = self.directory.read(name, findings)
+        if name == INFO:
+            return InfoFile.parse(raw, findings)
+        if name == BINARY:
+            return BinaryTaskFile.parse(raw, order, findings)
+        if name in _PARSERS:
+            return _PARSERS[name](raw, findings)
+        for suffix, parse in _SUFFIXES.items():
+            if name.endswith(suffix):
+                return parse(raw, name, findings)
+        return raw
+
+    def _total(self) -> int:
+        return sum(self.directory.size(f"{tid}.dat") for tid in self.tids)
+
+    def sessions(self, findings: Findings) -> Sessions:
+        """The sessions and tasks; what is wrong with them goes to `findings`."""
+        return Sessions(self.directory, self.header, findings)
+
+    def _chunks(self, tids: list[int] | None = None) -> Iterator[Chunk]:
+        self._kept = findings = Findings(strict=self._strict)
+        self._read = 0
+        InfoFile.parse(self.directory.read(INFO, findings), findings)
+        for other in self.directory.others:
+            told = "a link, a directory or the like is not opened"
+            findings.add("not-a-file", 0, told, level=Level.WARNING, file=other)
+        listed = self.header.tids
+        for tid in listed:
+            if f"{tid}.dat" not in self.directory:
+                told = f"the info file lists the task {tid}, which has no file"
+                findings.add("no-task-file", 0, told, level=Level.WARNING, file=INFO)
+        sessions = self.sessions(findings)
+        left, total = self._max_bytes, self._total()
+        for tid in self.tids if tids is None else tids:
+            name = f"{tid}.dat"
+            if tid not in listed:
+                told = "the info file does not list this task"
+                findings.add("unlisted-task", 0, told, level=Level.WARNING, file=name)
+            size = self.directory.size(name)
+            most = size if left is None else min(size, left)
+            if most < size:
+                findings.add("source", most, f"more than the allowed {self._max_bytes:,} bytes", file=name)
+            descriptor = self.directory.open(name)
+
+            def progress(count: int) -> None:
+                self._read += count
+                if self._progress is not None:
+                    self._progress(self._read, total)
+
+            yield from TaskReader(tid, name, descriptor, sessions, self.header.order, findings, progress, most)
+            left = None if left is None else left - most
+
+    def _summarize(self) -> Info:
+        header = self.header
+        info = Info(
+            self.name, self.format, header.order, header.version, header.recorded_by, header.get("cmdline"),
+            recorded_at=header.get("record_date") or "",
+        )  # fmt: skip
+        counts = np.zeros(len(RecordType), np.int64)
+        for chunk in self._chunks():
+            if chunk.gap is not None:
+                info.records["Opaque"] += 1
+                continue
+            kinds = _FIELDS["type"].get(chunk.words).view(np.int64)
+            counts += np.bincount(kinds, minlength=len(counts))
+            times = chunk.times[kinds != RecordType.LOST]
+            if len(times):
+                first, last = int(times.min()), int(times.max())
+                info.start = first if info.start is None else min(info.start, first)
+                info.end = last if info.end is None else max(info.end, last)
+        names = [CLASSES[kind].__name__ for kind in RecordType]
+        info.records.update({name: int(n) for name, n in zip(names, counts, strict=True) if n})
+        info.size = self._read
+        sessions = self.sessions(Findings())
+        info.tasks = {tid: sessions.names.get(sessions.process_of(tid), "") for tid in self.tids}
+        return info
+
+
+_PARSERS: dict[str, Callable[[bytes, Findings], Any]] = {
+    TEXT: TaskFile.parse,
+    NAMES_FILE: EventsFile.parse,
+    EXTERN_FILE: ExternFile.parse,
+}
+_SUFFIXES: dict[str, Callable[[bytes, str, Findings], Any]] = {
+    ".map": MapFile.parse,
+    ".sym": SymbolFile.parse,
+    ".dbg": DebugFile.parse,
+}
+
+
+def _records(chunk: Chunk) -> Iterator[Any]:
+    if chunk.gap is not None:
+        yield Opaque(chunk.gap)
+        return
+    at, size = chunk.at, chunk.size
+    words, data = chunk.block.words, chunk.block.data
+    for begin in range(0, len(at), _AT_ONCE):
+        some, sizes = at[begin : begin + _AT_ONCE], size[begin : begin + _AT_ONCE]
+        first, last = int(some[0]), int(some[-1] + sizes[-1])
+        piece, view = words[first:last].tolist(), data[first * 8 : last * 8]
+        for here, length in zip((some - first).tolist(), sizes.tolist(), strict=True):
+            yield decode(piece, view, here, here + length)

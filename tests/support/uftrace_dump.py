@@ -1,0 +1,150 @@
+"""What fxtio reads, written as `uftrace dump` prints it, so that the two can be compared line by line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from fxtio.codec.record import Opaque
+from fxtio.uftrace import arguments, perf
+from fxtio.uftrace.argspec import Value, Values
+from fxtio.uftrace.events import data_of
+from fxtio.uftrace.reader import Item, UftraceTrace
+from fxtio.uftrace.records import Entry, Event, Exit, Lost
+from fxtio.uftrace.space import Space
+
+NS = 1_000_000_000
+_STAMP = re.compile(rb"^(\d+\.\d{9}) +(\d+): ", re.MULTILINE)
+
+
+def reference(text: bytes) -> bytes:
+    """The part of the tool's output that is compared: without the header, the banners and the width of task ids."""
+    body = text.partition(b"\nreading ")[2]
+    body = body.replace(b"\n*************************************\n* inverted time - data seems broken *\n", b"")
+    body = body.replace(b"*************************************\n\n", b"")
+    lines = [line for line in body.split(b"\n")[1:] if not line.startswith(b"reading ") and b": [lost ] " not in line]
+    return _STAMP.sub(rb"\1 \2: ", b"\n".join(line for line in lines if line).rstrip(b"\n"))
+
+
+def of_trace(trace: UftraceTrace) -> bytes:
+    """The same of what fxtio reads."""
+    spaces = _Spaces(trace)
+    pieces = [piece for item in trace.entries() for piece in _item(trace, item, spaces)]
+    pieces += list(_perf(trace))
+    lines = b"\n".join(pieces).split(b"\n")
+    return b"\n".join(line for line in lines if line)
+
+
+class _Spaces:
+    """The address space of every record; entries do not carry it."""
+
+    def __init__(self, trace: UftraceTrace) -> None:
+        from fxtio.finding import Findings
+
+        self._sessions = trace.sessions(Findings())
+        self._epochs: dict[int, Any] = {}
+
+    def at(self, tid: int, time: int) -> Space:
+        epochs = self._epochs.setdefault(tid, self._sessions.epochs(tid))
+        return self._sessions.space([epoch for epoch in epochs if epoch.begin <= time][-1])
+
+
+def _line(tid: int, time: int, kind: str, name: str, number: int, depth: int) -> bytes:
+    stamp = f"{time // NS}.{time % NS:09d} {tid}: [{kind}] "
+    return f"{stamp}{name}({number:x}) depth: {depth}".encode("utf-8", "surrogateescape")
+
+
+def _item(trace: UftraceTrace, item: Item, spaces: _Spaces) -> Iterator[bytes]:
+    record, order = item.record, trace.header.order
+    if isinstance(record, Opaque):
+        return
+    time = record.time
+    stamp = f"{time // NS}.{time % NS:09d} {item.tid}: ".encode()
+    if isinstance(record, Lost):
+        return
+    if isinstance(record, Event):
+        assert item.name is not None
+        yield _line(item.tid, time, "event", item.name, record.event, record.depth)
+        if record.payload is not None:
+            data = data_of(record.payload, order)
+            yield stamp + f"[data ] length = {len(data)}".encode()
+            told = item.values or {}
+            yield f"  {item.name}: {_event_text(item.name, told)}".encode()
+        return
+    assert isinstance(record, Entry | Exit) and item.name is not None
+    kind = "entry" if isinstance(record, Entry) else "exit "
+    space = spaces.at(item.tid, time)
+    yield _line(item.tid, time, kind, item.name, record.address, record.depth)
+    if record.payload is None:
+        return
+    values = space.values_at(record.address, leave=isinstance(record, Exit))
+    size = _length(values, record.payload)
+    yield stamp + f"[{'args ' if kind == 'entry' else 'retval'}] length = {size}".encode()
+    index = 0
+    for value, raw in _raw_values(values, record.payload):
+        label = "  retval " if value.kind == "retval" else f"  args[{index}] "
+        index += 1
+        yield label.encode() + _value_text(value, raw, space)
+
+
+def _event_text(name: str, values: dict[str, Any]) -> str:
+    unit = "KB" if name.endswith("statm") else ""
+    if name == "callsite":
+        return f"callsite={values['caller']:#x}"
+    return " ".join(f"{key}={value}{unit}" for key, value in values.items())
+
+
+def _raw_values(values: Values, payload: bytes) -> Iterator[tuple[Value, bytes]]:
+    at = 0
+    for value in values:
+        size = value.size
+        if value.is_text:
+            size = int.from_bytes(payload[at : at + 2], "little")
+            at += 2
+        yield value, payload[at : at + size]
+        at += size
+        at += -at % 4
+
+
+def _length(values: Values, payload: bytes) -> int:
+    """The payload's size as the tool counts it: without the padding at the end."""
+    return sum(
+        (len(raw) + (2 if value.is_text else 0) + 3) // 4 * 4 for value, raw in _raw_values(values, payload)
+    )
+
+
+def _value_text(value: Value, raw: bytes, space: Space) -> bytes:
+    if value.is_text:
+        return b"str: " + (b"NULL" if raw == arguments.NULL else raw)
+    if value.format == "t":
+        return b"struct: {...}"  # its name and content are left out
+    number = int.from_bytes(raw, "little")
+    if value.format == "p":
+        known = space.at(number)
+        if known is not None:
+            return f"p: {number:x} (&{known.name})".encode()
+        return f"p: {number:#x}".encode() if number else b"p: 0"
+    return f"{value.format}{value.size * 8}: 0x{number:0{value.size * 2}x}".encode()
+
+
+def _perf(trace: UftraceTrace) -> Iterator[bytes]:
+    ids = {name: number for number, name in _SCHED.items()}
+    for _, event in trace.perf_events():
+        if event.kind == "other" or event.tid not in trace.tids:
+            continue
+        kind = "task-name" if event.kind == "exec" else event.kind
+        time = event.time
+        stamp = f"{time // NS}.{time % NS:09d} {event.tid}: [event] "
+        yield f"{stamp}linux:{kind}({ids[kind]})".encode()
+
+
+_SCHED = {
+    200001: "sched-in",
+    200002: "sched-out",
+    200004: "task-new",
+    200005: "task-exit",
+    200006: "task-name",
+    200007: "sched-out (pre-empted)",
+}
+_ = perf

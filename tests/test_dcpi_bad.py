@@ -1,0 +1,177 @@
+"""Bad DCPI profiles: each fault with its rule and place, what is still delivered, and bounded memory."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+import fxtio
+from fxtio.codec.record import Opaque
+from fxtio.dcpi import DcpiTrace
+from fxtio.dcpi import records as r
+from fxtio.errors import FormatError
+from oracle import dcpi as oracle
+from support import dcpi as some
+from support.fxt_readings import Trickle
+
+HEADER = [
+    ("image", b"0011223344"),
+    ("epoch", b"9706011230"),
+    ("platform", b"synthetic"),
+    ("event", b"cycles"),
+    ("period", b"62000"),
+    ("tstart", b"120000000"),
+    ("tsize", b"4096"),
+    ("cpuspeed", b"333"),
+    ("label", b"synth"),
+]
+GOOD = oracle.build(HEADER, [(0, [1, 0, 2]), (64, [5])])
+BODY = GOOD.index(b"samples\n") + 8
+
+
+def without(word: str) -> bytes:
+    return oracle.build([(one, value) for one, value in HEADER if one != word], [(0, [1])])
+
+
+def with_value(word: str, value: bytes) -> bytes:
+    return oracle.build([(one, value if one == word else old) for one, old in HEADER], [(0, [1])])
+
+
+def with_line(word: str, value: bytes) -> bytes:
+    return oracle.build([*HEADER, (word, value)], [(0, [1])])
+
+
+def numbers(*values: int) -> bytes:
+    return b"".join(value.to_bytes(4, "little") for value in values)
+
+
+def with_body(*values: int) -> bytes:
+    return GOOD[:BODY] + numbers(*values)
+
+
+def errors(data: bytes) -> list[tuple[str, int]]:
+    return [(one.rule, one.offset) for one in DcpiTrace(data).findings if one.rule != "header-size"]
+
+
+def test_the_good_one_is_good() -> None:
+    assert BODY % 4 == 0
+    assert errors(GOOD) == []
+
+
+@pytest.mark.parametrize("word", ["image", "epoch", "platform", "event", "period", "tsize", "cpuspeed"])
+def test_missing_lines(word: str) -> None:
+    assert errors(without(word)) == [("missing-line", 0)]
+
+
+@pytest.mark.parametrize(
+    ("data", "rules"),
+    [
+        (without("tstart"), ["no-text-start"]),
+        (with_value("image", b"xyz"), ["header-value"]),
+        (with_value("epoch", b"97060112"), ["header-value"]),
+        (with_value("epoch", b"9799011230"), ["header-value"]),
+        (with_value("period", b"-1"), ["header-value"]),
+        (with_value("period", b"0"), ["zero-period"]),
+        (with_value("period", b"9" * 500), ["header-value"]),
+        (with_value("tsize", b"9" * 100_000), ["header-value"]),
+        (with_value("tstart", b"f" * 100_000), ["header-value"]),
+        (with_value("tstart", b"120000002"), ["unaligned"]),
+        (with_value("tsize", b"3"), ["beyond-text"]),
+        (with_value("platform", b"crlf\r"), ["header-bytes"]),
+        (with_value("platform", b"nul\0 quote\" \xff"), ["header-bytes"]),
+        (with_line("image", b"12"), ["repeated-line"]),
+        (with_line("period", b"12"), ["repeated-line"]),
+        (with_line("cpucount", b"2"), []),
+        (with_line("version", b"pdb-0.07"), ["version-place"]),
+        (oracle.build([("version", b"0.07"), *HEADER], []), ["header-value"]),
+        (oracle.build([("version", b"pdb-0.07"), *HEADER, ("path", b"/a"), ("path", b"/b")], []), []),
+        (GOOD.replace(b"label synth", b"label\nsynth", 1), ["header-line", "header-line"]),
+        (GOOD.replace(b"\n", b"\r\n"), ["header-bytes", "header-end", "header-line", "header-value"]),
+        (GOOD[: BODY - 4], ["header-end"]),
+        (with_body(0, 0), []),
+        (with_body(0), ["no-footer"]),
+        (GOOD[:BODY], ["no-footer"]),
+        (with_body(0, 0) + b"\0", ["body-length"]),
+        (with_body(0, 1, 5, 2, 5), ["footer-addresses"]),
+        (with_body(0, 1, 5, 1, 4), ["footer-samples"]),
+        (with_body(0, 2, 2**32 - 1, 3, 2, 2), ["footer-overflow"]),
+        (with_body(0, 0, 0, 1, 5, 1, 5), ["chunk-empty", "chunk-order"]),
+        (with_body(8, 1, 5, 4, 1, 5, 2, 10), ["chunk-order"]),
+        (with_body(0, 2, 5, 5, 4, 1, 5, 3, 15), ["chunk-overlap"]),
+        (with_body(0, 1, 5, 0, 1, 5, 2, 10), ["chunk-order"]),
+        (with_body(2, 1, 5, 1, 5), ["unaligned"]),
+        (with_body(0, 4, 5, 5, 5), ["chunk-over-end"]),
+        (with_body(0, 2**32 - 1, 5, 5, 5), ["beyond-text", "chunk-over-end"]),
+        (with_body(2**32 - 4, 1, 5, 1, 5), ["beyond-text"]),
+    ],
+)  # fmt: skip
+def test_faults(data: bytes, rules: list[str]) -> None:
+    assert sorted({rule for rule, _ in errors(data)}) == sorted(set(rules))
+    for target in (data, Trickle(data, 5)):
+        list(DcpiTrace(target))
+    assert some.copy_of(DcpiTrace(data).records(resolve=False)) == data
+
+
+def test_faults_have_their_places() -> None:
+    assert errors(with_body(8, 1, 5, 4, 1, 5, 2, 10)) == [("chunk-order", BODY + 12)]
+    assert errors(with_body(0, 1, 5, 1, 4)) == [("footer-samples", BODY + 12)]
+    assert errors(with_body(0, 4, 5, 5, 5)) == [("chunk-over-end", BODY)]
+    bad = GOOD.replace(b"event cycles", b"event\ncycles", 1)
+    assert ("header-line", bad.index(b"event\n")) in errors(bad)
+
+
+def test_a_torn_profile_gives_what_is_there() -> None:
+    trace = DcpiTrace(with_body(0, 4, 5, 6, 7))
+    assert [one for one in trace if isinstance(one, r.Chunk)] == [r.Chunk(0, (5, 6, 7), 1)]
+    assert trace.table("samples")["count"].tolist() == [5, 6, 7]
+
+
+def test_a_later_version_is_opaque() -> None:
+    data = oracle.build([("version", b"pdb-1.01"), *HEADER], [(0, [1])])
+    trace = DcpiTrace(data)
+    assert isinstance(list(trace)[-1], Opaque)
+    assert {one.rule: one.level.value for one in trace.findings}["body-opaque"] == "warning"
+    assert trace.info.opaque
+    assert trace.table("samples").num_rows == 0
+    assert some.copy_of(trace.records(resolve=False)) == data
+
+
+def test_many_faults_are_counted() -> None:
+    data = with_body(*[0, 1, 1] * 5_000, 5_000, 5_000)
+    trace = DcpiTrace(data)
+    assert trace.findings.counts["chunk-order"] == 4_999
+    assert len(list(trace.findings)) <= 101
+
+
+@pytest.mark.parametrize("begin", [b"image 12\n" * 3 + b"x" * 30_000_000, GOOD[:BODY] + numbers(0, 2**31)])
+def test_memory_is_bounded(begin: bytes) -> None:
+    data = begin + bytes(30_000_000)
+    tracemalloc.start()
+    try:
+        for tables in DcpiTrace(io.BytesIO(data)).batches("samples"):
+            assert tables["samples"].num_rows <= 1 << 18
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 25_000_000
+
+
+def test_sniffing(tmp_path: Path) -> None:
+    for name, data in (("a.bin", GOOD), ("b.bin", b"version pdb-1.00\n" + GOOD)):
+        (tmp_path / name).write_bytes(data)
+        with fxtio.open(tmp_path / name, format=None) as trace:
+            assert trace.format == "dcpi"
+    for text in (b"event horizons are\n", b"image 12\nhello world\n", b"samples\n", b"image 12\nperiod x\ntsize 3\n", b""):
+        with pytest.raises(FormatError):
+            fxtio.open(text)
+
+
+def test_empty_and_cut_containers() -> None:
+    assert [one.rule for one in DcpiTrace(b"").findings] == ["empty"]
+    import gzip
+
+    trace = DcpiTrace(gzip.compress(GOOD * 50)[:-20])
+    assert "source" in {one.rule for one in trace.findings}

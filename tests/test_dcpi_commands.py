@@ -1,0 +1,94 @@
+"""The commands on DCPI profiles, synthetic ones and the corpus."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import fxtio
+from fxtio.cli import main
+from fxtio.dcpi import DcpiTrace
+from fxtio.dcpi.synth import SHAPES, write
+from fxtio.errors import FxtioError
+from oracle import dcpi as oracle
+from support.checkout import CORPUS
+from support.dcpi import copy_of
+
+Capture = pytest.CaptureFixture[str]
+PROFILES = sorted((CORPUS / "dcpi").glob("*.dcpi"))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_synthetic_profiles_are_right(shape: str) -> None:
+    made = []
+    for seed in (0, 0, 1):
+        out = io.BytesIO()
+        assert write(out, shape, events=3_000, seed=seed) == (3_000, len(out.getvalue()))
+        made.append(out.getvalue())
+    assert made[0] == made[1] != made[2]
+    oracle.parse(made[0])
+    trace = DcpiTrace(made[0], strict=True)
+    assert trace.info.addresses == 3_000
+    assert "never measured" in str(trace.header.get("label"))
+
+
+def test_size_is_about_what_was_asked_for(tmp_path: Path) -> None:
+    for shape in SHAPES:
+        _, size = write(tmp_path / "out", shape, size=1_000_000)
+        assert 800_000 < size < 1_200_000
+    with pytest.raises(FxtioError, match="farther apart"):
+        write(tmp_path / "out", "sparse", events=2**27)
+
+
+def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["synth", "profile", "--format", "dcpi", "-o", "out.dcpi", "--events", "500"]) == 0
+    for verb in ("info", "stats", "dump", "explain"):
+        capsys.readouterr()
+        assert main([verb, "out.dcpi"]) == 0
+        text = capsys.readouterr().out
+        assert all(character.isprintable() or character == "\n" for character in text)
+        assert text.count("\n") > 10
+    for verb in ("info", "stats"):
+        assert main([verb, "--json", "out.dcpi"]) == 0
+        assert json.loads(capsys.readouterr().out)["samples"] > 500
+    assert main(["dump", "--json", "out.dcpi"]) == 0
+    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    trace = fxtio.open("out.dcpi")
+    assert [one["offset"] for one in objects] == [entry.offset for entry in trace.entries()]
+    assert sum(sum(one["counts"]) for one in objects if one["type"] == "Chunk") == trace.info.samples
+    assert main(["synth", "profile", "--format", "dcpi", "-o", "x", "--threads", "2"]) == 2
+
+
+def test_explain_takes_all_bytes(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "bad.dcpi"
+    good = (CORPUS / "dcpi" / "given-specification.dcpi").read_bytes()
+    path.write_bytes(good.replace(b"period", b"period x", 1)[:-1])
+    assert main(["explain", str(path), "--count", "100"]) == 1
+    text = capsys.readouterr().out
+    assert "not decimal digits" in text
+    for arguments, told in ((["--type", "chunk"], "Chunk"), (["--record", "2"], "record 2"), (["--offset", "1"], "Line")):
+        assert main(["explain", str(CORPUS / "dcpi" / "given-specification.dcpi"), *arguments]) == 0
+        assert told in capsys.readouterr().out.splitlines()[0]
+    assert main(["explain", str(path), "--type", "event"]) == 2
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
+def test_corpus_is_copied_exactly(path: Path) -> None:
+    with fxtio.open(path, format=None) as trace:
+        assert copy_of(trace.records(resolve=False)) == path.read_bytes()
+    assert b"synthetic" in path.read_bytes().lower()
+
+
+def test_corpus_is_what_it_says() -> None:
+    expected = json.loads((CORPUS / "dcpi" / "expectations.json").read_text())
+    assert [path.name for path in PROFILES] == sorted(expected)
+    for path in PROFILES:
+        trace = fxtio.open(path, format="dcpi")
+        told = expected[path.name]
+        assert sorted(trace.findings.counts) == told["findings"]
+        samples = trace.table("samples")
+        assert [*map(list, zip(samples["offset"].tolist(), samples["count"].tolist(), strict=True))] == told["samples"]

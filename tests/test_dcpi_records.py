@@ -1,0 +1,180 @@
+"""DCPI records and profiles, both ways: what is written is read, what is read is written, three readings agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fxtio.codec.record import Opaque
+from fxtio.dcpi import DcpiTrace, describe_markdown, framing
+from fxtio.dcpi import records as r
+from fxtio.dcpi.header import digits_of, moment
+from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, FOOTER_TYPE, HEAD_TYPE, KEYWORDS
+from fxtio.errors import DecodeError, EncodeError
+from oracle import dcpi as oracle
+from oracle.fxt_words import OracleError
+from support import dcpi as some
+from support.fxt_readings import Trickle
+
+DECODE: dict[str, Any] = {
+    "Line": r.decode_line,
+    "Terminator": r.decode_line,
+    "Chunk": r.decode_chunk,
+    "Footer": r.decode_footer,
+}
+
+
+@pytest.mark.parametrize("name", DECODE)
+@given(data=st.data())
+def test_what_is_encoded_is_decoded(name: str, data: st.DataObject) -> None:
+    record = data.draw(some.RECORDS[name])
+    if name == "Chunk":
+        record = r.Chunk(record.offset, record.counts)
+    raw = r.encode(record)
+    assert DECODE[name](raw) == record
+    assert r.encode(DECODE[name](raw)) == raw
+
+
+@given(raw=st.binary(max_size=40) | st.sampled_from([b"samples\n", b"samples x\n", b"a\tb\n", b"a b"]))
+def test_any_line_is_decoded_to_itself(raw: bytes) -> None:
+    record = r.decode_line(raw)
+    known = isinstance(record, r.Line) and record.word in KEYWORDS
+    if not known:  # known words have values of their form
+        assert r.encode(record) == raw
+
+
+@given(number=st.integers(0, 2**32 - 1), other=st.integers(0, 2**32 - 1))
+def test_construct_and_numpy_declare_the_same(number: int, other: int) -> None:
+    for struct, dtype in ((CHUNK_HEAD, HEAD_TYPE), (FOOTER, FOOTER_TYPE)):
+        names = [field.name for field in struct.subcons]
+        raw = struct.build(dict(zip(names, (number, other), strict=True)))
+        assert tuple(np.frombuffer(raw, dtype)[0].tolist()) == (number, other)
+        assert dtype.names == tuple(names)
+
+
+@given(data=some.profiles())
+def test_profiles_are_right_by_the_oracle(data: bytes) -> None:
+    told = oracle.parse(data)
+    trace = DcpiTrace(data, strict=True)
+    chunks = [(one.offset, list(one.counts)) for one in trace if isinstance(one, r.Chunk)]
+    assert chunks == told["chunks"]
+    samples = [(at + 4 * i, count) for at, counts in told["chunks"] for i, count in enumerate(counts) if count]
+    table = trace.table("samples")
+    assert list(zip(table["offset"].tolist(), table["count"].tolist(), strict=True)) == samples
+    assert table["address"].to_list() == [0x1000 + at for at, _ in samples]
+    assert (trace.info.addresses, trace.info.samples) == (len(samples), sum(count for _, count in samples))
+
+
+@given(data=some.damaged())
+def test_damage_is_found_where_the_oracle_finds_it(data: bytes) -> None:
+    trace = DcpiTrace(data)
+    wrong = [one for one in trace.findings if one.level == "error"]
+    try:
+        oracle.parse(data)
+    except OracleError:
+        assert wrong or "body-opaque" in trace.findings.counts
+    else:
+        # The oracle knows no dates, and takes numbers of any size.
+        assert all(one.rule == "header-value" for one in wrong)
+
+
+def everything(target: Any) -> tuple[list[Any], list[str], dict[str, Any]]:
+    trace = DcpiTrace(target)
+    records = list(trace.entries())
+    return records, [str(one) for one in trace.findings], {}
+
+
+@given(data=some.damaged() | st.binary(max_size=300), block=st.sampled_from([12, 16, 40]))
+def test_pieces_give_the_same(data: bytes, block: int) -> None:
+    trace = DcpiTrace(data)
+    whole = some.copy_of(trace.records(resolve=False))
+    assert whole == data
+    samples = list(trace.table("samples").rows())
+    findings = {(one.rule, one.offset) for one in trace.findings}
+    patch = pytest.MonkeyPatch()
+    with patch.context() as small:
+        small.setattr(framing, "BLOCK", block)
+        for target in (data, Trickle(data, 7)):
+            again = DcpiTrace(target)
+            assert list(again.table("samples").rows()) == samples
+            assert {(one.rule, one.offset) for one in again.findings} == findings
+        assert some.copy_of(DcpiTrace(data).records(resolve=False)) == data
+    strict = DcpiTrace(data, strict=True)
+    if findings:
+        with pytest.raises(DecodeError) as caught:
+            list(strict)
+        assert (caught.value.rule, caught.value.offset) in findings
+    else:
+        list(strict)
+
+
+def test_a_long_chunk_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = oracle.build([("image", b"1")], [(0, list(range(50))), (400, [1])])
+    for module, name, value in (("reader", "PIECE", 7), ("framing", "BLOCK", 64)):
+        monkeypatch.setattr(f"fxtio.dcpi.{module}.{name}", value)
+    records = [one for one in DcpiTrace(data) if isinstance(one, r.Chunk | r.More)]
+    first = records[0]
+    assert isinstance(first, r.Chunk)
+    assert (first.offset, len(first.counts) + first.behind) == (0, 50)
+    assert sum((one.counts for one in records[:-1]), ()) == tuple(range(50))
+    assert records[-1] == r.Chunk(400, (1,))
+    assert some.copy_of(DcpiTrace(data).records(resolve=False)) == data
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (r.Line("image", "12g"), "hexadecimal"),
+        (r.Line("image", ""), "rest of the line"),
+        (r.Line("two words", "1"), "no word"),
+        (r.Line("label", " x"), "begins with no blank"),
+        (r.Line("label", "a\nb"), "rest of the line"),
+        (r.Line("label", "x", ""), "no spaces"),
+        (r.Line("label", "\u20ac"), "not ASCII"),
+        (r.Line("epoch", "96010112"), "YYMMDDHHMM"),
+        (r.Line("version", "0.07"), "pdb-"),
+        (r.Terminator("x"), "no spaces"),
+        (r.Chunk(0, ()), "at least one"),
+        (r.Chunk(-1, (1,)), "32 bits"),
+        (r.Chunk(0, (2**32,)), "32 bits"),
+        (r.Chunk(0, (1,), 2**32), "32 bits"),
+        (r.More(()), "no count"),
+        (r.Footer(0, 2**32), "32 bits"),
+        ("no record", "no record"),
+    ],
+)
+def test_what_cannot_be_said(record: Any, message: str) -> None:
+    with pytest.raises(EncodeError, match=message):
+        r.encode(record)
+
+
+@pytest.mark.parametrize(
+    ("digits", "told"),
+    [
+        ("9601011200", "1996-01-01 12:00:00"),
+        ("6901010000", "1969-01-01 00:00:00"),
+        ("6801010000", "2068-01-01 00:00:00"),
+        ("200212042334", "2002-12-04 23:34:00"),
+        ("20021204233459", "2002-12-04 23:34:59"),
+    ],
+)
+def test_times(digits: str, told: str) -> None:
+    when = moment(digits)
+    assert when is not None
+    assert f"{when:%Y-%m-%d %H:%M:%S}" == told
+    assert moment(digits_of(when)) == when.replace(second=0)
+
+
+@pytest.mark.parametrize("digits", ["9613010000", "9602300000", "000000000000"])
+def test_dates_that_there_are_not(digits: str) -> None:
+    assert moment(digits) is None
+
+
+def test_the_layout_is_described() -> None:
+    text = describe_markdown()
+    assert all(f"`{word}`" in text for word in (*KEYWORDS, "offset", "number", "total_offsets", "total_samples"))
+    assert isinstance(r.decode_line(b"no line end"), Opaque)
