@@ -164,7 +164,13 @@ def test_sniffing(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         with fxtio.open(tmp_path / name, format=None) as trace:
             assert trace.format == "dcpi"
-    for text in (b"event horizons are\n", b"image 12\nhello world\n", b"samples\n", b"image 12\nperiod x\ntsize 3\n", b""):
+    for text in (
+        b"event horizons are\n",
+        b"image 12\nhello world\n",
+        b"samples\n",
+        b"image 12\nperiod x\ntsize 3\n",
+        b"",
+    ):
         with pytest.raises(FormatError):
             fxtio.open(text)
 

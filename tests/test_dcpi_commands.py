@@ -57,7 +57,7 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
         assert json.loads(capsys.readouterr().out)["samples"] > 500
     assert main(["dump", "--json", "out.dcpi"]) == 0
     objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    trace = fxtio.open("out.dcpi")
+    trace = DcpiTrace("out.dcpi")
     assert [one["offset"] for one in objects] == [entry.offset for entry in trace.entries()]
     assert sum(sum(one["counts"]) for one in objects if one["type"] == "Chunk") == trace.info.samples
     assert main(["synth", "profile", "--format", "dcpi", "-o", "x", "--threads", "2"]) == 2
@@ -65,13 +65,17 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
 
 def test_explain_takes_all_bytes(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "bad.dcpi"
-    good = (CORPUS / "dcpi" / "given-specification.dcpi").read_bytes()
+    good = (CORPUS / "dcpi" / "nt-edition.dcpi").read_bytes()
     path.write_bytes(good.replace(b"period", b"period x", 1)[:-1])
     assert main(["explain", str(path), "--count", "100"]) == 1
     text = capsys.readouterr().out
     assert "not decimal digits" in text
-    for arguments, told in ((["--type", "chunk"], "Chunk"), (["--record", "2"], "record 2"), (["--offset", "1"], "Line")):
-        assert main(["explain", str(CORPUS / "dcpi" / "given-specification.dcpi"), *arguments]) == 0
+    for arguments, told in (
+        (["--type", "chunk"], "Chunk"),
+        (["--record", "2"], "record 2"),
+        (["--offset", "1"], "Line"),
+    ):
+        assert main(["explain", str(CORPUS / "dcpi" / "nt-edition.dcpi"), *arguments]) == 0
         assert told in capsys.readouterr().out.splitlines()[0]
     assert main(["explain", str(path), "--type", "event"]) == 2
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fxtio.codec.record import Opaque
@@ -82,15 +82,10 @@ def test_damage_is_found_where_the_oracle_finds_it(data: bytes) -> None:
         assert all(one.rule == "header-value" for one in wrong)
 
 
-def everything(target: Any) -> tuple[list[Any], list[str], dict[str, Any]]:
-    trace = DcpiTrace(target)
-    records = list(trace.entries())
-    return records, [str(one) for one in trace.findings], {}
-
-
 @given(data=some.damaged() | st.binary(max_size=300), block=st.sampled_from([12, 16, 40]))
 def test_pieces_give_the_same(data: bytes, block: int) -> None:
     trace = DcpiTrace(data)
+    assume(trace.compression is None)
     whole = some.copy_of(trace.records(resolve=False))
     assert whole == data
     samples = list(trace.table("samples").rows())

@@ -69,7 +69,7 @@ def test_lines_keep_their_order_and_unknown_ones_stay(tmp_path: Path) -> None:
     first = written(([0], [1]))
     lines = [r.Line("label", "synthetic", "\t "), *reversed(DcpiTrace(first).header.lines), r.Line("later", "a b ")]
     path = tmp_path / "out.dcpi"
-    with fxtio.create(path, header=lines) as made:
+    with fxtio.create(path, format="dcpi", header=lines) as made:
         made.write([8], [2])
     assert fxtio.open(path, format="dcpi").header.lines == lines
     assert path.read_bytes().index(b"samples") % 4 in range(4)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fxtio.cli import main
 from support.tracer_check import check_trace
 from support.tracer_program import WORK, inners
 from support.tracer_run import fine, of_program, recorded, run
@@ -159,3 +160,31 @@ def test_a_daemon_closes_what_it_inherited(out: Path) -> None:
     """
     recorded(textwrap.dedent(source), out)
     check_trace(out)
+
+
+def test_a_child_that_outlives_its_parent(out: Path, tmp_path: Path) -> None:
+    """Its part lies beside the trace, the program is told so, and merging joins them."""
+    source = """
+    import signal
+    ready, going = os.pipe(), os.pipe()
+    fxtio.start(OUT)
+    with fxtio.span("parent"):
+        child = os.fork()
+    if not child:
+        with fxtio.span("child"):
+            os.write(ready[1], b"1")
+            os.read(going[0], 1)
+        fxtio.stop()
+        os._exit(0)
+    os.read(ready[0], 1)
+    summary = fxtio.stop()
+    print(summary.parts, *[path.name for path in summary.left])
+    os.write(going[1], b"1")
+    os.waitpid(child, 0)
+    """
+    parts, left = fine(source, out).split()
+    assert parts == "0"
+    assert [one.name for one in check_trace(out).spans()] == ["parent"]
+    merged = tmp_path / "merged.fxt"
+    assert main(["merge", "-o", str(merged), str(out), str(out.with_name(left))]) == 0
+    assert {one.name for one in check_trace(merged).spans()} == {"parent", "child"}

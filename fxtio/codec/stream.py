@@ -211,7 +211,7 @@ class Form:
     def under(self, head: int) -> list[tuple[str, Part]]:
         """The parts behind a certain first byte: what its fields rule out is left out, what they demand is certain."""
         assert self.word is not None
-        fields = {name: field.get(head) for name, field in self.word.fields.items()}
+        fields = {f.name: f.get(head) for f in self.word.fields.values() if f.role == "bits"}
         found = []
         for name, part in self.body:
             if isinstance(part, Many) and part.flag and not fields[part.flag]:

@@ -48,11 +48,13 @@ class StreamCodec:
         encode: `encode(record, state)` gives the record's bytes, and moves the running values on.  Raises `EncodeError`,
             and then leaves them as they were.
         source: the generated Python.
+        classes: the classes that it names.
     """
 
     decode: Callable[[bytes, int, int, Any], tuple[Any, int]]
     encode: Callable[[Any, Any], bytes]
     source: str
+    classes: dict[str, Any]
 
 
 @cache
@@ -67,11 +69,11 @@ def stream_codec_of(cls: type[Item], version: float) -> StreamCodec:
         raise LayoutError(f"version {version} has no {cls.__name__}")
     writer = _Source(form)
     source = "\n".join([*writer.decoder(), "", "", *writer.encoder(), ""])
-    scope = _HELPERS | writer.classes
+    scope = HELPERS | writer.classes
     filename = f"<fxtio codec of {cls.__module__}.{cls.__name__}, version {version}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     exec(compile(source, filename, "exec"), scope)
-    return StreamCodec(scope["decode"], scope["encode"], source)
+    return StreamCodec(scope["decode"], scope["encode"], source, writer.classes)
 
 
 def _indented(lines: Iterator[str] | list[str]) -> Iterator[str]:
@@ -122,9 +124,7 @@ class _Source:
         """Lines that take a value from the data."""
         match part:
             case Byte():
-                yield f"if c >= end: raise cut({where!r})"
-                yield f"{name} = data[c]"
-                yield "c += 1"
+                yield f"{name}, c = take_byte(data, c, end, {where!r})"
             case Clock(of=of):
                 yield f"{name}, c = take_uleb(data, c, end, {where!r})"
                 yield f"{name} = last_{of} = (last_{of} + {name}) & {U64:#x}"
@@ -351,6 +351,13 @@ def unknown(where: str, value: int) -> DecodeError:
     return DecodeError("unknown-form", f"{where}: nobody knows the form of a value of type {value}")
 
 
+def take_byte(data: bytes, c: int, end: int, where: str) -> tuple[int, int]:
+    """A byte and the cursor behind it."""
+    if c >= end:
+        raise cut(where)
+    return data[c], c + 1
+
+
 def take_double(data: bytes, c: int, end: int, where: str) -> tuple[float, int]:
     """A double and the cursor behind it."""
     if c + 8 > end:
@@ -450,10 +457,10 @@ def listless(where: str, value: object) -> EncodeError:
     return EncodeError(f"{value!r} cannot stand here", where)
 
 
-_HELPERS: dict[str, Any] = {
+HELPERS: dict[str, Any] = {
     one.__name__: one
     for one in (
-        take_uleb, take_sleb, take_double, take_text, take_marked_text, cut, beyond, unknown, put_uleb, put_sleb,
+        take_byte, take_uleb, take_sleb, take_double, take_text, take_marked_text, beyond, unknown, put_uleb, put_sleb,
         put_double, put_text, put_marked_text, byte, whole, aligned, signed, misfit, absent, untimed, unasked, listless,
     )
 }  # fmt: skip

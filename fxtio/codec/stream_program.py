@@ -217,7 +217,7 @@ class Program:
         tested = {part.when[0] for _, part in parts if part.when} | {p.by for _, p in parts if isinstance(p, Choice)}
         self._saved = {name: number for number, name in enumerate(sorted(tested))}
         assert len(self._saved) <= SAVED
-        header = form.word.fields if form.word else {}
+        header = {f.name for f in form.word.fields.values() if f.role == "bits"} if form.word else set()
         for name, part in parts:
             if isinstance(part, Many):
                 self._many(kind, name, part)

@@ -137,8 +137,8 @@ def kinds_of(name: str) -> frozenset[type[Any]]:
     Raises:
         FxtioError: it stands for none.
     """
-    known: dict[str, type[Any]] = {"unknown": Opaque}
-    known.update({cls.__name__.lower(): cls for cls in (*RECORDS, Opaque)})
+    classes: tuple[type[Any], ...] = (*RECORDS, Opaque)
+    known = {"unknown": Opaque} | {cls.__name__.lower(): cls for cls in classes}
     if name.lower() not in known:
         raise FxtioError(f"no record type {name!r}; there are {', '.join(cls.__name__ for cls in RECORDS)}, Unknown")
     return frozenset({known[name.lower()]})

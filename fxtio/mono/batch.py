@@ -19,7 +19,9 @@ from fxtio._native.operations import RULES, Fault
 from fxtio.codec.stream import Dialect
 from fxtio.codec.stream_program import Program
 from fxtio.finding import Findings
-from fxtio.mono.framing import Frame
+from fxtio.mono.framing import Frame, Recording
+from fxtio.mono.header import StreamHeader, buffer_dtype
+from fxtio.mono.records import VERSIONS, dialect_of
 
 Array = np.ndarray[Any, Any]
 
@@ -101,7 +103,8 @@ class Batch:
                 self._mask, self.counts[some], self.stop[some], fault[some],
             )  # fmt: skip
 
-        workers.each(frame, count_rows)
+        if count:
+            workers.each(frame, count_rows)
         self.totals: list[int] = self.counts.sum(axis=0).tolist()
         self._note(fault, findings)
         self._columns: dict[int, Array] = {}
@@ -170,3 +173,11 @@ class Batch:
         if not found:
             return None
         return min(int(time.min()) for time in found), max(int(time.max()) for time in found)
+
+
+def nothing() -> Batch:
+    """A batch without events."""
+    recording = Recording(StreamHeader(), b"", dialect_of(VERSIONS[-1], 8), 0)
+    none = np.empty(0, np.int64)
+    frame = Frame(recording, np.empty(0, np.uint8), 0, none, none, np.empty(0, buffer_dtype()), cut=False)
+    return Batch(frame, Findings(), Workers())

@@ -102,6 +102,9 @@ class Framer:
     Args:
         source: where the bytes come from.
         findings: where faults are noted.
+
+    Attributes:
+        first: the first recording, as soon as its header is read.
     """
 
     def __init__(self, source: Source, findings: Findings) -> None:
@@ -113,6 +116,7 @@ class Framer:
         self._filled = 0
         self._base = 0
         self._recording: Recording | None = None
+        self.first: Recording | None = None
         self._found: list[tuple[int, int]] = []  # begin and end of the buffers of the frame in the making
 
     def __iter__(self) -> Iterator[Frame]:
@@ -207,6 +211,7 @@ class Framer:
             self._findings.add("another-recording", offset, "another recording begins here", level=Level.WARNING)
         dialect = dialect_of(header.data_version, header.pointer_size)
         self._recording = Recording(header, head[:size], dialect, offset)
+        self.first = self.first or self._recording
         self._at += size
         return True
 

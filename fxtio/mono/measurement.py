@@ -28,7 +28,7 @@ class SampleHit(Event, frozen=True, kw_only=True):
     Attributes:
         sample_type: what is counted, see `SampleType`; None from data version 14 on.
         sample_time: its own time; up to data version 12.
-        thread: the thread that was interrupted; None before data version 11.
+        interrupted: the thread that was interrupted; None before data version 11.
         addresses: instruction pointers, the innermost first; today always one.
         located_frames: managed frames with offsets; data versions 6 to 12.
         frames: methods, the innermost first; None before data version 13.
@@ -38,7 +38,7 @@ class SampleHit(Event, frozen=True, kw_only=True):
     time: LateTick
     sample_type: Annotated[int | None, Uleb(before=13), Byte(since=13, before=14)] = None
     sample_time: Annotated[int | None, Uleb(before=13)] = None
-    thread: Annotated[int | None, Relative(base="pointer", since=11)] = None
+    interrupted: Annotated[int | None, Relative(base="pointer", since=11)] = None
     addresses: Annotated[tuple[int, ...], Many(of=POINTER)]
     located_frames: Annotated[tuple[SampledFrame, ...] | None, Many(of=SampledFrame, since=6, before=13)] = None
     frames: Annotated[tuple[int, ...] | None, Many(of=METHOD, since=13)] = None

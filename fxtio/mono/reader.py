@@ -95,6 +95,19 @@ class MonoTrace(TraceFile):
 
     _info: Info | None = None
     _names: Names | None = None
+    _recording: Recording | None = None
+    _share = 0.0  # how much of the trace was read (0 to 1), 0 where that is not known
+
+    @property
+    def recording(self) -> Recording | None:
+        """The first recording, its header and that header's bytes; None where there is none that can be read.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        if self._recording is None:
+            _ = self.info
+        return self._recording
 
     @property
     def info(self) -> Info:
@@ -200,7 +213,7 @@ class MonoTrace(TraceFile):
         for batch in self._batches():
             collector = Collector(names)
             collector.add(batch)
-            yield collector.tables(lambda: self.names)
+            yield collector.tables(names, lambda: self.names)
 
     def tables(self, *names: str) -> dict[str, Table]:
         """Several whole tables in one reading.
@@ -213,13 +226,8 @@ class MonoTrace(TraceFile):
         for batch in self._batches():
             collector.add(batch, self._share)
         if self._names is None:
-            self._names = Names(collector.tables(self._no_names))
-        known = self._names
-        made = collector.tables(lambda: known)
-        return {name: made[name] for name in names}
-
-    def _no_names(self) -> Names:
-        raise AssertionError("names are not made of names")
+            self._names = Names(collector.tables(SOURCES, lambda: self.names))
+        return collector.tables(names, lambda: self.names)
 
     def table(self, name: str) -> Table:
         """One whole table, see `tables` and `table_names`."""
@@ -232,10 +240,13 @@ class MonoTrace(TraceFile):
 
     def _frames(self) -> Iterator[Frame]:
         with self._reading() as (source, findings):
-            for frame in Framer(source, findings):
+            framer = Framer(source, findings)
+            for frame in framer:
+                self._recording = framer.first
+                self._share = source.position / source.size if source.size else 0.0
                 yield frame
                 self._tell(source)
-                self._share = source.position / source.size if source.size else 0.0
+            self._recording = framer.first
 
     def _batches(self, thread: int | None = None) -> Iterator[Batch]:
         """The frames with their columns counted; only the buffers of one thread, if told."""
@@ -254,7 +265,6 @@ class MonoTrace(TraceFile):
         texts = Texts()
         for batch in self._batches():
             frame = batch.frame
-            info.header = info.header or frame.recording.header
             info.buffers += len(frame)
             for cls, count in zip(r.EVENTS, batch.totals, strict=False):
                 if count:
@@ -271,6 +281,7 @@ class MonoTrace(TraceFile):
                 info.start = span[0] if info.start is None else min(info.start, span[0])
                 info.end = span[1] if info.end is None else max(info.end, span[1])
         info.size = self.position
+        info.header = None if self._recording is None else self._recording.header
         info.started_at = None if info.header is None else info.header.started_at
         return info
 

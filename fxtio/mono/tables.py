@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.mono.batch import Batch
+from fxtio.mono.batch import Batch, nothing
 from fxtio.mono.catalog import LISTS, TABLES, Texts, columns_of, owners_of
 from fxtio.mono.derived import DERIVED
 from fxtio.mono.names import Lookup, Names
@@ -38,7 +38,6 @@ class Collector:
         unknown = [name for name in names if name not in TABLE_NAMES]
         if unknown:
             raise KeyError(f"no table {unknown[0]!r}; there are {', '.join(TABLE_NAMES)}")
-        self._names = names
         stored = [source for name in names for source in (DERIVED[name][0] if name in DERIVED else (name,))]
         stored += [LISTS[name][0] for name in stored if name in LISTS]  # a list's times are those of its events
         self._columns: dict[str, dict[str, Growing]] = {name: {} for name in stored}
@@ -52,37 +51,30 @@ class Collector:
             batch: the batch.
             share: how much of the whole the batches so far are (0 to 1, 0 unknown): a guess saves growing.
         """
+        self._empty = False
         batch.fill(owners_of(batch, list(self._columns)))
         for name, columns in self._columns.items():
             for column, piece in columns_of(batch, name, self._texts).items():
                 columns.setdefault(column, Growing()).append(piece, share)
 
-    def tables(self, known: Known) -> dict[str, Table]:
-        """The tables.
+    def tables(self, names: tuple[str, ...], known: Known) -> dict[str, Table]:
+        """Some of the tables.
 
         Args:
+            names: which.
             known: gives the names of the recording.
         """
+        if self._empty:  # the columns are there all the same
+            self.add(nothing())
         whole = {
             name: {column: growing.column() for column, growing in columns.items()}
             for name, columns in self._columns.items()
         }
-        stored = {name: _finish(name, columns, whole, known) for name, columns in whole.items() if columns}
-        for name in self._columns.keys() - stored.keys():
-            stored[name] = _nothing(name)
+        stored = {name: _finish(name, columns, whole, known) for name, columns in whole.items()}
         return {
             name: DERIVED[name][1](stored, known) if name in DERIVED else stored[name]
-            for name in dict.fromkeys(self._names)
+            for name in dict.fromkeys(names)
         }
-
-
-def _nothing(name: str) -> Table:
-    """A table of a recording without buffers, which has columns all the same."""
-    from fxtio.mono.framing import nothing
-
-    collector = Collector((name,))
-    collector.add(nothing())
-    return collector.tables(_never)[name]
 
 
 def _finish(name: str, columns: dict[str, Column], whole: dict[str, dict[str, Column]], known: Known) -> Table:

@@ -17,6 +17,7 @@ from fxtio.fxt.records import Magic
 from fxtio.tracer.layout import LAYOUT
 
 _SUFFIX = ".part"
+RUNNING = "its process still runs"
 _PIECE = 4 * 1024 * 1024
 _FRONT = 512  # bytes in which the first three records lie
 _MAGIC = int.from_bytes(encode(Magic()), sys.byteorder)
@@ -28,18 +29,13 @@ def part_of(path: Path, pid: int) -> Path:
     return path.with_name(f"{path.name}.{pid}{_SUFFIX}")
 
 
-def parts_of(path: Path, wall_ns: int) -> Iterator[Path]:
-    """The parts of a recording's child processes that have ended, whichever way.
+def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
+    """All files that look like parts of a trace, each with what keeps it out of the trace, or an empty text.
 
     Args:
         path: the trace.
         wall_ns: when the recording began; parts of another one, which had the same name, are none of this.
     """
-    return (part for part, why in parts_and_faults(path, wall_ns) if not why)
-
-
-def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
-    """All files that look like parts of a trace, each with what keeps it out of the trace, or an empty text."""
     for part in sorted(path.parent.glob(f"{_escaped(path.name)}.*{_SUFFIX}")):
         pid = part.name[len(path.name) + 1 : -len(_SUFFIX)]
         if pid.isdigit():
@@ -47,7 +43,7 @@ def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
             if ours is None or ours.wall_ns != wall_ns:
                 yield part, "it is no part of this recording"
             else:
-                yield part, "its process still runs" if alive(int(pid)) else ""
+                yield part, RUNNING if alive(int(pid)) else ""
 
 
 @dataclass(frozen=True)

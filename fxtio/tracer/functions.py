@@ -66,6 +66,11 @@ def _matches(patterns: tuple[str, ...], module: str, path: str) -> bool:
     return False
 
 
+def absolute(pattern: str) -> str:
+    """A file or folder by its whole name, as a program and its children may go elsewhere; a module as it is."""
+    return _absolute(pattern) if os.sep in pattern or pattern.endswith(".py") else pattern
+
+
 def _absolute(path: str) -> str:
     try:
         return os.path.abspath(path)

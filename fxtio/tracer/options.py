@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from fxtio.tracer.functions import absolute
 
 DEFAULT_OUTPUT = "trace.fxt"
 _PLACES = ("include", "exclude")
@@ -51,12 +52,4 @@ class Options:
         for name in _SEVERAL:
             given = getattr(self, name)
             several = (given,) if isinstance(given, str) else tuple(given)
-            object.__setattr__(self, name, tuple(map(_absolute, several)) if name in _PLACES else several)
-
-
-def _absolute(pattern: str) -> str:
-    """A file or folder by its whole name, as the program and its children may go elsewhere; a module as it is."""
-    if os.sep in pattern or pattern.endswith(".py"):
-        with contextlib.suppress(OSError):  # the working directory is gone
-            return os.path.abspath(pattern)
-    return pattern
+            object.__setattr__(self, name, tuple(map(absolute, several)) if name in _PLACES else several)

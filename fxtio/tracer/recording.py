@@ -40,6 +40,7 @@ class Summary:
         dropped: arguments that were too many or too large.
         inlined: names that found no room in the tables, and stand in their events instead.
         parts: child processes whose records are in the trace.
+        left: parts of the trace that lie beside it, because their processes still run: `fxtio merge` joins them later.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class Summary:
     dropped: int
     inlined: int
     parts: int
+    left: tuple[Path, ...]
 
 
 class Recording:
@@ -180,14 +182,20 @@ class Recording:
             counts = self._end()
         self._dumps.wait()
         mine = self.trace == self._file.path
-        parts = list(archive.parts_of(self.trace, self.clock.wall_ns)) if mine and self.options.children else []
+        parts, left = self._parts() if mine and self.options.children else ([], ())
         self._file.finish(recorder, self.clock.rate, parts)
         known = {name: counts[name] for name in ("lost", "cut", "dropped", "inlined")}
-        summary = Summary(self._file.path, **known, parts=len(parts))
+        summary = Summary(self._file.path, **known, parts=len(parts), left=left)
         if summary.lost:
             told = f"{summary.path}: {summary.lost:,} events found no room"
             warnings.warn(told, RecordingWarning, stacklevel=3)
         return summary
+
+    def _parts(self) -> tuple[list[Path], tuple[Path, ...]]:
+        """The parts of child processes that have ended, and of those that still run."""
+        found = list(archive.parts_and_faults(self.trace, self.clock.wall_ns))
+        running = tuple(part for part, why in found if why == archive.RUNNING)
+        return [part for part, why in found if not why], running
 
     def _end(self) -> dict[str, int]:
         """Have nothing record any more, and write what is known only now; what was counted."""

@@ -135,6 +135,9 @@ def _at_exit() -> None:
         summary = stop()
         if summary is not None and _process.telling:
             environment.tell(f"{summary.path} ({summary.path.stat().st_size:,} bytes)")
+            if summary.left:
+                told = f"{len(summary.left)} of its processes still run; when they have ended, `fxtio merge` joins"
+                environment.tell(f"{told} {', '.join(one.name for one in summary.left)}")
     except Exception as error:
         environment.tell(str(error))
 

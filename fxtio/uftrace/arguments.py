@@ -124,7 +124,7 @@ def _encoded(value: Value, given: Any, order: Order) -> bytes:
     try:
         if value.is_text:
             raw = NULL if given is None else given.encode("utf-8", "surrogateescape")
-            return len(raw).to_bytes(2, order) + raw  # type: ignore[no-any-return]
+            return len(raw).to_bytes(2, order) + raw
         if value.format == "t":
             raw = bytes(given)
         elif value.format == "c":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fxtio.finding import Findings
 
-MOST_TEXT = 64 << 20
+MOST_TEXT = 1 << 26
 """The most bytes of a file that is read whole."""
 
 _HEAD = 8192

@@ -31,8 +31,8 @@ class HeadWord(Word, partial=True):
     depth: int = bits(6, 15, doc="depth of the call, modulo 1024")
 
 
-class RecordWord(HeadWord, partial=True):
-    """The second word of any record, its upper part as an address.  spec: The data (.dat) file"""
+class RecordWord(HeadWord):
+    """The second word of a record whose type is not known beforehand.  spec: The data (.dat) file"""
 
     address: int = bits(16, 63, doc="lower 48 bits of an address inside the function")
 

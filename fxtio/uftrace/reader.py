@@ -184,7 +184,7 @@ class UftraceTrace:
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for chunk in self._chunks(None if tid is None else [tid]):
+        for chunk in self.chunks(None if tid is None else [tid]):
             yield from _records(chunk)
 
     def entries(self, *, resolve: bool = True) -> Iterator[Item]:
@@ -197,7 +197,7 @@ class UftraceTrace:
             DecodeError: in strict mode, at the first fault.
         """
         events = self.events_file
-        for chunk in self._chunks():
+        for chunk in self.chunks():
             offsets = [chunk.base] if chunk.gap is not None else chunk.offsets().tolist()
             for offset, record in zip(offsets, _records(chunk), strict=True):
                 time = None if isinstance(record, Opaque) else record.time
@@ -236,7 +236,7 @@ class UftraceTrace:
         self._check(names)
         builder = self._builder(names)
         tid = None
-        for chunk in self._chunks():
+        for chunk in self.chunks():
             if tid is not None and chunk.tid != tid:
                 yield {name: Table(made) for name, made in builder.finish(tid).items()}
             tid = chunk.tid
@@ -264,7 +264,7 @@ class UftraceTrace:
         empty = TaskReader.nothing(Sessions(self.directory, self.header, Findings()))
         collector.add(builder.chunk(empty))
         tid = None
-        for chunk in self._chunks():
+        for chunk in self.chunks():
             if tid is not None and chunk.tid != tid:
                 collector.add(builder.finish(tid))
             tid = chunk.tid
@@ -327,7 +327,12 @@ class UftraceTrace:
         """The sessions and tasks; what is wrong with them goes to `findings`."""
         return Sessions(self.directory, self.header, findings)
 
-    def _chunks(self, tids: list[int] | None = None) -> Iterator[Chunk]:
+    def chunks(self, tids: list[int] | None = None) -> Iterator[Chunk]:
+        """Runs of records, task by task; each is valid until the next one is asked for.
+
+        Args:
+            tids: of these tasks, or of all.
+        """
         self._kept = findings = Findings(strict=self._strict)
         self._read = 0
         InfoFile.parse(self.directory.read(INFO, findings), findings)
@@ -367,7 +372,7 @@ class UftraceTrace:
             recorded_at=header.get("record_date") or "",
         )  # fmt: skip
         counts = np.zeros(len(RecordType), np.int64)
-        for chunk in self._chunks():
+        for chunk in self.chunks():
             if chunk.gap is not None:
                 info.records["Opaque"] += 1
                 continue

@@ -52,7 +52,9 @@ def parse(data: bytes) -> dict[str, Any]:
     body = data[match.end() :]
     require(len(body) % 4 == 0 and len(body) >= 8, "the body is whole numbers, a footer at least")
     try:
-        chunks = (GreedyRange(CHUNK) if len(body) == 8 else Struct("all" / GreedyRange(CHUNK), Terminated)).parse(body[:-8])
+        chunks = (GreedyRange(CHUNK) if len(body) == 8 else Struct("all" / GreedyRange(CHUNK), Terminated)).parse(
+            body[:-8]
+        )
     except ConstructError as error:
         raise OracleError(str(error)) from error
     found = [(one.offset, list(one.count)) for one in (chunks if len(body) == 8 else chunks.all)]
@@ -75,4 +77,5 @@ def build(header: list[tuple[str, bytes]], chunks: list[tuple[int, list[int]]]) 
     body = b"".join(CHUNK.build({"offset": at, "number": len(counts), "count": counts}) for at, counts in chunks)
     addresses = sum(count > 0 for _, counts in chunks for count in counts)
     samples = sum(count for _, counts in chunks for count in counts) % 2**32
-    return text + body + Array(2, Int32ul).build([addresses, samples])
+    totals: bytes = Array(2, Int32ul).build([addresses, samples])
+    return text + body + totals

@@ -53,7 +53,9 @@ def profiles(draw: st.DrawFn) -> bytes:
     out = io.BytesIO()
     at = 0
     with DcpiWriter(out, header=HEADER | {"tsize": 2**40}) as writer:
-        for gap, counts in draw(st.lists(st.tuples(st.integers(0, 5), st.lists(st.integers(0, 9), min_size=1, max_size=6)))):
+        for gap, counts in draw(
+            st.lists(st.tuples(st.integers(0, 5), st.lists(st.integers(0, 9), min_size=1, max_size=6)))
+        ):
             at += gap * 4
             writer.chunk(at, counts)
             at += 4 * len(counts)

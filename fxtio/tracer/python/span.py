@@ -54,7 +54,7 @@ def _called(name: Any, category: Any, values: Any, wrong: bool, middle: str = ""
 
 def _odd(*texts: Any) -> bool:
     """Whether one of these is no plain string: its own methods may have raised anything while it was looked for."""
-    return any([type(text) is not str for text in texts])
+    return any(type(text) is not str for text in texts)
 
 
 class Span:

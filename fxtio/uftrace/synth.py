@@ -1,0 +1,160 @@
+"""Synthetic traces of any size: a pattern of calls is drawn once for a task, then repeated with numpy."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fxtio.uftrace import arguments
+from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.image import Target
+from fxtio.uftrace.writer import TaskWriter, UftraceWriter
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[int, int | None], None]
+
+SHAPES = {
+    "calls": "calls of many functions that nest, on several threads",
+    "recursion": "one function that calls itself, some hundred deep",
+    "args": "calls with an integer, a string and a double, and what they return",
+    "mixed": "calls with and without arguments, events, and lost records, in several processes",
+}
+"""What shapes there are."""
+
+EVENTS, THREADS = 100_000, 8
+_START = 1_000_000_000_000
+_PATTERN = 4096
+_RECORD = 16
+_WORDS = ["", "alpha", "a longer string with spaces", 'quoted "text"', "naïve Ünïcödé"]
+
+
+@dataclass(slots=True)
+class _Pattern:
+    """Calls that begin and end at depth 0: types, depths, which function, and how long after the record before."""
+
+    kind: Array
+    depth: Array
+    function: Array
+    pause: Array
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def _pattern(rng: random.Random, functions: int, deepest: int, records: int = _PATTERN) -> _Pattern:
+    rows: list[tuple[int, int, int, int]] = []
+    stack: list[int] = []
+    while len(rows) + len(stack) < records:
+        up = not stack or (len(stack) < deepest and rng.random() < 0.55)
+        if up:
+            function = rng.randrange(functions)
+            rows.append((RecordType.ENTRY, len(stack), function, rng.randrange(1, 400)))
+            stack.append(function)
+        else:
+            function = stack.pop()
+            rows.append((RecordType.EXIT, len(stack), function, rng.randrange(1, 900)))
+    while stack:
+        function = stack.pop()
+        rows.append((RecordType.EXIT, len(stack), function, rng.randrange(1, 900)))
+    return _Pattern(*(np.array(column, np.int64) for column in zip(*rows, strict=True)))
+
+
+def _recursion(deepest: int) -> _Pattern:
+    depth = np.concatenate([np.arange(deepest), np.arange(deepest)[::-1]])
+    kind = np.repeat(np.array([RecordType.ENTRY, RecordType.EXIT], np.int64), deepest)
+    return _Pattern(kind, depth, np.zeros(2 * deepest, np.int64), np.full(2 * deepest, 25, np.int64))
+
+
+def _repeat(task: TaskWriter, pattern: _Pattern, targets: list[Target], records: int, payload: Any = None) -> int:
+    """Write the pattern until there are so many records; the last round is whole, too."""
+    written = 0
+    times = np.cumsum(pattern.pause)
+    while written < max(records, 1):
+        begin = max(task.last, _START)
+        values = None if payload is None else payload(pattern)
+        task.write_records(
+            type=pattern.kind, time=begin + times, depth=pattern.depth, function=(targets, pattern.function),
+            payload=values,
+        )  # fmt: skip
+        written += len(pattern)
+    return written
+
+
+def _with_values(rng: random.Random, targets: list[Target]) -> Callable[[_Pattern], list[bytes | None]]:
+    """Payloads for a pattern; some hundred different ones are drawn once."""
+
+    def draw(values: Any, given: Callable[[], list[Any]]) -> list[bytes]:
+        return [arguments.encode(values, given()) for _ in range(50)]
+
+    first = targets[0]
+    entries = draw(first.arguments, lambda: [rng.randrange(-1000, 1000), rng.choice(_WORDS), rng.random() * 100])
+    exits = draw(first.returns, lambda: [rng.random()])
+
+    def make(pattern: _Pattern) -> list[bytes | None]:
+        return [rng.choice(exits if kind else entries) for kind in pattern.kind.tolist()]
+
+    return make
+
+
+def synth(
+    target: Any,
+    shape: str,
+    *,
+    events: int | None,
+    size: int | None,
+    threads: int | None,
+    seed: int,
+    progress: Progress,
+) -> tuple[int, int]:
+    """Write a synthetic trace.
+
+    Args:
+        target: the directory.
+        shape: one of `SHAPES`.
+        events: about how many records; or
+        size: about how many bytes of records.
+        threads: on how many threads.
+        seed: another seed, another trace.
+        progress: called now and then with the records so far, and all of them.
+
+    Returns:
+        How many records, and how many bytes.
+    """
+    rng = random.Random(seed)
+    tasks = threads or THREADS
+    wanted = events if events is not None else EVENTS if size is None else size // _RECORD
+    written = 0
+    with UftraceWriter(target, program="/usr/bin/synthetic", command=f"synthetic {shape}") as writer:
+        for number in range(tasks):
+            part = wanted * (number + 1) // tasks - wanted * number // tasks
+            pid = 1000 if shape != "mixed" else 1000 + number // 2 * 2
+            task = writer.task(1000 + number, pid)
+            with_values = shape == "args" or (shape == "mixed" and number % 2 == 1)
+            if shape == "mixed":
+                task.event("synthetic:begin", _START + number)
+            written += _fill(writer, task, shape, rng, part, with_values=with_values)
+            if shape == "mixed":
+                task.lost(rng.randrange(1, 100))
+                task.event("synthetic:end", task.last + 1)
+                written += 3
+            progress(written, wanted)
+    return written, writer.position
+
+
+def _fill(
+    writer: UftraceWriter, task: TaskWriter, shape: str, rng: random.Random, records: int, *, with_values: bool
+) -> int:
+    room = max(min(_PATTERN, records), 2)
+    if shape == "recursion":
+        return _repeat(task, _recursion(min(500, (room + 1) // 2)), [writer.function("recurse")], records)
+    if with_values:
+        names = [f"work_{number}" for number in range(10)]
+        targets = [writer.function(name, arguments="arg1/i32,arg2/s,fparg1/64", returns="retval/f64") for name in names]
+        pattern = _pattern(rng, len(targets), 12, room)
+        return _repeat(task, pattern, targets, records, _with_values(rng, targets))
+    targets = [writer.function(f"function_{number}") for number in range(300)]
+    return _repeat(task, _pattern(rng, len(targets), 30, room), targets, records)

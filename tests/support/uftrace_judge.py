@@ -1,0 +1,78 @@
+"""uftrace itself as a judge.
+
+Debian's package has version 0.13.  Where `FXTIO_REQUIRE_UFTRACE` is set (in the CI), a missing tool is a failure;
+elsewhere the tests skip, visibly.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PROGRAM = shutil.which("uftrace")
+REQUIRED = bool(os.environ.get("FXTIO_REQUIRE_UFTRACE"))
+COMPILER = shutil.which("gcc") if PROGRAM else None
+
+needs_uftrace = pytest.mark.skipif(not PROGRAM and not REQUIRED, reason="uftrace is not installed")
+needs_compiler = pytest.mark.skipif(not COMPILER and not REQUIRED, reason="uftrace or gcc is not installed")
+
+_RECORDED = re.compile(rb'"recorded_time":"[^"]*"')
+
+
+def run(command: str, directory: Path, *options: str, cwd: Path | None = None) -> bytes:
+    """What a command of uftrace prints about a directory.
+
+    The working directory is one without programs: uftrace would read symbols out of them.
+    """
+    assert PROGRAM, "uftrace is required, but not installed"
+    done = subprocess.run(
+        [PROGRAM, command, "--no-pager", "--color=no", *options, "-d", str(directory)],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        cwd=cwd or directory,
+        env={"PATH": os.environ["PATH"], "TERM": "dumb", "TZ": "UTC", "HOME": str(directory), "LC_ALL": "C.UTF-8"},
+    )
+    assert done.returncode == 0, f"uftrace {command} {directory}: {done.returncode}\n{done.stderr.decode()}"
+    return done.stdout
+
+
+VIEWS: dict[str, tuple[str, ...]] = {
+    "replay": ("-f", "time,delta,elapsed,duration,tid,addr,task,module"),
+    "dump": (),
+    "report": ("-f", "total,self,call"),
+    "graph": (),
+    "flame": ("--flame-graph", "--sample-time", "1ns"),
+}
+"""The outputs that are compared, and their options."""
+
+
+def views(directory: Path, names: tuple[str, ...] = tuple(VIEWS)) -> dict[str, bytes]:
+    """Several outputs."""
+    return {name: run("dump" if name == "flame" else name, directory, *VIEWS[name]) for name in names}
+
+
+def record(directory: Path, program: Path, *options: str) -> Path:
+    """Record a program."""
+    assert PROGRAM, "uftrace is required, but not installed"
+    done = subprocess.run(
+        [PROGRAM, "record", "--no-event", *options, "-d", str(directory), str(program)],
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert (directory / "info").is_file(), done.stderr.decode()
+    return directory
+
+
+def compile_c(source: str, target: Path, *flags: str, compiler: str = "gcc") -> Path:
+    """Compile a program."""
+    path = target.with_suffix(".cpp" if compiler == "g++" else ".c")
+    path.write_text(source)
+    subprocess.run([compiler, "-O0", "-g0", *flags, str(path), "-o", str(target)], check=True, timeout=120)
+    return target

@@ -1,0 +1,183 @@
+"""Directories that uftrace wrote: what fxtio reads is what uftrace prints."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+
+import fxtio
+from fxtio.errors import DecodeError, FormatError
+from fxtio.uftrace.demangle import available
+from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.records import Entry
+from support import uftrace_dump
+from support.uftrace_samples import NOT_ITS_OWN_WORDS, SAMPLES, UFTRACE, expected, flame, opened, reference_flame
+
+# The newest uftrace prints only 8 of the 10 bytes of a long double.
+_CUT_FLOAT, _FLOAT = b"f80: 0x0000c000000000000000", b"f80: 0x3fffc000000000000000"
+# What pydemumble says in other words, or not at all.
+_NAMES = {b"struct forward_iterator_tag:": b"struct: {...}", b"struct random_access_iterator_tag:": b"struct: {...}"}
+_ENABLE_IF = b"_ZSt14__relocate_a_1IiiENSt9enable_ifIXsrSt24__is_bitwise_relocatableIT_vE5valueEPS2_E4typeES4_S4_S4_RSaIT0_E"
+_CPP = {"cpp-v019", "auto-args-cpp-v013"}
+
+
+def test_there_is_a_corpus() -> None:
+    assert len(SAMPLES) >= 26
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLES if name not in NOT_ITS_OWN_WORDS])
+def test_records_are_what_uftrace_dumps(name: str) -> None:
+    if name in _CPP and not available():
+        pytest.skip("pydemumble is not installed")
+    text = expected(name, "dump.txt")
+    assert text is not None
+    wanted = uftrace_dump.reference(text).replace(_CUT_FLOAT, _FLOAT)
+    for theirs, ours in _NAMES.items():
+        wanted = wanted.replace(theirs, ours)
+    found = uftrace_dump.of_trace(opened(name)).replace(_ENABLE_IF, b"std::__relocate_a_1")
+    assert found.split(b"\n") == wanted.split(b"\n")
+
+
+@pytest.mark.parametrize(
+    "name", ["cpp-v019", "dlopen-v013", "fork-v013", "old-v08-dlopen", "read-args-v013", "synth-args", "synth-multi"]
+)
+def test_slices_are_what_uftrace_adds_up(name: str) -> None:
+    if name in _CPP and not available():
+        pytest.skip("pydemumble is not installed")
+    text = expected(name, "flame.txt")
+    assert text is not None
+    ours = flame(opened(name))
+    renamed = {path.replace(_ENABLE_IF.decode(), "std::__relocate_a_1"): n for path, n in ours.items() if n}
+    assert renamed == dict(reference_flame(text))
+
+
+@pytest.mark.parametrize("name", ["args-all-v013", "estimate-v013", "thread-v019"])
+def test_calls_are_counted_as_uftrace_counts(name: str) -> None:
+    text = expected(name, "report.csv")
+    assert text is not None
+    rows = csv.DictReader(io.StringIO(text.decode().removeprefix("#")))
+    table = opened(name).table("slices")
+    for row in rows:
+        if row["Function"].startswith("linux:schedule"):
+            continue
+        assert int(table["name"].is_in(row["Function"]).sum()) == int(row["Calls"]), row
+
+
+def test_deep_calls_are_all_there() -> None:
+    # uftrace leaves out what is deeper than 1024; the depth wraps around and carries into the address.
+    table = opened("synth-deep-wrap").table("slices")
+    assert table.num_rows == 1100
+    assert sorted(table["depth"].tolist()) == list(range(1100))
+    assert set(table["name"]) == {"foo"}
+    assert set(table["state"]) == {"whole"}
+
+
+def test_the_format_of_a_trigger_is_found_in_the_command_line() -> None:
+    items = [item for item in opened("broken-trigger-retval-v013").entries() if item.values]
+    texts = [item.values["retval"] for item in items if item.name == "f_s" and item.values]
+    assert texts[:2] == ["hello", ""]
+    assert all(isinstance(text, str | None) for text in texts)
+    assert len(opened("broken-trigger-retval-v013").findings) == 0
+
+
+def test_version_3_is_read() -> None:
+    trace = opened("old-v05-fork")
+    assert trace.info.version == 3
+    assert trace.info.tasks == {5051: "/tmp/demo/fork-old", 5053: "/tmp/demo/fork-old"}
+    assert trace.info.records["Entry"] == 8
+    assert trace.table("slices")["state"].to_list().count("no_entry") == 1  # the child leaves fork, which the parent entered
+
+
+def test_big_endian() -> None:
+    trace = opened("synth-big-endian")
+    assert trace.info.byte_order == "big"
+    assert [item.name for item in trace.entries()][:2] == ["main", "foo"]
+
+
+def test_arguments_in_both_directions() -> None:
+    trace = opened("args-all-v013")
+    values = {(item.name, type(item.record).__name__): item.values for item in trace.entries() if item.values}
+    assert values["f_i8", "Entry"] == {"arg1": -8}
+    assert values["f_f80", "Exit"] == {"retval": 1.5}
+    assert values["f_x64", "Entry"] == {"arg1": 0xDEADBEEFCAFEBABE}
+    assert values["f_c", "Exit"] == {"retval": "A"} or values["f_c", "Exit"] is not None
+
+
+def test_null_strings() -> None:
+    items = [item.values for item in opened("synth-args").entries() if item.values]
+    texts = [value for values in items for value in values.values() if value is None or value == "NULL"]
+    assert texts == [None, "NULL"] or set(texts) == {None, "NULL"}
+
+
+def test_events_and_their_values() -> None:
+    tables = opened("synth-events").tables("events", "event_values")
+    events = tables["events"]
+    assert events["name"].to_list()[0] == "read:proc/statm"
+    assert events["name"].to_list()[-3:] == ["prov:ev1", "p2:with-dash", "user_event:1000099"]
+    rows = list(tables["event_values"].rows())
+    assert [(row["name"], row["value"]) for row in rows[:3]] == [("vmsize", 1), ("vmrss", 2), ("shared", 3)]
+    assert rows[-1]["name"] == "cpu" and rows[-1]["value"] == 3
+
+
+def test_what_the_scheduler_did() -> None:
+    rows = list(opened("synth-perf").table("sched").rows())
+    kinds = [row["kind"] for row in rows if row["kind"] != "other"]
+    assert kinds == [
+        "exec", "sched-out", "sched-in", "sched-out (pre-empted)", "sched-in", "task-new", "task-exit",
+    ]  # fmt: skip
+    assert rows[0]["name"] == "newcomm" or rows[1]["name"] == "newcomm"
+
+
+def test_messages() -> None:
+    rows = list(opened("synth-extern").table("messages").rows())
+    assert rows == [{"time": 1_000_000_005, "text": 'hello "world"'}, {"time": 1_000_000_010, "text": "second"}]
+
+
+def test_lost_records() -> None:
+    table = opened("synth-lost").table("lost")
+    assert table["count"].tolist() == [42]
+    assert len(opened("synth-lost").findings) == 0
+
+
+def test_the_front_door_opens_directories() -> None:
+    with fxtio.open(str(UFTRACE / "thread-v019")) as trace:
+        assert isinstance(trace, UftraceTrace)
+        assert trace.format == "uftrace"
+        assert isinstance(next(iter(trace)), Entry)
+        assert (trace.info.recorded_by or "").startswith("v0.19")
+
+
+def test_a_directory_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="not a trace"):
+        fxtio.open(tmp_path)
+    (tmp_path / "info").write_bytes(b"Ftrace!")
+    with pytest.raises(FormatError, match="info does not begin"):
+        UftraceTrace(tmp_path)
+
+
+def test_max_bytes(tmp_path: Path) -> None:
+    trace = UftraceTrace(UFTRACE / "thread-v019", max_bytes=100)
+    assert sum(1 for _ in trace.records()) == 7  # six records and four bytes that are none
+    assert trace.findings.counts["source"] >= 1
+
+
+def test_strict_raises() -> None:
+    with pytest.raises(DecodeError, match="more than the allowed"):
+        list(UftraceTrace(UFTRACE / "thread-v019", max_bytes=100, strict=True))
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[tuple[int, int | None]] = []
+    shutil.copytree(UFTRACE / "thread-v019", tmp_path / "t")
+    trace = UftraceTrace(tmp_path / "t", progress=lambda done, total: told.append((done, total)))
+    list(trace)
+    assert told[-1][0] == told[-1][1] == sum(path.stat().st_size for path in (tmp_path / "t").glob("[0-9]*.dat"))
+
+
+def test_no_such_table() -> None:
+    with pytest.raises(KeyError, match="no table 'x'; there are records, slices"):
+        opened("synth-args").table("x")
