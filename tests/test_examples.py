@@ -23,6 +23,7 @@ def run(name: str, *arguments: str | Path) -> str:
 
 def test_every_example_is_tested_and_small() -> None:
     tested = {"write_a_trace.py", "read_a_trace.py", "copy_exactly.py", "make_a_big_trace.py"}
+    tested |= {"write_a_uftrace_directory.py"}
     tested |= {"trace_asyncio_service.py", "trace_thread_pool.py", "trace_recursion.py", "trace_a_crash.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
     for name in tested:
@@ -122,3 +123,11 @@ def test_perfetto_shows_what_was_traced(name: str, tmp_path: Path) -> None:
     with perfetto.load((tmp_path / "t.fxt").read_bytes()) as judge:
         assert judge.errors() == {}
         assert {(flow.name_out, flow.name_in) for flow in judge.flows()} == {ends[name]}
+
+
+def test_write_a_uftrace_directory(tmp_path: Path) -> None:
+    told = run("write_a_uftrace_directory.py", tmp_path / "t")
+    assert "7 calls of 3 functions" in told
+    with fxtio.open(str(tmp_path / "t"), format="uftrace", strict=True) as trace:
+        values = [item.values for item in trace.entries() if item.name == "handle"]
+    assert values[0] == {"arg1": "/", "arg2": 0} and values[-1] == {"retval": 404}

@@ -187,7 +187,7 @@ class _Reader:
         """Read a value."""
         if op == Op.BYTE:
             return self.byte()
-        if op == Op.ULEB or op == Op.SUMMED:
+        if op in (Op.ULEB, Op.SUMMED):
             return self.uleb()
         if op == Op.SLEB:
             value = self.sleb()
@@ -332,7 +332,7 @@ class _Writer:
                 self.registers[a] = value
             elif op == Op.UNLESS:
                 step = step if slots[slot] == a else b
-            elif op == Op.JUMP or op == Op.NEXT:
+            elif op in (Op.JUMP, Op.NEXT):
                 step = b
             elif op == Op.FAIL:
                 raise ValueError("nobody knows the form of a value")

@@ -60,6 +60,8 @@ def run(options: argparse.Namespace) -> Callable[[], None]:
     """
     from fxtio.tracer import program, session
 
+    if options.output == "-":
+        raise FxtioError("a recording is a file, not a stream: give it a name, or /dev/shm/... to keep it in memory")
     try:
         ready = _program(options)
         chosen = _options(options)

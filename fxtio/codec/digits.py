@@ -45,11 +45,13 @@ class Characters:
 
     def before(self, end: Array, count: Array) -> Array:
         """The last `count` (0 to 8) characters before `end` as a word, zero digits in place of the others."""
-        return self._words[end - 8] & _KEEP[count] | _FILL[count]
+        word: Array = self._words[end - 8]
+        return word & _KEEP[count] | _FILL[count]
 
     def key(self, at: Array, size: int) -> Array:
         """The `size` (at most 8) characters from `at` on as one number, to be compared with `key_of`."""
-        return self._words[at] & _U((1 << 8 * size) - 1)
+        word: Array = self._words[at]
+        return word & _U((1 << 8 * size) - 1)
 
 
 def key_of(text: bytes) -> int:

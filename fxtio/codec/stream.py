@@ -20,7 +20,6 @@ import msgspec
 from fxtio.codec.word import Field, Word
 from fxtio.errors import LayoutError
 
-
 UNKNOWN, SUBTYPE = -1, -2
 """What a first byte tells instead of a kind: that no record begins with it, or that the subtype decides."""
 
@@ -199,19 +198,23 @@ class Form:
         """The parts behind the first byte."""
         return [(name, part) for name, part in self.parts if not isinstance(part, Header)]
 
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The fields of the first byte that carry a value."""
+        return {f.name: f for f in self.word.fields.values() if f.role == "bits"} if self.word else {}
+
     def bytes(self) -> Iterator[int]:
         """The values that the first byte may have."""
         assert self.word is not None
         mask, pinned = self.word.pattern("tag", "const", "reserved")
-        named = [field for field in self.word.fields.values() if field.role == "bits" and field.meaning]
+        named = [field for field in self.fields.values() if field.meaning]
         for value in range(1 << self.word.width):
             if value & mask == pinned and all(_means(field, value) for field in named):
                 yield value
 
     def under(self, head: int) -> list[tuple[str, Part]]:
         """The parts behind a certain first byte: what its fields rule out is left out, what they demand is certain."""
-        assert self.word is not None
-        fields = {f.name: f.get(head) for f in self.word.fields.values() if f.role == "bits"}
+        fields = {name: field.get(head) for name, field in self.fields.items()}
         found = []
         for name, part in self.body:
             if isinstance(part, Many) and part.flag and not fields[part.flag]:
@@ -237,13 +240,17 @@ def parts_of(cls: type[Item]) -> dict[str, tuple[Part, ...]]:
     }
 
 
-@cache
 def form_of(cls: type[Item], version: float) -> Form | None:
     """The form that a class has in a version, or None if the version does not have it.
 
     Raises:
         LayoutError: the declaration contradicts itself.
     """
+    return _form_of(cls, version)
+
+
+@cache
+def _form_of(cls: type[Item], version: float) -> Form | None:
     word = None
     if issubclass(cls, StreamRecord):
         words = [head.word for head in cls.heads if head.since <= version < head.before]

@@ -33,7 +33,8 @@ from fxtio.codec.stream import (
     form_of,
     parts_of,
 )
-from fxtio.codec.stream_generate import HELPERS, stream_codec_of
+from fxtio.codec.stream_generate import stream_codec_of
+from fxtio.codec.stream_values import HELPERS
 from fxtio.codec.word import Field
 from fxtio.errors import DecodeError
 
@@ -219,7 +220,9 @@ def _versions(since: float, before: float) -> str:
 
 
 def _when(part: Part) -> str:
-    return "" if part.when is None else f"; only where `{part.when[0]}` is {', '.join(str(int(v)) for v in part.when[1])}"
+    return (
+        "" if part.when is None else f"; only where `{part.when[0]}` is {', '.join(str(int(v)) for v in part.when[1])}"
+    )
 
 
 def _told(part: Part) -> str:
@@ -250,6 +253,10 @@ def _told(part: Part) -> str:
             return "uleb128, between the count and the items of the list"
         case Many(of=of, until_zero=until_zero):
             what = f": {_told(of)}" if isinstance(of, Part) else ""
-            return f"items until a 0 in the place of the first number{what}" if until_zero else f"uleb128 count, items{what}"
+            return (
+                f"items until a 0 in the place of the first number{what}"
+                if until_zero
+                else f"uleb128 count, items{what}"
+            )
         case _:
             raise TypeError(f"{type(part).__name__} cannot be described")

@@ -2,13 +2,12 @@
 
 `stream_codec_of(form)` makes them once per class and version; the text stays on `.source`.  The running values of a
 block are attributes of a state object, by the names that the declarations give them; `mask` is the largest address.
-The helpers that the text calls are below it in this file.
+The helpers that the text calls are in `stream_values`.
 """
 
 from __future__ import annotations
 
 import linecache
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +20,6 @@ from fxtio.codec.stream import (
     Clock,
     Double,
     Form,
-    Header,
     Item,
     Many,
     Part,
@@ -34,8 +32,9 @@ from fxtio.codec.stream import (
     form_of,
     parts_of,
 )
-from fxtio.codec.varint import U64, put_sleb, put_uleb, take_sleb, take_uleb
-from fxtio.errors import DecodeError, EncodeError, LayoutError
+from fxtio.codec.stream_values import HELPERS
+from fxtio.codec.varint import U64
+from fxtio.errors import LayoutError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,8 @@ class StreamCodec:
     Attributes:
         decode: `decode(data, at, end, state)` gives the record and the place behind it, and moves the state's running
             values on.  `data` are bytes, `end` is where the block ends.  Raises `DecodeError`.
-        encode: `encode(record, state)` gives the record's bytes, and moves the running values on.  Raises `EncodeError`,
-            and then leaves them as they were.
+        encode: `encode(record, state)` gives the record's bytes, and moves the running values on.  Raises
+            `EncodeError`, and then leaves them as they were.
         source: the generated Python.
         classes: the classes that it names.
     """
@@ -57,13 +56,17 @@ class StreamCodec:
     classes: dict[str, Any]
 
 
-@cache
 def stream_codec_of(cls: type[Item], version: float) -> StreamCodec:
     """The codec of a class, generated on first use.
 
     Raises:
         LayoutError: the version does not have the record.
     """
+    return _codec_of(cls, version)
+
+
+@cache
+def _codec_of(cls: type[Item], version: float) -> StreamCodec:
     form = form_of(cls, version)
     if form is None:
         raise LayoutError(f"version {version} has no {cls.__name__}")
@@ -95,7 +98,7 @@ class _Source:
         lines = ["mask = state.mask", *(f"last_{name} = state.{name}" for name in self.running), "total = 0"]
         if word is not None:
             lines.append("head = data[c]")
-            lines += [f"{f.name} = {f.expression('head')}" for f in word.fields.values() if f.role == "bits"]
+            lines += [f"{f.name} = {f.expression('head')}" for f in self.form.fields.values()]
             lines.append("c += 1")
         lines += self._fields(self.form)
         lines += [f"state.{name} = last_{name}" for name in self.running]
@@ -213,9 +216,7 @@ class _Source:
         assert word is not None
         terms = [f"{word.pattern('tag', 'const')[1]:#x}"]
         owned = {part.flag: name for name, part in self.form.parts if isinstance(part, Many)}
-        for field in word.fields.values():
-            if field.role != "bits":
-                continue
+        for field in self.form.fields.values():
             if field.name in owned:
                 yield f"{field.name} = this.{owned[field.name]} is not None"
             else:
@@ -238,7 +239,8 @@ class _Source:
             where = f"{form.name}.{name}"
             put = self._put(part, f"{owner}.{name}", where, owner)
             if part.when is not None:
-                yield f"if {owner}.{part.when[0]} not in {_numbers(part.when[1])}:"
+                asked = part.when[0] if part.when[0] in form.fields else f"{owner}.{part.when[0]}"
+                yield f"if {asked} not in {_numbers(part.when[1])}:"
                 yield f"    if {owner}.{name} is not None: raise unasked({where!r})"
                 yield "else:"
                 put = _indented(put)
@@ -331,136 +333,3 @@ def _running(form: Form) -> set[str]:
         if isinstance(part, Clock | Running):
             found.add(part.of)
     return found
-
-
-# What the generated functions call.
-
-
-def cut(where: str) -> DecodeError:
-    """The data end before a value."""
-    return DecodeError("event-cut", f"{where}: the data end before it")
-
-
-def beyond(where: str, count: int, left: int) -> DecodeError:
-    """A count that cannot be."""
-    return DecodeError("count-beyond-end", f"{where}: {count:,} items do not fit in {left:,} bytes")
-
-
-def unknown(where: str, value: int) -> DecodeError:
-    """A value whose form nobody knows."""
-    return DecodeError("unknown-form", f"{where}: nobody knows the form of a value of type {value}")
-
-
-def take_byte(data: bytes, c: int, end: int, where: str) -> tuple[int, int]:
-    """A byte and the cursor behind it."""
-    if c >= end:
-        raise cut(where)
-    return data[c], c + 1
-
-
-def take_double(data: bytes, c: int, end: int, where: str) -> tuple[float, int]:
-    """A double and the cursor behind it."""
-    if c + 8 > end:
-        raise cut(where)
-    return struct.unpack_from("<d", data, c)[0], c + 8
-
-
-def take_text(data: bytes, c: int, end: int, where: str) -> tuple[str, int]:
-    """A text and the cursor behind its zero byte; what is not UTF-8 becomes surrogate escapes."""
-    stop = data.find(0, c, end)
-    if stop < 0:
-        raise DecodeError("text-without-end", f"{where}: no zero byte ends the text")
-    return data[c:stop].decode("utf-8", "surrogateescape"), stop + 1
-
-
-def take_marked_text(data: bytes, c: int, end: int, where: str) -> tuple[str | None, int]:
-    """Likewise with a byte before it; None if that is 0."""
-    if c >= end:
-        raise cut(where)
-    if data[c] > 1:
-        raise DecodeError("unknown-form", f"{where}: the byte before a text is {data[c]}, not 0 or 1")
-    return take_text(data, c + 1, end, where) if data[c] else (None, c + 1)
-
-
-def byte(value: Any, where: str) -> int:
-    """A byte, checked."""
-    return whole(value, 0xFF, where)
-
-
-def whole(value: Any, most: int, where: str) -> int:
-    """A number from 0 on, checked."""
-    if not isinstance(value, int) or not 0 <= value <= most:
-        raise EncodeError(f"{value!r} is not an integer from 0 to {most:#x}", where)
-    return value
-
-
-def aligned(value: int, shift: int, where: str) -> int:
-    """An address in units of 2 to the power of `shift`."""
-    if value % (1 << shift):
-        raise EncodeError(f"{value:#x} is not a multiple of {1 << shift}", where)
-    return value >> shift
-
-
-def signed(difference: int, mask: int) -> int:
-    """A difference of addresses, wrapped to the size of an address."""
-    half = (mask >> 1) + 1
-    return (difference + half & mask) - half
-
-
-def put_double(value: Any, where: str) -> bytes:
-    """A double."""
-    try:
-        return struct.pack("<d", value)
-    except (struct.error, OverflowError):
-        raise EncodeError(f"{value!r} is not a number", where) from None
-
-
-def put_text(value: Any, where: str) -> bytes:
-    """A text and its zero byte."""
-    if type(value) is not str:
-        raise EncodeError(f"{value!r} is no text", where)
-    if "\0" in value:
-        raise EncodeError("text with a zero byte, which would end it", where)
-    try:
-        return value.encode("utf-8", "surrogateescape") + b"\0"
-    except UnicodeEncodeError:
-        raise EncodeError("holds a lone surrogate, which no text has", where) from None
-
-
-def put_marked_text(value: Any, where: str) -> bytes:
-    """Likewise with a byte before it that says whether there is any."""
-    return b"\0" if value is None else b"\1" + put_text(value, where)
-
-
-def misfit(where: str, value: object) -> EncodeError:
-    """A value that has no meaning there."""
-    return EncodeError(f"{value!r} cannot be said", where)
-
-
-def absent(where: str, version: float) -> EncodeError:
-    """A field that the version does not have."""
-    return EncodeError(f"version {version} does not have it; give None", where)
-
-
-def untimed(where: str, version: float) -> EncodeError:
-    """A time where the version has none."""
-    return EncodeError(f"version {version} has no time here; give that of the record before", where)
-
-
-def unasked(where: str) -> EncodeError:
-    """A field that only stands with other values of another field."""
-    return EncodeError("does not stand in a record like this; give None", where)
-
-
-def listless(where: str, value: object) -> EncodeError:
-    """Something else than a tuple of items."""
-    return EncodeError(f"{value!r} cannot stand here", where)
-
-
-HELPERS: dict[str, Any] = {
-    one.__name__: one
-    for one in (
-        take_byte, take_uleb, take_sleb, take_double, take_text, take_marked_text, beyond, unknown, put_uleb, put_sleb,
-        put_double, put_text, put_marked_text, byte, whole, aligned, signed, misfit, absent, untimed, unasked, listless,
-    )
-}  # fmt: skip

@@ -52,14 +52,14 @@ class ColumnPlan:
         role: `value`, `count` (of a list), `bits` (a value of several forms), `text` (where a text begins), `length`
             (of the text before it), or `offset` (of the record).
         dtype: its type.
-        blank: what stands where a row has no value.
+        blank: what stands where a row has no value; None if every row has one.
     """
 
     owner: int
     field: str
     role: str
     dtype: type[Any]
-    blank: int = 0
+    blank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,11 @@ class Program:
         """The number of a column; None if the version does not have it."""
         return self._ids.get((owner, field, role))
 
+    def room(self, number: int, rows: int) -> Array:
+        """An array for a column of so many rows."""
+        plan = self.columns[number]
+        return np.empty(rows, plan.dtype) if plan.blank is None else np.full(rows, plan.blank, plan.dtype)
+
     def list_of(self, kind: int, field: str) -> int | None:
         """The number of a list; None if the version does not have it."""
         return self._list_ids.get((kind, field))
@@ -163,23 +168,23 @@ class Program:
     def _columns_for(self, owner: int, name: str, part: Part) -> None:
         match part:
             case Many():
-                self._column(owner, name, "count", np.int64, -1)
+                self._column(owner, name, "count", np.int64, -1 if part.flag else None)
             case Text():
-                self._column(owner, name, "text", np.int64, -1)
-                self._column(owner, name, "length", np.int64)
+                self._column(owner, name, "text", np.int64, -1 if part.when else None)
+                self._column(owner, name, "length", np.int64, 0 if part.when else None)
             case Choice(cases=cases):
-                self._column(owner, name, "bits", np.uint64)
+                self._column(owner, name, "bits", np.uint64, 0)
                 if any(isinstance(one, Text) for _, one in cases):
                     self._column(owner, name, "text", np.int64, -1)
-                    self._column(owner, name, "length", np.int64)
+                    self._column(owner, name, "length", np.int64, 0)
             case Byte() | Header():
                 self._column(owner, name, "value", np.uint8)
             case Sleb(pointer=False):
                 self._column(owner, name, "value", np.int64)
             case _:
-                self._column(owner, name, "value", np.uint64)
+                self._column(owner, name, "value", np.uint64, 0 if part.when else None)
 
-    def _column(self, owner: int, field: str, role: str, dtype: type[Any], blank: int = 0) -> None:
+    def _column(self, owner: int, field: str, role: str, dtype: type[Any], blank: int | None = None) -> None:
         self._ids[owner, field, role] = len(self.columns)
         self.columns.append(ColumnPlan(owner, field, role, dtype, blank))
 
@@ -217,7 +222,7 @@ class Program:
         tested = {part.when[0] for _, part in parts if part.when} | {p.by for _, p in parts if isinstance(p, Choice)}
         self._saved = {name: number for number, name in enumerate(sorted(tested))}
         assert len(self._saved) <= SAVED
-        header = {f.name for f in form.word.fields.values() if f.role == "bits"} if form.word else set()
+        header = form.fields
         for name, part in parts:
             if isinstance(part, Many):
                 self._many(kind, name, part)

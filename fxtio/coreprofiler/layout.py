@@ -25,6 +25,10 @@ UNDEFINED = -1
 """An instruction pointer that the file tells as `?`."""
 
 
+class QuoteError(ValueError):
+    """A text in quotes that does not begin, or does not end."""
+
+
 class OsThread(msgspec.Struct, frozen=True, gc=False, order=True):
     """A thread told by its number in the operating system, where newer writers have that in place of an Internal ID.
 
@@ -292,9 +296,9 @@ class Quoted(Item):
 
     def parse(self, raw: bytes) -> str | tuple[str, ...]:
         if raw[:2] != b' "':
-            raise ValueError("no quote begins it")
+            raise QuoteError("no quote begins it")
         if len(raw) < 3 or raw[-1:] != b'"':
-            raise ValueError("no quote ends it")
+            raise QuoteError("no quote ends it")
         found = [part.decode("utf-8", "surrogateescape") for part in raw[2:-1].rsplit(b'" "', self.texts - 1)]
         if len(found) < self.texts:
             raise ValueError(f"{self.texts} texts in quotes are needed")
@@ -329,7 +333,7 @@ class Flags(Item):
 
 @dataclass(frozen=True, slots=True)
 class Several(Item):
-    """Compound items up to the end of the line, of one kind or (in this order) of several with different numbers of parts.
+    """Compound items up to the end of the line: of one kind, or of several kinds with different numbers of parts.
 
     Attributes:
         members: the classes of the compounds; with several, each has a field, the further ones are `Same`.

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler.layout import Item, Same, Several
+from fxtio.coreprofiler.layout import Item, QuoteError, Same, Several
 from fxtio.coreprofiler.parts import Compound, Record
 from fxtio.coreprofiler.records import RECORDS, TAGS, StackSample, ThreadDestroyed
 from fxtio.coreprofiler.style import FORMS, Style
@@ -64,13 +64,17 @@ class Form:
     head: re.Pattern[bytes]
 
 
-@cache
 def form_of(cls: type[Any]) -> Form:
     """Read a declaration.
 
     Raises:
         LayoutError: an item behind one that takes the rest of the line.
     """
+    form: Form = _form_of(cls)
+    return form
+
+
+def _read_form(cls: Any) -> Form:
     hints = get_type_hints(cls, include_extras=True)
     parts: list[Part] = []
     tail: Item | None = None
@@ -90,16 +94,15 @@ def form_of(cls: type[Any]) -> Form:
     return Form(cls, tuple(parts), tail, tuple(filled), head)
 
 
-@cache
-def _whole(cls: type[Compound]) -> re.Pattern[bytes]:
+_form_of: Any = cache(_read_form)
+
+
+def _one_whole(cls: Any) -> re.Pattern[bytes]:
     """The pattern of one compound item, glue included."""
     return re.compile(form_of(cls).head.pattern + rb"(?![^ ])")
 
 
-@cache
-def _run(cls: type[Compound]) -> re.Pattern[bytes]:
-    """The pattern of any number of compound items."""
-    return re.compile(b"(?:" + _whole(cls).pattern.replace(b"(?:", b"(?:") + b")*+")
+_whole: Any = cache(_one_whole)
 
 
 def decode(line: bytes) -> Record | Fault:
@@ -140,7 +143,7 @@ def decode_as(cls: type[Record], line: bytes) -> Record | Fault:
     try:
         values += _tail(form, line[match.end() :])
     except ValueError as error:
-        rule = "quote" if "quote" in str(error) else "field-form"
+        rule = "quote" if isinstance(error, QuoteError) else "field-form"
         return Fault(rule, form.filled[0], str(error))
     return cls(*values)
 
@@ -206,7 +209,9 @@ def encode(record: Record | Opaque, style: Style) -> bytes:
     form = form_of(cls)
     pieces = [tag_of(record, style), _parts(record, form, style)]
     if isinstance(form.tail, Several):
-        pieces += [_compounds(record, name, member, style) for name, member in zip(form.filled, form.tail.members, strict=True)]
+        pieces += [
+            _compounds(record, name, member, style) for name, member in zip(form.filled, form.tail.members, strict=True)
+        ]
     elif form.tail is not None:
         values = tuple(getattr(record, name) for name in form.filled)
         where = f"{cls.__name__}.{form.filled[0]}"
@@ -260,3 +265,11 @@ def places_of_forms() -> dict[str, re.Pattern[bytes]]:
                 plain = f"{glue}(?:{part.item.body})"
                 before += f"(?:{plain})?" if part.item.optional else plain
     return {form: re.compile(f"^(?:{'|'.join(ways)})".encode("ascii"), re.MULTILINE) for form, ways in found.items()}
+
+
+def looks_like_record(head: bytes) -> bool:
+    """Whether a file that begins like this is a trace: its first line is a record, or begins one as far as it goes."""
+    line, end, _ = head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
+    if end:
+        return not isinstance(decode(line.removesuffix(b"\r")), Fault)
+    return line[:TAG_SIZE] in TAGS and line[TAG_SIZE : TAG_SIZE + 1] == b" "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from fxtio.coreprofiler.layout import Count, Flags, Quoted, Same, Several, Word
+from fxtio.coreprofiler.layout import UNDEFINED, Count, Flags, OsThread, Quoted, Same, Several, Word
 from fxtio.coreprofiler.loading import (
     AppDomainCreated,
     AssemblyLoaded,
@@ -48,6 +48,53 @@ from fxtio.coreprofiler.parts import (
     Thread,
     Token,
 )
+
+__all__ = [
+    "RECORDS",
+    "TAGS",
+    "UNDEFINED",
+    "AllocItem",
+    "AllocationTable",
+    "AltItem",
+    "AppDomainCreated",
+    "AssemblyLoaded",
+    "ClassLoaded",
+    "ClassLoadedOld",
+    "ClassName",
+    "CodeInfo",
+    "Frame",
+    "FunctionCompiled",
+    "FunctionFound",
+    "FunctionInfo",
+    "FunctionName",
+    "FunctionNameOld",
+    "GcFinished",
+    "GcStarted",
+    "HeapGenerations",
+    "HeapItem",
+    "IlMap",
+    "JitFinished",
+    "JitSearchFinished",
+    "JitSearchStarted",
+    "JitStarted",
+    "MemorySample",
+    "ModuleAttached",
+    "ModuleLoaded",
+    "OsThread",
+    "ProcessCpu",
+    "ProfilerConfig",
+    "ProfilerPaused",
+    "ProfilerResumed",
+    "ProfilerStart",
+    "Record",
+    "SourceFile",
+    "SourceLine",
+    "StackSample",
+    "ThreadAssigned",
+    "ThreadCpu",
+    "ThreadCreated",
+    "ThreadDestroyed",
+]
 
 _Code = Annotated[tuple[CodeInfo, ...], Several("code_info", members=(CodeInfo, IlMap))]
 _IlMap = Annotated[tuple[IlMap, ...], Same("il_map")]

@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass, field, replace
 
 FORMS = ("hex32", "hex", "pointer", "ip", "sample")
-"""Forms of hexadecimal numbers: of 32 bits; of any size; of pointers and identifiers; of instruction pointers; of Internal
-IDs within samples."""
+"""Forms of hexadecimal numbers: of 32 bits; of any size; of pointers and identifiers; of instruction pointers; of
+Internal IDs within samples."""
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ class _Mono:
     directory = False
 
     def sniff(self, head: bytes) -> bool:
-        from fxtio.mono.header import HEADER_MARK
+        from fxtio.mono.magic import HEADER_MARK
 
         return head.startswith(HEADER_MARK)
 

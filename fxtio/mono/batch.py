@@ -128,7 +128,7 @@ class Batch:
         for number in numbers - self._columns.keys():
             plan = self.program.columns[number]
             if self.totals[plan.owner]:
-                made[number] = np.full(self.totals[plan.owner], plan.blank, plan.dtype)
+                made[number] = self.program.room(number, self.totals[plan.owner])
         if not made:
             return
         self._columns.update(made)
@@ -150,13 +150,8 @@ class Batch:
         if number is None:
             return None
         if number not in self._columns:
-            plan = self.program.columns[number]
-            return np.full(0, plan.blank, plan.dtype)
+            return self.program.room(number, 0)
         return self._columns[number]
-
-    def of_buffers(self, values: Array, owner: int) -> Array:
-        """A value of each buffer for each row of an owner."""
-        return np.repeat(values, self.counts[:, owner])
 
     def texts(self, owner: int, field: str) -> tuple[Array, Array] | None:
         """Where texts begin in the frame's data (-1 for none) and their lengths; None if the version has no such."""
@@ -167,7 +162,9 @@ class Batch:
     def span(self) -> tuple[int, int] | None:
         """The earliest and the latest time in nanoseconds; None without events."""
         kinds = range(len(self.program.dialect.classes))
-        clock = {number for number, one in enumerate(self.program.columns) if (one.field, one.role) == ("time", "value")}
+        clock = {
+            number for number, one in enumerate(self.program.columns) if (one.field, one.role) == ("time", "value")
+        }
         self._fill(clock)
         found = [time.view(np.int64) for kind in kinds if (time := self.column(kind, "time")) is not None and len(time)]
         if not found:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fxtio import _native
-from fxtio.codec.stream import Many, Part, Relative, Running, Text, form_of
+from fxtio.codec.stream import Header, Many, Part, Relative, Running, Text, form_of
 from fxtio.codec.stream_program import ColumnPlan, Program
 from fxtio.errors import EncodeError
 from fxtio.mono.header import BufferHeader, encode_buffer_header
@@ -17,7 +17,6 @@ from fxtio.mono.records import EVENTS, Event
 
 Array = np.ndarray[Any, Any]
 Columns = Mapping[str, Any]
-
 
 
 def packed(program: Program, thread: int, tables: Mapping[type[Event], Columns]) -> Iterator[bytes]:
@@ -66,14 +65,14 @@ class _Work:
             value = rest.pop(name, None)
             if isinstance(part, Many):
                 if part.flag:
-                    word |= form.word.fields[part.flag].put(int(value is not None), cls.__name__)
+                    word |= form.fields[part.flag].put(int(value is not None), cls.__name__)
                 if value is not None or not part.flag:
                     self._list(kind, name, part, value, rows, where)
                 continue
             if isinstance(part, Text):
                 raise EncodeError("texts are not written in bulk", where)
-            if name in form.word.fields and form.word.fields[name].role == "bits":
-                word |= form.word.fields[name].put(_array(value, np.dtype(np.uint64), rows, where), cls.__name__)
+            if isinstance(part, Header):
+                word |= part.field.put(_array(value, np.dtype(np.uint64), rows, where), cls.__name__)
                 continue
             number = self.program.column_of(kind, name, "value")
             assert number is not None

@@ -116,7 +116,7 @@ class Texts:
 
     def codes(self, data: Array, begin: Array, length: Array) -> Array:
         """The numbers of texts in `data` (int32); -1 where `begin` is."""
-        view, known = memoryview(data), self._known
+        view, known = data.data, self._known
         found = np.empty(len(begin), np.int32)
         for row, (at, size) in enumerate(zip(begin.tolist(), length.tolist(), strict=True)):
             if at < 0:
@@ -142,15 +142,19 @@ def columns_of(batch: Batch, name: str, texts: Texts) -> dict[str, Column]:
         batch: the batch, with the rows of the table filled (see `owners_of`).
         name: the table.
         texts: the numbers of all texts.
+
+    Returns:
+        Columns; of each buffer the thread in `writers` and the number of its rows in `rows`; of a list, how many items
+        each event has in `counts`.
     """
     if name in LISTS:
         return _list(batch, name, texts)
     cls = TABLES[name]
     kind = r.EVENTS.index(cls)
-    made = {"offset": _values(batch, kind, "", "offset", np.int64)}
+    made: dict[str, Column] = {"offset": _values(batch, kind, "", "offset", np.int64)}
     made["time"] = _values(batch, kind, "time", "value", np.int64)
-    made["thread"] = batch.of_buffers(batch.frame.headers["thread"].astype(np.uint64), kind)
-    return made | _fields(batch, cls, kind, texts)
+    writers = {"writers": batch.frame.headers["thread"].astype(np.uint64), "rows": batch.counts[:, kind]}
+    return writers | made | _fields(batch, cls, kind, texts)
 
 
 def owners_of(batch: Batch, names: list[str]) -> set[int]:

@@ -183,7 +183,9 @@ def _shots(stored: Stored) -> Iterator[tuple[int, int, Array]]:
     """Begin and end of every heap shot, and the rows of its objects."""
     ends, objects = stored["heap_ends"], stored["heap_objects"]
     offsets = ends["offset"]
-    for begin, offset in zip(stored["heap_starts"]["time"].tolist(), stored["heap_starts"]["offset"].tolist(), strict=True):
+    for begin, offset in zip(
+        stored["heap_starts"]["time"].tolist(), stored["heap_starts"]["offset"].tolist(), strict=True
+    ):
         place = int(np.searchsorted(offsets, offset))
         end = int(ends["time"][place]) if place < len(offsets) else -1
         last = int(offsets[place]) if place < len(offsets) else np.iinfo(np.int64).max

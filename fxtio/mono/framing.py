@@ -18,14 +18,13 @@ from fxtio.errors import DecodeError
 from fxtio.finding import Findings, Level
 from fxtio.io.source import Source
 from fxtio.mono.header import (
-    BUFFER_MARK,
     BUFFER_SIZE,
-    HEADER_MARK,
     BufferHeader,
     StreamHeader,
     buffer_dtype,
     decode_header,
 )
+from fxtio.mono.magic import BUFFER_MARK, HEADER_MARK
 from fxtio.mono.records import VERSIONS, dialect_of
 
 Array = np.ndarray[Any, Any]
@@ -111,7 +110,7 @@ class Framer:
         self._source = source
         self._findings = findings
         self._data: Array = np.empty(BLOCK, np.uint8)
-        self._view = memoryview(self._data)
+        self._view = self._data.data
         self._at = 0  # where the next header is expected
         self._filled = 0
         self._base = 0
@@ -175,7 +174,7 @@ class Framer:
         if left * 2 > len(fresh):
             fresh = np.empty(min(max(2 * len(fresh), BLOCK), count + BLOCK), np.uint8)
         fresh[:left] = self._data[self._at : self._filled]
-        self._data, self._view = fresh, memoryview(fresh)
+        self._data, self._view = fresh, fresh.data
         self._base += self._at
         self._at, self._filled = 0, left
 

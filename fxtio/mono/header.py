@@ -8,16 +8,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from construct import Container, ConstructError
+from construct import ConstructError, Container
 
 from fxtio.errors import DecodeError, EncodeError
-from fxtio.mono.layout import BUFFER_HEADER, BUFFER_ID, HEADER_ID, STREAM_HEADER
+from fxtio.mono.layout import BUFFER_HEADER, STREAM_HEADER
 
 _TEXTS = ("args", "arch", "os")
 
-ID_SIZE = 4
-HEADER_MARK = HEADER_ID.to_bytes(ID_SIZE, "little")
-BUFFER_MARK = BUFFER_ID.to_bytes(ID_SIZE, "little")
 BUFFER_SIZE = BUFFER_HEADER.sizeof()
 """Bytes of a buffer header."""
 
@@ -95,7 +92,7 @@ def decode_header(data: bytes) -> tuple[StreamHeader, int]:
     except ConstructError as error:
         raise DecodeError("bad-header", f"the header cannot be read: {str(error).splitlines()[-1]}") from None
     values = {name: found[name] for name in StreamHeader.__struct_fields__}
-    size = len(data) if len(data) < ID_SIZE else len(STREAM_HEADER.build(found))
+    size = len(STREAM_HEADER.build(found))
     for name in _TEXTS:
         values[name] = _text(found[name])
     return StreamHeader(**values), size
@@ -118,7 +115,9 @@ def encode_header(header: StreamHeader) -> bytes:
     values: dict[str, Any] = msgspec.structs.asdict(header)
     for name, there in (("startup_tick", header.major >= 3), ("sysid", header.major == 0)):
         if (values[name] is not None) != there:
-            raise EncodeError(f"version {header.major} {'needs' if there else 'does not have'} it", f"StreamHeader.{name}")
+            raise EncodeError(
+                f"version {header.major} {'needs' if there else 'does not have'} it", f"StreamHeader.{name}"
+            )
     for name in _TEXTS:
         text = values[name]
         if header.major == 0 and text is not None:

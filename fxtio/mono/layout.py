@@ -20,9 +20,7 @@ from fxtio.mono.enums import (
     NameAction,
     SampleInfo,
 )
-
-HEADER_ID = 0x4D505A01
-BUFFER_ID = 0x4D504C01
+from fxtio.mono.magic import BUFFER_ID, HEADER_ID
 
 HYBRID = 14.5
 """Files of Mono 5.10.0 call themselves data version 15, but are 14 but for the counters."""

@@ -36,7 +36,7 @@ class Measuring:
             "backtrace_flags": 0 if old and frames is not None else None,
         }
 
-    def _typed(self, type: int) -> dict[str, int]:
+    def _typed(self, type: int) -> dict[str, Any]:
         """What tells an object's type: its vtable, or its class before data version 15."""
         return {"vtable" if self._dialect.version >= 15 else "class_pointer": type}
 
@@ -130,7 +130,7 @@ class Measuring:
             EncodeError: a value does not fit.
         """
         version = self._dialect.version
-        made = tuple(r.Reference(offset=offset if version >= 2 else None, object=to) for offset, to in references)
+        made = tuple(r.Reference(offset=at if version >= 2 else None, object=to) for at, to in references)
         kept = generation if version >= 16 else None
         for first in range(0, max(len(made), 1), MAX_REFERENCES):
             part = made[first : first + MAX_REFERENCES]
@@ -146,7 +146,7 @@ class Measuring:
         Raises:
             EncodeError: a value does not fit; or the data version has roots of another sort (use `put`).
         """
-        made = tuple(r.Root(address=address, object=object) for address, object in roots)
+        made = tuple(r.Root(address=at, object=held) for at, held in roots)
         self.put(r.HeapRoots(time=time, roots=made), thread=thread)
 
     def root_register(
@@ -156,9 +156,7 @@ class Measuring:
         event = r.RootRegister(time=time, start=start, size=size, source=source, key=key, name=name)
         self.put(event, thread=thread)
 
-    def sample(
-        self, address: int, frames: Sequence[int] = (), *, interrupted: int, time: int, thread: int = 0
-    ) -> None:
+    def sample(self, address: int, frames: Sequence[int] = (), *, interrupted: int, time: int, thread: int = 0) -> None:
         """A sample was taken: the instruction pointer, and the methods, the innermost first.
 
         Raises:
@@ -200,7 +198,7 @@ class Measuring:
         self._counters[index] = CounterType(type), section == CounterSection.PERFCOUNTERS, 0
         return index
 
-    def counters(self, values: Mapping[int, float | str | None], *, time: int, thread: int = 0) -> None:
+    def counters(self, values: Mapping[int, int | float | str | None], *, time: int, thread: int = 0) -> None:
         """Values of counters by index; what goes to the file is how they changed.
 
         Raises:
@@ -212,7 +210,7 @@ class Measuring:
                 raise EncodeError(f"{index} was not introduced", "counter")
             kind, absolute, last = self._counters[index]
             if kind not in _ABSOLUTE:
-                if not isinstance(value, int):
+                if type(value) is not int:
                     raise EncodeError(f"{value!r} is no integer", f"counter {index}")
                 change = value - (0 if absolute else last)
                 if kind in _UNSIGNED:  # a falling one wraps
@@ -224,7 +222,7 @@ class Measuring:
         self.put(r.CounterValues(time=time, milliseconds=milliseconds, values=tuple(found)), thread=thread)
         for index, value in values.items():
             kind, absolute, _ = self._counters[index]
-            self._counters[index] = kind, absolute, value if isinstance(value, int) else 0
+            self._counters[index] = kind, absolute, value if type(value) is int else 0
 
     def sync_point(self, type: int, *, time: int, thread: int = 0) -> None:
         """Whatever is written from here on is later than what was written before, see `SyncPointType`."""

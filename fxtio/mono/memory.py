@@ -8,12 +8,12 @@ from fxtio.codec.stream import Between, Byte, Head, Many, Relative, Uleb
 from fxtio.mono import layout as b
 from fxtio.mono.enums import GcInfo, HeapInfo
 from fxtio.mono.parts import (
-    HandleBacktrace,
-    HandleBacktraceFlags,
     OBJECT,
     Backtrace,
     BacktraceFlags,
     Event,
+    HandleBacktrace,
+    HandleBacktraceFlags,
     LateTick,
     Name,
     Object,

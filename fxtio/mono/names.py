@@ -47,7 +47,7 @@ class Lookup:
         place[place == len(self._distinct)] = 0
         known = self._distinct[place] == asked
         code = np.where(known, self._code[self._first[place]], -1).astype(np.int32)
-        found = code[numbers]
+        found = np.asarray(code[numbers])
         several = known & (self._count[place] > 1)
         if several.any():
             rows = np.flatnonzero(several[numbers])

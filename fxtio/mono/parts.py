@@ -152,4 +152,4 @@ class Event(StreamRecord, frozen=True, kw_only=True):
 
 def heads_of(word: type[Word], *, since: float = 0, before: float = inf, **tags: int) -> tuple[Head, ...]:
     """The first byte of an event, with its tags pinned."""
-    return (Head(word.of(**tags) if tags else word, since, before),)
+    return (Head(word.of(word.__name__, **tags) if tags else word, since, before),)

@@ -273,9 +273,8 @@ class MonoTrace(TraceFile):
                 info.threads.setdefault(thread, "")
             batch.fill(owners_of(batch, ["threads"]))
             named = columns_of(batch, "threads", texts)
-            for thread, name in zip(named["id"].tolist(), named["name"], strict=True):
-                if name is not None:
-                    info.threads[thread] = name
+            known: Any = named["id"], named["name"]
+            info.threads.update((one, name) for one, name in zip(known[0].tolist(), known[1], strict=True) if name)
             span = batch.span()
             if span is not None:
                 info.start = span[0] if info.start is None else min(info.start, span[0])

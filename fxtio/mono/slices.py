@@ -1,7 +1,8 @@
 """Calls as slices: where a method was entered, where it was left.
 
 Most threads pair at once by depth.  Where that leads to pairs of different methods (recording began or ended inside of
-calls, or an exit is missing) the thread is read event by event, and an exit closes what was entered behind its own entry.
+calls, or an exit is missing) the thread is read event by event, and an exit closes what was entered behind its own
+entry.
 """
 
 from __future__ import annotations
@@ -74,14 +75,14 @@ def _by_depth(entry: Array, method: Array) -> Pairs | None:
     level -= np.minimum(np.minimum.accumulate(level), 0) if len(level) else level  # exits of what nobody saw begin
     depth = np.where(entry, level - 1, level)
     room = len(step) + 1
-    stack = [np.empty(room, dtype) for dtype in (np.int64, np.uint64, np.int64)]
+    open_depth, open_method, open_begin = np.empty(room, np.int64), np.empty(room, np.uint64), np.empty(room, np.int64)
     begin, end, how = np.empty(2 * room, np.int64), np.empty(2 * room, np.int64), np.empty(2 * room, np.uint8)
     lonely = ~entry & (np.diff(level, prepend=0) == 0)  # an exit at the bottom
     step[lonely] = 0
-    count, height = _native.pair(step, depth, method, *stack, begin, end, how, 0)
+    count, height = _native.pair(step, depth, method, open_depth, open_method, open_begin, begin, end, how, 0)
     if how[:count].any():
         return None
-    still = stack[2][:height]
+    still = open_begin[:height]
     begins = np.concatenate([begin[:count], still])
     ends = np.concatenate([end[:count], np.full(height, len(step) - 1, np.int64)])
     ended = np.concatenate([np.full(count, RETURNED), np.full(height, OPEN)])
@@ -105,5 +106,5 @@ def _one_by_one(entry: Array, method: Array) -> Pairs:
                 if top == which:
                     break
     found += [(begin, len(entry) - 1, depth, OPEN) for depth, (begin, _) in enumerate(stack)]
-    begin, end, depth, how = np.array(found, np.int64).reshape(-1, 4).T
-    return begin, end, depth, how.copy()
+    columns = np.array(found, np.int64).reshape(-1, 4).T
+    return columns[0], columns[1], columns[2], columns[3].copy()

@@ -1,4 +1,4 @@
-"""Tables put together from batches, and the columns that follow from others: names, and the rows that lists belong to."""
+"""Tables put together from batches, and the columns that follow from others: names, and which row a list is of."""
 
 from __future__ import annotations
 
@@ -72,8 +72,7 @@ class Collector:
         }
         stored = {name: _finish(name, columns, whole, known) for name, columns in whole.items()}
         return {
-            name: DERIVED[name][1](stored, known) if name in DERIVED else stored[name]
-            for name in dict.fromkeys(names)
+            name: DERIVED[name][1](stored, known) if name in DERIVED else stored[name] for name in dict.fromkeys(names)
         }
 
 
@@ -88,13 +87,15 @@ def _finish(name: str, columns: dict[str, Column], whole: dict[str, dict[str, Co
         def time() -> Array:
             return np.repeat(times, counts)
     else:
-        thread: Any = columns["thread"]
+        writers, rows = made.pop("writers"), made.pop("rows")
+        thread = Derived(lambda: np.repeat(writers, rows))  # type: ignore[arg-type]
 
         def time() -> Array:
             found: Any = columns["time"]
             return found  # type: ignore[no-any-return]
 
-        made["thread_name"] = Derived(lambda: _named(known, "threads", thread, time()))
+        made = {"offset": made.pop("offset"), "time": made.pop("time"), "thread": thread, **made}
+        made["thread_name"] = Derived(lambda: _named(known, "threads", table["thread"], time()))
     if name in _METHODS:
         method: Any = columns["method"]
         made["method_name"] = Derived(lambda: _named(known, "methods", method, time()))
@@ -102,7 +103,8 @@ def _finish(name: str, columns: dict[str, Column], whole: dict[str, dict[str, Co
         vtable: Any = columns["vtable"]
         pointer: Any = columns["class_pointer"]
         made["class_name"] = Derived(lambda: _class(known, vtable, pointer, time()))
-    return Table(made)
+    table = Table(made)
+    return table
 
 
 def _named(known: Known, kind: str, address: Array, time: Array) -> Categories:

@@ -66,8 +66,9 @@ class MonoWriter(Measuring):
         self._open: dict[int, OpenBuffer] = {}
         self._counters = {}
         self._next = _FIRST_ADDRESS
-        self._sink: Sink = open_sink(target)
-        self._sink.write(head)
+        self._sink: Sink | None = open_sink(target)
+        self._sent = 0
+        self._send(head)
 
     def __enter__(self) -> MonoWriter:
         return self
@@ -78,7 +79,7 @@ class MonoWriter(Measuring):
     @property
     def position(self) -> int:
         """How many bytes (before compression) were written so far."""
-        return self._sink.position
+        return self._sent
 
     def close(self) -> None:
         """Write what is left, and close what was opened here."""
@@ -87,7 +88,7 @@ class MonoWriter(Measuring):
         try:
             self.flush()
         finally:
-            sink, self._sink = self._sink, None  # type: ignore[assignment]
+            sink, self._sink = self._sink, None
             sink.close()
 
     def flush(self) -> None:
@@ -95,6 +96,12 @@ class MonoWriter(Measuring):
         for thread in list(self._open):
             self._write(self._open.pop(thread))
         self._define()
+
+    def _send(self, data: bytes) -> None:
+        if self._sink is None:
+            raise EncodeError("the writer is closed", "MonoWriter")
+        self._sink.write(data)
+        self._sent += len(data)
 
     # ---- events as they are
 
@@ -120,7 +127,7 @@ class MonoWriter(Measuring):
         data = encode_events(self._dialect, header, list(events))
         whole = encode_buffer_header(header, len(data)) + data
         self.flush()
-        self._sink.write(whole)
+        self._send(whole)
 
     def put_recording(self, header: StreamHeader | bytes) -> None:
         """Begin another recording in the same file.
@@ -132,7 +139,7 @@ class MonoWriter(Measuring):
         raw = header if isinstance(header, bytes) else encode_header(header)
         self.flush()
         self.header, self._dialect = found, dialect_of(found.data_version, found.pointer_size)
-        self._sink.write(raw)
+        self._send(raw)
 
     def bulk(self, tables: Mapping[type[r.Event], Mapping[str, Any]], *, thread: int = 0) -> None:
         """Write many events of a thread at once, by time.
@@ -147,7 +154,7 @@ class MonoWriter(Measuring):
         """
         self.flush()
         for whole in packed(program_of(self._dialect), thread, tables):
-            self._sink.write(whole)
+            self._send(whole)
 
     def _sound(self, event: Any) -> Any:
         if not isinstance(event, r.Event):
@@ -161,12 +168,12 @@ class MonoWriter(Measuring):
 
     def _write(self, buffer: OpenBuffer) -> None:
         self._define()
-        self._sink.write(buffer.whole())
+        self._send(buffer.whole())
 
     def _define(self) -> None:
         """Write the definitions, before whatever may use them."""
         if self._defining is not None:
-            self._sink.write(self._defining.whole())
+            self._send(self._defining.whole())
             self._defining = None
 
     def _note(self, event: r.Event, thread: int) -> None:
@@ -198,7 +205,9 @@ class MonoWriter(Measuring):
         address = self._address(address)
         kept = mvid if self._dialect.version >= 16 else None
         flags = self._flags()
-        self._note(r.Image(time=time, action=LoadAction.LOAD, pointer=address, flags=flags, name=name, mvid=kept), thread)
+        self._note(
+            r.Image(time=time, action=LoadAction.LOAD, pointer=address, flags=flags, name=name, mvid=kept), thread
+        )
         return address
 
     def assembly(self, name: str, *, time: int, image: int, address: int | None = None, thread: int = 0) -> int:
@@ -264,13 +273,12 @@ def header_for(data_version: int, pointer_size: int = 8) -> StreamHeader:
         pointer_size: 4 or 8.
     """
     major, minor = next(number for first, number in _PROFILERS if data_version >= first)
-    texts = {"args": None, "arch": None, "os": None}
-    if major >= 1:
-        texts = {"args": "log", "arch": "x86-64" if pointer_size == 8 else "x86", "os": "linux"}
+    arch = "x86-64" if pointer_size == 8 else "x86"
+    args, arch_, os = ("log", arch, "linux") if major >= 1 else (None, None, None)
     return StreamHeader(
         major=major, minor=minor, data_version=data_version, pointer_size=pointer_size,
         startup_time=time.time_ns() // NS_PER_SECOND * 1000, startup_tick=0 if major >= 3 else None,
-        sysid=0 if major == 0 else None, **texts,
+        sysid=0 if major == 0 else None, args=args, arch=arch_, os=os,
     )  # fmt: skip
 
 

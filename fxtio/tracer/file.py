@@ -27,7 +27,7 @@ PAGE = 64 * 1024
 """Bytes of which the events begin at a multiple: no machine has larger pages, which is what is mapped."""
 
 _LARGEST_FILLER = 4095 * 8
-_ALWAYS_SQUEEZED = 64 * _MIB
+_ALWAYS_SQUEEZED = 128 * _MIB
 _FAR = 900
 COMPRESSED = (".zst", ".gz", ".xz")
 """What a name ends in that asks for compression."""

@@ -101,7 +101,7 @@ class Pairing:
         depth = _FIELDS["depth"].get(words).view(np.int64)
         address = _FIELDS["address"].get(words)
         times = chunk.times.view(np.int64)
-        if self._laps or int(depth.max(initial=0)) == _LAST:
+        if self._laps or _LAST in (self._before[1], int(depth.max(initial=0))):
             depth, address = self._unwrapped(step, depth, address)
         moved = np.flatnonzero(step) if not step.all() else None
         if len(step) and (moved is None or len(moved)):

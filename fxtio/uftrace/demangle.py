@@ -52,6 +52,9 @@ _OPERATORS = ("<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "<
 _LAMBDA = re.compile(r"'lambda([0-9]{0,6})'\(")
 
 
+_LOCAL = re.compile(r"(?: const| volatile)*(?=::)")
+
+
 def _behind(name: str, at: int) -> int:
     """Where the parameters end that begin here."""
     depth = 1
@@ -86,7 +89,11 @@ def _simplified(name: str) -> str:
             at = _behind(name, found.end())
             continue
         if nested == 0 and sign == "(":
-            break
+            local = _LOCAL.match(name, _behind(name, at + 1))
+            if not local:
+                break
+            at = local.end()  # parameters of the function around a local class
+            continue
         if sign == "<":
             nested += 1
         elif sign == ">" and nested:

@@ -85,7 +85,7 @@ def _item(trace: UftraceTrace, item: Item, spaces: _Spaces) -> Iterator[bytes]:
     for value, raw in _raw_values(values, record.payload):
         label = "  retval " if value.kind == "retval" else f"  args[{index}] "
         index += 1
-        yield label.encode() + _value_text(value, raw, space)
+        yield label.encode() + _value_text(value, raw, space, record.address)
 
 
 def _event_text(name: str, values: dict[str, Any]) -> str:
@@ -109,16 +109,22 @@ def _raw_values(values: Values, payload: bytes) -> Iterator[tuple[Value, bytes]]
 
 def _length(values: Values, payload: bytes) -> int:
     """The payload's size as the tool counts it: without the padding at the end."""
-    return sum(
-        (len(raw) + (2 if value.is_text else 0) + 3) // 4 * 4 for value, raw in _raw_values(values, payload)
-    )
+    return sum((len(raw) + (2 if value.is_text else 0) + 3) // 4 * 4 for value, raw in _raw_values(values, payload))
 
 
-def _value_text(value: Value, raw: bytes, space: Space) -> bytes:
+def _value_text(value: Value, raw: bytes, space: Space, address: int) -> bytes:
     if value.is_text:
-        return b"str: " + (b"NULL" if raw == arguments.NULL else raw)
+        label = b"std::string: " if value.format == "S" else b"str: "
+        return label + (b"NULL" if raw == arguments.NULL else raw)
     if value.format == "t":
-        return b"struct: {...}"  # its name and content are left out
+        groups = [raw[at : at + 8].hex(" ") + " " for at in range(0, len(raw), 8)]
+        lines = [" ".join(groups[at : at + 2]) for at in range(0, len(groups), 2)]
+        shown = "".join(f"\n\t{line}{' ' if line.count(' ') >= 16 else ''}" for line in lines)
+        return f"struct {value.type}:{shown}".encode()
+    if value.format == "e":
+        number = int.from_bytes(raw, "little", signed=True)
+        known = space.enum(space.index(address), value.type).get(number)
+        return f"enum {value.type}: {known} ({number})".encode()
     number = int.from_bytes(raw, "little")
     if value.format == "p":
         known = space.at(number)

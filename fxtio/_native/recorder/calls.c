@@ -3,7 +3,7 @@
  * From CPython 3.12 on CALL, C_RETURN and C_RAISE of `sys.monitoring` tell of them, before the profile function does.
  * The definition is what a site is known by; as it may be freed and another one come to its place, its name and its
  * function are compared, too. */
-#include "recorder.h"
+#include "code.h"
 
 enum { NEAR = 1024 };
 
@@ -90,11 +90,15 @@ static inline Site *site_of_call(PyObject *callable) {
     return called ? called->site : NULL;
 }
 
+static inline int wanted_of(PyObject *code) {
+    return LIKELY(near_code(code)->object == code) ? 1 : code_wanted(code);
+}
+
 /* A C function is called by this code.  0 if that code is left out. */
 int call_starts(PyObject *code, PyObject *callable) {
     if (LIKELY(PyFunction_Check(callable)))
         return 1;
-    int wanted = code_wanted(code);
+    int wanted = wanted_of(code);
     Site *site = wanted == 1 ? site_of_call(callable) : NULL;
     if (site)
         call_begins(site);
@@ -103,7 +107,7 @@ int call_starts(PyObject *code, PyObject *callable) {
 
 /* It has returned, in whichever way. */
 void call_is_over(PyObject *code, PyObject *callable) {
-    Site *site = code_wanted(code) == 1 ? site_of_call(callable) : NULL;
+    Site *site = wanted_of(code) == 1 ? site_of_call(callable) : NULL;
     if (site)
         call_ends(site);
 }

@@ -1,0 +1,199 @@
+"""How fast fxtio reads and writes data directories of uftrace, beside uftrace itself, all measured in one run.
+
+    python benchmarks/bench_uftrace.py                 # about a minute
+    python benchmarks/bench_uftrace.py --markdown      # as the table that stands in docs/explanation/speed.md
+
+Two programs are compiled with gcc and recorded here: a recursive one of about 10 million records, and one of 1.8
+million records whose calls have an integer, a string and a double as arguments and return a double.  Every figure is the
+best of several rounds on one core; uftrace writes to the null device.  Needs uftrace and gcc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import fxtio
+from fxtio import _native
+from fxtio.uftrace.synth import synth
+
+RECURSIVE = r"""
+#include <stdio.h>
+long fib(long n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+int main(void) { printf("%ld\n", fib(31)); return 0; }
+"""
+WITH_VALUES = r"""
+#include <stdio.h>
+static const char *names[] = {"alpha", "beta", "gamma delta", "epsilon the long one", "z"};
+__attribute__((noinline)) double work(int number, const char *name, double x) { return x + number + name[0]; }
+int main(void) {
+    double total = 0;
+    for (int i = 0; i < 900000; i++) total += work(i, names[i % 5], i * 0.5);
+    printf("%f\n", total);
+    return 0;
+}
+"""
+SPECS = ("-A", "work@arg1/i32,arg2/s,fparg1/64", "-R", "work@retval/f64")
+WRITTEN = 20_000_000
+
+
+def record(folder: Path, name: str, source: str, *options: str) -> Path:
+    """Compile and record a program."""
+    program, directory = folder / name, folder / f"{name}.data"
+    (folder / f"{name}.c").write_text(source)
+    subprocess.run(["gcc", "-O0", "-pg", str(folder / f"{name}.c"), "-o", str(program)], check=True)
+    command = ["uftrace", "record", "--no-event", *options, "-d", str(directory), str(program)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return directory
+
+
+def best(work: Callable[[], object], rounds: int = 5) -> float:
+    """The shortest of some runs, in seconds."""
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        result = work()
+        times.append(time.perf_counter() - begin)
+        del result
+    return min(times)
+
+
+def tool(command: str, directory: Path) -> float:
+    """Seconds of a command of uftrace."""
+    line = ["uftrace", command, "--no-pager", "-d", str(directory)]
+    return best(lambda: subprocess.run(line, check=True, stdout=subprocess.DEVNULL), 3)
+
+
+def tables(directory: Path, *names: str) -> object:
+    """Whole tables."""
+    return fxtio.open(directory).tables(*names)
+
+
+def pieces(directory: Path, *names: str) -> int:
+    """The same in bounded memory."""
+    return sum(table.num_rows for batch in fxtio.open(directory).batches(*names) for table in batch.values())
+
+
+def without_kernels(directory: Path, *names: str) -> float:
+    """Seconds to tables with the Python twins of the kernels."""
+    from fxtio._native import python
+
+    kept = {name: getattr(_native, name) for name in ("distinct", "gather", "pair", "walk_payloads")}
+    try:
+        for name in kept:
+            setattr(_native, name, getattr(python, name))
+        return best(lambda: tables(directory, *names), 1)
+    finally:
+        for name, function in kept.items():
+            setattr(_native, name, function)
+
+
+MEMORY = r"""
+import re, sys, fxtio
+rows = sum(batch["slices"].num_rows for batch in fxtio.open(sys.argv[1]).batches("slices") if batch)
+print(int(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1]) * 1024)
+"""
+
+
+def peak_memory(directory: Path) -> float:
+    """The most memory of a process that pairs all calls by batches, in bytes."""
+    line = [sys.executable, "-c", MEMORY, str(directory)]
+    return float(subprocess.run(line, capture_output=True, text=True, check=True).stdout)
+
+
+def bulk(folder: Path) -> float:
+    """Seconds to encode and write records, without making their columns."""
+    kinds = np.tile(np.array([0, 0, 1, 1], np.uint8), WRITTEN // 4)
+    depth = np.tile(np.array([0, 1, 1, 0], np.uint16), WRITTEN // 4)
+    codes = np.tile(np.array([0, 1, 1, 0], np.int64), WRITTEN // 4)
+    times = np.arange(WRITTEN, dtype=np.int64) * 10
+
+    def work() -> None:
+        shutil.rmtree(folder / "bulk", ignore_errors=True)
+        with fxtio.create(folder / "bulk", format="uftrace") as writer:
+            targets = [writer.function("main"), writer.function("work")]
+            task = writer.task(1)
+            for begin in range(0, WRITTEN, 1 << 18):
+                some = slice(begin, begin + (1 << 18))
+                task.write_records(
+                    type=kinds[some], time=times[some], depth=depth[some], function=(targets, codes[some])
+                )
+
+    return best(work, 3)
+
+
+def synthetic(folder: Path) -> float:
+    """Seconds for a synthetic trace of many functions."""
+
+    def work() -> None:
+        shutil.rmtree(folder / "synthetic", ignore_errors=True)
+        synth(folder / "synthetic", "calls", events=WRITTEN, size=None, threads=8, seed=0, progress=lambda *_: None)
+
+    return best(work, 2)
+
+
+def run(folder: Path) -> list[tuple[str, str, str]]:
+    """Measure everything: what, how much, beside uftrace."""
+    rows: list[tuple[str, str, str]] = []
+    for name, source, options, names in (
+        ("plain", RECURSIVE, (), ("slices",)),
+        ("values", WITH_VALUES, SPECS, ("slices", "args")),
+    ):
+        directory = record(folder, name, source, *options)
+        count = fxtio.open(directory).info.records.total()
+        tables(directory, *names)  # the machine's memory, once touched
+        seconds = best(lambda d=directory, n=names: tables(d, *n), 7)  # type: ignore[misc]
+        by_batch = best(lambda d=directory, n=names: pieces(d, *n), 5)  # type: ignore[misc]
+        report, dump = tool("report", directory), tool("dump", directory)
+        what = f"{name}, {count / 1e6:.1f} M records"
+        rows.append((f"{what}: to tables", rate(count, seconds), f"kernels: {_native.IMPLEMENTATION}"))
+        rows.append((f"{what}: by batches", rate(count, by_batch), ""))
+        rows.append((f"{what}: `uftrace report`", rate(count, report), f"{report / seconds:.1f} times slower"))
+        rows.append((f"{what}: `uftrace dump`", rate(count, dump), f"{dump / seconds:.1f} times slower"))
+        rows.append((f"{what}: to tables, without C", rate(count, without_kernels(directory, *names)), ""))
+    rows.append(("peak memory, plain by batches", f"{peak_memory(folder / 'plain.data') / 1e6:.0f} MB", ""))
+    rows.append(("bulk encode and write", rate(WRITTEN, bulk(folder)), ""))
+    rows.append(("synthetic trace", rate(WRITTEN, synthetic(folder)), ""))
+    return rows
+
+
+def rate(count: int, seconds: float) -> str:
+    """Records per second."""
+    return f"{count / seconds / 1e6:.1f} M records/s"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Benchmark of reading and writing data directories of uftrace.")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    options = parser.parse_args()
+    for program in ("uftrace", "gcc"):
+        if not shutil.which(program):
+            raise SystemExit(f"{program} is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        rows = run(Path(folder))
+    version = subprocess.run(["uftrace", "--version"], capture_output=True, text=True, check=True).stdout.split(" (")[0]
+    python = f"CPython {platform.python_version()}, {version.strip()}"
+    if options.markdown:
+        print(f"Measured with {python} on {os.cpu_count()} cores ({platform.machine()}).\n")
+        print("| what | figure | beside fxtio to tables |\n|---|---|---|")
+        for row in rows:
+            print(f"| {' | '.join(row)} |")
+    else:
+        print(python)
+        for what, figure, beside in rows:
+            print(f"{what:48} {figure:>20}   {beside}")
+
+
+if __name__ == "__main__":
+    main()

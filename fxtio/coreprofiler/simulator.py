@@ -1,0 +1,299 @@
+"""A simulator of the writer: threads that call, return, allocate and compile, and a profiler that watches them.
+
+It keeps the truth, so that a reader can be compared with what happened.  The same seed gives the same trace on every
+machine.  Like the real writer, it tells of a stack only what changed since the thread's last sample: the number of
+frames that match is the lowest depth reached since, not what the stacks have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from random import Random
+from typing import Any
+
+from fxtio.coreprofiler import records as r
+from fxtio.coreprofiler.style import Style
+from fxtio.coreprofiler.writer import CoreProfilerWriter
+
+Progress = Callable[[int, int | None], None]
+
+DEFAULT_EVENTS = 100_000
+
+SHAPES = {
+    "sampling": "stack samples of threads that call and return",
+    "instrumentation": "a sample without ticks at every call and return",
+    "memory": "allocations with their stacks, garbage collections, what remains in the heap",
+    "mixed": "samples, allocations, collections, compilations, pauses, CPU time",
+}
+"""Which traces there are."""
+
+_WEIGHTS = {  # how often a thread does what: call, return, go on, be sampled, allocate, collect, pause, tell CPU time
+    "sampling": (30, 26, 10, 30, 0, 0, 0, 0),
+    "instrumentation": (30, 28, 10, 0, 0, 0, 0, 0),
+    "memory": (25, 22, 5, 5, 40, 1, 0, 0),
+    "mixed": (30, 26, 8, 25, 8, 1, 1, 2),
+}
+
+FUNCTIONS, CLASSES, DEEPEST = 400, 60, 40
+_BYTES = 75  # of a record, about
+_CODE = 0x7F0000000000
+_START = datetime(2018, 4, 10, 12, 0, 0, 123000)  # noqa: DTZ001  # local time, as the writer has it
+
+
+@dataclass(slots=True)
+class Truth:
+    """What was really there at a sample.
+
+    Attributes:
+        thread: the thread's Internal ID.
+        timestamp: when.
+        ticks: sampling ticks.
+        stack: functions and instruction pointers, the bottom first.
+        kept: frames from the bottom that were not left since the last sample.
+        allocated: what was allocated there.
+    """
+
+    thread: int
+    timestamp: int
+    ticks: int
+    stack: tuple[r.Frame, ...]
+    kept: int
+    allocated: tuple[r.AllocItem, ...] = ()
+
+
+@dataclass(slots=True)
+class _Thread:
+    iid: int
+    stack: list[r.Frame] = field(default_factory=list)
+    told: list[r.Frame] = field(default_factory=list)  # the stack of the last sample
+    low: int = 0  # the lowest depth since
+
+
+class Simulator:
+    """Simulates a program and its profiler.
+
+    Args:
+        put: takes the records.
+        shape: one of `SHAPES`.
+        seed: another seed, another program.
+        threads: how many threads.
+        lines: tell instruction pointers, as with line tracing.
+        system_threads: tell compilations and collections by numbers of the system's threads, as newer writers do.
+        truth: takes what was really there, sample by sample.
+    """
+
+    def __init__(
+        self,
+        put: Callable[[Any], None],
+        *,
+        shape: str = "mixed",
+        seed: int = 0,
+        threads: int = 4,
+        lines: bool = False,
+        system_threads: bool = False,
+        truth: Callable[[Truth], None] = lambda _: None,
+    ) -> None:
+        self.records = 0
+        self.timestamp = 0
+        self._put_record = put
+        self._shape = shape
+        self._random = Random(seed)
+        self._lines = lines
+        self._system = system_threads
+        self._truth = truth
+        self._threads = [_Thread(iid) for iid in range(threads)]
+        self._functions: set[int] = set()
+        self._classes: set[int] = set()
+        self._live: dict[int, list[int]] = {}
+        self._paused = False
+        self._begin()
+
+    def step(self) -> None:
+        """Let a thread do something."""
+        thread = self._random.choice(self._threads)
+        if self._random.random() < 0.2:
+            self.timestamp += self._random.randrange(12)
+        doing = (
+            self._call, self._return, self._move, self._sample, self._allocate, self._collect, self._pause, self._cpu,
+        )  # fmt: skip
+        self._random.choices(doing, _WEIGHTS[self._shape])[0](thread)
+
+    def finish(self) -> None:
+        """Let the threads end."""
+        for thread in self._threads:
+            self._put(r.ThreadDestroyed(thread.iid))
+
+    def _put(self, record: Any) -> None:
+        self.records += 1
+        self._put_record(record)
+
+    def _begin(self) -> None:
+        self._put(r.ProfilerStart(_START))
+        for iid, name in ((0, "<UNMANAGED>"), (1, "<JIT>")):
+            self._functions.add(iid)
+            self._put(r.FunctionName(iid, name, "", ""))
+        sampling = self._shape != "instrumentation"
+        config = {
+            "CollectionMethod": "Sampling" if sampling else "Instrumentation",
+            "SamplingTimeoutMs": "10",
+            "HighGranularityEnabled": "F" if self._shape == "mixed" else "T",
+            "TracingSuspendedOnStart": "F",
+            "LineTraceEnabled": "T" if self._lines else "F",
+            "CpuTraceTimeoutMs": "10",
+            "MemoryTraceEnabled": "T" if sampling else "F",
+            "StackTrackingEnabled": "T",
+            "Synthetic": "written by fxtio synth, never measured",
+        }
+        for name, value in config.items():
+            self._put(r.ProfilerConfig(name, value))
+        self._put(r.AppDomainCreated(0x1000, 0x77, 0, "synthetic.dll"))
+        self._put(r.AssemblyLoaded(0x2000, 0x1000, 0x3000, 0, "synthetic"))
+        self._put(r.ModuleLoaded(0x3000, 0x10000000, 0x2000, 0, "/synthetic/synthetic.dll"))
+        self._put(r.ModuleAttached(0x3000, 0x2000))
+        for thread in self._threads:
+            self._put(r.ThreadCreated(0x5000 + 0x100 * thread.iid, thread.iid))
+            self._put(r.ThreadAssigned(thread.iid, 1000 + thread.iid))
+
+    def _thread_number(self, thread: _Thread) -> Any:
+        return r.OsThread(1000 + thread.iid) if self._system else thread.iid
+
+    def _define_function(self, thread: _Thread, iid: int) -> None:
+        """A function is compiled when it is first called."""
+        self._functions.add(iid)
+        start, size = _CODE + iid * 0x1000, 0x100 + iid
+        self._put(r.JitStarted(self._thread_number(thread), self.timestamp, start))
+        self._put(r.JitFinished(self._thread_number(thread), self.timestamp + 1, start, 0))
+        mapped = tuple(r.IlMap(at, at * 4, at * 4 + 4) for at in range(iid % 4))
+        code = (r.CodeInfo(start, size),)
+        self._put(r.FunctionInfo(iid, start, 0x4000 + iid % CLASSES, 0x3000, 0x06000000 + iid, code, mapped))
+        self._put(
+            r.FunctionName(iid, f"Synthetic.Class{iid % CLASSES}<T, U>::Method{iid}", "int", f"(ref int, T[] x{iid})")
+        )
+
+    def _define_class(self, iid: int) -> None:
+        self._classes.add(iid)
+        self._put(r.ClassLoaded(0x4000 + iid, iid, 0x3000, 0x02000000 + iid, 0))
+        self._put(r.ClassName(iid, f"Synthetic.Class{iid}<T, U>"))
+
+    def _ip(self, function: int) -> int | None:
+        return _CODE + function * 0x1000 + self._random.randrange(64) * 4 if self._lines else None
+
+    def _call(self, thread: _Thread) -> None:
+        if len(thread.stack) >= DEEPEST:
+            return
+        self._move(thread)
+        function = min(int(self._random.expovariate(0.03)), FUNCTIONS)
+        if function not in self._functions:
+            self._define_function(thread, function)
+        thread.stack.append(r.Frame(function, self._ip(function)))
+        self._tell_step(thread)
+
+    def _return(self, thread: _Thread) -> None:
+        for _ in range(1 + (self._random.random() < 0.1) * self._random.randrange(6)):
+            if thread.stack:
+                thread.stack.pop()
+                thread.low = min(thread.low, len(thread.stack))
+        self._tell_step(thread)
+
+    def _move(self, thread: _Thread) -> None:
+        """The function at the top goes on, so its instruction pointer changes."""
+        if thread.stack and self._lines:
+            function = thread.stack[-1].function or 0
+            thread.stack[-1] = r.Frame(function, self._ip(function))
+            thread.low = min(thread.low, len(thread.stack))
+
+    def _tell_step(self, thread: _Thread) -> None:
+        if self._shape == "instrumentation":
+            self._tell(thread, 0)
+
+    def _sample(self, thread: _Thread) -> None:
+        low_granularity = self._shape == "mixed"
+        self._tell(thread, 1 + self._random.randrange(9) * low_granularity)
+
+    def _tell(self, thread: _Thread, ticks: int) -> None:
+        """Write what changed since the thread's last sample."""
+        low, stack, told = thread.low, thread.stack, thread.told
+        moved = low > 0 and stack[low - 1].ip != told[low - 1].ip
+        if ticks or moved or low != len(told) or low != len(stack):
+            ip = stack[low - 1].ip if moved else None
+            self._put(r.StackSample(thread.iid, self.timestamp, ticks, low, len(told), ip, tuple(stack[low:])))
+            self._truth(Truth(thread.iid, self.timestamp, ticks, tuple(stack), low))
+        thread.told, thread.low = list(stack), len(stack)
+
+    def _allocate(self, thread: _Thread) -> None:
+        if not thread.stack:
+            return
+        items = []
+        for iid in sorted({int(self._random.expovariate(0.1)) % CLASSES for _ in range(1 + self._random.randrange(3))}):
+            if iid not in self._classes:
+                self._define_class(iid)
+            count = 1 + self._random.randrange(5)
+            items.append(r.AllocItem(iid, count, count * (24 + 8 * (iid % 5)), self._ip(iid)))
+            live = self._live.setdefault(iid, [0, 0])
+            live[0] += count
+            live[1] += items[-1].size
+        self._tell(thread, 0)
+        self._put(r.MemorySample(thread.iid, self.timestamp, tuple(items)))
+        self._truth(Truth(thread.iid, self.timestamp, 0, tuple(thread.stack), thread.low, tuple(items)))
+
+    def _collect(self, thread: _Thread) -> None:
+        number = self._thread_number(thread)
+        oldest = self._random.randrange(3)
+        flags = tuple(generation <= oldest for generation in range(3))
+        induced = "induced" if self._random.random() < 0.2 else "?"
+        self._put(r.GcStarted(number, self.timestamp, induced, (*flags, oldest == 2)))
+        self.timestamp += 1 + self._random.randrange(4)
+        self._put(r.GcFinished(number, self.timestamp))
+        for live in self._live.values():
+            live[:] = live[0] // 2, live[0] // 2 * (live[1] // max(live[0], 1))
+        items = tuple(r.AltItem(iid, count, size) for iid, (count, size) in sorted(self._live.items()) if count)
+        self._put(r.AllocationTable(self.timestamp, items))
+
+    def _pause(self, thread: _Thread) -> None:
+        self._put((r.ProfilerResumed if self._paused else r.ProfilerPaused)(self.timestamp))
+        self._paused = not self._paused
+
+    def _cpu(self, thread: _Thread) -> None:
+        used = self._random.randrange(10_000)
+        self._put(r.ProcessCpu(self.timestamp, used + self._random.randrange(3_000)))
+        self._put(r.ThreadCpu(thread.iid, self.timestamp, used))
+
+
+def write(
+    target: Any,
+    shape: str,
+    *,
+    events: int | None = None,
+    size: int | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    style: str | Style = "D2",
+    progress: Progress | None = None,
+) -> tuple[int, int]:
+    """Write a synthetic trace.
+
+    Args:
+        target: where to, see `fxtio.create`.
+        shape: one of `SHAPES`.
+        events: about how many records; or
+        size: about how many bytes, before compression.
+        threads: on how many threads; 8 unless told.
+        seed: another seed, another trace.
+        style: how it is written, see `CoreProfilerWriter`.
+        progress: called now and then with the records or bytes so far, and all of them.
+
+    Returns:
+        How many records, and how many bytes.
+    """
+    wanted = next((one for one in (events, size) if one is not None), DEFAULT_EVENTS)
+    with CoreProfilerWriter(target, style=style) as writer:
+        simulator = Simulator(writer.put, shape=shape, seed=seed, threads=threads or 8)
+        while (done := simulator.records if size is None else writer.position) < wanted:
+            for _ in range(100):
+                simulator.step()
+            if progress is not None:
+                progress(min(done, wanted), wanted)
+        simulator.finish()
+    return simulator.records, writer.position

@@ -1,0 +1,175 @@
+"""Synthetic recordings of any size.  The same seed gives the same bytes on every machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fxtio.mono import records as r
+from fxtio.mono.enums import GcEventType, MethodAction, MonitorEvent, SyncPointType
+from fxtio.mono.header import StreamHeader
+from fxtio.mono.writer import MonoWriter
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[int, int | None], None]
+
+DEFAULT_EVENTS = 100_000
+
+SHAPES = {
+    "calls": "methods that call each other, and an allocation now and then",
+    "allocations": "allocations with backtraces of several classes, and a collection now and then",
+    "mixed": "all that a program does: calls, allocations, collections, monitors, exceptions, heap shots, samples",
+}
+"""Which recordings there are."""
+
+_BYTES = {"calls": 4.6, "allocations": 19.0, "mixed": 9.5}  # for each event
+_METHODS, _CLASSES = 200, 20
+_PIECE = 1 << 20
+_DEPTH = 12
+_FIRST_THREAD, _FIRST_OBJECT, _OBJECT = 0x1000, 0x7000_0000, 64
+_START = 1_000_000
+
+_HEADER = StreamHeader(startup_tick=_START, timer_overhead=20, pid=1, args="log", arch="x86-64", os="linux")
+
+
+def write(
+    target: Any,
+    shape: str,
+    *,
+    events: int | None = None,
+    size: int | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> tuple[int, int]:
+    """Write a recording.
+
+    Args:
+        target: where to, see `fxtio.create`.
+        shape: one of `SHAPES`.
+        events: about how many events; or
+        size: about how many bytes, before compression.
+        threads: how many threads take part, 2 unless told.
+        seed: another seed, another recording.
+        progress: called now and then with the events so far, and all of them.
+
+    Returns:
+        How many events, and how many bytes.
+    """
+    wanted = events or (max(int(size / _BYTES[shape]), 1) if size else DEFAULT_EVENTS)
+    with MonoWriter(target, header=_HEADER) as writer:
+        maker = _Maker(writer, shape, seed)
+        ids = [_FIRST_THREAD + number for number in range(threads or 2)]
+        for number, thread in enumerate(ids):
+            writer.thread(thread, f"Thread {number}", time=_START)
+        done, turn = maker.defined + 2 * len(ids), 0
+        while done < wanted:
+            done += maker.piece(ids[turn % len(ids)], min(wanted - done, _PIECE))
+            turn += 1
+            if progress is not None:
+                progress(done, wanted)
+        for thread in ids:
+            writer.thread_end(thread, time=maker.now)
+        writer.flush()
+        return done + len(ids), writer.position
+
+
+class _Maker:
+    """Makes events piece by piece."""
+
+    def __init__(self, writer: MonoWriter, shape: str, seed: int) -> None:
+        self.writer, self.shape = writer, shape
+        self.random = np.random.Generator(np.random.PCG64(seed))
+        self.now = _START
+        self.objects = 0
+        image = writer.image("synthetic.exe", time=_START)
+        names = [f"Synthetic.Class{number}" for number in range(_CLASSES)]
+        self.types = np.array([writer.class_(name, time=_START, image=image) for name in names], np.uint64)
+        self.methods = np.array(
+            [writer.method(f"{names[n % _CLASSES]}:Method{n} ()", time=_START) for n in range(_METHODS)], np.uint64
+        )
+        self.defined = 1 + 2 * _CLASSES + _METHODS
+
+    def piece(self, thread: int, wanted: int) -> int:
+        """Write some events of a thread; gives how many."""
+        if self.shape == "mixed":
+            return self._mixed(thread, wanted)
+        if self.shape == "allocations":
+            tables: dict[type[r.Event], dict[str, Any]] = {r.Allocation: self._allocations(wanted)}
+        else:
+            tables = self._calls(wanted)
+        self.writer.bulk(tables, thread=thread)
+        return sum(len(columns["time"]) for columns in tables.values())
+
+    def _times(self, count: int) -> Array:
+        times = self.now + np.cumsum(self.random.integers(20, 400, count))
+        self.now = int(times[-1]) if count else self.now
+        return times.astype(np.uint64)
+
+    def _calls(self, wanted: int) -> dict[type[r.Event], dict[str, Any]]:
+        """Nests of calls, entered and left again, and an allocation for every twenty events."""
+        nests = max(wanted // (2 * _DEPTH), 1)
+        depth = self.random.integers(1, _DEPTH + 1, nests) if wanted >= 2 * _DEPTH else np.ones(1, np.int64)
+        begin = np.repeat(np.cumsum(2 * depth) - 2 * depth, 2 * depth)
+        place = np.arange(2 * int(depth.sum())) - begin
+        deep = np.repeat(depth, 2 * depth)
+        entering = place < deep
+        level = np.where(entering, place, 2 * deep - 1 - place)
+        first = np.repeat(self.random.integers(0, _METHODS, nests), 2 * depth)
+        times = self._times(len(place))
+        action = np.where(entering, MethodAction.ENTER, MethodAction.LEAVE)
+        calls = {"time": times, "action": action, "method": self.methods[(first + 7 * level) % _METHODS]}
+        some = times[entering][::10] + np.uint64(5)
+        return {r.Call: calls, r.Allocation: self._objects(some)}
+
+    def _objects(self, times: Array) -> dict[str, Any]:
+        count = len(times)
+        place = self.objects + np.arange(count)
+        self.objects += count
+        return {
+            "time": times,
+            "vtable": self.types[self.random.integers(0, _CLASSES, count)],
+            "object": _FIRST_OBJECT + place * _OBJECT,
+            "size": self.random.integers(2, 9, count) * 8,
+        }
+
+    def _allocations(self, wanted: int) -> dict[str, Any]:
+        depth = self.random.integers(1, _DEPTH + 1, wanted)
+        first = np.repeat(self.random.integers(0, _METHODS, wanted), depth)
+        step = np.arange(int(depth.sum())) - np.repeat(np.cumsum(depth) - depth, depth)
+        backtrace = depth, self.methods[(first + 7 * step) % _METHODS]
+        return {**self._objects(self._times(wanted)), "backtrace": backtrace}
+
+    def _mixed(self, thread: int, wanted: int) -> int:
+        """A round of everything, with as many calls as are left."""
+        writer, methods = self.writer, self.methods.tolist()
+        frames, type_ = methods[:3], int(self.types[0])
+        here = _FIRST_OBJECT + self.objects * _OBJECT
+        self.objects += 2
+
+        def tick() -> int:
+            self.now += 100
+            return self.now
+
+        before = [GcEventType.PRE_STOP_WORLD, GcEventType.PRE_STOP_WORLD_LOCKED, GcEventType.POST_STOP_WORLD]
+        after = [GcEventType.PRE_START_WORLD, GcEventType.POST_START_WORLD, GcEventType.POST_START_WORLD_UNLOCKED]
+        for event in (*before, GcEventType.START, GcEventType.END, *after):
+            writer.gc_event(event, 1, time=tick(), thread=thread)
+            if event == GcEventType.POST_STOP_WORLD:
+                writer.sync_point(SyncPointType.WORLD_STOP, time=tick(), thread=thread)
+        writer.gc_resize(1 << 20, time=tick(), thread=thread)
+        writer.gc_moves([(here, here + _OBJECT)], time=tick(), thread=thread)
+        writer.heap_start(time=tick(), thread=thread)
+        writer.heap_object(here, type_, 24, [(16, here + _OBJECT)], time=tick(), thread=thread)
+        writer.heap_object(here + _OBJECT, type_, 24, time=tick(), thread=thread)
+        writer.heap_end(time=tick(), thread=thread)
+        writer.throw(here, time=tick(), thread=thread, backtrace=frames)
+        writer.clause(methods[0], time=tick(), object=here, thread=thread)
+        for outcome in (MonitorEvent.CONTENTION, MonitorEvent.ACQUIRED):
+            writer.monitor(outcome, here, time=tick(), thread=thread, backtrace=frames)
+        writer.sample(0x4000, frames, interrupted=thread, time=tick(), thread=thread)
+        tables = self._calls(min(max(wanted - 20, 2), 2000))
+        writer.bulk(tables, thread=thread)
+        return 20 + sum(len(columns["time"]) for columns in tables.values())

@@ -1,0 +1,78 @@
+"""Recordings for the tests: the corpus, files made here, files recorded by Mono."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from fxtio.mono.header import StreamHeader
+from fxtio.mono.reader import MonoTrace
+from fxtio.mono.writer import MonoWriter, header_for
+from support.checkout import CORPUS
+
+FILES = sorted(path for path in (CORPUS / "mono").iterdir() if path.name.endswith((".mlpd", ".mlpd.gz")))
+RECORDED = [path for path in FILES if "v1" not in path.name]
+
+PROGRAMS = CORPUS.parent / "judges" / "mono_programs"
+
+HAS_MONO = all(map(shutil.which, ("mono", "mcs", "mprof-report")))
+
+
+def content(path: Path) -> bytes:
+    """A file's bytes, decompressed."""
+    data = path.read_bytes()
+    return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+
+
+def copied(trace: MonoTrace) -> bytes:
+    """A recording written again, buffer by buffer."""
+    import io
+
+    out = io.BytesIO()
+    first = trace.recording
+    assert first is not None
+    with MonoWriter(out, header=first.raw) as writer:
+        last = first.offset
+        for buffer in trace.buffers():
+            if buffer.recording.offset != last:
+                writer.put_recording(buffer.recording.raw)
+                last = buffer.recording.offset
+            writer.put_buffer(buffer.header, buffer.events)
+    return out.getvalue()
+
+
+def header(data_version: int = 17, pointer_size: int = 8) -> StreamHeader:
+    """The header of files made here."""
+    found = header_for(data_version, pointer_size)
+    return StreamHeader(**{name: getattr(found, name) for name in found.__struct_fields__} | {"startup_time": 0})
+
+
+def written(data_version: int, events: list[Any], *, pointer_size: int = 8, thread: int = 1) -> bytes:
+    """A recording of these events in one buffer or more."""
+    import io
+
+    out = io.BytesIO()
+    with MonoWriter(out, header=header(data_version, pointer_size)) as writer:
+        for event in events:
+            writer.put(event, thread=thread)
+    return out.getvalue()
+
+
+def compiled(folder: Path) -> Path:
+    """The program of `mono_programs`, compiled."""
+    program = folder / "work.exe"
+    source = PROGRAMS / "work.cs"
+    subprocess.run(["mcs", f"-out:{program}", str(source)], check=True, capture_output=True, timeout=120)
+    return program
+
+
+def recorded(program: Path, options: str, out: Path, *arguments: str) -> Path:
+    """What Mono records of a program with these options."""
+    profile = f"--profile=log:{options},output={out}"
+    subprocess.run(["mono", profile, str(program), *arguments], check=True, capture_output=True, timeout=120)
+    return out
+
+

@@ -1,0 +1,248 @@
+"""Argument specifications: their grammar, what they match, and the values that they describe."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fxtio.errors import DecodeError, EncodeError
+from fxtio.finding import Findings
+from fxtio.uftrace import arguments
+from fxtio.uftrace.argspec import Specs, Value, checked_values, parse_enums, parse_value
+from fxtio.uftrace.demangle import available, full_name, simple_name
+from fxtio.uftrace.info import InfoFile
+from fxtio.uftrace.layout import InfoBit
+from fxtio.uftrace.patterns import BadPatternError, matcher
+from fxtio.uftrace.symbols import Symbol
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("arg1", Value("arg", 1, "d", 8)),
+        ("arg2/i8", Value("arg", 2, "i", 1)),
+        ("arg1/x", Value("arg", 1, "x", 8)),
+        ("arg3/c", Value("arg", 3, "c", 1)),
+        ("arg1/s", Value("arg", 1, "s", 0)),
+        ("arg1/S%RSI", Value("arg", 1, "S", 0, "", "%RSI")),
+        ("arg7/i32%stack+1", Value("arg", 7, "i", 4, "", "%stack+1")),
+        ("fparg1", Value("fparg", 1, "f", 8)),
+        ("fparg1/32", Value("fparg", 1, "f", 4)),
+        ("fparg1/80%stack+1", Value("fparg", 1, "f", 10, "", "%stack+1")),
+        ("retval/f64", Value("retval", 0, "f", 8)),
+        ("retval", Value("retval", 0, "d", 8)),
+        ("arg2/e:Mode", Value("arg", 2, "e", 8, "Mode")),
+        ("arg1/t16:P%XMM0+XMM1", Value("arg", 1, "t", 16, "P", "%XMM0+XMM1")),
+        ("arg1/t0", Value("arg", 1, "t", 0)),
+    ],
+)
+def test_specifications_are_understood(text: str, value: Value) -> None:
+    assert parse_value(text, 8) == value
+    assert parse_value(str(value), 8) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "arg", "arg1/q", "arg1/i7", "arg1/i128", "fparg1/16", "argx", "retval1", "arg1/t9999"]
+)
+def test_what_is_no_specification(text: str) -> None:
+    assert parse_value(text, 8) is None
+
+
+def test_pointers_of_32_bits() -> None:
+    assert parse_value("arg1", 4) == Value("arg", 1, "d", 4)
+    assert parse_value("arg1/p", 4) == Value("arg", 1, "p", 4)
+
+
+INTEGERS = {"i": (True,), "d": (True,), "u": (False,), "x": (False,), "o": (False,)}
+
+
+def values() -> st.SearchStrategy[tuple[Value, object]]:
+    def integer(form: str, size: int) -> st.SearchStrategy[tuple[Value, object]]:
+        signed = form in "id"
+        least, most = (-(2 ** (size * 8 - 1)), 2 ** (size * 8 - 1) - 1) if signed else (0, 2 ** (size * 8) - 1)
+        return st.integers(least, most).map(lambda one: (Value("arg", 1, form, size), one))
+
+    whole = st.tuples(st.sampled_from("iduxo"), st.sampled_from([1, 2, 4, 8])).flatmap(lambda pair: integer(*pair))
+    return st.one_of(
+        whole,
+        st.floats(width=32, allow_nan=False).map(lambda one: (Value("fparg", 1, "f", 4), one)),
+        st.floats(allow_nan=False).map(lambda one: (Value("fparg", 1, "f", 8), one)),
+        st.floats(allow_nan=False).map(lambda one: (Value("fparg", 1, "f", 10), one)),
+        st.text(max_size=20).map(lambda one: (Value("arg", 1, "s", 0), one)),
+        st.none().map(lambda one: (Value("arg", 1, "S", 0), one)),
+        st.binary(min_size=5, max_size=5).map(lambda one: (Value("arg", 1, "t", 5), one)),
+        st.characters(max_codepoint=255).map(lambda one: (Value("arg", 1, "c", 1), one)),
+    )
+
+
+@given(pairs=st.lists(values(), max_size=6), order=st.sampled_from(["little", "big"]))
+def test_values_come_back(pairs: list[tuple[Value, object]], order: arguments.Order) -> None:
+    specs = tuple(value for value, _ in pairs)
+    payload = arguments.encode(specs, [one for _, one in pairs], order)
+    assert len(payload) % 8 == 0
+    assert arguments.decode(specs, payload, order) == [one for _, one in pairs]
+
+
+@given(number=st.floats(allow_nan=False))
+def test_long_doubles_are_those_of_the_processor(number: float) -> None:
+    if np.finfo(np.longdouble).machep != -63:
+        pytest.skip("this machine's long double is another one")
+    value = (Value("fparg", 1, "f", 10),)
+    assert arguments.encode(value, [number])[:10] == np.longdouble(number).tobytes()[:10]
+
+
+def test_long_doubles_beyond_a_double() -> None:
+    assert arguments.extended(1 << 63, 0x7FFE) == math.inf
+    assert arguments.extended(1 << 63, 0xFFFF) == -math.inf
+    assert math.isnan(arguments.extended(3 << 62, 0x7FFF))
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "told"),
+    [
+        ("arg1/i8", 128, "is not what"),
+        ("arg1/u8", -129, "is not what"),
+        ("arg1/i8", "x", "is not what"),
+        ("arg1/s", 5, "is not what"),
+        ("arg1/c", "ab", "takes 2 bytes"),
+        ("arg1/t4", b"abc", "takes 3 bytes"),
+        ("arg1/s", "x" * 1100, "over the limit"),
+        ("fparg1/64", "x", "is not what"),
+    ],
+)
+def test_values_that_do_not_fit(spec: str, value: object, told: str) -> None:
+    with pytest.raises(EncodeError, match=told):
+        arguments.encode(checked_values(spec, 8), [value])
+
+
+def test_a_payload_that_is_too_short() -> None:
+    with pytest.raises(DecodeError, match="arg2 does not fit"):
+        arguments.decode(checked_values("arg1/i64,arg2/i64", 8), bytes(8))
+    with pytest.raises(DecodeError, match="arg1 does not fit"):
+        arguments.decode(checked_values("arg1/s", 8), struct.pack("<H6x", 50))
+
+
+def info_with(**lines: str) -> InfoFile:
+    info = InfoFile()
+    told = [f"{key.replace('_', '-')}:{value}" for key, value in lines.items() if key != "cmdline"]
+    if "cmdline" in lines:
+        info.set_block(InfoBit.CMDLINE, f"cmdline:{lines['cmdline']}")
+    info.set_block(InfoBit.ARG_SPEC, f"argspec:lines={len(told)}", *told)
+    return info
+
+
+def labels(info: InfoFile, name: str, kind: str = "T", module: str = "/x/prog") -> tuple[list[str], list[str]]:
+    found = Specs(info, Findings(strict=True)).of(Symbol(0, name, kind), module, None)
+    return [str(value) for value in found[0]], [str(value) for value in found[1]]
+
+
+def test_a_later_specification_changes_the_format_not_the_order() -> None:
+    info = info_with(argspec="^f@arg2/i32,arg1/s;foo@arg1/x64;^f@arg1/i8", retspec="foo@retval/s")
+    assert labels(info, "foo") == (["arg2/i32", "arg1/x64"], ["retval/s"])
+    assert labels(info, "far") == (["arg2/i32", "arg1/i8"], [])
+    assert labels(info, "bar") == ([], [])
+
+
+def test_modules_and_library_calls() -> None:
+    info = info_with(argspec="f@libx,arg1/i32;g@PLT,arg1/i8")
+    assert labels(info, "f", module="/lib/libx.so.1") == (["arg1/i32"], [])
+    assert labels(info, "f") == ([], [])
+    assert labels(info, "g", "P") == (["arg1/i8"], [])
+    assert labels(info, "g") == ([], [])
+
+
+def test_prototypes_when_asked_for() -> None:
+    automatic = {"argauto": "malloc@arg1/u;puts@arg1/s", "retauto": "malloc@retval/p"}
+    assert labels(info_with(**automatic, auto_args="1"), "malloc", "P") == (["arg1/u64"], ["retval/p"])
+    assert labels(info_with(**automatic), "malloc", "P") == ([], [])
+    assert labels(info_with(argspec="malloc", **automatic), "malloc", "P") == (["arg1/u64"], ["retval/p"])
+    assert labels(info_with(argspec="malloc", **automatic), "puts", "P") == ([], [])
+
+
+def test_the_lost_format_of_a_trigger() -> None:
+    info = info_with(retspec="f@retval", cmdline="uftrace record -T 'f@retval/s' --trigger=g@retval/i32 ./x")
+    assert labels(info, "f") == ([], ["retval/s"])
+    assert labels(info, "g") == ([], ["retval/i32"])
+
+
+def test_enumerations() -> None:
+    texts = ["enum Mode {Off,On=3,Both};enum e { A = 0x10, B, C = -1, };", "nonsense {"]
+    assert parse_enums(texts) == {"Mode": {0: "Off", 3: "On", 4: "Both"}, "e": {16: "A", 17: "B", -1: "C"}}
+
+
+def test_bad_specifications_are_told() -> None:
+    findings = Findings()
+    Specs(info_with(argspec="f@arg1/q8;(g@arg1"), findings)
+    assert findings.counts == {"argspec": 1, "argspec-pattern": 1}
+
+
+@given(
+    pattern=st.text("ab.*+?|()^$", min_size=1, max_size=7).filter(lambda text: set(text) & set(".*+?|()^$")),
+    names=st.lists(st.text("ab", max_size=5), max_size=8),
+)
+def test_expressions_match_as_those_of_python(pattern: str, names: list[str]) -> None:
+    # Where both have a meaning: a repeated repetition or anchor is read in many ways.
+    if re.search(r"[*+?][*+?]|[\^$][*+?]|\(\)|\|[*+?)|]|\([*+?|^]|^[*+?|]|\|$", pattern):
+        return
+    try:
+        known = re.compile(pattern)
+    except re.error:
+        with pytest.raises(BadPatternError):
+            matcher(pattern, "regex")
+        return
+    matches = matcher(pattern, "regex")
+    assert [matches(name) for name in names] == [bool(known.search(name)) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kind", "yes", "no"),
+    [
+        ("^get[[:upper:]_]", "regex", ["getX", "get_x"], ["getx", "xgetX"]),
+        ("a{2,3}b", "regex", ["aab", "aaaab"], ["ab"]),
+        ("f[^a-c]$", "regex", ["fd"], ["fa", "fdd"]),
+        (r"a\.b", "regex", ["a.b"], ["axb"]),
+        ("std::*", "glob", ["std::vector"], ["my::std::x"]),
+        ("[!a]?", "glob", ["bc"], ["ac", "bcd"]),
+        ("operator+", "regex", ["operator+"], ["operator"]),
+        ("operator ()", "regex", ["operator ()"], ["operator"]),
+        ("A.b", "simple", ["A.b"], ["Axb"]),
+    ],
+)
+def test_patterns(pattern: str, kind: str, yes: list[str], no: list[str]) -> None:
+    if pattern == "operator+":
+        no = []
+    matches = matcher(pattern, kind)
+    assert all(map(matches, yes if pattern != "operator+" else ["operatorr"])) and not any(map(matches, no))
+
+
+@pytest.mark.parametrize("pattern", ["(", ")", "[a", "a{", "a{1,x}", "[[:no:]]", "(" * 60 + ")" * 60, "a{999}{999}"])
+def test_what_is_no_pattern(pattern: str) -> None:
+    with pytest.raises(BadPatternError):
+        matcher(pattern, "regex")
+
+
+@pytest.mark.skipif(not available(), reason="pydemumble is not installed")
+@pytest.mark.parametrize(
+    ("mangled", "simple"),
+    [
+        ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector::push_back"),
+        ("_ZN2ns5twiceIdEET_S1_", "ns::twice"),
+        ("_ZN12_GLOBAL__N_13fooEv", "_GLOBAL__N_1::foo"),
+        ("_ZNK1AcviEv", "A::operator int"),
+        ("_ZlsRSoi", "operator<<"),
+        ("_ZZ4mainENKUliE_clEi", "main::$_0::operator()"),
+        ("_ZN1QD1Ev", "Q::~Q"),
+        ("_Znwm", "operator new"),
+        ("main", "main"),
+        ("_Zgarbage", "_Zgarbage"),
+    ],
+)
+def test_names_as_uftrace_shows_them(mangled: str, simple: str) -> None:
+    assert simple_name(mangled) == simple
+    assert full_name("main") == "main"

@@ -1,0 +1,254 @@
+"""Damaged and hostile directories: findings with file, offset and rule, the rest delivered, nothing outside opened."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fxtio.codec.record import Opaque
+from fxtio.errors import FxtioError
+from fxtio.uftrace import stream
+from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.records import Entry, Exit
+from support.uftrace_samples import SAMPLES, UFTRACE, copied, minimal, opened, plain
+
+RECORD = 16
+
+
+def everything(trace: UftraceTrace) -> tuple[int, dict[str, int]]:
+    """Read all that there is; how many records, and the rules that were broken."""
+    count = sum(1 for _ in trace.entries())
+    counts = dict(trace.findings.counts)
+    tables = trace.tables(*trace.table_names)
+    assert tables["records"].num_rows <= count
+    for finding in trace.findings:
+        assert finding.file and str(finding)
+    return count, counts
+
+
+@pytest.mark.parametrize("name", ["args-all-v013", "thread-v019", "synth-events", "old-v05-fork", "dlopen-v013"])
+def test_every_missing_file_is_survived(name: str, tmp_path: Path) -> None:
+    count, _ = everything(opened(name))
+    for file in (UFTRACE / name).iterdir():
+        shutil.rmtree(tmp_path / "t", ignore_errors=True)
+        target = copied(name, tmp_path / "t")
+        (target / file.name).unlink()
+        if file.name == "info":
+            with pytest.raises(FxtioError):
+                UftraceTrace(target)
+            continue
+        found, rules = everything(UftraceTrace(target))
+        if file.name[0].isdigit():
+            assert rules["no-task-file"] == 1 and found < count
+        else:
+            assert found > 0
+        if file.name.startswith("sid-"):
+            assert rules["no-map"] == 1
+        if file.name.startswith("task"):
+            assert rules["no-tasks"] == 1
+
+
+def test_a_cut_file_gives_all_whole_records(tmp_path: Path) -> None:
+    minimal(tmp_path / "t", records=5)
+    raw = (tmp_path / "t" / "1.dat").read_bytes()
+    whole = [item.offset for item in UftraceTrace(tmp_path / "t").entries()]
+    for size in range(len(raw)):
+        (tmp_path / "t" / "1.dat").write_bytes(raw[:size])
+        trace = UftraceTrace(tmp_path / "t")
+        items = [item for item in trace.entries() if not isinstance(item.record, Opaque)]
+        assert [item.offset for item in items] == [at for at, end in zip(whole, [*whole[1:], len(raw)], strict=True)
+                                                   if end <= size]  # fmt: skip
+        assert trace.findings.counts["truncated"] == (size not in whole and size > 0)
+
+
+def test_reading_goes_on_behind_bad_magic_bits(tmp_path: Path) -> None:
+    minimal(tmp_path / "t", records=30)
+    path = tmp_path / "t" / "1.dat"
+    raw = bytearray(path.read_bytes())
+    items = list(UftraceTrace(tmp_path / "t").entries())
+    hit = items[20].offset
+    raw[hit + 8] ^= 0x38
+    path.write_bytes(raw)
+    trace = UftraceTrace(tmp_path / "t")
+    found = list(trace.entries())
+    assert [item.offset for item in found] == [item.offset for item in items]
+    assert isinstance(found[20].record, Opaque)
+    assert [one for one in found if one is not found[20]] == [one for one in items if one is not items[20]]
+    finding = next(iter(trace.findings))
+    assert (finding.rule, finding.file, finding.offset) == ("record-magic", "1.dat", hit)
+
+
+def test_a_payload_that_nothing_tells_of_is_kept(tmp_path: Path) -> None:
+    minimal(tmp_path / "t", records=30)
+    info = tmp_path / "t" / "info"
+    info.write_bytes(info.read_bytes().replace(b"argspec:work", b"argspec:walk"))
+    trace = UftraceTrace(tmp_path / "t")
+    items = list(trace.entries())
+    entries = [item for item in items if item.name == "work" and isinstance(item.record, Entry)]
+    assert len(entries) == 30 and not any(item.values for item in entries)
+    assert all(item.record.payload and b"text" in item.record.payload for item in entries)
+    assert len([item for item in items if isinstance(item.record, Exit) and item.values]) == 30
+    assert trace.findings.counts == {"payload-unknown": 30}
+    assert trace.table("slices").num_rows == 31
+
+
+def test_time_that_goes_back_is_told(tmp_path: Path) -> None:
+    plain(
+        tmp_path / "t", [Entry(100, 0, 0x400000), Entry(90, 1, 0x400010), Exit(95, 1, 0x400010), Exit(120, 0, 0x400000)]
+    )
+    trace = UftraceTrace(tmp_path / "t")
+    assert everything(trace) == (4, {"time-backwards": 1})
+
+
+def test_a_task_that_nothing_tells_of(tmp_path: Path) -> None:
+    minimal(tmp_path / "t")
+    (tmp_path / "t" / "1.dat").rename(tmp_path / "t" / "77.dat")
+    trace = UftraceTrace(tmp_path / "t")
+    assert [item.name for item in trace.entries()][:2] == ["main", "work"]
+    assert trace.findings.counts == {"no-task-file": 1, "unlisted-task": 1, "unknown-task": 1}
+
+
+def test_no_stack_no_matter(tmp_path: Path) -> None:
+    """uftrace takes every address for one of the kernel then."""
+    minimal(tmp_path / "t")
+    for path in (tmp_path / "t").glob("sid-*.map"):
+        path.write_text(path.read_text().split("\n")[0] + "\n")
+    trace = UftraceTrace(tmp_path / "t")
+    assert next(trace.entries()).name == "main"
+    assert not trace.findings
+
+
+def test_symbols_out_of_order(tmp_path: Path) -> None:
+    minimal(tmp_path / "t")
+    path = tmp_path / "t" / "prog.sym"
+    path.write_text("\n".join(reversed(path.read_text().split("\n"))))
+    assert [item.name for item in UftraceTrace(tmp_path / "t").entries()][:2] == ["main", "work"]
+
+
+def test_nothing_outside_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    minimal(tmp_path / "t")
+    target = tmp_path / "t"
+    (tmp_path / "secret").write_bytes((target / "1.dat").read_bytes())
+    (tmp_path / "secret.sym").write_text("0000000000400000 T secret\n")
+    for name in ("2.dat", "evil.sym", "sid-0000000000000002.map", "events.txt", "perf-cpu0.dat"):
+        (target / name).symlink_to(tmp_path / "secret")
+    (target / "3.dat").mkdir()
+    os.mkfifo(target / "4.dat")
+    (target / "task.txt").write_text(
+        'SESS timestamp=0.000000000 pid=1 sid=../../../secret exename="/../../secret"\n'
+        'SESS timestamp=0.000000001 pid=1 sid=0000000000000002 exename="../secret"\n'
+        "TASK timestamp=0.000000001 tid=1 pid=1\n"
+        'DLOP timestamp=0.000000500 tid=1 sid=0000000000000002 base=400000 libname="../secret"\n'
+        'DLOP timestamp=0.000000600 tid=1 sid=0000000000000002 base=400000 libname="/x/.."\n'
+    )
+    info = target / "info"
+    info.write_bytes(info.read_bytes().replace(b"tids=1\n", b"tids=../secret,1,2,3,4,-1,1e9\n"))
+    outside: list[str] = []
+    real_open = os.open
+
+    def watched(path: object, *rest: object, **more: object) -> int:
+        if not str(path).startswith(str(target) + os.sep) or os.path.islink(str(path)):  # noqa: PTH114
+            outside.append(str(path))
+        return real_open(path, *rest, **more)  # type: ignore[arg-type, call-overload, no-any-return]
+
+    monkeypatch.setattr(os, "open", watched)
+    trace = UftraceTrace(target)
+    _, rules = everything(trace)
+    assert outside == []
+    assert trace.tids == [1]
+    assert rules["not-a-file"] == 7
+    assert "secret" not in {item.name for item in trace.entries()}
+
+
+def test_no_name_leads_out_when_writing(tmp_path: Path) -> None:
+    from fxtio.uftrace.writer import UftraceWriter
+
+    with UftraceWriter(tmp_path / "t") as writer:
+        for name in ("../x", "a/b", "..", "", "a\0b", "c\\d"):
+            with pytest.raises(FxtioError, match="no name of a file"):
+                writer.file(name, b"")
+
+
+def test_a_large_small_file_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    minimal(tmp_path / "t")
+    monkeypatch.setattr("fxtio.uftrace.directory.MOST_TEXT", 100)
+    _, rules = everything(UftraceTrace(tmp_path / "t"))
+    assert rules["file-too-large"] > 1
+
+
+def test_patterns_that_run_for_ages_elsewhere(tmp_path: Path) -> None:
+    minimal(tmp_path / "t")
+    info = tmp_path / "t" / "info"
+    raw = info.read_bytes().replace(b"argspec:work@", b"argspec:((a*)*)*(x+x+)+y@arg1;(w|wo|wor|work)+$@")
+    info.write_bytes(raw.replace(b"pattern_type:simple", b"pattern_type:regex\0\0\0".rstrip(b"\0")))
+    values = [item.values for item in UftraceTrace(tmp_path / "t").entries() if item.values]
+    assert values[0] == {"arg1": 0, "arg2": "text 0"}
+
+
+@pytest.mark.parametrize("block", [96, 256, 4096])
+def test_blocks_of_any_size_give_the_same(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["args-all-v013", "synth-deep-wrap", "signal-longjmp-v013", "fork-v013", "synth-lost", "synth-big-endian"]
+    whole = {name: (list(opened(name).entries()), list(opened(name).table("slices").rows())) for name in names}
+    args = list(opened("args-all-v013").table("args").rows())
+    monkeypatch.setattr(stream, "BLOCK", block)
+    monkeypatch.setattr(stream, "_LARGEST", block)
+    if block == 96:
+        names = [name for name in names if name != "args-all-v013"]  # its records do not fit
+    for name in names:
+        assert list(opened(name).entries()) == whole[name][0], name
+        assert list(opened(name).table("slices").rows()) == whole[name][1], name
+    if block > 96:
+        assert list(opened("args-all-v013").table("args").rows()) == args
+
+
+def mutations() -> st.SearchStrategy[list[tuple[int, int]]]:
+    return st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize("file", ["1.dat", "info", "task.txt", "prog.sym", "sid-0000000000000001.map", "events.txt"])
+@given(changes=mutations(), cut=st.integers(0, 3))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+def test_any_damage_is_survived(file: str, changes: list[tuple[int, int]], cut: int, tmp_path: Path) -> None:
+    target = tmp_path / "t"
+    if not target.exists():
+        minimal(target)
+        (target / "events.txt").write_text("EVENT: 1000000 a:b\n")
+        shutil.copytree(target, tmp_path / "good")
+    raw = bytearray((tmp_path / "good" / file).read_bytes())
+    for place, value in changes:
+        raw[place % len(raw)] = value
+    (target / file).write_bytes(raw[: len(raw) // 2] if cut == 0 else raw)
+    try:
+        everything(UftraceTrace(target))
+    except FxtioError:
+        assert file == "info"
+    finally:
+        shutil.copy(tmp_path / "good" / file, target / file)
+
+
+@given(words=st.lists(st.integers(0, 2**64 - 1), max_size=60), tail=st.binary(max_size=7))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_arbitrary_records(words: list[int], tail: bytes, tmp_path: Path) -> None:
+    target = tmp_path / "t"
+    if not target.exists():
+        minimal(target)
+    raw = struct.pack(f"<{len(words)}Q", *words) + tail
+    (target / "1.dat").write_bytes(raw)
+    trace = UftraceTrace(target)
+    from fxtio.uftrace.records import encode
+
+    assert b"".join(encode(record) for record in trace) == raw  # not one byte is lost
+    everything(trace)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_real_directories_have_no_findings(name: str) -> None:
+    check: Callable[[UftraceTrace], tuple[int, dict[str, int]]] = everything
+    assert check(opened(name))[1] == {}

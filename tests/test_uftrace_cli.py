@@ -1,0 +1,111 @@
+"""The commands on data directories."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fxtio.cli import main
+from fxtio.uftrace.present import SHAPES
+from fxtio.uftrace.reader import UftraceTrace
+from support.uftrace_samples import UFTRACE, copied, minimal
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> str:
+    assert main([str(one) for one in arguments]) == code
+    return capsys.readouterr().out
+
+
+def test_info(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "info", UFTRACE / "thread-v019")
+    assert "uftrace 4, little-endian" in text and "recorded by  uftrace v0.19" in text
+    assert "45  Entry" in text and "5775  /tmp/demo/thread" in text
+    told = json.loads(run(capsys, "info", "--json", UFTRACE / "thread-v019"))
+    assert told["records"] == {"Entry": 45, "Exit": 45}
+    assert [task["tid"] for task in told["tasks"]] == [5775, 5777, 5778, 5779]
+
+
+def test_dump(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = run(capsys, "dump", UFTRACE / "synth-args").splitlines()
+    assert lines[0].split()[:5] == ["1", "0", "1.000000000", "Entry", "main"] or "Entry" in lines[0]
+    objects = [json.loads(line) for line in run(capsys, "dump", "--json", UFTRACE / "args-all-v013").splitlines()]
+    assert len(objects) == 114
+    assert any(one.get("values") == {"arg1": -8} for one in objects)
+    raw = run(capsys, "dump", "--raw", UFTRACE / "synth-args")
+    assert "payload=" in raw and "main" not in raw
+
+
+def test_dump_of_everything_that_there_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    target = copied("synth-events", tmp_path / "t")
+    path = target / "1.dat"
+    path.write_bytes(path.read_bytes()[:-9])
+    text = run(capsys, "dump", target, code=1)
+    assert "read:proc/statm vmsize=1, vmrss=2, shared=3" in text and "prov:ev1" in text
+    assert "7 bytes:" in text
+    kinds = {json.loads(line)["type"] for line in run(capsys, "dump", "--json", target, code=1).splitlines()}
+    assert kinds == {"Entry", "Event", "Opaque"}
+    assert "count=42" in run(capsys, "dump", UFTRACE / "synth-lost")
+    assert '"count":42' in run(capsys, "dump", "--json", UFTRACE / "synth-lost")
+
+
+def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    minimal(tmp_path / "t", records=40)
+    text = run(capsys, "stats", tmp_path / "t")
+    assert "41 calls of 2 functions" in text and "   40      400 ns  work" in text
+    told = json.loads(run(capsys, "stats", "--json", "--top", "1", tmp_path / "t"))
+    assert told["functions"] == [{"name": "main", "calls": 1, "total": 8_999_000}]
+    assert told["calls"] == {"whole": 41}
+
+
+def test_explain(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    minimal(tmp_path / "t")
+    text = run(capsys, "explain", tmp_path / "t", "--record", "1")
+    assert "record 1: Entry of task 1, 32 bytes at 16" in text
+    assert "magic    5" in text and 'arg1/i32=0, arg2/s="text 0"' in text
+    assert "record 2: Exit" in run(capsys, "explain", tmp_path / "t", "--offset", "60")
+    assert "record 0" not in run(capsys, "explain", tmp_path / "t", "--type", "exit", "--count", "3")
+    second = run(capsys, "explain", UFTRACE / "thread-v019", "--offset", "100000", code=2)
+    assert not second
+    text = run(capsys, "explain", UFTRACE / "synth-events", "--type", "event", "--count", "1")
+    assert "READ_STATM" in text or "24 bytes of data" in text
+    run(capsys, "explain", tmp_path / "t", "--type", "nothing", code=2)
+
+
+def test_explain_counts_over_the_files(capsys: pytest.CaptureFixture[str]) -> None:
+    trace = UftraceTrace(UFTRACE / "thread-v019")
+    first = trace.directory.size(f"{trace.tids[0]}.dat")
+    text = run(capsys, "explain", trace.name, "--offset", str(first))
+    assert f"record {first // 16}: Entry of task {trace.tids[1]}, 16 bytes at {first:,}" in text
+
+
+def test_explain_tells_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    minimal(tmp_path / "t")
+    path = tmp_path / "t" / "1.dat"
+    path.write_bytes(path.read_bytes()[:-3])
+    text = run(capsys, "explain", tmp_path / "t", "--type", "unknown", code=1)
+    assert "bytes that are no record" in text and "ends in the middle" in text
+
+
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+def test_synth(shape: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        options = ("--events", "3000", "--threads", "4", "--seed", "3")
+        run(capsys, "synth", shape, "--format", "uftrace", "-o", tmp_path / name, *options)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()} == {
+        path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()
+    }
+    trace = UftraceTrace(tmp_path / "a", strict=True)
+    assert len(trace.tids) == 4
+    assert 3000 <= trace.info.records.total() < 3300
+    states = trace.table("slices")["state"].to_list()
+    assert set(states) == {"whole"}
+
+
+def test_synth_by_size_and_into_what_is_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    target = tmp_path / "t"
+    run(capsys, "synth", "calls", "--format", "uftrace", "-o", target, "--size", "1MB")
+    assert 1_000_000 <= UftraceTrace(target).info.size < 1_600_000
+    assert main(["synth", "calls", "--format", "uftrace", "-o", str(target)]) == 2
+    assert "is not empty" in capsys.readouterr().err

@@ -1,0 +1,271 @@
+"""uftrace itself reads what fxtio writes, and fxtio reads what uftrace records here and now.
+
+Defects of uftrace that a test works around are named there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fxtio.uftrace import arguments
+from fxtio.uftrace.image import Target
+from fxtio.uftrace.layout import Feature, InfoBit
+from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.records import Entry, Exit
+from fxtio.uftrace.synth import SHAPES, synth
+from fxtio.uftrace.writer import UftraceWriter
+from support import uftrace_dump
+from support.uftrace_judge import VIEWS, compile_c, needs_compiler, needs_uftrace, record, run, views
+from support.uftrace_samples import SAMPLES, UFTRACE, flame, minimal, opened, reference_flame
+
+# What Debian's uftrace 0.13 cannot say about a directory, and why.
+WITHOUT = {
+    "args-all-v013": {"dump": "aborts on an 80-bit float"},
+    "broken-trigger-retval-v013": {"replay": "it loses its way in data that it wrote"},
+    "callsite-v019": {name: "an event that it does not know has data" for name in VIEWS},
+    "old-v05-fork": {name: "it finds no task in version 3" for name in VIEWS},
+    "old-v014-args": {
+        name: "symbols with sizes are too new for it, and so it finds no specification" for name in VIEWS
+    },
+}
+JUDGED = [name for name in SAMPLES if set(WITHOUT.get(name, ())) != set(VIEWS)]
+
+
+def judged(name: str) -> tuple[str, ...]:
+    return tuple(view for view in VIEWS if view not in WITHOUT.get(name, {}))
+
+
+@needs_uftrace
+@pytest.mark.parametrize("name", JUDGED)
+def test_copies_look_the_same(name: str, tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "copy") as writer:
+        writer.copy(opened(name))
+    original = UFTRACE / name
+    for view, theirs in views(original, judged(name)).items():
+        ours = views(tmp_path / "copy", (view,))[view]
+        assert ours.replace(bytes(tmp_path / "copy"), bytes(original)) == theirs, view
+
+
+@needs_uftrace
+@pytest.mark.parametrize("name", ["args-all-v013", "auto-args-cpp-v013", "synth-args", "synth-class32"])
+def test_values_written_anew_look_the_same(name: str, tmp_path: Path) -> None:
+    """Payloads from decoded values, their padding zero."""
+    trace = opened(name)
+    with UftraceWriter(tmp_path / "copy") as writer:
+        writer.copy(trace)
+        for tid in trace.tids:
+            writer._raw[tid].clear()
+        for item in trace.entries():
+            again = item.record
+            if isinstance(again, Entry | Exit) and item.values is not None:
+                values = values_of(trace, item.record)
+                again = again.replace(payload=arguments.encode(values, list(item.values.values())))
+            writer.put(item.tid, again)
+    assert views(tmp_path / "copy", judged(name)) == views(UFTRACE / name, judged(name))
+
+
+def values_of(trace: UftraceTrace, record: Entry | Exit) -> arguments.Values:
+    from fxtio.finding import Findings
+
+    sessions = trace.sessions(Findings())
+    space = sessions.space(sessions.epochs(trace.tids[0])[-1])
+    return space.values_at(record.address, leave=isinstance(record, Exit))
+
+
+@needs_uftrace
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+def test_uftrace_reads_synthetic_traces(shape: str, tmp_path: Path) -> None:
+    synth(tmp_path / "t", shape, events=6000, size=None, threads=3, seed=1, progress=lambda *_: None)
+    trace = UftraceTrace(tmp_path / "t")
+    assert uftrace_dump.reference(run("dump", tmp_path / "t")) == uftrace_dump.of_trace(trace)
+    if shape != "mixed":  # after lost records it forgets which calls are open
+        theirs = reference_flame(run("dump", tmp_path / "t", *VIEWS["flame"]))
+        assert {path: n for path, n in flame(trace).items() if n} == dict(theirs)
+    assert len(trace.findings) == 0
+    for view in ("replay", "report", "graph"):
+        assert len(run(view, tmp_path / "t")) > 100
+
+
+@needs_uftrace
+def test_the_friendly_writer_says_what_it_is_told(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t", program="/usr/bin/game", command='game "-x"') as writer:
+        load = writer.function("load", arguments="arg1/s,arg2/i32,arg3/c", returns="retval/f64")
+        puts = writer.function("puts", library=True)
+        task = writer.task(100)
+        task.enter("main", 1_000_000_000)
+        task.enter(load, 1_000_001_000, "héllo", -5, "q")
+        task.event("game:tick", 1_000_001_500)
+        task.leave(1_000_002_000, 2.5)
+        task.enter(puts, 1_000_003_000)
+        task.leave(1_000_004_000)
+        task.leave(1_000_009_000)
+        thread = writer.task(101, 100)
+        thread.enter("A.method<x>", 1_000_001_500)
+        thread.leave(1_000_002_000)
+    told = run("replay", tmp_path / "t", "-f", "duration,tid").decode()
+    lines = [line.strip() for line in told.splitlines() if line and not line.startswith("#")]
+    assert lines == [
+        "[   100] | main() {",
+        "[   100] |   load(\"héllo\", -5, 'q') {",
+        "[   100] |     /* game:tick */",
+        "[   101] | A.method<x>() {",
+        "1.000 us [   100] |   } = 2.500000; /* load */",
+        "0.500 us [   101] | } /* A.method<x> */",
+        "1.000 us [   100] |   puts();",
+        "9.000 us [   100] | } /* main */",
+    ]
+    assert "puts" not in run("replay", tmp_path / "t", "--no-libcall").decode()
+    assert 'cmdline             : game "-x"' in run("info", tmp_path / "t").decode()
+
+
+@needs_uftrace
+def test_every_format_of_a_value(tmp_path: Path) -> None:
+    """Not `o`, which came with 0.16, and not an 80-bit float, on which 0.13 aborts."""
+    specs = "arg1/i8,arg2/u16,arg3/x32,arg4/d64,arg5/c,arg6/s,arg7/p,fparg1/32,fparg2/64,arg8/S,arg9/i16,arg10/t12:P"
+    with UftraceWriter(tmp_path / "t") as writer:
+        function = writer.function("f", arguments=specs, returns="retval/s")
+        task = writer.task(1)
+        for number in range(3):
+            task.enter(function, 10 * number + 1, -3, 65535, 0xDEADBEEF, -(2**63), "c", "", 0, 1.5, -0.25, "ä" * number,
+                       -1, b"abcdefghijkl")  # fmt: skip
+            task.leave(10 * number + 5, None if number else "NULL")
+    ours = uftrace_dump.of_trace(UftraceTrace(tmp_path / "t"))
+    assert uftrace_dump.reference(run("dump", tmp_path / "t")) == ours
+    assert ours.count(b"x32: 0xdeadbeef") == 3 and ours.count(b"retval str: NULL") == 3
+
+
+@needs_uftrace
+def test_sized_symbols_need_a_newer_uftrace(tmp_path: Path) -> None:
+    for sized in (False, True):
+        with UftraceWriter(tmp_path / str(sized), sized_symbols=sized) as writer:
+            task = writer.task(1)
+            task.enter("main", 1)
+            task.leave(2)
+        assert [item.name for item in UftraceTrace(tmp_path / str(sized)).entries()] == ["main", "main"]
+    assert b"main" in run("replay", tmp_path / "False")
+
+
+@needs_uftrace
+def test_bulk_and_single_records_are_the_same_file(tmp_path: Path) -> None:
+    kinds, depths = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 0])
+    for bulk in (True, False):
+        with UftraceWriter(tmp_path / str(bulk)) as writer:
+            targets: list[Target] = [writer.function("main"), writer.function("foo", arguments="arg1/i64")]
+            payload = arguments.encode(targets[1].arguments, [7])
+            task = writer.task(1)
+            if bulk:
+                task.write_records(
+                    type=kinds, time=np.arange(5, 9), depth=depths, function=(targets, np.array([0, 1, 1, 0])),
+                    payload=[None, payload, None, None],
+                )  # fmt: skip
+            else:
+                task.enter(targets[0], 5)
+                task.enter(targets[1], 6, 7)
+                task.leave(7)
+                task.leave(8)
+    names = sorted(path.name for path in (tmp_path / "True").iterdir())
+    assert [(tmp_path / "True" / n).read_bytes() for n in names] == [
+        (tmp_path / "False" / n).read_bytes() for n in names
+    ]
+    assert b"foo(7)" in run("replay", tmp_path / "True")
+
+
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <setjmp.h>
+#include <pthread.h>
+#include <sys/wait.h>
+static jmp_buf env;
+int add(int a, long b) { return a + b; }
+double scale(double x, float y) { return x * y; }
+const char *greet(const char *who, char sign) { return who; }
+void deep(int n) { if (n == 0) longjmp(env, 1); deep(n - 1); }
+void *worker(void *arg) { add(1, 2); return NULL; }
+int main(void) {
+    pthread_t thread;
+    for (int i = 0; i < 50; i++) { add(i, -i); scale(i, 0.5f); greet(i % 2 ? "odd" : "even, \\xc3\\xa9", 'c'); }
+    if (setjmp(env) == 0) deep(5);
+    add(3, 4);
+    pthread_create(&thread, NULL, worker, NULL);
+    pthread_join(thread, NULL);
+    if (fork() == 0) { add(5, 6); exit(0); }
+    wait(NULL);
+    return 0;
+}
+"""
+CXX_PROGRAM = """
+#include <stdexcept>
+#include <vector>
+namespace shapes {
+struct Shape { virtual ~Shape() {} virtual int area(int f) const { return f; } };
+struct Square : Shape { int side; Square(int s) : side(s) {} int area(int f) const override { return side * side * f; } };
+template <typename T> T twice(T value) { return value + value; }
+int operator+(const Square &a, const Square &b) { return a.side + b.side; }
+}
+int risky(int n) { if (n > 2) throw std::runtime_error("no"); return n; }
+int main() {
+    shapes::Square square(3);
+    int sum = square.area(2) + shapes::twice(4) + (square + square);
+    sum += (int)shapes::twice(1.5);
+    for (int i = 0; i < 5; i++) try { sum += risky(i); } catch (const std::exception &) { sum--; }
+    return sum == 0;
+}
+"""
+SPECS = (
+    "-A", "add@arg1/i32,arg2/i64", "-R", "add@retval/i32", "-A", "scale@fparg1/64,fparg2/32", "-R", "scale@retval/f64",
+    "-A", "greet@arg1/s,arg2/c", "-R", "greet@retval/s", "-A", "deep@arg1/i32",
+)  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize("flags", [("-pg",), ("-finstrument-functions",), ("-pg", "-no-pie")], ids=" ".join)
+@pytest.mark.parametrize("specs", [(), SPECS, ("-D", "2"), ("-W", "cpu")], ids=["plain", "values", "depth", "watch"])
+def test_what_uftrace_records_is_read(flags: tuple[str, ...], specs: tuple[str, ...], tmp_path: Path) -> None:
+    program = compile_c(PROGRAM, tmp_path / "program", *flags, "-pthread")
+    directory = record(tmp_path / "t", program, *specs)
+    program.rename(tmp_path / "moved")  # uftrace would look into it
+    trace = UftraceTrace(directory)
+    ours = uftrace_dump.of_trace(trace)
+    assert ours == uftrace_dump.reference(run("dump", directory))
+    assert trace.findings.counts.total() == 0
+    assert ours.count(b"[entry] add(") >= (53 if "-D" not in specs else 1)
+    assert (ours.count(b"str: even, \xc3\xa9") == 50) == (specs is SPECS and "-finstrument-functions" not in flags)
+
+
+@needs_compiler
+def test_what_uftrace_records_of_cxx_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("pydemumble")
+    program = compile_c(CXX_PROGRAM, tmp_path / "program", "-pg", compiler="g++")
+    directory = record(tmp_path / "t", program, "-A", "shapes::Square::area@arg2/i32", "-R", "risky@retval/i32")
+    program.rename(tmp_path / "moved")
+    trace = UftraceTrace(directory)
+    assert uftrace_dump.of_trace(trace) == uftrace_dump.reference(run("dump", directory))
+    values = [(item.name, item.values) for item in trace.entries() if item.values]
+    assert ("shapes::Square::area", {"arg2": 2}) in values
+    assert [told for name, told in values if name == "risky"][:3] == [{"retval": 0}, {"retval": 1}, {"retval": 2}]
+
+
+@needs_compiler
+def test_a_recording_written_anew_looks_the_same(tmp_path: Path) -> None:
+    """Every record and every fact, by the exact writer; and without the symbols of libraries."""
+    program = compile_c(PROGRAM, tmp_path / "program", "-pg", "-pthread")
+    directory = record(tmp_path / "t", program, *SPECS)
+    program.rename(tmp_path / "moved")
+    with UftraceWriter(tmp_path / "copy") as writer:
+        writer.copy(UftraceTrace(directory))
+    for view, theirs in views(directory).items():
+        assert views(tmp_path / "copy", (view,))[view] == theirs, view
+
+
+@needs_uftrace
+def test_the_smallest_directory(tmp_path: Path) -> None:
+    minimal(tmp_path / "t")
+    header = UftraceTrace(tmp_path / "t").header
+    assert header.features & Feature.TASK_SESSION and header.blocks & InfoBit.TASKINFO
+    assert b"main" in run("report", tmp_path / "t")
+    assert b"work" in run("graph", tmp_path / "t")

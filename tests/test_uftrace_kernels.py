@@ -1,0 +1,98 @@
+"""The kernels for calls: C against Python, on arbitrary words, and what C refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fxtio._native import python as twin
+from fxtio.uftrace.layout import RecordWord
+from fxtio.uftrace.stream import _HEADS
+
+kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
+
+Array = np.ndarray[Any, Any]
+
+HEADERS = st.builds(
+    lambda kind, more, depth, address: int(RecordWord(type=kind, more=more, depth=depth, address=address)),
+    st.integers(0, 3),
+    st.integers(0, 1),
+    st.sampled_from([0, 1, 1023]),
+    st.integers(0, 40),
+)
+WORDS = st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 300) | HEADERS, max_size=60)
+# Ranges of addresses with programs: nothing told, an integer, a string, several of both.
+CODE = np.array([-1, 0, 4, 0, -1, -1, 0, 1, -1, 8, 10, 0], np.int32)
+PROGRAMS = np.array([-1, 2, 4, 7, 2, -1], np.int32)
+BEGIN, END = np.array([0, 10, 20], np.uint64), np.array([10, 15, 40], np.uint64)
+
+
+@given(words=WORDS, start=st.integers(0, 4), limit=st.sampled_from([2**64 - 1, 200]), order=st.sampled_from(["little", "big"]),
+       room=st.integers(0, 30))  # fmt: skip
+def test_walks_are_the_same(words: list[int], start: int, limit: int, order: str, room: int) -> None:
+    native = np.array(words, np.uint64)
+    raw = (native if order == "little" else native.byteswap()).view(np.uint8)
+    results = []
+    for kernel in (kernels, twin):
+        at, size = np.full(room, -7, np.int64), np.full(room, -7, np.int64)
+        found = kernel.walk_payloads(native, raw, _HEADS[order], BEGIN, END, PROGRAMS, CODE, at, size, start, limit)
+        results.append((found, at.tolist(), size.tolist()))
+    assert results[0] == results[1]
+
+
+@given(records=st.lists(st.tuples(st.sampled_from([-1, 0, 1, 1]), st.integers(0, 5), st.integers(0, 2)), max_size=60),
+       open_calls=st.integers(0, 3))  # fmt: skip
+def test_pairs_are_the_same(records: list[tuple[int, int, int]], open_calls: int) -> None:
+    step = np.array([one[0] for one in records], np.int8)
+    depth = np.array([one[1] for one in records], np.int64)
+    address = np.array([one[2] for one in records], np.uint64)
+    results = []
+    for kernel in (kernels, twin):
+        room = len(records) + open_calls
+        stack = [np.arange(room, dtype=dtype) for dtype in (np.int64, np.uint64, np.int64)]
+        stack[2] = -1 - stack[2]
+        out = [np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.uint8)]
+        count, height = kernel.pair(step, depth, address, *stack, *out, open_calls)
+        results.append((count, height, [one[:count].tolist() for one in out], [one[:height].tolist() for one in stack]))
+    assert results[0] == results[1]
+    count, height, (begin, _, how), _ = results[0]
+    entries, exits = int((step > 0).sum()), int((step < 0).sum())
+    assert sum(1 for one in how if one != 2) + height == entries + open_calls  # every entry is used once
+    assert sum(1 for one in how if one != 1) == exits  # and every exit
+    assert len(set(begin)) == count
+
+
+@given(values=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 5), max_size=400), seed=st.integers(0, 2**64 - 1))
+def test_numbers_are_the_same(values: list[int], seed: int) -> None:
+    array = np.array(values, np.uint64)
+    results = []
+    for kernel in (kernels, twin):
+        codes, first = np.empty(len(values), np.int32), np.empty(len(values), np.int64)
+        count = kernel.distinct(array, codes, first, seed)
+        assert array[first[:count]][codes].tolist() == values
+        results.append((count, codes.tolist(), first[:count].tolist()))
+    assert results[0] == results[1]
+
+
+def test_c_refuses_what_does_not_fit() -> None:
+    none, wide, codes = np.empty(0, np.uint64), np.empty(1, np.int64), np.empty(1, np.int32)
+    one = np.zeros(1, np.uint64)
+    with pytest.raises(ValueError, match="do not fit"):
+        kernels.walk_payloads(one, np.zeros(8, np.uint8), none, BEGIN, END, PROGRAMS, CODE, wide, wide, 0, 0)
+    with pytest.raises(ValueError, match="do not fit"):
+        kernels.walk_payloads(
+            one, np.zeros(9, np.uint8), _HEADS["little"], BEGIN, END, PROGRAMS, CODE, wide, wide, 0, 0
+        )
+    with pytest.raises(ValueError, match="no room"):
+        kernels.pair(np.ones(2, np.int8), np.zeros(2, np.int64), np.zeros(2, np.uint64), wide[:0], none, wide[:0], wide, wide,
+                     np.zeros(1, np.uint8), 0)  # fmt: skip
+    with pytest.raises(ValueError, match="no room"):
+        kernels.distinct(np.arange(3, dtype=np.uint64), np.empty(3, np.int32), wide, 0)
+    with pytest.raises(ValueError, match="no room"):
+        kernels.distinct(one, codes[:0], wide, 0)
+    with pytest.raises(TypeError):
+        kernels.pair(one)
