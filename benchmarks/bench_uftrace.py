@@ -4,8 +4,8 @@
     python benchmarks/bench_uftrace.py --markdown      # as the table that stands in docs/explanation/speed.md
 
 Two programs are compiled with gcc and recorded here: a recursive one of about 10 million records, and one of 1.8
-million records whose calls have an integer, a string and a double as arguments and return a double.  Every figure is the
-best of several rounds on one core; uftrace writes to the null device.  Needs uftrace and gcc.
+million records whose calls have an integer, a string and a double as arguments and return a double.  Every figure is
+the best of several rounds on one core; uftrace writes to the null device.  Needs uftrace and gcc.
 """
 
 from __future__ import annotations

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from fxtio.io.source import Source
     from fxtio.present import Report
 
-BUILT_IN = {"fxt": "fxtio.fxt", "dcpi": "fxtio.dcpi", "uftrace": "fxtio.uftrace", "mono": "fxtio.mono"}
+BUILT_IN = {
+    "fxt": "fxtio.fxt",
+    "dcpi": "fxtio.dcpi",
+    "uftrace": "fxtio.uftrace",
+    "mono": "fxtio.mono",
+    "coreprofiler": "fxtio.coreprofiler",
+}
 """Name and module of the formats that come with the package."""
 
 _PACKED = (".gz", ".zst", ".xz")

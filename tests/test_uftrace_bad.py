@@ -16,7 +16,8 @@ from fxtio.codec.record import Opaque
 from fxtio.errors import FxtioError
 from fxtio.uftrace import stream
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Entry, Exit
+from fxtio.uftrace.records import Entry, Exit, encode
+from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import SAMPLES, UFTRACE, copied, minimal, opened, plain
 
 RECORD = 16
@@ -156,7 +157,7 @@ def test_nothing_outside_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def watched(path: object, *rest: object, **more: object) -> int:
         if not str(path).startswith(str(target) + os.sep) or os.path.islink(str(path)):  # noqa: PTH114
             outside.append(str(path))
-        return real_open(path, *rest, **more)  # type: ignore[arg-type, call-overload, no-any-return]
+        return real_open(path, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "open", watched)
     trace = UftraceTrace(target)
@@ -168,8 +169,6 @@ def test_nothing_outside_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_no_name_leads_out_when_writing(tmp_path: Path) -> None:
-    from fxtio.uftrace.writer import UftraceWriter
-
     with UftraceWriter(tmp_path / "t") as writer:
         for name in ("../x", "a/b", "..", "", "a\0b", "c\\d"):
             with pytest.raises(FxtioError, match="no name of a file"):
@@ -242,8 +241,6 @@ def test_arbitrary_records(words: list[int], tail: bytes, tmp_path: Path) -> Non
     raw = struct.pack(f"<{len(words)}Q", *words) + tail
     (target / "1.dat").write_bytes(raw)
     trace = UftraceTrace(target)
-    from fxtio.uftrace.records import encode
-
     assert b"".join(encode(record) for record in trace) == raw  # not one byte is lost
     everything(trace)
 

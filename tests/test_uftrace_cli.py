@@ -29,7 +29,7 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_dump(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "dump", UFTRACE / "synth-args").splitlines()
-    assert lines[0].split()[:5] == ["1", "0", "1.000000000", "Entry", "main"] or "Entry" in lines[0]
+    assert lines[0].split() == ["1", "0", "1.000000000", "Entry", "main"]
     objects = [json.loads(line) for line in run(capsys, "dump", "--json", UFTRACE / "args-all-v013").splitlines()]
     assert len(objects) == 114
     assert any(one.get("values") == {"arg1": -8} for one in objects)
@@ -69,7 +69,7 @@ def test_explain(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     second = run(capsys, "explain", UFTRACE / "thread-v019", "--offset", "100000", code=2)
     assert not second
     text = run(capsys, "explain", UFTRACE / "synth-events", "--type", "event", "--count", "1")
-    assert "READ_STATM" in text or "24 bytes of data" in text
+    assert "24 bytes of data" in text
     run(capsys, "explain", tmp_path / "t", "--type", "nothing", code=2)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from fxtio.codec.record import Opaque
 from fxtio.uftrace import arguments
+from fxtio.uftrace.directory import Stored
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import Entry, Exit, decode, encode
 from fxtio.uftrace.writer import UftraceWriter
@@ -31,7 +32,7 @@ def test_the_small_files_are_taken_apart_and_put_together(name: str) -> None:
     for file in trace.directory.names:
         part = trace.part(file)
         known = file.startswith(("info", "sid-", "task", "events", "extern")) or file.endswith((".sym", ".dbg"))
-        assert isinstance(part, bytes) != known, file
+        assert isinstance(part, Stored) != known, file
 
 
 def test_a_damaged_file_is_copied_too(tmp_path: Path) -> None:

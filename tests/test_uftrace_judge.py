@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fxtio.finding import Findings
 from fxtio.uftrace import arguments
+from fxtio.uftrace.argspec import Values
 from fxtio.uftrace.image import Target
 from fxtio.uftrace.layout import Feature, InfoBit
 from fxtio.uftrace.reader import UftraceTrace
@@ -25,11 +27,9 @@ from support.uftrace_samples import SAMPLES, UFTRACE, flame, minimal, opened, re
 WITHOUT = {
     "args-all-v013": {"dump": "aborts on an 80-bit float"},
     "broken-trigger-retval-v013": {"replay": "it loses its way in data that it wrote"},
-    "callsite-v019": {name: "an event that it does not know has data" for name in VIEWS},
-    "old-v05-fork": {name: "it finds no task in version 3" for name in VIEWS},
-    "old-v014-args": {
-        name: "symbols with sizes are too new for it, and so it finds no specification" for name in VIEWS
-    },
+    "callsite-v019": dict.fromkeys(VIEWS, "an event that it does not know has data"),
+    "old-v05-fork": dict.fromkeys(VIEWS, "it finds no task in version 3"),
+    "old-v014-args": dict.fromkeys(VIEWS, "symbols with sizes are too new for it, and so it finds no specification"),
 }
 JUDGED = [name for name in SAMPLES if set(WITHOUT.get(name, ())) != set(VIEWS)]
 
@@ -67,9 +67,7 @@ def test_values_written_anew_look_the_same(name: str, tmp_path: Path) -> None:
     assert views(tmp_path / "copy", judged(name)) == views(UFTRACE / name, judged(name))
 
 
-def values_of(trace: UftraceTrace, record: Entry | Exit) -> arguments.Values:
-    from fxtio.finding import Findings
-
+def values_of(trace: UftraceTrace, record: Entry | Exit) -> Values:
     sessions = trace.sessions(Findings())
     space = sessions.space(sessions.epochs(trace.tids[0])[-1])
     return space.values_at(record.address, leave=isinstance(record, Exit))
@@ -166,10 +164,8 @@ def test_bulk_and_single_records_are_the_same_file(tmp_path: Path) -> None:
                 task.enter(targets[1], 6, 7)
                 task.leave(7)
                 task.leave(8)
-    names = sorted(path.name for path in (tmp_path / "True").iterdir())
-    assert [(tmp_path / "True" / n).read_bytes() for n in names] == [
-        (tmp_path / "False" / n).read_bytes() for n in names
-    ]
+    made, single = ({one.name: one.read_bytes() for one in (tmp_path / name).iterdir()} for name in ("True", "False"))
+    assert made == single
     assert b"foo(7)" in run("replay", tmp_path / "True")
 
 
@@ -203,7 +199,9 @@ CXX_PROGRAM = """
 #include <vector>
 namespace shapes {
 struct Shape { virtual ~Shape() {} virtual int area(int f) const { return f; } };
-struct Square : Shape { int side; Square(int s) : side(s) {} int area(int f) const override { return side * side * f; } };
+struct Square : Shape {
+    int side; Square(int s) : side(s) {} int area(int f) const override { return side * side * f; }
+};
 template <typename T> T twice(T value) { return value + value; }
 int operator+(const Square &a, const Square &b) { return a.side + b.side; }
 }

@@ -31,8 +31,13 @@ PROGRAMS = np.array([-1, 2, 4, 7, 2, -1], np.int32)
 BEGIN, END = np.array([0, 10, 20], np.uint64), np.array([10, 15, 40], np.uint64)
 
 
-@given(words=WORDS, start=st.integers(0, 4), limit=st.sampled_from([2**64 - 1, 200]), order=st.sampled_from(["little", "big"]),
-       room=st.integers(0, 30))  # fmt: skip
+@given(
+    words=WORDS,
+    start=st.integers(0, 4),
+    limit=st.sampled_from([2**64 - 1, 200]),
+    order=st.sampled_from(["little", "big"]),
+    room=st.integers(0, 30),
+)
 def test_walks_are_the_same(words: list[int], start: int, limit: int, order: str, room: int) -> None:
     native = np.array(words, np.uint64)
     raw = (native if order == "little" else native.byteswap()).view(np.uint8)
@@ -50,7 +55,7 @@ def test_pairs_are_the_same(records: list[tuple[int, int, int]], open_calls: int
     step = np.array([one[0] for one in records], np.int8)
     depth = np.array([one[1] for one in records], np.int64)
     address = np.array([one[2] for one in records], np.uint64)
-    results = []
+    results: list[Any] = []
     for kernel in (kernels, twin):
         room = len(records) + open_calls
         stack = [np.arange(room, dtype=dtype) for dtype in (np.int64, np.uint64, np.int64)]
@@ -69,7 +74,7 @@ def test_pairs_are_the_same(records: list[tuple[int, int, int]], open_calls: int
 @given(values=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 5), max_size=400), seed=st.integers(0, 2**64 - 1))
 def test_numbers_are_the_same(values: list[int], seed: int) -> None:
     array = np.array(values, np.uint64)
-    results = []
+    results: list[Any] = []
     for kernel in (kernels, twin):
         codes, first = np.empty(len(values), np.int32), np.empty(len(values), np.int64)
         count = kernel.distinct(array, codes, first, seed)
@@ -87,9 +92,9 @@ def test_c_refuses_what_does_not_fit() -> None:
         kernels.walk_payloads(
             one, np.zeros(9, np.uint8), _HEADS["little"], BEGIN, END, PROGRAMS, CODE, wide, wide, 0, 0
         )
+    two = np.ones(2, np.int8), np.zeros(2, np.int64), np.zeros(2, np.uint64)
     with pytest.raises(ValueError, match="no room"):
-        kernels.pair(np.ones(2, np.int8), np.zeros(2, np.int64), np.zeros(2, np.uint64), wide[:0], none, wide[:0], wide, wide,
-                     np.zeros(1, np.uint8), 0)  # fmt: skip
+        kernels.pair(*two, wide[:0], none, wide[:0], wide, wide, np.zeros(1, np.uint8), 0)
     with pytest.raises(ValueError, match="no room"):
         kernels.distinct(np.arange(3, dtype=np.uint64), np.empty(3, np.int32), wide, 0)
     with pytest.raises(ValueError, match="no room"):

@@ -6,6 +6,7 @@ import csv
 import io
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,13 +105,13 @@ def test_arguments_in_both_directions() -> None:
     assert values["f_i8", "Entry"] == {"arg1": -8}
     assert values["f_f80", "Exit"] == {"retval": 1.5}
     assert values["f_x64", "Entry"] == {"arg1": 0xDEADBEEFCAFEBABE}
-    assert values["f_c", "Exit"] == {"retval": "A"} or values["f_c", "Exit"] is not None
+    assert values["f_c", "Exit"] == {"retval": "\x80"}
 
 
 def test_null_strings() -> None:
     items = [item.values for item in opened("synth-args").entries() if item.values]
     texts = [value for values in items for value in values.values() if value is None or value == "NULL"]
-    assert texts == [None, "NULL"] or set(texts) == {None, "NULL"}
+    assert set(texts) == {None, "NULL"}
 
 
 def test_events_and_their_values() -> None:
@@ -144,7 +145,8 @@ def test_lost_records() -> None:
 
 
 def test_the_front_door_opens_directories() -> None:
-    with fxtio.open(str(UFTRACE / "thread-v019")) as trace:
+    front: Any = fxtio.open(str(UFTRACE / "thread-v019"))
+    with front as trace:
         assert isinstance(trace, UftraceTrace)
         assert trace.format == "uftrace"
         assert isinstance(next(iter(trace)), Entry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,9 +62,9 @@ def test_what_the_oracle_writes_is_read(time: int, address: int, depth: int, kin
 def test_the_numbers_that_real_files_hold() -> None:
     low = {Entry: 0x28, Exit: 0x29, Lost: 0x2A, Event: 0x2B}
     for cls, value in low.items():
-        raw = encode(cls(0, 0, 0))  # type: ignore[call-arg]
+        raw = encode(cls(0, 0, 0))
         assert int.from_bytes(raw[8:], "little") == value
-        deeper = encode(cls(0, 1, 0, b""))  # type: ignore[call-arg]
+        deeper = encode(cls(0, 1, 0, b""))
         assert int.from_bytes(deeper[8:], "little") == value + 0x40 + 4
 
 
@@ -138,10 +139,9 @@ def test_where_the_kernel_begins(stack: int, base: int) -> None:
 
 
 def test_words_for_many() -> None:
-    import numpy as np
 
     kinds = np.array([0, 1, 3], np.uint64)
     word = RecordWord(type=kinds, more=0, depth=np.array([0, 1, 2]), address=np.array([1, 2, 3]))  # type: ignore[arg-type]
-    single = [encode(cls(0, n, n + 1))[8:] for n, cls in enumerate((Entry, Exit, Event))]  # type: ignore[call-arg]
-    assert [int(one).to_bytes(8, "little") for one in word.value] == single  # type: ignore[attr-defined]
+    single = [encode(cls(0, n, n + 1))[8:] for n, cls in enumerate((Entry, Exit, Event))]
+    assert [int(one).to_bytes(8, "little") for one in word.value] == single
     assert CommitWord.read(0x8000_0010).missed == 1

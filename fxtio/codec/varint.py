@@ -71,7 +71,7 @@ def put_uleb(value: Any, where: str) -> bytes:
     Raises:
         EncodeError: it is not one of 64 bits.
     """
-    if type(value) is not int or not 0 <= value <= U64:
+    if not isinstance(value, int) or not 0 <= value <= U64:
         raise EncodeError(f"{value!r} is not an unsigned 64-bit integer", where)
     out = bytearray()
     while value > 0x7F:
@@ -87,7 +87,7 @@ def put_sleb(value: Any, where: str) -> bytes:
     Raises:
         EncodeError: it is not one of 64 bits.
     """
-    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+    if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
         raise EncodeError(f"{value!r} is not a signed 64-bit integer", where)
     out = bytearray()
     while not -64 <= value < 64:

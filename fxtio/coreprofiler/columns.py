@@ -47,6 +47,7 @@ class Lines:
         end: where it ends, the line end not counted.
         next: where the line behind it begins.
         kind: an index into `FAMILIES`, or -1.
+        pointer_sizes: the shortest and the longest pointers of each column that was made.
     """
 
     def __init__(self, data: bytes, skip: int = 0) -> None:
@@ -72,6 +73,7 @@ class Lines:
         self.first = np.concatenate([[0], line_ends[:-1] + 1])  # separators of each line
         self.last = line_ends
         self.kind = self._kinds()
+        self.pointer_sizes: set[int] = set()
 
     def __len__(self) -> int:
         return len(self.start)
@@ -113,6 +115,7 @@ class _Cursor:
         self.lines = lines
         self.at = at
         self.good = np.ones(len(at), bool)
+        self.pointer_sizes: list[Array] = []
 
     def separator(self) -> Array:
         return self.lines.separator[self.at]
@@ -149,6 +152,9 @@ def columns_of(lines: Lines, cls: type[Any], rows: Array) -> tuple[dict[str, Any
         columns |= _several(cursor, form, lines.last[rows])
     else:
         columns |= _tail(cursor, form, lines.end[rows])
+    if cursor.good.any():
+        for size in cursor.pointer_sizes:
+            lines.pointer_sizes |= {int(size[cursor.good].min()), int(size[cursor.good].max())}
     return columns, cursor.good
 
 
@@ -158,6 +164,8 @@ def _parts(cursor: _Cursor, form: Form) -> dict[str, Any]:
         begin, end, present = cursor.take(part.item)
         column, good = _READERS.get(type(part.item), _objects)(cursor.lines, part.item, begin, end, present)
         cursor.good &= good if present is None else good | ~present
+        if getattr(part.item, "form", "") == "pointer" and present is None:
+            cursor.pointer_sizes.append(end - begin)
         columns[part.name] = column
     return columns
 

@@ -12,10 +12,11 @@ from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.catalog import TABLES, Collector
 from fxtio.coreprofiler.framing import Block, Framer
 from fxtio.coreprofiler.lines import places_of_forms
-from fxtio.coreprofiler.rules import Rules
+from fxtio.coreprofiler.rules import Rules, Watcher
 from fxtio.coreprofiler.stacks import Sample, Stacks
 from fxtio.coreprofiler.style import Detector, Style, dialect
 from fxtio.coreprofiler.timeline import Timeline
+from fxtio.finding import Level
 from fxtio.io.reading import TraceFile
 from fxtio.table import Table
 
@@ -87,7 +88,8 @@ class CoreProfilerTrace(TraceFile):
             DecodeError: in strict mode, at the first fault.
         """
         if self._info is None:
-            self._info = self._summarize()
+            self.watch(None)
+            assert self._info is not None
         return self._info
 
     @property
@@ -207,9 +209,14 @@ class CoreProfilerTrace(TraceFile):
             if source.head == b"":
                 return
             first = True
+            sizes: set[int] = set()
             for block in Framer(source, findings):
                 if isinstance(block, Block):
                     self._share = (block.base + len(block.data)) / source.size if source.size else 0.0
+                    if len(sizes) < 2 and len(sizes | block.lines.pointer_sizes) > 1:
+                        told = "pointers are of different widths, here or in the lines after it"
+                        findings.add("pointer-width", block.base, told, level=Level.WARNING)
+                    sizes |= block.lines.pointer_sizes
                     if detect and self._detector is not None:
                         self._detector.look(block.data, first=first)
                 first = False
@@ -226,21 +233,33 @@ class CoreProfilerTrace(TraceFile):
             else:
                 yield block.offsets().tolist(), block.exact(self.style)
 
-    def _summarize(self) -> Info:
+    def watch(self, watcher: Watcher | None) -> Info:
+        """Read the whole trace, find whatever is wrong with it, and tell of all records and samples on the way.
+
+        Args:
+            watcher: is told.
+
+        Returns:
+            The summary.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
         info = Info(self.name, self.format, self.compression, dialect("D2"))
         rules: Rules | None = None
         for offsets, records in self._pieces(resolve=True, detect=True):
             assert self._findings is not None
-            rules = rules or Rules(self._findings)
+            rules = rules or Rules(self._findings, watcher)
             info.records.update(map(_class_name, records))
             rules.add(offsets, records, info.timeline)
         if rules is not None:
-            rules.finish(self.position)
+            rules.finish(self.position, self._style or info.style)
             info.config, info.threads = rules.config, rules.threads
             info.started_at = rules.started_at
             if rules.first is not None and rules.last is not None:
                 info.start, info.end = rules.first * NS_PER_MS, rules.last * NS_PER_MS
         info.size, info.style = self.position, self._style or info.style
+        self._info = info
         return info
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.stacks import Stacks
+from fxtio.coreprofiler.stacks import Sample, Stacks
+from fxtio.coreprofiler.style import Style
 from fxtio.coreprofiler.timeline import Timeline, TimelineRules
 from fxtio.finding import Findings, Level
 
@@ -20,11 +21,22 @@ MOST_IDS = 1 << 20
 """Internal IDs beyond so many are not followed; the writer's counters begin at zero."""
 
 
+class Watcher(Protocol):
+    """Is told of a trace while its rules are checked."""
+
+    def name(self, record: Any) -> None:
+        """A record that is no sample."""
+
+    def add(self, sample: Sample) -> None:
+        """A sample with its whole stack."""
+
+
 class Rules:
     """Follows a trace from its beginning.
 
     Args:
         findings: takes what is wrong.
+        watcher: is told of everything, or None.
 
     Attributes:
         config: the profiler's parameters.
@@ -34,8 +46,9 @@ class Rules:
         last: the latest, or None.
     """
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Findings, watcher: Watcher | None = None) -> None:
         self._findings = findings
+        self._watcher = watcher
         self._stacks = Stacks(findings)
         self._timeline = TimelineRules(findings)
         self.config: dict[str, str] = {}
@@ -61,11 +74,16 @@ class Rules:
                 self._allocation(offset, record)
             else:
                 self._stacks.note(record)
+                if self._watcher is not None:
+                    self._watcher.name(record)
                 self._other(offset, record)
                 self._timeline.add(offset, record, timeline)
 
-    def finish(self, end: int) -> None:
-        """The trace has ended: whatever never got a name."""
+    def finish(self, end: int, style: Style) -> None:
+        """The trace has ended: whatever never got a name; and lines as only the development tools write them."""
+        if style.mark or style.newline != "\n":
+            told = "lines end as on Windows, or a byte-order mark begins them: the development tools wrote this anew"
+            self._findings.add("windows-lines", 0, told, level=Level.WARNING)
         for kind, named in self._named.items():
             if missing := sorted(one for one in self._used[kind] - named if one is not None):
                 few = ", ".join(f"{one:#x}" for one in missing[:5])
@@ -79,14 +97,18 @@ class Rules:
         self.last = stamp if self.last is None else max(self.last, stamp)
 
     def _sample(self, offset: int, record: r.StackSample) -> None:
-        self._stacks.apply(offset, record)
+        sample = self._stacks.apply(offset, record)
+        if self._watcher is not None:
+            self._watcher.add(sample)
         self._use("thread", record.thread, offset)
         for frame in record.frames:
             self._use("function", frame.function, offset)
         self._sampled.add(record.thread)
 
     def _allocation(self, offset: int, record: r.MemorySample) -> None:
-        self._stacks.allocation(offset, record)
+        sample = self._stacks.allocation(offset, record)
+        if self._watcher is not None:
+            self._watcher.add(sample)
         self._use("thread", record.thread, offset)
         if self.config.get("StackTrackingEnabled") in _TRUE and record.thread not in self._sampled:
             told = "no stack sample of the thread stands before it"

@@ -25,6 +25,9 @@ from fxtio.mono.records import VERSIONS, dialect_of
 
 Array = np.ndarray[Any, Any]
 
+_OF_A_CUT = (Fault.CUT, Fault.NO_END, Fault.BEYOND)
+"""What a whole event becomes when its buffer is cut."""
+
 _MAX_THREADS = 8
 _WORTH_A_THREAD = 1 << 18
 """Bytes below which a thread costs more than it gives."""
@@ -111,7 +114,7 @@ class Batch:
 
     def _note(self, fault: Array, findings: Findings) -> None:
         for number in np.flatnonzero(fault).tolist():
-            if self.frame.cut and number == len(self.frame) - 1 and fault[number] in (Fault.CUT, Fault.NO_END):
+            if self.frame.cut and number == len(self.frame) - 1 and fault[number] in _OF_A_CUT:
                 continue  # that the buffer is cut is known
             stop, end = int(self.stop[number]), int(self.frame.end[number])
             first = int(self.frame.data[stop])

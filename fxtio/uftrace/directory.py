@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from fxtio.finding import Findings
@@ -73,6 +75,13 @@ class Directory:
         with os.fdopen(self.open(name), "rb") as file:
             return file.read(_HEAD)
 
+    def pieces(self, name: str, size: int = 1 << 20) -> Iterator[bytes]:
+        """A file in pieces of a size, of which only the last one is shorter; nothing if there is no such file."""
+        if name in self._known:
+            with os.fdopen(self.open(name), "rb") as file:
+                while piece := file.read(size):
+                    yield piece
+
     def read(self, name: str, findings: Findings | None = None) -> bytes:
         """A whole file; empty if there is none.  What is beyond `MOST_TEXT` is left out, and told."""
         if name not in self._known:
@@ -84,6 +93,23 @@ class Directory:
             if findings is not None:
                 findings.add("file-too-large", MOST_TEXT, f"only {MOST_TEXT:,} bytes of it are read", file=name)
         return raw
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A file of a directory that is left as it is.
+
+    Attributes:
+        directory: where it is.
+        name: the file.
+    """
+
+    directory: Directory
+    name: str
+
+    def pieces(self) -> Iterator[bytes]:
+        """Its content, piece by piece."""
+        return self.directory.pieces(self.name)
 
 
 def to_lines(raw: bytes) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -66,17 +66,24 @@ def cpu_of(name: str) -> int:
     return int(name[8:-4][:9])
 
 
-def parse(raw: bytes, name: str, order: Order, findings: Findings) -> Iterator[PerfEvent]:
-    """Read a file."""
-    forms, at = FORMS[order], 0
-    while at < len(raw):
-        head = forms["head"].parse(raw[at : at + _HEAD]) if at + _HEAD <= len(raw) else None
-        if head is None or head.size < _HEAD or at + head.size > len(raw):
-            told = "no whole record" if head is None or head.size else "a record of size 0"
-            findings.add("perf-record", at, f"{told}; the rest of the file is left out", file=name)
-            return
-        yield _event(forms, head, raw[at : at + head.size], at)
-        at += head.size
+def parse(pieces: Iterable[bytes], name: str, order: Order, findings: Findings) -> Iterator[PerfEvent]:
+    """Read a file, given in pieces."""
+    forms, base, held = FORMS[order], 0, b""
+    for piece in pieces:
+        raw, at = held + piece, 0
+        while at + _HEAD <= len(raw):
+            head = forms["head"].parse(raw[at : at + _HEAD])
+            if head.size < _HEAD:
+                told = f"a record of {head.size} bytes; the rest of the file is left out"
+                findings.add("perf-record", base + at, told, file=name)
+                return
+            if at + head.size > len(raw):
+                break
+            yield _event(forms, head, raw[at : at + head.size], base + at)
+            at += head.size
+        base, held = base + at, raw[at:]
+    if held:
+        findings.add("perf-record", base, "the file ends in the middle of a record", file=name)
 
 
 def _event(forms: dict[str, Any], head: Any, raw: bytes, offset: int) -> PerfEvent:

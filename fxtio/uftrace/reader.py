@@ -14,10 +14,10 @@ from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Findings, Level
 from fxtio.table import Table
-from fxtio.uftrace import arguments, perf
+from fxtio.uftrace import arguments, kernel, perf
 from fxtio.uftrace.columns import CHUNKS, Builder, Collector
 from fxtio.uftrace.debug import DebugFile
-from fxtio.uftrace.directory import Directory
+from fxtio.uftrace.directory import MOST_TEXT, Directory, Stored
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, data_of, values_of
 from fxtio.uftrace.info import InfoFile
@@ -298,16 +298,27 @@ class UftraceTrace:
     def perf_events(self, findings: Findings | None = None) -> Iterator[tuple[int, perf.PerfEvent]]:
         """What the scheduler did: number of the CPU and event, file by file."""
         for name in filter(perf.is_name, self.directory.names):
-            raw = self.directory.read(name, findings)
-            for event in perf.parse(raw, name, self.header.order, findings or Findings()):
+            pieces = self.directory.pieces(name)
+            for event in perf.parse(pieces, name, self.header.order, findings or Findings()):
                 yield perf.cpu_of(name), event
 
+    def kernel_events(self, findings: Findings | None = None) -> Iterator[tuple[int, kernel.KernelEvent]]:
+        """What the kernel traced: number of the CPU and event, file by file."""
+        found = findings or Findings()
+        header = kernel.KernelHeader.parse(self.directory.read(kernel.HEADER_FILE, found), found)
+        size = kernel.sound_page_size(header, found)
+        for name in filter(kernel.is_name, self.directory.names):
+            for event in kernel.parse_pages(self.directory.pieces(name, size), header, name, found):
+                yield kernel.cpu_of(name), event
+
     def part(self, name: str) -> Any:
-        """A file of the trace that is no `<tid>.dat`, taken apart where its format is known, else its bytes.
+        """A file of the trace that is no `<tid>.dat`, taken apart where its format is known, else `Stored`.
 
         `UftraceWriter.file` takes what this gives, and writes the same bytes.
         """
         findings, order = Findings(), self.header.order
+        if self.directory.size(name) > MOST_TEXT:
+            return Stored(self.directory, name)
         raw = self.directory.read(name, findings)
         if name == INFO:
             return InfoFile.parse(raw, findings)
@@ -318,7 +329,7 @@ class UftraceTrace:
         for suffix, parse in _SUFFIXES.items():
             if name.endswith(suffix):
                 return parse(raw, name, findings)
-        return raw
+        return Stored(self.directory, name)
 
     def _total(self) -> int:
         return sum(self.directory.size(f"{tid}.dat") for tid in self.tids)
@@ -393,6 +404,7 @@ class UftraceTrace:
 
 _PARSERS: dict[str, Callable[[bytes, Findings], Any]] = {
     TEXT: TaskFile.parse,
+    kernel.HEADER_FILE: kernel.KernelHeader.parse,
     NAMES_FILE: EventsFile.parse,
     EXTERN_FILE: ExternFile.parse,
 }
@@ -400,6 +412,7 @@ _SUFFIXES: dict[str, Callable[[bytes, str, Findings], Any]] = {
     ".map": MapFile.parse,
     ".sym": SymbolFile.parse,
     ".dbg": DebugFile.parse,
+    kernel.SYMBOLS_FILE: SymbolFile.parse,
 }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from fxtio.errors import EncodeError
 from fxtio.uftrace import arguments, perf
 from fxtio.uftrace.bulk import packed
-from fxtio.uftrace.directory import is_plain
+from fxtio.uftrace.directory import Stored, is_plain
 from fxtio.uftrace.enums import EventId, WordClass
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, payload_of
 from fxtio.uftrace.image import Image, Target
@@ -203,8 +203,11 @@ class UftraceWriter:
         for tid in self._raw:
             self._flush(tid)
         for name, content in (self._made() | self._files).items():
-            raw = content if isinstance(content, bytes) else content.to_bytes()
-            (self.path / name).write_bytes(raw)
+            with open(self.path / name, "wb") as file:
+                if isinstance(content, Stored):
+                    file.writelines(content.pieces())
+                else:
+                    file.write(content if isinstance(content, bytes) else content.to_bytes())
 
     def _made(self) -> dict[str, Any]:
         """The small files that nobody gave."""

@@ -172,11 +172,12 @@ class Lines:
 
     def type_name(self, event: Any) -> str:
         if self.version < 15:
-            return self.classes.get(event.class_pointer, "unresolved class (nil)")
+            return self.classes.get(event.class_pointer, f"unresolved class {pointer(event.class_pointer)}")
         if event.vtable in self.pinned or event.vtable not in self.vtables:
             self.pinned.add(event.vtable)
             return "unresolved class (nil)"
-        return self.classes.get(self.vtables[event.vtable], "unresolved class")
+        where = self.vtables[event.vtable]
+        return self.classes.get(where, f"unresolved class {pointer(where)}")
 
     def method(self, address: int) -> str:
         return self.methods.get(address, f"unknown method {pointer(address)}")

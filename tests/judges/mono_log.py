@@ -1,7 +1,7 @@
 """`Mono.Profiler.Log`, the library that comes with Mono, as a second opinion on every value of every event.
 
-`mono_log_dump.cs` prints the events as rows of tab-separated texts; the same rows are made here from fxtio's events. The
-library knows data versions 13 to 17. What differs by its ways (Mono 6.8):
+`mono_log_dump.cs` prints the events as rows of tab-separated texts; the same rows are made here from fxtio's events.
+The library knows data versions 13 to 17. What differs by its ways (Mono 6.8):
 
 - offsets of references stay distances from each other; frames of samples are turned to the outermost first;
 - what a version does not have is 0 or an empty list, and ids of modules are parsed;
@@ -32,16 +32,21 @@ def compiled(folder: Path) -> Path:
     program = folder / "dump.exe"
     library = next(Path("/usr/lib/mono").rglob("Mono.Profiler.Log.dll"))
     shutil.copy(library, folder)
-    subprocess.run(["mcs", f"-r:{library}", f"-out:{program}", str(_SOURCE)], check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        ["mcs", f"-r:{library}", f"-out:{program}", str(_SOURCE)], check=True, capture_output=True, timeout=120
+    )
     return program
 
 
-def library_rows(path: Path, folder: Path, pointer_size: int = 8) -> list[str]:
-    """The rows that the library gives."""
+def library_rows(path: Path, folder: Path, *, order: str = "file") -> list[str]:
+    """The rows that the library gives for a program of 64 bits, in the order of the file or by time."""
     done = subprocess.run(
-        ["mono", str(compiled(folder)), str(path)], check=True, capture_output=True, timeout=120
+        ["mono", str(compiled(folder)), str(path), *(["sorted"] if order == "time" else [])],
+        check=True,
+        capture_output=True,
+        timeout=120,
     )
-    return rows_of(done.stdout.decode("utf-8", "surrogateescape"), pointer_size)
+    return rows_of(done.stdout.decode("utf-8", "surrogateescape"), 8)
 
 
 def rows_of(text: str, pointer_size: int) -> list[str]:
@@ -241,7 +246,9 @@ _ROWS: dict[str, Any] = {
     "Domain": _domain,
     "Thread": _thread,
     "Context": lambda e, v: (f"Context{_happened(e.action)}Event", {"ContextId": e.id, "AppDomainId": e.domain}),
-    "VtableLoad": _plain("VTableLoadEvent", VTablePointer="pointer", AppDomainId="domain", ClassPointer="class_pointer"),
+    "VtableLoad": _plain(
+        "VTableLoadEvent", VTablePointer="pointer", AppDomainId="domain", ClassPointer="class_pointer"
+    ),
     "Call": _call,
     "JitMethod": _plain("JitEvent", MethodPointer="method", CodePointer="code", CodeSize="size", Name="name"),
     "Throw": lambda e, v: ("ThrowEvent", {"ObjectPointer": e.object, "Backtrace": e.backtrace or ()}),

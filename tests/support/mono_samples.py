@@ -74,5 +74,3 @@ def recorded(program: Path, options: str, out: Path, *arguments: str) -> Path:
     profile = f"--profile=log:{options},output={out}"
     subprocess.run(["mono", profile, str(program), *arguments], check=True, capture_output=True, timeout=120)
     return out
-
-

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from fxtio.codec.record import Opaque
-from fxtio.uftrace import arguments, perf
+from fxtio.finding import Findings
+from fxtio.uftrace import arguments
 from fxtio.uftrace.argspec import Value, Values
 from fxtio.uftrace.events import data_of
 from fxtio.uftrace.reader import Item, UftraceTrace
@@ -40,8 +41,6 @@ class _Spaces:
     """The address space of every record; entries do not carry it."""
 
     def __init__(self, trace: UftraceTrace) -> None:
-        from fxtio.finding import Findings
-
         self._sessions = trace.sessions(Findings())
         self._epochs: dict[int, Any] = {}
 
@@ -81,10 +80,8 @@ def _item(trace: UftraceTrace, item: Item, spaces: _Spaces) -> Iterator[bytes]:
     values = space.values_at(record.address, leave=isinstance(record, Exit))
     size = _length(values, record.payload)
     yield stamp + f"[{'args ' if kind == 'entry' else 'retval'}] length = {size}".encode()
-    index = 0
-    for value, raw in _raw_values(values, record.payload):
+    for index, (value, raw) in enumerate(_raw_values(values, record.payload)):
         label = "  retval " if value.kind == "retval" else f"  args[{index}] "
-        index += 1
         yield label.encode() + _value_text(value, raw, space, record.address)
 
 
@@ -123,8 +120,8 @@ def _value_text(value: Value, raw: bytes, space: Space, address: int) -> bytes:
         return f"struct {value.type}:{shown}".encode()
     if value.format == "e":
         number = int.from_bytes(raw, "little", signed=True)
-        known = space.enum(space.index(address), value.type).get(number)
-        return f"enum {value.type}: {known} ({number})".encode()
+        label_of = space.enum(space.index(address), value.type).get(number)
+        return f"enum {value.type}: {label_of} ({number})".encode()
     number = int.from_bytes(raw, "little")
     if value.format == "p":
         known = space.at(number)
@@ -153,4 +150,3 @@ _SCHED = {
     200006: "task-name",
     200007: "sched-out (pre-empted)",
 }
-_ = perf

@@ -1,0 +1,258 @@
+"""CoreProfiler lines, both ways: every record of every dialect, one by one, by columns, and by the oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fxtio.codec.record import Opaque
+from fxtio.coreprofiler import CoreProfilerTrace, describe_markdown, framing
+from fxtio.coreprofiler import records as r
+from fxtio.coreprofiler.describe import spans_of, usage
+from fxtio.coreprofiler.layout import UNDEFINED
+from fxtio.coreprofiler.lines import Fault, decode, encode
+from fxtio.coreprofiler.style import DIALECTS
+from fxtio.errors import DecodeError, EncodeError
+from fxtio.finding import Findings
+from oracle import coreprofiler as oracle
+from oracle.fxt_words import OracleError
+from support import coreprofiler as some
+from support.fxt_readings import Trickle
+
+D2 = DIALECTS["D2"]
+CLASSES = pytest.mark.parametrize("cls", r.RECORDS, ids=lambda cls: cls.__name__)
+
+
+@CLASSES
+@given(data=st.data())
+def test_what_is_encoded_is_decoded(cls: type[Any], data: st.DataObject) -> None:
+    record, style = data.draw(some.records(cls)), data.draw(some.styles())
+    try:
+        raw = encode(record, style)
+    except EncodeError:
+        assert cls in (r.ThreadCreated, r.ThreadDestroyed)  # a style may have one tag for two records
+        return
+    line = raw.removesuffix(style.newline.encode())
+    assert decode(line) == record
+    assert encode(decode(line), style) == raw  # type: ignore[arg-type]
+    block = framing.Block(raw, 1, Findings())
+    assert block.records() == [record]
+    assert b"".join(span.raw for span in spans_of(raw, record)) == raw
+
+
+@given(line=some.damaged().map(lambda data: data.partition(b"\n")[0]) | st.binary(max_size=60))
+def test_any_line_is_a_record_or_a_fault(line: bytes) -> None:
+    found = decode(line)
+    if isinstance(found, Fault):
+        assert found.message
+    else:
+        try:
+            again = encode(found, D2)
+        except EncodeError:
+            return  # a name with NUL, a line end within, or what would be read as something else
+        assert decode(again.removesuffix(b"\n")) == found
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    parts = data.split(b"\n")
+    return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+@given(data=some.damaged())
+def test_columns_give_what_lines_give(data: bytes) -> None:
+    assume(data)
+    skip = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    block = framing.Block(data, 0, Findings())
+    raws = lines_of(data)
+    raws[0] = raws[0][skip:]
+    plain = []
+    for raw in raws:
+        found = decode(raw[:-1].removesuffix(b"\r") if raw.endswith(b"\n") else raw.removesuffix(b"\r"))
+        plain.append(Opaque(raw) if isinstance(found, Fault) else found)
+    assert block.records() == plain
+    for cls in block.classes():
+        rows, _ = block.columns(cls)
+        assert [type(plain[row]) for row in rows.tolist()] == [cls] * len(rows)
+    for raw, one in zip(raws, plain, strict=True):
+        assert b"".join(span.raw for span in spans_of(raw, one)) == raw
+
+
+@given(data=some.damaged() | st.binary(max_size=200), size=st.sampled_from([40, 100, 1 << 21]))
+def test_any_file_is_copied(data: bytes, size: int) -> None:
+    trace = CoreProfilerTrace(data)
+    assume(trace.compression is None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(framing, "BLOCK", size)
+        assert some.written(trace.records(resolve=False), trace.style) == data
+        records = list(trace.records())
+        findings = {(one.rule, one.offset) for one in trace.findings}
+        assert list(CoreProfilerTrace(Trickle(data, 7)).records()) == records
+        _ = trace.info
+        strict = CoreProfilerTrace(data, strict=True)
+        if findings:
+            with pytest.raises(DecodeError) as caught:
+                list(strict)
+            assert (caught.value.rule, caught.value.offset) in findings
+        else:
+            list(strict)
+
+
+@given(data=some.damaged())
+def test_the_oracle_agrees(data: bytes) -> None:
+    for line in data.decode("utf-8", "replace").split("\n"):
+        found = decode(line.encode())
+        try:
+            told = oracle.parse(line)
+        except OracleError:
+            continue  # other dialects, or no record at all
+        if isinstance(found, Fault):  # numbers that do not fit, dates that there are not
+            assert found.rule == "field-form"
+            continue
+        if found.tag == "thr dst":
+            assert told["threadIid"] == found.thread  # type: ignore[attr-defined]
+        elif isinstance(found, r.StackSample):
+            ip = () if found.ip is None else (None if found.ip == UNDEFINED else found.ip,)
+            assert told["change"] == (found.match, found.size, *ip)
+            assert [one[0] for one in told["frame"]] == [one.function for one in found.frames]
+            assert (told["threadIid"], told["timestamp"], told["count"]) == (found.thread, found.timestamp, found.count)
+        elif isinstance(found, r.MemorySample):
+            assert [one[:3] for one in told["alloc_item"]] == [(i.class_iid, i.count, i.size) for i in found.items]
+        elif isinstance(found, r.FunctionInfo):
+            assert told["code_info"] == [(one.start, one.size) for one in found.code]
+            assert len(told["il_map"]) == len(found.il_map)
+        elif not isinstance(found, r.GcStarted | r.ProfilerStart | r.AllocationTable):
+            assert list(told.values())[1:] == [getattr(found, name) for name in found.__struct_fields__]
+
+
+def in_the_specification(record: Any) -> bool:
+    """Whether the specification itself knows how the record is written; its texts have no quotes, its words no blanks."""
+    other = (
+        isinstance(getattr(record, "thread", None), r.OsThread),
+        isinstance(record, r.ThreadDestroyed) and record.extra is not None,
+        isinstance(record, r.ProfilerStart) and record.time.tzinfo is not None,
+        isinstance(record, r.StackSample) and record.count is None,
+        isinstance(record, r.GcStarted) and len(record.generations) > 1,
+        isinstance(record, r.ProfilerConfig) and (" " in record.value or not record.value),
+        any('"' in getattr(record, name, "") for name in ("name", "return_type", "signature")),
+    )
+    return bool(record.spec) and not any(other)
+
+
+@CLASSES
+@given(data=st.data())
+def test_the_oracle_reads_what_is_written(cls: type[Any], data: st.DataObject) -> None:
+    record = data.draw(some.records(cls))
+    line = encode(record, D2).decode("utf-8", "surrogateescape").removesuffix("\n")
+    if in_the_specification(record):
+        assert oracle.parse(line)["record"] == line[:7]
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (r.ClassName(1, "line\nend"), "line end"),
+        (r.ClassName(1, "return\r"), "carriage return"),
+        (r.ClassName(1, "nul\0"), "NUL"),
+        (r.ClassName(1, "\ud800"), "UTF-8"),
+        (r.ClassName(2**32, "a"), "not from 0"),
+        (r.ClassName(-1, "a"), "not from 0"),
+        (r.ClassName(1, None), "no text"),  # type: ignore[arg-type]
+        (r.FunctionName(1, "a", '" "', "()"), "other texts"),
+        (r.FunctionNameOld(1, 'a" "b" "c'), "another record"),
+        (r.ProfilerConfig("two words", "x"), "no word"),
+        (r.ProfilerConfig("", "x"), "no word"),
+        (r.ProcessCpu(0, 2**64), "not from 0"),
+        (r.ProcessCpu(0, -1), "not from 0"),
+        (r.ProcessCpu(0.5, 1), "no whole number"),  # type: ignore[arg-type]
+        (r.ProcessCpu(True, 1), "no whole number"),
+        (r.ThreadCreated(2**64, 1), "not from 0"),
+        (r.JitStarted(r.OsThread(-1), 0, 0), "not from 0"),
+        (r.GcStarted(0, 0, "?", (1,)), "true and false"),  # type: ignore[arg-type]
+        (r.StackSample(0, 0, 1, 0, 0, None, ("x",)), "no Frame"),  # type: ignore[arg-type]
+        (r.HeapGenerations(0, (r.HeapItem("a:b", 1, 2),)), "no word"),
+        ("no record", "no record"),
+    ],
+)
+def test_what_cannot_be_said(record: Any, message: str) -> None:
+    with pytest.raises(EncodeError, match=message):
+        encode(record, D2)
+
+
+@pytest.mark.parametrize(
+    ("line", "record"),
+    [
+        (b"thr dst 0x00000005", r.ThreadDestroyed(5)),
+        (b"thr dst 0x00000005 0x00000007", r.ThreadDestroyed(5, 7)),
+        (b"thr crt 0x00000005", r.ThreadDestroyed(5)),
+        (b"thr cpu 0x00000000 85403 18446744073709551586", r.ThreadCpu(0, 85403, 2**64 - 30)),
+        (b"jit cms 1234 5 0xAB", r.JitStarted(r.OsThread(1234), 5, 0xAB)),
+        (b"jit cms 0x4d2 5 0xAB", r.JitStarted(0x4D2, 5, 0xAB)),
+        (b"str sam 0x0 5 ? 0:0 0x1:00ABCDEF", r.StackSample(0, 5, None, 0, 0, None, (r.Frame(1, 0xABCDEF),))),
+        (b"sam str 0x0 -5 1 1:2:?", r.StackSample(0, -5, 1, 1, 2, UNDEFINED)),
+        (b"gch gcs 7 5 ? tfff", r.GcStarted(r.OsThread(7), 5, "?", (True, False, False, False))),
+        (b"gch gcs 0x7 5 induced t f", r.GcStarted(7, 5, "induced", (True, False))),
+        (b"gch gen 5 LOH:1:2 g2:3:4", r.HeapGenerations(5, (r.HeapItem("LOH", 1, 2), r.HeapItem("g2", 3, 4)))),
+        (b"cls ldf 0x1 0x2 0x3 0x4", r.ClassLoadedOld(1, 2, 3, 4)),
+        (b'cls nam ? "a"b"', r.ClassName(None, 'a"b')),
+        (b'fun nam 0x1 "C::M"', r.FunctionNameOld(1, "C::M")),
+        (b'fun nam 0x1 "a" "b" "c" "d"', r.FunctionName(1, 'a" "b', "c", "d")),
+        (b"fun cmf 0x1 0x2 0x3 0x4 0x5 0x0 0x10:0x20",
+         r.FunctionCompiled(1, 2, 3, 4, 5, 0, (r.CodeInfo(16, 32),))),
+        (b"fun inf 0x2 0x1 0x3 0x4 0x5 0x10:0x20 0xffffffff:0x0:0x4",
+         r.FunctionInfo(2, 1, 3, 4, 5, (r.CodeInfo(16, 32),), (r.IlMap(0xFFFFFFFF, 0, 4),))),
+        (b'fil src 0x00000000 "C:\\a b.cs"', r.SourceFile(0, "C:\\a b.cs")),
+        (b"lin src 0x1 0x0 0x2 3 4 5 6", r.SourceLine(1, 0, 2, 3, 4, 5, 6)),
+    ],
+)  # fmt: skip
+def test_dialects(line: bytes, record: Any) -> None:
+    assert decode(line) == record
+    assert framing.Block(line + b"\n", 1, Findings()).records() == [record]
+
+
+@pytest.mark.parametrize(
+    ("line", "rule", "field"),
+    [
+        (b"foo bar 1", "unknown-line", ""),
+        (b"", "unknown-line", ""),
+        (b"thr cpu", "field-missing", "thread"),
+        (b"thr cpu 0x1 5", "field-missing", "usage"),
+        (b"thr cpu 0x1 5 x", "field-form", "usage"),
+        (b"thr cpu 0x1 5 -6", "field-form", "usage"),
+        (b"thr cpu 0x1 5 18446744073709551616", "field-form", "usage"),
+        (b"thr cpu 0x123456789 5 6", "field-form", "thread"),
+        (b"thr cpu 0x1  5 6", "field-form", "timestamp"),
+        (b"thr cpu 0x1 5 6 ", "extra-fields", ""),
+        (b"prc cpu " + b"9" * 5000 + b" 1", "field-form", "timestamp"),
+        (b"prf stm 2018-13-10 00:00:00.000", "field-form", "time"),
+        (b"prf cfg name", "field-form", "value"),
+        (b'cls nam 0x1 "abc', "quote", "name"),
+        (b'cls nam 0x1 "', "quote", "name"),
+        (b"cls nam 0x1 abc", "quote", "name"),
+        (b"sam str 0x1 1 1 0", "field-missing", "size"),
+        (b"sam str 0x1 1 1 0:0 0x1:0x2:0x3", "field-form", "frames"),
+        (b"fun inf 0x1 0x1 0x1 0x1 0x1 0x1:0x1:0x1 0x1:0x1", "field-form", "code"),
+        (b"gch gcs 0x1 1 ? tx", "field-form", "generations"),
+    ],
+)
+def test_faults_say_what_is_wrong(line: bytes, rule: str, field: str) -> None:
+    found = decode(line)
+    assert isinstance(found, Fault)
+    assert (found.rule, found.field) == (rule, field)
+    findings = Findings()
+    assert framing.Block(b"\n" + line + b"\n", 100, findings).records()[1] == Opaque(line + b"\n")
+    assert (rule, 101) in {(one.rule, one.offset) for one in findings} or rule == "unknown-line"
+
+
+def test_the_reference_shows_every_record_as_the_specification_does() -> None:
+    assert usage(r.ThreadCpu) == "thr cpu <thread:iid> <timestamp:ms> <usage:us>"
+    assert usage(r.StackSample).endswith("<match:num>:<size:num>[:<ip:ip>] <frame>...")
+    text = describe_markdown()
+    assert all(f"## {cls.__name__}\n" in text for cls in r.RECORDS)
+    kinds = {tag: [kind for _, kind in fields] for tag, ((_, fields), *_) in oracle.FORMS.items()}
+    for cls in r.RECORDS:
+        if cls.spec and cls.tag in kinds and cls not in (r.StackSample, r.GcStarted, r.ProfilerConfig):
+            ours = [part.split(":")[-1].strip("<>[] ") for part in usage(cls)[8:].replace("...", "").split(" ")]
+            assert ours == [kind.removesuffix("...") for kind in kinds[cls.tag]], cls.__name__

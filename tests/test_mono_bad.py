@@ -1,0 +1,247 @@
+"""Broken recordings: every fault has a rule and a place, the next buffer goes on, nothing ends in an endless loop."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fxtio
+from fxtio.errors import DecodeError, FormatError
+from fxtio.finding import Finding
+from fxtio.mono import framing
+from fxtio.mono import records as r
+from fxtio.mono.header import BUFFER_SIZE, BufferHeader, encode_buffer_header, encode_header
+from fxtio.mono.reader import MonoTrace
+from support.checkout import CORPUS
+from support.mono_samples import copied, header, written
+
+SMALL = (CORPUS / "mono" / "synth-v17.mlpd").read_bytes()
+HEAD = encode_header(header())
+GOOD = r.GcResize(time=5, size=77)
+GOOD_BYTES = bytes.fromhex("21 05 4d")
+
+ENDLESS = b"\xff" * 40
+BILLION = b"\xff\xff\xff\xff\x7f"
+
+
+def buffer(events: bytes, *, size: int | None = None, thread: int = 1) -> bytes:
+    """A buffer with bases 0 around any bytes."""
+    return encode_buffer_header(BufferHeader(thread=thread), len(events) if size is None else size) + events
+
+
+def read(data: bytes, **options: Any) -> tuple[list[Any], list[Finding]]:
+    """All events and findings; the same of tables and of the summary."""
+    trace = MonoTrace(data, **options)
+    events, found = list(trace), list(trace.findings)
+    info = MonoTrace(data).info
+    assert info.events.total() == len(events)
+    tables = MonoTrace(data).tables("gc_resizes", "calls", "counter_values", "slices", "samples")
+    assert tables["gc_resizes"].num_rows == sum(isinstance(event, r.GcResize) for event in events)
+    return events, found
+
+
+BROKEN = {
+    "unknown first byte": (b"\x0b", "unknown-event", 0),
+    "unknown extended info": (b"\x01\x00", "unknown-event", 0),
+    "reserved bit": (b"\x20\x00\x00\x00\x00", "unknown-event", 0),
+    "unknown metadata": (b"\x22\x00\x09\x00", "unknown-event", 0),
+    "metadata that is not unloaded": (b"\x42\x00\x01\x00", "unknown-event", 0),
+    "endless time": (b"\x21" + ENDLESS, "varint-too-long", 0),
+    "endless size": (b"\x21\x00" + ENDLESS, "varint-too-long", 0),
+    "endless pointer": (b"\x10\x00" + ENDLESS, "varint-too-long", 0),
+    "eleven bytes": (b"\x21\x00" + b"\x80" * 10 + b"\x00", "varint-too-long", 0),
+    "sixty-five bits": (b"\x21\x00" + b"\xff" * 9 + b"\x02", "varint-too-long", 0),
+    "sixty-five bits, signed": (b"\x10\x00" + b"\xff" * 9 + b"\x02", "varint-too-long", 0),
+    "cut in a number": (b"\x21\x00\x80", "event-cut", 0),
+    "cut before a byte": (b"\x0a\x00", "event-cut", 0),
+    "a backtrace of billions": (b"\x10\x00\x00\x00\x08" + BILLION + b"\x00" * 9, "count-beyond-end", 0),
+    "billions of moves": (b"\x31\x00" + BILLION, "count-beyond-end", 0),
+    "billions of references": (b"\x26\x00\x00\x00\x08\x00" + BILLION + b"\x00\x00", "count-beyond-end", 0),
+    "billions of roots": (b"\x36\x00" + BILLION + b"\x00\x00", "count-beyond-end", 0),
+    "a text without an end": (b"\x1a\x00abcdef", "text-without-end", 0),
+    "a method without an end": (b"\x43\x00\x00\x00\x00My:Wo", "text-without-end", 0),
+    "an unknown form of a counter": (b"\x47\x00\x01\x09\x00\x00", "unknown-form", 0),
+    "counters without an end": (b"\x47\x00\x01\x00\x05", "event-cut", 0),
+    "a text that is neither there nor absent": (b"\x47\x00\x01\x06\x02a\x00\x00", "unknown-form", 0),
+    "behind a good event": (GOOD_BYTES + b"\x0c", "unknown-event", 3),
+}
+
+
+@pytest.mark.parametrize(("events", "rule", "place"), BROKEN.values(), ids=list(BROKEN))
+def test_a_fault_ends_its_buffer_and_the_next_goes_on(events: bytes, rule: str, place: int) -> None:
+    data = HEAD + buffer(events) + buffer(GOOD_BYTES)
+    found, findings = read(data)
+    assert found == [GOOD] * (2 if place else 1)
+    assert [(one.rule, one.offset) for one in findings] == [(rule, len(HEAD) + BUFFER_SIZE + place)]
+    assert copied(MonoTrace(data)) == data
+    with pytest.raises(DecodeError) as caught:
+        list(MonoTrace(data, strict=True))
+    assert (caught.value.rule, caught.value.offset) == (rule, len(HEAD) + BUFFER_SIZE + place)
+
+
+def test_cut_at_every_byte() -> None:
+    trace = MonoTrace(SMALL)
+    whole, first = list(trace), trace.recording
+    assert first is not None
+    for length in range(len(SMALL)):
+        events, findings = read(SMALL[:length])
+        assert events == whole[: len(events)]
+        assert len(findings) == (length != len(first.raw))  # behind the header a recording may end
+
+
+@given(st.lists(st.tuples(st.integers(0, len(SMALL) - 1), st.integers(1, 255)), min_size=1, max_size=3))
+def test_any_bytes_changed(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(SMALL)
+    for place, change in changes:
+        data[place] ^= change
+    events, findings = read(bytes(data))
+    assert events or findings
+
+
+@pytest.mark.parametrize("change", [0xFF, 0x80, 0x01])
+def test_every_byte_flipped(change: int) -> None:
+    for place in range(len(SMALL)):
+        data = bytearray(SMALL)
+        data[place] ^= change
+        trace = MonoTrace(bytes(data))
+        events = list(trace)
+        assert events or trace.findings
+        if not trace.findings.counts.keys() - BUFFER_RULES:  # the frame is whole: so is the copy
+            assert copied(MonoTrace(bytes(data))) == data
+
+
+BUFFER_RULES = {rule for _, rule, _ in BROKEN.values()}
+
+HEADERS = {
+    "nothing": (b"", "empty"),
+    "a cut header": (HEAD[:30], "bad-header"),
+    "a text of four gigabytes": (HEAD[:46] + b"\xff" * 4 + HEAD[50:], "bad-header"),
+    "data version 0": (HEAD[:6] + b"\x00" + HEAD[7:], "unknown-version"),
+    "data version 18": (HEAD[:6] + b"\x12" + HEAD[7:], "unknown-version"),
+    "pointers of 16 bytes": (HEAD[:7] + b"\x10" + HEAD[8:], "pointer-size"),
+}
+
+
+@pytest.mark.parametrize(("data", "rule"), HEADERS.values(), ids=list(HEADERS))
+def test_a_header_that_cannot_be_read(data: bytes, rule: str) -> None:
+    trace = MonoTrace(data + (buffer(GOOD_BYTES) if len(data) > 60 else b""))
+    assert list(trace) == []
+    assert [one.rule for one in trace.findings] == [rule]
+    assert trace.info.header is None
+    assert trace.recording is None
+    assert {table.num_rows for table in trace.tables(*trace.table_names).values()} == {0}
+
+
+def test_unknown_flags_are_told() -> None:
+    data = HEAD[:28] + b"\x01" + HEAD[29:] + buffer(GOOD_BYTES)
+    assert [one.rule for one in MonoTrace(data).findings] == ["header-flags"]
+    assert list(MonoTrace(data)) == [GOOD]
+
+
+def test_a_hole_between_buffers() -> None:
+    hole = b"\x00\x01\x4c\x50garbage"
+    data = HEAD + buffer(GOOD_BYTES) + hole + buffer(GOOD_BYTES)
+    events, findings = read(data)
+    assert events == [GOOD, GOOD]
+    assert [(one.rule, one.offset) for one in findings] == [("buffer-id", len(HEAD) + BUFFER_SIZE + 3)]
+    assert f"{len(hole)} bytes" in findings[0].message
+
+
+def test_only_garbage_behind_a_buffer() -> None:
+    events, findings = read(HEAD + buffer(GOOD_BYTES) + b"x" * 100)
+    assert events == [GOOD]
+    assert [one.rule for one in findings] == ["buffer-id"]
+
+
+@pytest.mark.parametrize("size", [30, 40, 60, 1 << 20])
+def test_a_buffer_that_overlaps_the_next(size: int) -> None:
+    data = HEAD + buffer(GOOD_BYTES, size=size) + buffer(GOOD_BYTES, thread=2) + buffer(GOOD_BYTES, thread=3)
+    trace = MonoTrace(data)
+    assert [entry.thread for entry in trace.entries()] == [1, 2, 3]
+    assert [(one.rule, one.offset) for one in trace.findings] == [("buffer-overlap", len(HEAD))]
+
+
+def test_a_buffer_that_is_too_short() -> None:
+    data = HEAD + buffer(GOOD_BYTES * 2, size=4) + buffer(GOOD_BYTES, thread=2)
+    trace = MonoTrace(data)
+    assert [entry.thread for entry in trace.entries()] == [1, 2]
+    assert [one.rule for one in trace.findings] == ["buffer-id", "event-cut"] or trace.findings.counts == {
+        "buffer-id": 1,
+        "event-cut": 1,
+    }
+
+
+@pytest.mark.parametrize("size", [1 << 26, (1 << 28) + 1, (1 << 32) - 1])
+def test_a_size_that_is_not_there_costs_no_memory(size: int) -> None:
+    data = HEAD + buffer(GOOD_BYTES, size=size)
+    tracemalloc.start()
+    try:
+        trace = MonoTrace(io.BytesIO(data))
+        events = list(trace)
+        assert tracemalloc.get_traced_memory()[1] < 6 * framing.BLOCK
+    finally:
+        tracemalloc.stop()
+    assert events == ([GOOD] if size <= framing.MAX_BUFFER else [])
+    assert list(trace.findings.counts) == ["truncated" if size <= framing.MAX_BUFFER else "buffer-too-large"]
+
+
+def test_a_header_alone_is_a_recording() -> None:
+    trace = MonoTrace(HEAD)
+    assert (list(trace), list(trace.findings)) == ([], [])
+    assert trace.info.header == header()
+
+
+def test_recordings_one_behind_the_other() -> None:
+    old = encode_header(header(14, 4))
+    data = HEAD + buffer(GOOD_BYTES) + old + buffer(GOOD_BYTES)
+    events, findings = read(data)
+    assert events == [GOOD, GOOD]
+    assert [(one.rule, one.offset) for one in findings] == [("another-recording", len(HEAD) + BUFFER_SIZE + 3)]
+    assert copied(MonoTrace(data)) == data
+
+
+def test_more_bytes_than_allowed() -> None:
+    bomb = gzip.compress(HEAD + buffer(b"\x00" * (1 << 24)))
+    trace = MonoTrace(bomb, max_bytes=1 << 16)
+    list(trace)
+    assert "source" in trace.findings.counts
+    assert trace.position <= 1 << 16
+
+
+def test_a_gzip_stream_without_an_end() -> None:
+    data = HEAD + buffer(GOOD_BYTES * 1000) + buffer(GOOD_BYTES * 1000)
+    whole = gzip.compress(data, 1)
+    for cut in (len(whole) - 8, len(whole) - 12, len(whole) // 2):
+        trace = MonoTrace(whole[:cut])
+        events = list(trace)
+        assert len(events) > 0
+        assert set(trace.findings.counts) <= {"source"}
+
+
+def test_a_buffer_as_large_as_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "BLOCK", 1 << 12)
+    events = [r.AotId(time=number, id="x" * (50 * number)) for number in range(400)]
+    data = written(17, [GOOD, *events, GOOD.replace(time=999)])
+    assert list(MonoTrace(data)) == [GOOD, *events, GOOD.replace(time=999)]
+    assert copied(MonoTrace(data)) == data
+
+
+def test_a_recording_can_be_read_only_once_from_a_stream() -> None:
+    trace = MonoTrace(io.BytesIO(SMALL))
+    list(trace)
+    with pytest.raises(FormatError, match="only once"):
+        list(trace)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(b"something else altogether")
+    with pytest.raises(FormatError):
+        fxtio.open(path)

@@ -1,0 +1,179 @@
+"""Debuggers, profilers and coverage beside the tracer: each sees what it would see alone."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from support.tracer_check import check_trace
+from support.tracer_run import recorded
+
+MONITORING = sys.version_info >= (3, 12)
+
+WORK = """
+def leaf(n):
+    return n + 1
+def work(n):
+    total = 0
+    for one in range(n):
+        total += leaf(one)
+    return total
+"""
+
+
+def names(out: Path, *, open_spans: bool = False) -> list[str]:
+    seen = check_trace(out, open_spans=open_spans)
+    return [one.name.rpartition(".")[2] for one in seen.spans() if one.category == "function"]
+
+
+def beside(source: str, out: Path, *, include: Sequence[str] = ("__main__", "<string>")) -> str:
+    """Run it unrecorded, then recorded with all functions: it must print the same."""
+    return recorded(WORK + textwrap.dedent(source), out, functions=True, include=list(include)).stdout
+
+
+def test_a_debugger(out: Path) -> None:
+    source = """
+    seen = []
+    def tracer(frame, event, arg):
+        if frame.f_code.co_filename == "<string>":
+            seen.append((frame.f_code.co_name, event, frame.f_lineno))
+        return tracer
+    sys.settrace(tracer)
+    work(3)
+    sys.settrace(None)
+    print(seen)
+    """
+    assert "'leaf', 'return'" in beside(source, out)
+    assert names(out).count("leaf") == 3
+
+
+def test_pdb_stops_where_it_should(out: Path) -> None:
+    source = """
+    import io, pdb, tempfile
+    with open(os.path.join(tempfile.mkdtemp(), "debugged.py"), "w") as file:
+        file.write("def leaf(n):\\n    return n + 1\\ndef work():\\n    return leaf(1) + leaf(2)\\n")
+    sys.path.insert(0, os.path.dirname(file.name))
+    import debugged
+    commands = ["import debugged", "break debugged.leaf", "continue", "args", "continue", "args", "clear 1", "continue"]
+    said = io.StringIO("\\n".join([*commands, ""]))
+    debugger = pdb.Pdb(stdin=said, stdout=io.StringIO(), nosigint=True, readrc=False)
+    debugger.use_rawinput = False
+    print(debugger.runcall(debugged.work))
+    print([line for line in debugger.stdout.getvalue().splitlines() if "n = " in line])
+    """
+    assert beside(source, out, include=["debugged"]) == "5\n['(Pdb) n = 1', '(Pdb) n = 2']\n"
+    assert names(out) == ["<module>", "work", "leaf", "leaf"]
+
+
+def test_a_profiler_from_the_middle_on(out: Path) -> None:
+    """Before 3.12 there is one place for a profile function: who comes later has it."""
+    source = """
+    import cProfile, pstats
+    work(2)
+    profiler = cProfile.Profile()
+    profiler.enable()
+    work(3)
+    profiler.disable()
+    calls = {name: count for (_, _, name), (count, *_) in pstats.Stats(profiler).stats.items()}
+    print(calls["leaf"], calls["work"], sys.getprofile())
+    """
+    assert beside(source, out) == "3 1 None\n"
+    assert names(out).count("leaf") == (5 if MONITORING else 2)
+
+
+def test_a_profile_function_that_was_there_before(out: Path) -> None:
+    source = """
+    seen = []
+    def profiler(frame, event, arg):
+        if event == "call" and frame.f_code.co_name in ("work", "leaf"):
+            seen.append(frame.f_code.co_name)
+    fxtio.stop()
+    sys.setprofile(profiler)
+    if OUT:
+        fxtio.start(OUT, **OPTIONS)
+    work(2)
+    fxtio.stop()
+    print(seen, sys.getprofile() is profiler)
+    sys.setprofile(None)
+    """
+    assert beside(source, out) == "['work', 'leaf', 'leaf'] True\n"
+
+
+def test_coverage(out: Path) -> None:
+    pytest.importorskip("coverage")
+    source = """
+    import coverage, tempfile
+    folder = tempfile.mkdtemp()
+    path = os.path.join(folder, "covered.py")
+    with open(path, "w") as file:
+        file.write("def run(n):\\n    if n:\\n        return 1\\n    else:\\n        return 2\\n")
+    sys.path.insert(0, folder)
+    measured = coverage.Coverage(data_file=None, include=[path], config_file=False)
+    measured.start()
+    import covered
+    covered.run(1)
+    measured.stop()
+    print(measured.analysis2(path)[3])
+    """
+    assert beside(source, out) == "[5]\n"
+
+
+@pytest.mark.skipif(not MONITORING, reason="there is no sys.monitoring before CPython 3.12")
+def test_other_tools_of_monitoring(out: Path) -> None:
+    source = """
+    monitoring, seen = sys.monitoring, []
+    for tool in (0, 1, 2):
+        monitoring.use_tool_id(tool, f"tool {tool}")
+        monitoring.register_callback(tool, monitoring.events.PY_START, lambda code, at: seen.append(code.co_name))
+        monitoring.set_events(tool, monitoring.events.PY_START)
+    work(2)
+    for tool in (0, 1, 2):
+        monitoring.set_events(tool, 0)
+    print(seen.count("leaf"), seen.count("work"))
+    fxtio.stop()
+    print([monitoring.get_tool(number) for number in range(6)])
+    """
+    told = "6 3\n['tool 0', 'tool 1', 'tool 2', None, None, None]\n"
+    assert beside(source, out) == told
+    assert names(out).count("leaf") == 2
+
+
+@pytest.mark.skipif(not MONITORING, reason="there is no sys.monitoring before CPython 3.12")
+def test_without_a_place_the_program_runs_all_the_same(out: Path) -> None:
+    source = """
+    for tool in range(6):
+        if sys.monitoring.get_tool(tool) is None:
+            sys.monitoring.use_tool_id(tool, "other")
+    fxtio.stop()
+    if OUT:
+        fxtio.start(OUT, **OPTIONS)
+    with fxtio.span("span"):
+        print(work(2))
+    """
+    assert beside(source, out) == "3\n"
+
+
+def test_a_recording_may_begin_within_a_debugger(out: Path) -> None:
+    source = """
+    import bdb
+    class Counter(bdb.Bdb):
+        calls = 0
+        def user_call(self, frame, args):
+            self.calls += frame.f_code.co_name == "leaf"
+    fxtio.stop()
+    def both():
+        if OUT:
+            fxtio.start(OUT, **OPTIONS)
+        work(3)
+        fxtio.stop()
+    counter = Counter()
+    counter.set_step()
+    counter.runcall(both)
+    print(counter.calls)
+    """
+    assert beside(source, out) == "3\n"
+    assert names(out).count("leaf") == 3

@@ -1,0 +1,169 @@
+"""What the kernel traced, and what the scheduler did: read, written, damaged, judged by uftrace."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fxtio.errors import EncodeError
+from fxtio.finding import Findings
+from fxtio.uftrace import kernel, perf
+from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.writer import UftraceWriter
+from support.uftrace_judge import needs_uftrace, run
+from support.uftrace_kernel import BLOCKS, FUNCTIONS, kernel_trace
+from support.uftrace_samples import UFTRACE
+
+HEADER = kernel.KernelHeader.of(BLOCKS)
+
+
+def test_functions_of_the_kernel(tmp_path: Path) -> None:
+    kernel_trace(tmp_path / "t")
+    trace = UftraceTrace(tmp_path / "t")
+    table = trace.table("kernel")
+    names = [*FUNCTIONS, "", *reversed(FUNCTIONS)]
+    assert table["function"].to_list() == names
+    assert table["name"].to_list()[3] == "sched_switch"
+    assert table["depth"].tolist() == [0, 1, 2, 0, 2, 1, 0]
+    assert table["time"].tolist()[4] == 1_299_999_800  # too far for one delta
+    switch = [event for _, event in trace.kernel_events() if event.name == "sched_switch"][0]
+    assert switch.values["prev_comm"] == "game" and switch.values["next_pid"] == 0 and switch.tid == 100
+    assert not trace.findings
+
+
+@needs_uftrace
+def test_uftrace_reads_them(tmp_path: Path) -> None:
+    kernel_trace(tmp_path / "t")
+    told = run("replay", tmp_path / "t", "-f", "time").decode()
+    for name in FUNCTIONS:
+        assert f"{name}() {{" in told
+    assert "prev_comm=game prev_pid=100 ==> next_comm=swapper/0" in told
+    dumped = [line.split() for line in run("dump", tmp_path / "t").decode().splitlines() if "ffff81" in line]
+    ours = list(UftraceTrace(tmp_path / "t").table("kernel").rows())
+    wanted = [f"{row['time'] // 10**9}.{row['time'] % 10**9:09d}" for row in ours if row["function"]]
+    assert [line[0] for line in dumped] == wanted
+
+
+def test_the_header_is_copied(tmp_path: Path) -> None:
+    kernel_trace(tmp_path / "t")
+    with UftraceWriter(tmp_path / "copy") as writer:
+        writer.copy(UftraceTrace(tmp_path / "t"))
+    for path in (tmp_path / "t").iterdir():
+        assert (tmp_path / "copy" / path.name).read_bytes() == path.read_bytes()
+
+
+EVENTS = st.lists(st.tuples(st.integers(0, 2**40), st.binary(min_size=8, max_size=200)), max_size=80)
+
+
+@given(drawn=EVENTS)
+def test_pages_come_back(drawn: list[tuple[int, bytes]]) -> None:
+    events = sorted(drawn, key=lambda one: one[0])
+    raw = kernel.build_pages(events, HEADER)
+    findings = Findings()
+    pages = [raw[at : at + 4096] for at in range(0, len(raw), 4096)]
+    found = list(kernel.parse_pages(pages, HEADER, "kernel-cpu0.dat", findings))
+    assert [event.time for event in found] == [time for time, _ in events]
+    assert [event.data for event in found] == [data + bytes(-len(data) % 4) for _, data in events]
+    assert not findings
+
+
+@given(page=st.binary(max_size=300) | st.binary(max_size=200).map(lambda raw: struct.pack("<QQ", 5, len(raw)) + raw))
+def test_any_page_is_survived(page: bytes) -> None:
+    for event in kernel.parse_pages([page], HEADER, "kernel-cpu0.dat", Findings()):
+        assert len(event.data) <= len(page)
+
+
+@given(raw=st.binary(max_size=300))
+def test_any_header_is_survived(raw: bytes) -> None:
+    for head in (b"", b"PAGE_SIZE: 4096\nLONG_SIZE: 8\nENDIAN: BE\n", HEADER.to_bytes()):
+        assert kernel.KernelHeader.parse(head + raw, Findings()).to_bytes() == head + raw
+
+
+def test_damage_is_told(tmp_path: Path) -> None:
+    kernel_trace(tmp_path / "t")
+    path = tmp_path / "t" / "kernel-cpu0.dat"
+    raw = bytearray(path.read_bytes())
+    raw[8:16] = struct.pack("<Q", 0x8000_0000 | 5000)
+    path.write_bytes(raw + b"123")
+    trace = UftraceTrace(tmp_path / "t")
+    table = trace.table("kernel")
+    assert table.num_rows >= 7
+    assert trace.findings.counts["kernel-missed"] == 1
+    assert trace.findings.counts["kernel-page"] == 2
+    header = tmp_path / "t" / "kernel_header"
+    header.write_bytes(header.read_bytes().replace(b"PAGE_SIZE: 4096", b"PAGE_SIZE: 4"))
+    trace = UftraceTrace(tmp_path / "t")
+    assert trace.table("kernel").num_rows >= 7
+    assert trace.findings.counts["kernel-header"] == 1
+
+
+def test_what_pages_cannot_say() -> None:
+    entry = HEADER.formats[11]
+    with pytest.raises(EncodeError, match="time goes back"):
+        kernel.build_pages([(5, bytes(8)), (4, bytes(8))], HEADER)
+    with pytest.raises(EncodeError, match="do not fit in a page"):
+        kernel.build_pages([(5, bytes(5000))], HEADER)
+    with pytest.raises(EncodeError, match="no such field"):
+        kernel.build_data(entry, 1, {"x": 1})
+    for value in (2**31, "text"):
+        with pytest.raises(EncodeError, match="does not fit"):
+            kernel.build_data(entry, 1, {"depth": value})
+
+
+PERF: list[dict[str, Any]] = [
+    {"kind": "task-name", "comm": "worker"},
+    {"kind": "exec", "comm": "a name of more than fifteen bytes"},
+    {"kind": "sched-out"},
+    {"kind": "sched-in"},
+    {"kind": "sched-out (pre-empted)"},
+    {"kind": "task-new", "parent": 1},
+    {"kind": "task-exit"},
+]
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_scheduler_events_come_back(order: perf.Order) -> None:
+    events = [perf.PerfEvent(10 * number, 1, 2, **one) for number, one in enumerate(PERF)]
+    raw = b"".join(perf.build(event, order) for event in events)
+    for size in (1, 7, 1000):
+        pieces = [raw[at : at + size] for at in range(0, len(raw), size)]
+        found = list(perf.parse(pieces, "perf-cpu0.dat", order, Findings(strict=True)))
+        assert [(one.time, one.pid, one.tid, one.kind, one.parent) for one in found] == [
+            (one.time, one.pid, one.tid, one.kind, one.parent) for one in events
+        ]
+        assert [one.comm for one in found][:2] == ["worker", "a name of more "]
+        assert b"".join(perf.build(one, order) for one in found) == raw
+
+
+def test_real_scheduler_events_are_built_the_same() -> None:
+    raw = (UFTRACE / "thread-v019" / "perf-cpu0.dat").read_bytes()
+    events = [one for one in perf.parse([raw], "perf-cpu0.dat", "little", Findings(strict=True)) if one.kind != "other"]
+    assert len(events) > 20
+    switches = [one for one in events if one.kind.startswith("sched")]
+    for one in switches:
+        assert perf.build(perf.PerfEvent(one.time, one.pid, one.tid, one.kind)) == one.raw
+
+
+@given(raw=st.binary(max_size=200))
+def test_any_scheduler_file_is_survived(raw: bytes) -> None:
+    for event in perf.parse([raw], "perf-cpu0.dat", "little", Findings()):
+        assert event.raw in raw
+
+
+@needs_uftrace
+def test_uftrace_shows_what_the_scheduler_did(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        task = writer.task(1)
+        task.enter("main", 1000)
+        task.leave(90_000)
+        for number, kind in enumerate(("sched-out", "sched-in")):
+            writer.sched(0, perf.PerfEvent(2000 + 1000 * number, 1, 1, kind))  # type: ignore[arg-type]
+        writer.message(5000, "hello")
+    told = run("replay", tmp_path / "t", "-f", "duration").decode()
+    assert "1.000 us |   /* linux:schedule */" in told
+    assert "/* external-data: hello */" in told
