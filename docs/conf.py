@@ -43,6 +43,9 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
+# Every format has the same rooms, and classes of the same names in them.
+suppress_warnings = ["ref.python"]
+
 # Names of other projects have no targets here, since the build needs no network; names of our own must resolve.
 nitpick_ignore_regex = [("py:.*", r"(?!fxtio\.).*"), ("py:class", r"fxtio\.(\w+\.)*F")]  # the last is a type variable
 

@@ -10,7 +10,8 @@ trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/tests"
 cp -r fxtio pyproject.toml "$scratch/"
 find "$scratch" -name '*.so' -delete
-cp -r tests/conftest.py tests/test_kernels.py tests/test_uftrace_kernels.py tests/test_columns.py tests/test_tracer_*.py "$scratch/tests/"
+cp -r tests/conftest.py tests/test_kernels.py tests/test_uftrace_kernels.py tests/test_columns.py \
+  tests/test_mono_codec.py tests/test_mono_bad.py tests/test_tracer_*.py "$scratch/tests/"
 cp -r tests/support tests/oracle tests/judges tests/corpus "$scratch/tests/"
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
@@ -39,7 +40,8 @@ assert child == f"{recorder.__file__} True\n", child
 P
 
 run=("$python" -m pytest -q -p no:cacheprovider -p no:xdist --hypothesis-seed=0)
-"${run[@]}" tests/test_kernels.py tests/test_uftrace_kernels.py tests/test_columns.py
+"${run[@]}" tests/test_kernels.py tests/test_uftrace_kernels.py tests/test_columns.py tests/test_mono_codec.py \
+  tests/test_mono_bad.py
 
 # What cannot be sanitized, or says nothing of memory and takes long.
 left_out=(

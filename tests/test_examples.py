@@ -23,7 +23,8 @@ def run(name: str, *arguments: str | Path) -> str:
 
 def test_every_example_is_tested_and_small() -> None:
     tested = {"write_a_trace.py", "read_a_trace.py", "copy_exactly.py", "make_a_big_trace.py"}
-    tested |= {"write_a_uftrace_directory.py"}
+    tested |= {"write_a_uftrace_directory.py", "read_a_mono_profile.py"}
+    tested |= {"read_a_coreprofiler_trace.py", "write_a_dcpi_profile.py"}
     tested |= {"trace_asyncio_service.py", "trace_thread_pool.py", "trace_recursion.py", "trace_a_crash.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
     for name in tested:
@@ -73,6 +74,18 @@ def test_copy_exactly(path: Path, tmp_path: Path) -> None:
     assert (tmp_path / "copy").read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("alloc-zip.mlpd", "100,032 bytes of System.Byte[] in"),
+        ("exc.mlpd.gz", "26 exceptions were thrown"),
+        ("minimal-v17.mlpd", "5.000 ms in My:Main ()"),
+    ],
+)
+def test_read_a_mono_profile(name: str, told: str) -> None:
+    assert told in run("read_a_mono_profile.py", CORPUS / "mono" / name)
+
+
 def test_make_a_big_trace(tmp_path: Path) -> None:
     assert "100,000 events" in run("make_a_big_trace.py", tmp_path / "big.fxt", "100000")
     trace = fxtio.open(tmp_path / "big.fxt", strict=True)
@@ -80,6 +93,24 @@ def test_make_a_big_trace(tmp_path: Path) -> None:
     last = list(trace)[-1]
     assert [(arg.name, arg.value) for arg in last.args][0::2] == [("row", 99_999), ("source", "example")]
     assert sys.maxsize > last.end > last.timestamp
+
+
+def test_read_a_coreprofiler_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = run("read_a_coreprofiler_trace.py")
+    assert "bytes allocated" in out
+    assert "profiling began 2018-04-10" in out
+    path = CORPUS / "coreprofiler" / "given-specification.log"
+    assert "5 ticks on 4 stacks, 72 bytes allocated" in run("read_a_coreprofiler_trace.py", path)
+
+
+def test_write_a_dcpi_profile(tmp_path: Path) -> None:
+    out = run("write_a_dcpi_profile.py", tmp_path / "t.dcpi")
+    assert "addresses with samples" in out
+    first, copy = (fxtio.open(tmp_path / name, format="dcpi") for name in ("t.dcpi", "t.dcpi.copy"))
+    assert first.info.samples == copy.info.samples
+    assert copy.header.get("note") == "a copy"
+    assert not copy.findings
 
 
 def test_trace_asyncio_service(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import fxtio
 from support.checkout import CHECKOUT
 
-RULE = re.compile(r"""(?:\.add|\.tell|DecodeError)\(\s*"([a-z]+(?:-[a-z]+)*)",""")
+RULE = re.compile(r"""(?:\.add|\.tell|DecodeError|Fault)\(\s*"([a-z]+(?:-[a-z]+)*)",""")
 PAGE = re.compile(r"^\| `([a-z-]+)` \|", re.MULTILINE)
 
 
@@ -16,5 +16,5 @@ def test_the_reference_names_every_rule() -> None:
     sources = Path(fxtio.__file__).parent.rglob("*.py")
     texts = [source.read_text() for source in sources]
     used = {rule for text in texts for rule in RULE.findall(text)}
-    used |= {"argument-size", "truncated", "size-beyond-end"}  # named through variables
+    used |= {"argument-size", "truncated", "size-beyond-end", "buffer-id", "buffer-too-large"}  # named through variables
     assert used == set(PAGE.findall((CHECKOUT / "docs/reference/findings.md").read_text()))

@@ -20,9 +20,6 @@ from fxtio.tracer import IMPLEMENTATION
 from support.tracer_run import fine
 from support.tracer_view import View
 
-SLACK = 150_000
-"""Nanoseconds that may lie between a moment as the program takes it and the record of it."""
-
 
 @fxtio.trace
 def plain(first: int, /, second: int = 2, *, third: int = 3) -> int:

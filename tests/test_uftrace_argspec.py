@@ -234,11 +234,21 @@ def test_what_is_no_pattern(pattern: str) -> None:
         ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector::push_back"),
         ("_ZN2ns5twiceIdEET_S1_", "ns::twice"),
         ("_ZN12_GLOBAL__N_13fooEv", "_GLOBAL__N_1::foo"),
-        ("_ZNK1AcviEv", "A::operator int"),
+        ("_ZNK1AcviEv", "A::operator(cast)"),
         ("_ZlsRSoi", "operator<<"),
         ("_ZZ4mainENKUliE_clEi", "main::$_0::operator()"),
         ("_ZN1QD1Ev", "Q::~Q"),
         ("_Znwm", "operator new"),
+        ("_Znam", "operator new[]"),
+        ("_ZStltIcSt11char_traitsIcESaIcEEbRKNSt7__cxx1112basic_stringIT_T0_T1_EES8_", "std::operator<"),
+        ("_GLOBAL__sub_I__Z5color5ColorPKcf", "_GLOBAL__sub_I_color"),
+        ("_ZNK3app6detail5Thing3getB5cxx11Ei", "app::detail::Thing::get::cxx11"),
+        ("_ZN1AixEi", "A::operator[]"),
+        ("_ZN1AclEv", "A::operator()"),
+        ("_ZNSolsEi", "std::basic_ostream::operator<<"),
+        ("_ZSt7forwardIRA2_KcEOT_RNSt16remove_referenceIS4_E4typeE", "std::forward"),
+        ("_ZSt4cout@GLIBCXX_3.4", "std::cout"),
+        ("_ZN1AptEv", "A::operator->"),
         ("main", "main"),
         ("_Zgarbage", "_Zgarbage"),
     ],
@@ -246,3 +256,40 @@ def test_what_is_no_pattern(pattern: str) -> None:
 def test_names_as_uftrace_shows_them(mangled: str, simple: str) -> None:
     assert simple_name(mangled) == simple
     assert full_name("main") == "main"
+
+
+@pytest.mark.parametrize(
+    ("mangled", "simple"),
+    [
+        ("_ZN2ns4Impl3runEi", "ns::Impl::run"),
+        ("_ZNKSt5thing4sizeEv", "std::thing::size"),
+        ("_Z7catcheri", "catcher"),
+        ("_ZL7throweri", "thrower"),
+        ("_ZSt11make_sharedIiE", "std::make_shared"),
+        ("_GLOBAL__sub_I__Z5color5Color", "_GLOBAL__sub_I_color"),
+        ("_ZN2ns5twiceIiEET_S1_", "_ZN2ns5twiceIiEET_S1_"),
+        ("_ZN99x", "_ZN99x"),
+        ("_Z99x", "_Z99x"),
+        ("_Znwm", "_Znwm"),
+    ],
+)
+def test_plain_names_without_the_library(mangled: str, simple: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.uftrace.demangle._library", lambda: None)
+    assert simple_name(mangled) == simple
+
+
+def test_patterns_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.uftrace.argspec.MOST_WORK", 1_000_000)
+    findings = Findings()
+    specs = Specs(info_with(argspec=";".join(f"^f{number}.*@arg1" for number in range(300))), findings)
+    assert findings.counts == {"argspec-work": 1}
+    assert len(specs.of(Symbol(0, "f7x"), "", None)[0]) == 1
+    for number in range(9):
+        specs.of(Symbol(number, "g" * 1000), "", None)
+    assert findings.counts == {"argspec-work": 2}
+    assert specs.of(Symbol(0, "f8x"), "", None) == ((), ())
+
+
+def test_enumerations_without_end() -> None:
+    assert parse_enums(["enum x { " * 100_000]) == {}
+    assert parse_enums(["enum" + " " * 100_000 + "{}"]) == {}

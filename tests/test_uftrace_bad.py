@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import fxtio
 from fxtio.codec.record import Opaque
 from fxtio.errors import FxtioError
 from fxtio.uftrace import stream
@@ -41,15 +42,13 @@ def test_every_missing_file_is_survived(name: str, tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "t", ignore_errors=True)
         target = copied(name, tmp_path / "t")
         (target / file.name).unlink()
-        if file.name == "info":
-            with pytest.raises(FxtioError):
-                UftraceTrace(target)
-            continue
         found, rules = everything(UftraceTrace(target))
         if file.name[0].isdigit():
             assert rules["no-task-file"] == 1 and found < count
         else:
             assert found > 0
+        if file.name == "info":
+            assert rules["info-header"] == 1
         if file.name.startswith("sid-"):
             assert rules["no-map"] == 1
         if file.name.startswith("task"):
@@ -182,6 +181,40 @@ def test_a_large_small_file_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert rules["file-too-large"] > 1
 
 
+def test_a_library_takes_the_place_of_another(tmp_path: Path) -> None:
+    minimal(tmp_path / "t")
+    target = tmp_path / "t"
+    (target / "new.so.sym").write_text("0000000000000000 T fresh\n0000000000000010 ? __sym_end\n")
+    with (target / "task.txt").open("a") as file:
+        file.write('DLOP timestamp=0.000002500 tid=1 sid=0000000000000001 base=400000 libname="/x/new.so"\n')
+    names = [(item.time, item.name) for item in UftraceTrace(target).entries()]
+    assert {name for time, name in names if time and 1000 < time < 2500} == {"work"}
+    assert {name for time, name in names if time and 2500 <= time < 9_000_000} == {"fresh"}
+    assert names[-1][1] == "main"  # beyond what the new one has
+
+
+def test_very_many_symbols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    minimal(tmp_path / "t")
+    monkeypatch.setattr("fxtio.uftrace.sessions.MOST_SYMBOLS", 1)
+    count, rules = everything(UftraceTrace(tmp_path / "t"))
+    assert count > 60 and rules["too-many-symbols"] == 1
+
+
+def test_without_a_demangler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fxtio.uftrace import demangle
+
+    monkeypatch.setattr(demangle, "_library", lambda: None)
+    trace = opened("auto-args-cpp-v013")  # its debug files name the functions
+    assert sum(1 for item in trace.entries() if item.values) > 50
+    assert not trace.findings
+    minimal(tmp_path / "t")
+    path = tmp_path / "t" / "prog.sym"
+    path.write_text(path.read_text().replace(" work", " _ZN1AIiE4workEi"))
+    trace = UftraceTrace(tmp_path / "t")
+    assert not any(item.values for item in trace.entries())
+    assert trace.findings.counts["no-demangler"] == 1
+
+
 def test_patterns_that_run_for_ages_elsewhere(tmp_path: Path) -> None:
     minimal(tmp_path / "t")
     info = tmp_path / "t" / "info"
@@ -249,3 +282,21 @@ def test_arbitrary_records(words: list[int], tail: bytes, tmp_path: Path) -> Non
 def test_real_directories_have_no_findings(name: str) -> None:
     check: Callable[[UftraceTrace], tuple[int, dict[str, int]]] = everything
     assert check(opened(name))[1] == {}
+
+
+def test_a_recorder_that_was_killed(tmp_path: Path) -> None:
+    """It writes the info file last."""
+    target = copied("thread-v019", tmp_path / "t")
+    (target / "info").unlink()
+    trace = fxtio.open(target, format="uftrace")
+    assert [item.name for item in trace.entries()] == [item.name for item in opened("thread-v019").entries()]
+    told = next(one for one in fxtio.open(str(target)).findings if one.rule == "info-header")
+    assert told.file == "info"
+
+
+def test_a_damaged_info_file_is_copied(tmp_path: Path) -> None:
+    target = copied("thread-v019", tmp_path / "t")
+    (target / "info").write_bytes(b"Ftrace!\0 and nothing more")
+    with UftraceWriter(tmp_path / "copy") as writer:
+        writer.copy(UftraceTrace(target))
+    assert (tmp_path / "copy" / "info").read_bytes() == b"Ftrace!\0 and nothing more"

@@ -144,6 +144,22 @@ def test_without_a_compiler_it_is_the_same(name: str, monkeypatch: pytest.Monkey
     assert {table: rows(trace, table) for table in trace.table_names} == wanted
 
 
+def test_names_are_forgotten_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    minimal(tmp_path / "t", records=300)
+    trace = UftraceTrace(tmp_path / "t")
+    whole = {name: rows(trace, name) for name in ("slices", "args")}
+    monkeypatch.setattr("fxtio.uftrace.columns.KEPT_NAMES", 20)
+    monkeypatch.setattr("fxtio.uftrace.stream.BLOCK", 1024)
+    pieces: dict[str, list[Any]] = {"slices": [], "args": []}
+    most = 0
+    for batch in trace.batches("slices", "args"):
+        for name, piece in batch.items():
+            pieces[name] += piece.rows()
+            most = max(most, len(piece["name"].values))
+    assert pieces == whole
+    assert most < 60  # of more than 300
+
+
 def test_all_records_as_a_table() -> None:
     trace = opened("synth-lost")
     table = trace.table("records")

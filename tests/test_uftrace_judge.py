@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.uftrace import arguments
 from fxtio.uftrace.argspec import Values
@@ -120,6 +121,33 @@ def test_the_friendly_writer_says_what_it_is_told(tmp_path: Path) -> None:
 
 
 @needs_uftrace
+def test_processes_that_begin_as_copies(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        parent = writer.task(10)
+        parent.enter("main", 100)
+        parent.enter("fork", 200)
+        child = parent.fork(11, 250)
+        parent.leave(300)
+        child.leave(310)
+        child.enter("work", 320)
+        child.leave(350)
+        thread = writer.task(12, 11)
+        thread.enter("thread", 330)
+        thread.leave(340)
+        parent.leave(400)
+        with pytest.raises(EncodeError, match="is there already"):
+            parent.fork(12, 500)
+        with pytest.raises(EncodeError, match="time goes back"):
+            parent.fork(13, 300)
+    trace = UftraceTrace(tmp_path / "t")
+    assert uftrace_dump.reference(run("dump", tmp_path / "t")) == uftrace_dump.of_trace(trace)
+    assert "FORK timestamp=0.000000250 pid=11 ppid=10" in (tmp_path / "t" / "task.txt").read_text()
+    names = [(item.tid, item.name) for item in trace.entries()]
+    assert names[4:] == [(11, "fork"), (11, "work"), (11, "work"), (12, "thread"), (12, "thread")]
+    assert not trace.findings
+
+
+@needs_uftrace
 def test_every_format_of_a_value(tmp_path: Path) -> None:
     """Not `o`, which came with 0.16, and not an 80-bit float, on which 0.13 aborts."""
     specs = "arg1/i8,arg2/u16,arg3/x32,arg4/d64,arg5/c,arg6/s,arg7/p,fparg1/32,fparg2/64,arg8/S,arg9/i16,arg10/t12:P"
@@ -222,7 +250,9 @@ SPECS = (
 
 @needs_compiler
 @pytest.mark.parametrize("flags", [("-pg",), ("-finstrument-functions",), ("-pg", "-no-pie")], ids=" ".join)
-@pytest.mark.parametrize("specs", [(), SPECS, ("-D", "2"), ("-W", "cpu")], ids=["plain", "values", "depth", "watch"])
+@pytest.mark.parametrize(
+    "specs", [(), SPECS, ("-D", "2"), ("-W", "cpu"), ("-a",)], ids=["plain", "values", "depth", "watch", "auto"]
+)
 def test_what_uftrace_records_is_read(flags: tuple[str, ...], specs: tuple[str, ...], tmp_path: Path) -> None:
     program = compile_c(PROGRAM, tmp_path / "program", *flags, "-pthread")
     directory = record(tmp_path / "t", program, *specs)

@@ -31,7 +31,7 @@ def test_functions_of_the_kernel(tmp_path: Path) -> None:
     assert table["name"].to_list()[3] == "sched_switch"
     assert table["depth"].tolist() == [0, 1, 2, 0, 2, 1, 0]
     assert table["time"].tolist()[4] == 1_299_999_800  # too far for one delta
-    switch = [event for _, event in trace.kernel_events() if event.name == "sched_switch"][0]
+    switch = next(event for _, event in trace.kernel_events() if event.name == "sched_switch")
     assert switch.values["prev_comm"] == "game" and switch.values["next_pid"] == 0 and switch.tid == 100
     assert not trace.findings
 

@@ -58,9 +58,9 @@ def test_pairs_are_the_same(records: list[tuple[int, int, int]], open_calls: int
     results: list[Any] = []
     for kernel in (kernels, twin):
         room = len(records) + open_calls
-        stack = [np.arange(room, dtype=dtype) for dtype in (np.int64, np.uint64, np.int64)]
+        stack: list[Array] = [np.arange(room, dtype=dtype) for dtype in (np.int64, np.uint64, np.int64)]
         stack[2] = -1 - stack[2]
-        out = [np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.uint8)]
+        out: list[Array] = [np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.uint8)]
         count, height = kernel.pair(step, depth, address, *stack, *out, open_calls)
         results.append((count, height, [one[:count].tolist() for one in out], [one[:height].tolist() for one in stack]))
     assert results[0] == results[1]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         distinct,
         fill_stream,
         gather,
+        heads,
         pack_stream,
         pair,
         scan_stream,
@@ -30,7 +31,8 @@ END, ZERO, PARTIAL, FULL = range(4)
 """Why a walk stopped: at the end, at a record of size 0, at a record that goes beyond the end, with full output."""
 
 _KERNELS = (
-    "distinct", "fill_stream", "gather", "pack_stream", "pair", "scan_stream", "walk", "walk_many", "walk_payloads",
+    "distinct", "fill_stream", "gather", "heads", "pack_stream", "pair", "scan_stream", "walk", "walk_many",
+    "walk_payloads",
 )  # fmt: skip
 
 
@@ -54,6 +56,7 @@ __all__ = [
     "distinct",
     "fill_stream",
     "gather",
+    "heads",
     "pack_stream",
     "pair",
     "scan_stream",

@@ -23,7 +23,7 @@ static int program_open(Program *program, const Array *steps, Py_ssize_t registe
             sound = sound && step->a >= 0 && step->a < registers;
         if (step->op == BEGIN || step->op == LOOP)
             sound = sound && step->a >= 0 && step->a < owners;
-        if (step->op == UNLESS || step->op == JUMP || step->op == LOOP || step->op == NEXT)
+        if (step->op == BEGIN || step->op == UNLESS || step->op == JUMP || step->op == LOOP || step->op == NEXT)
             sound = sound && step->b >= 0 && step->b < program->count;
         if (step->op == UNLESS)
             sound = sound && step->slot >= 0;

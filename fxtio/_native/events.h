@@ -50,6 +50,34 @@ typedef struct {
     int fault, overrun;
 } Reader;
 
+/* A number of up to eight bytes at once, without a branch for each byte; 0 bytes where that cannot be done.  `bits` is how
+ * many bits it has. */
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static ALWAYS_INLINE uint64_t quick(Reader *r, int *bits) {
+    *bits = 0;
+    if (r->end - r->at < 8)
+        return 0;
+    uint64_t word;
+    memcpy(&word, r->data + r->at, sizeof word);
+    uint64_t last = ~word & 0x8080808080808080u;
+    if (last == 0)
+        return 0;
+    int bytes = (__builtin_ctzll(last) >> 3) + 1;
+    word &= ~(uint64_t)0 >> (64 - 8 * bytes);
+    word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+    word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+    r->at += bytes;
+    *bits = 7 * bytes;
+    return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+}
+#else
+static ALWAYS_INLINE uint64_t quick(Reader *r, int *bits) {
+    (void)r;
+    *bits = 0;
+    return 0;
+}
+#endif
+
 static uint64_t long_uleb(Reader *r) {
     uint64_t value = 0;
     int shift = 0;
@@ -72,12 +100,12 @@ static uint64_t long_uleb(Reader *r) {
 }
 
 static ALWAYS_INLINE uint64_t uleb(Reader *r) {
-    if (r->at < r->end && r->data[r->at] < 0x80)
-        return r->data[r->at++];
-    return long_uleb(r);
+    int bits;
+    uint64_t value = quick(r, &bits);
+    return bits ? value : long_uleb(r);
 }
 
-static uint64_t sleb(Reader *r) {
+static uint64_t long_sleb(Reader *r) {
     uint64_t value = 0;
     int shift = 0;
     while (r->at < r->end) {
@@ -98,6 +126,15 @@ static uint64_t sleb(Reader *r) {
     }
     r->fault = CUT;
     return 0;
+}
+
+static ALWAYS_INLINE uint64_t sleb(Reader *r) {
+    int bits;
+    uint64_t value = quick(r, &bits);
+    if (!bits)
+        return long_sleb(r);
+    uint64_t sign = (uint64_t)1 << (bits - 1);
+    return (value ^ sign) - sign;
 }
 
 static ALWAYS_INLINE uint8_t one_byte(Reader *r) {
@@ -173,6 +210,8 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
             row = r->rows[kind];
             if (filling)
                 put(r, step->column, row, (uint64_t)(here + r->base));
+            else
+                place = step->b; /* what is not read does not count */
             continue;
         case SUBTYPE: {
             int64_t jump = step->a + one_byte(r);

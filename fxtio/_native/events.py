@@ -139,7 +139,7 @@ class _Reader:
                 self.put(column, row, a)
             elif op == Op.UNLESS:
                 step = step if slots[slot] == a else b
-            elif op == Op.JUMP:
+            elif op in (Op.JUMP, Op.NEXT):
                 step = b
             elif op == Op.FAIL:
                 raise _Left(Fault.FORM)
@@ -163,8 +163,6 @@ class _Reader:
                 number += 1
                 row = self.rows[a]
                 self.rows[a] += 1
-            elif op == Op.NEXT:
-                step = b
             elif op == Op.TEXT:
                 self.text(column, row, a)
             else:

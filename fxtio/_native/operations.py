@@ -16,7 +16,7 @@ class Op(IntEnum):
     CONST = 1
     "Write the byte `a`; a reader has read it."
     BEGIN = 2
-    "The record is of the kind `a`; its place goes to the column."
+    "The record is of the kind `a`; its place goes to the column.  What is read begins at `b`."
     SUBTYPE = 3
     "Read a byte, go on where the table at `a` of the jumps says."
     CLOCK = 4

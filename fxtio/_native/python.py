@@ -97,6 +97,29 @@ def gather(words: Array, at: Array, delta: int | Array, out: Array) -> None:
     words.take(index, out=out, mode="clip")
 
 
+def heads(numbers: Array, start: int, size: int, place: int, out: Array) -> tuple[int, int]:
+    """Walk chunks that begin with a head, in which a number tells how many numbers follow it.
+
+    Args:
+        numbers: the numbers (uint32).
+        start: index of the first head.
+        size: numbers of a head.
+        place: the place in the head of the number that counts.
+        out: filled with the index of every head that is whole and has a number behind it (int64).
+
+    Returns:
+        How many there are, and the index behind the last chunk, which may lie beyond the end.
+    """
+    source = np.ascontiguousarray(numbers).data
+    stop, room, here = len(source) - size, len(out), start
+    found: list[int] = []
+    while here < stop and len(found) < room:
+        found.append(here)
+        here += size + source[here + place]
+    out[: len(found)] = found
+    return len(found), here
+
+
 def walk_many(
     words: Array, first: Array, stop: Array, counts: Array, rules: Array, table: Array,
     at: Array, size: Array, kind: Array, found: Array, after: Array,
@@ -146,6 +169,7 @@ def walk_many(
         at[place], size[place], kind[place] = here, facts[0], facts[1]
     return int(found.sum())
 
+
 def walk_payloads(
     words: Array, data: Array, head: Array, begin: Array, end: Array, programs: Array, code: Array,
     at: Array, size: Array, start: int, limit: int,
@@ -159,7 +183,7 @@ def walk_payloads(
             shift of the bit that says that there is more; shift of the address; the types entry, exit and event; and
             whether lengths are big-endian.
         begin: where ranges of addresses begin (uint64, ascending).
-        end: where they end (uint64).
+        end: where they end.
         programs: for every range the program of entries, then that of exits: an index into `code`, or -1 (int32).
         code: programs, each ended by a 0: sizes in bytes, or -1 for two bytes of length and as many bytes as they say
             (int32).  The program of events is at 0.  Each piece is padded to 4 bytes, the whole to 8.
@@ -177,21 +201,6 @@ def walk_payloads(
     source, view = words.tolist(), data.data
     firsts, lasts, table, steps = begin.tolist(), end.tolist(), programs.tolist(), code.tolist()
     here, count, total, room = start, 0, len(source), len(at)
-
-    def length_of(program: int, place: int) -> int:
-        first = place
-        while steps[program]:
-            step = steps[program]
-            if step == _STRING:
-                if len(view) - place < 2:
-                    return -1
-                step = 2 + int.from_bytes(view[place : place + 2], "big" if big else "little")
-            if step > len(view) - place:
-                return -1
-            place += (step + 3) // 4 * 4
-            program += 1
-        padded = (place - first + 7) // 8 * 8
-        return padded if padded <= len(view) - first else -1
 
     while here < total:
         if total - here < 2:
@@ -214,13 +223,30 @@ def walk_payloads(
                     program = table[2 * index + (kind == leave)]
             if program < 0:
                 return count, here, 5
-            length = length_of(program, here * 8 + 16)
+            length = _payload_size(view, steps, program, here * 8 + 16, big=bool(big))
             if length < 0:
                 return count, here, 2
         at[count], size[count] = here, 2 + length // 8
         count += 1
         here += 2 + length // 8
     return count, here, 0
+
+
+def _payload_size(view: memoryview, steps: list[int], program: int, first: int, *, big: bool) -> int:
+    """The size in bytes of the payload at `first`, padding included; -1 if it goes beyond the end."""
+    place = first
+    while steps[program]:
+        step = steps[program]
+        if step == _STRING:
+            if len(view) - place < 2:
+                return -1
+            step = 2 + int.from_bytes(view[place : place + 2], "big" if big else "little")
+        if step > len(view) - place:
+            return -1
+        place += (step + 3) // 4 * 4
+        program += 1
+    padded = (place - first + 7) // 8 * 8
+    return padded if padded <= len(view) - first else -1
 
 
 def pair(

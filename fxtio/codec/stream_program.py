@@ -207,7 +207,7 @@ class Program:
             self._put(kind, *parts.pop(0), form)
         if subtype >= 0:
             self._add(Op.CONST, subtype)
-        self._add(Op.BEGIN, kind, head, self._ids[kind, "", "offset"])
+        begin = self._add(Op.BEGIN, kind, 0, self._ids[kind, "", "offset"])
         for name, part in form.parts:
             if isinstance(part, Header):
                 self._add(Op.PUT, part.field.get(head), 0, self._ids[kind, name, "value"])
@@ -215,6 +215,7 @@ class Program:
             clock = next((one.of for one in parts_of(form.cls)[name] if isinstance(one, Clock)), None)
             if clock is not None:
                 self._add(Op.NOW, self.registers.index(clock), 0, self._ids[kind, name, "value"])
+        self._aim(begin)
         self._fields(kind, parts, form, kind)
         self._add(Op.END)
 

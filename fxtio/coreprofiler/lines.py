@@ -142,9 +142,10 @@ def decode_as(cls: type[Record], line: bytes) -> Record | Fault:
         return cls(*values)
     try:
         values += _tail(form, line[match.end() :])
+    except QuoteError as error:
+        return Fault("open-quote", form.filled[0], str(error))
     except ValueError as error:
-        rule = "quote" if isinstance(error, QuoteError) else "field-form"
-        return Fault(rule, form.filled[0], str(error))
+        return Fault("field-form", form.filled[0], str(error))
     return cls(*values)
 
 
@@ -246,25 +247,45 @@ def _compounds(record: Record, name: str, member: type[Compound], style: Style) 
 _CLASSES = frozenset(RECORDS)
 
 
-def places_of_forms() -> dict[str, re.Pattern[bytes]]:
-    """For each form of hexadecimal numbers, the pattern of lines up to the first such number, which is a group."""
+def places_of_forms() -> dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]]:
+    """For each form of hexadecimal numbers, where they stand in lines; the number is the only group that is matched.
+
+    Returns:
+        A pattern for any such number, and one for those whose case shows.
+    """
     found: dict[str, list[str]] = {form: [] for form in FORMS}
     for tag, classes in TAGS.items():
         for cls in classes:
-            before = re.escape(tag.decode("ascii"))
             form = form_of(cls)
-            parts = list(form.parts)
+            begin = re.escape(tag.decode("ascii"))
+            _note_places(found, begin, form.parts, "")
             if isinstance(form.tail, Several):
-                parts += form_of(form.tail.members[0]).parts
-            for part in parts:
-                name = "ip" if part.item.name == "ip" else getattr(part.item, "form", "")
-                glue = re.escape(part.item.glue)
-                if name:
-                    number = "(?:0x)?+[0-9A-Fa-f]++" if name == "ip" else "0x[0-9A-Fa-f]++"
-                    found[name].append(f"{before}{glue}({number})")
-                plain = f"{glue}(?:{part.item.body})"
-                before += f"(?:{plain})?" if part.item.optional else plain
-    return {form: re.compile(f"^(?:{'|'.join(ways)})".encode("ascii"), re.MULTILINE) for form, ways in found.items()}
+                items = form_of(form.tail.members[0]).parts
+                begin += "".join(map(_plain, form.parts)) + r"(?: [^ \r\n]*+)*?"
+                _note_places(found, begin, items, r"(?=[ \r\n])")
+    digits, cased = "[0-9A-Fa-f]++", "[0-9]*+[A-Fa-f][0-9A-Fa-f]*+"
+    return {form: (_alternatives(ways, digits), _alternatives(ways, cased)) for form, ways in found.items()}
+
+
+def _note_places(found: dict[str, list[str]], begin: str, parts: tuple[Part, ...], end: str) -> None:
+    """Note where the numbers of some items stand, each with DIGITS in its place."""
+    for place, part in enumerate(parts):
+        name = "ip" if part.item.name == "ip" else getattr(part.item, "form", "")
+        if name:
+            before, after = ("".join(map(_plain, some)) for some in (parts[:place], parts[place + 1 :] if end else ()))
+            prefix = "(?:0x)?+" if name == "ip" else "0x"
+            found[name].append(f"{begin}{before}{re.escape(part.item.glue)}({prefix}DIGITS){after}{end}")
+
+
+def _plain(part: Part) -> str:
+    """An item's pattern without a group."""
+    whole = f"{re.escape(part.item.glue)}(?:{part.item.body})"
+    return f"(?:{whole})?+" if part.item.optional else whole
+
+
+def _alternatives(ways: list[str], digits: str) -> re.Pattern[bytes]:
+    text = "|".join(ways).replace("DIGITS", digits)
+    return re.compile(f"^(?:{text})".encode("ascii"), re.MULTILINE)
 
 
 def looks_like_record(head: bytes) -> bool:

@@ -38,7 +38,7 @@ _WEIGHTS = {  # how often a thread does what: call, return, go on, be sampled, a
 
 FUNCTIONS, CLASSES, DEEPEST = 400, 60, 40
 _BYTES = 75  # of a record, about
-_CODE = 0x7F0000000000
+_CODE = 0x40000000
 _START = datetime(2018, 4, 10, 12, 0, 0, 123000)  # noqa: DTZ001  # local time, as the writer has it
 
 

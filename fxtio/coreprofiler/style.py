@@ -84,10 +84,10 @@ class Detector:
 
     Args:
         style: is changed as the file shows how it is written.
-        places: for each of `FORMS`, the pattern of lines up to such a number, which is the pattern's only group.
+        places: for each of `FORMS`, what finds any such number, and what finds one whose case shows; the last group.
     """
 
-    def __init__(self, style: Style, places: dict[str, re.Pattern[bytes]]) -> None:
+    def __init__(self, style: Style, places: dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]]) -> None:
         self.style = style
         self._places = places
 
@@ -116,24 +116,23 @@ class Detector:
                     setattr(style, trait, match[1].decode("ascii"))
 
     def _look_for(self, form: str, data: bytes) -> None:
+        """Take the form of a kind of numbers from the first one, and its case from the first one with letters."""
         style = self.style
-        for match in self._places[form].finditer(data):
+        for trait, pattern in zip((f"{form} size", f"{form} case"), self._places[form], strict=True):
+            match = None if trait in style.shown else pattern.search(data)
+            if match is None:
+                continue
+            style.shown.add(trait)
             text = match[match.lastindex or 0].decode("ascii")
             digits = text.removeprefix("0x")
-            prefix = "0x" if text.startswith("0x") else ""
-            upper = style.forms[form].endswith("X")
-            if f"{form} size" not in style.shown:
+            prefix, _, rest = style.forms[form].partition("%")
+            size, letter = rest[:-1], rest[-1]
+            if trait.endswith("size"):
+                prefix = "0x" if text.startswith("0x") else ""
                 size = f"0{len(digits)}" if len(digits) in _WIDTHS else ""
-                style.shown.add(f"{form} size")
             else:
-                size = style.forms[form].partition("%")[2][:-1]
-                prefix = style.forms[form].partition("%")[0]
-            if (has_case := digits.lower() != digits.upper()) and f"{form} case" not in style.shown:
-                upper = digits == digits.upper()
-                style.shown.add(f"{form} case")
-            style.forms[form] = f"{prefix}%{size}{'X' if upper else 'x'}"
-            if has_case:
-                return
+                letter = "X" if digits == digits.upper() else "x"
+            style.forms[form] = f"{prefix}%{size}{letter}"
 
 
 _TRAITS = {

@@ -14,22 +14,39 @@ TABLES = ("samples", "chunks", "header")
 """The tables of a profile."""
 
 
+def check_names(names: tuple[str, ...]) -> None:
+    """Refuse what is no table.
+
+    Raises:
+        KeyError: it is none.
+    """
+    unknown = [name for name in names if name not in TABLES]
+    if unknown:
+        raise KeyError(f"no table {unknown[0]!r}; there are {', '.join(TABLES)}")
+
+
+def tables_of(names: tuple[str, ...], made: Segments, header: Header) -> dict[str, Table]:
+    """The tables of one block; that of the header is whole."""
+    return {name: _finished(name, _MAKERS[name](made) if name in _MAKERS else {}, header) for name in names}
+
+
+def nothing() -> Segments:
+    """A block without segments."""
+    none = np.empty(0, np.int64)
+    return Segments(np.empty(0, np.uint32), 0, none, none, none, none, none.astype(bool))
+
+
 class Collector:
     """Puts tables together, block by block.
 
     Args:
         names: which tables.
-        header: the header, complete before the first block.
     """
 
-    def __init__(self, names: tuple[str, ...], header: Header) -> None:
-        unknown = [name for name in names if name not in TABLES]
-        if unknown:
-            raise KeyError(f"no table {unknown[0]!r}; there are {', '.join(TABLES)}")
-        self._names = names
-        self._header = header
+    def __init__(self, names: tuple[str, ...]) -> None:
+        check_names(names)
         self._columns: dict[str, dict[str, Growing]] = {name: {} for name in names}
-        self.add(_nothing(), 0.0)  # so that there are columns in any case
+        self.add(nothing(), 0.0)  # so that there are columns in any case
 
     def add(self, made: Segments, share: float) -> None:
         """Take in the next block.
@@ -38,28 +55,25 @@ class Collector:
             made: the block.
             share: how much of the whole is there with it (0 to 1), or 0 where nobody knows.
         """
-        for name, make in (("samples", _samples), ("chunks", _chunks)):
-            if name in self._columns:
-                for column, piece in make(made).items():
-                    self._columns[name].setdefault(column, Growing()).append(piece, share)
+        for name, columns in self._columns.items():
+            for column, piece in _MAKERS[name](made).items() if name in _MAKERS else ():
+                columns.setdefault(column, Growing()).append(piece, share)
 
-    def tables(self) -> dict[str, Table]:
-        """The tables, of all blocks since they were last asked for; those of the header are always whole."""
-        made = {}
-        for name, grown in self._columns.items():
-            columns: dict[str, Column | Derived] = {key: one.column() for key, one in grown.items()}
-            made[name] = Table(columns | self._more(name, columns))
-        self._columns = {name: {} for name in self._names}
-        self.add(_nothing(), 0.0)
-        return made
+    def tables(self, header: Header) -> dict[str, Table]:
+        """The tables."""
+        return {
+            name: _finished(name, {key: one.column() for key, one in grown.items()}, header)
+            for name, grown in self._columns.items()
+        }
 
-    def _more(self, name: str, columns: dict[str, Any]) -> dict[str, Column | Derived]:
-        """What follows from the header."""
-        if name == "header":
-            return _lines(self._header)
-        if name == "samples":
-            return {"address": Derived(lambda: _addresses(self._header, columns["offset"]))}
-        return {}
+
+def _finished(name: str, columns: dict[str, Any], header: Header) -> Table:
+    """A table with what follows from the header."""
+    if name == "header":
+        return Table(_lines(header))
+    if name == "samples":
+        return Table({**columns, "address": Derived(lambda: _addresses(header, columns["offset"]))})
+    return Table(columns)
 
 
 def _addresses(header: Header, offset: Array) -> Optional:
@@ -88,6 +102,4 @@ def _lines(header: Header) -> dict[str, Column | Derived]:
     }
 
 
-def _nothing() -> Segments:
-    none = np.empty(0, np.int64)
-    return Segments(np.empty(0, np.uint32), 0, none, none, none, none, none.astype(bool))
+_MAKERS = {"samples": _samples, "chunks": _chunks}

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio import _native
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.layout import FOOTER_TYPE, HEAD_TYPE, HEAD_WORDS, KEYWORDS, NUMBER, OFFSET, STEP, WORD_TYPE
 from fxtio.dcpi.records import Footer, Line, Terminator, decode_footer, decode_line
@@ -78,20 +79,21 @@ class Segments:
             return 0, 0
         return int(self.at[0]) - HEAD_WORDS * int(self.first[0]), int(self.at[-1] + self.count[-1])
 
-    def head_words(self, rows: Array) -> Array:
-        """Which words of the block are heads of some chunks."""
-        return (self.at[rows][:, None] - 1 - np.arange(HEAD_WORDS)).ravel()
+    def head_words(self, rows: Array) -> list[Array]:
+        """Where in the block the words of some chunks' heads are: an array for each word of a head."""
+        return [self.at[rows] - back for back in range(1, HEAD_WORDS + 1)]
 
     def samples(self) -> tuple[Array, Array]:
         """The addresses with samples: their offsets (int64), and the counts (uint32)."""
         begin, end = self.bounds()
-        words = self.words[begin:end]
-        hit = words != 0
-        hit[self.head_words(np.flatnonzero(self.first)) - begin] = False
-        base = self.offset - (self.at - begin) * STEP
-        offsets = np.repeat(base, self.count + HEAD_WORDS * self.first)
-        offsets += np.arange(0, len(words) * STEP, STEP)
-        return (offsets, words) if hit.all() else (offsets[hit], words[hit])
+        counted = np.ones(end - begin, bool)
+        for places in self.head_words(np.flatnonzero(self.first)):
+            counted[places - begin] = False
+        counts = self.words[begin:end][counted]
+        offsets = np.repeat(self.offset - STEP * (np.cumsum(self.count) - self.count), self.count)
+        offsets += np.arange(0, len(counts) * STEP, STEP)
+        hit = counts != 0
+        return (offsets, counts) if hit.all() else (offsets[hit], counts[hit])
 
     def place(self, row: int) -> int:
         """The byte offset of a segment in the file, that of the chunk's head where it has one."""
@@ -206,17 +208,11 @@ class Framer:
 
     def _walk(self, words: Array, base: int, left: int, offset: int) -> tuple[Segments, int]:
         """The segments of a block, and how many words belong to them."""
-        heads: list[int] = []
-        note = heads.append
-        numbers = words.astype(np.uint32, copy=False).data
         taken = min(left, len(words))
         # Only at the end of the file may fewer words be left than a head and a count.
-        stop = len(words) - HEAD_WORDS
-        at = taken
-        while at < stop:
-            note(at)
-            at += numbers[at + NUMBER] + HEAD_WORDS
-        starts = np.array(heads, np.int64)
+        out = np.empty((len(words) - taken) // HEAD_WORDS + 1, np.int64)
+        found, at = _native.heads(words.astype(np.uint32, copy=False), taken, HEAD_WORDS, NUMBER, out)
+        starts = out[:found]
         number = words[starts + NUMBER].astype(np.int64)
         begins = starts + HEAD_WORDS
         there = np.minimum(number, len(words) - begins)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from fxtio.codec.record import Opaque
-from fxtio.dcpi.columns import TABLES, Collector
+from fxtio.dcpi.columns import TABLES, Collector, check_names, nothing, tables_of
 from fxtio.dcpi.framing import Framer, Item, Segments
 from fxtio.dcpi.header import Header, check_header
 from fxtio.dcpi.layout import WORD_TYPE
@@ -130,13 +130,24 @@ class DcpiTrace(TraceFile):
                 yield Entry(item.offset, item.record if resolve else _exact(item.record))
 
     def batches(self, *names: str) -> Iterator[dict[str, Table]]:
-        """Tables piece by piece, in bounded memory.
+        """Tables piece by piece, in bounded memory; at least one piece.
 
         Args:
             names: which tables, see `table_names`; `header` is whole in each piece.
+
+        Raises:
+            KeyError: there is no such table.
+            DecodeError: in strict mode, at the first fault.
         """
-        for collector in self._collected(names):
-            yield collector.tables()
+        check_names(names)
+        info = Info(self.name, self.format, self.compression)
+        blocks = 0
+        for item in self._items(info):
+            if isinstance(item, Segments):
+                blocks += 1
+                yield tables_of(names, item, info.header)
+        if not blocks:
+            yield tables_of(names, nothing(), info.header)
 
     def tables(self, *names: str) -> dict[str, Table]:
         """Several whole tables in one reading.
@@ -145,8 +156,12 @@ class DcpiTrace(TraceFile):
             KeyError: there is no such table.
             DecodeError: in strict mode, at the first fault.
         """
-        *_, last = self._collected(names)
-        return last.tables()
+        info = Info(self.name, self.format, self.compression)
+        collector = Collector(names)
+        for item in self._items(info):
+            if isinstance(item, Segments):
+                collector.add(item, self._share)
+        return collector.tables(info.header)
 
     def table(self, name: str) -> Table:
         """One whole table, see `tables` and `table_names`."""
@@ -159,19 +174,6 @@ class DcpiTrace(TraceFile):
 
     def _examine(self) -> None:
         _ = self.info
-
-    def _collected(self, names: tuple[str, ...]) -> Iterator[Collector]:
-        """The collector of these tables, after every block, or once where there is no block."""
-        info = Info(self.name, self.format, self.compression)
-        collector = Collector(names, info.header)
-        blocks = 0
-        for item in self._items(info):
-            if isinstance(item, Segments):
-                collector.add(item, self._share)
-                blocks += 1
-                yield collector
-        if not blocks:
-            yield collector
 
     _share = 0.0
 

@@ -70,9 +70,12 @@ class BodyRules:
         """Everything is added up, and what the heads have is taken off again: so nothing is copied."""
         begin, end = made.bounds()
         words = made.words[begin:end]
-        of_heads = made.words[made.head_words(heads)]
-        self.samples += int(words.sum(dtype=np.uint64)) - int(of_heads.sum(dtype=np.uint64))
-        self.addresses += int(np.count_nonzero(words)) - int(np.count_nonzero(of_heads))
+        self.samples += int(words.sum(dtype=np.uint64))
+        self.addresses += int(np.count_nonzero(words))
+        for places in made.head_words(heads):
+            of_heads = made.words[places]
+            self.samples -= int(of_heads.sum(dtype=np.uint64))
+            self.addresses -= int(np.count_nonzero(of_heads))
         ends = made.at[heads] + made.count[heads] - 1
         self.padded += int(((made.words[made.at[heads]] == 0) | (made.words[ends] == 0)).sum())
 

@@ -35,21 +35,22 @@ def _gc_pauses(stored: Stored, known: Known) -> Table:
     events = stored["gc_events"]
     names = [events["event"].values.index(one.name.lower()) for one in GcEventType]
     rows: list[tuple[int, int, int, int, int]] = []
-    stopping = collecting = None
-    spent = generation = 0
+    open_: dict[int, list[int]] = {}  # by thread: since when it stops the world, collects, and for how long it did
     for code, time, number, thread in zip(
         events["event"].codes.tolist(), events["time"].tolist(), events["generation"].tolist(),
         events["thread"].tolist(), strict=True,
     ):  # fmt: skip
         if code == names[GcEventType.PRE_STOP_WORLD]:
-            stopping, spent = time, 0
+            open_[thread] = [time, time, 0]
+        elif thread not in open_:
+            continue
         elif code == names[GcEventType.START]:
-            collecting, generation = time, number
-        elif code == names[GcEventType.END] and collecting is not None:
-            spent, collecting = spent + time - collecting, None
-        elif code == names[GcEventType.POST_START_WORLD] and stopping is not None:
-            rows.append((stopping, time - stopping, spent, generation, thread))
-            stopping = None
+            open_[thread][1] = time
+        elif code == names[GcEventType.END]:
+            open_[thread][2] += time - open_[thread][1]
+        elif code == names[GcEventType.POST_START_WORLD]:
+            begin, _, spent = open_.pop(thread)
+            rows.append((begin, time - begin, spent, number, thread))
     return _table(rows, begin=np.int64, duration=np.int64, collecting=np.int64, generation=np.uint8, thread=np.uint64)
 
 

@@ -138,7 +138,8 @@ A recording is a header, then buffers: a header each, then events. Everything is
 the specification disagree in stands in [Mono in practice](../../../explanation/mono-in-practice.md).
 
 An event is a byte, whose low half is its type, then its fields. Before data version 13, heap objects, heap roots,
-native symbols, counters, samples and coverage have no time. Addresses are differences; they wrap at the size of a pointer.
+native symbols, counters, samples and coverage have no time. Addresses are differences; they wrap at the size of a
+pointer.
 """
 
 

@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 BLOCK = 1 << 23
 """Bytes that are read at once."""
 
-MAX_BUFFER = 1 << 28
+MAX_BUFFER = 1 << 26
 """The largest buffer that is believed, in bytes; Mono's have some 64 KiB."""
 
 MAX_HEADER = 1 << 20
@@ -101,12 +101,14 @@ class Framer:
     Args:
         source: where the bytes come from.
         findings: where faults are noted.
+        data_version: read all events as those of this data version, whatever the header says.
 
     Attributes:
         first: the first recording, as soon as its header is read.
     """
 
-    def __init__(self, source: Source, findings: Findings) -> None:
+    def __init__(self, source: Source, findings: Findings, data_version: float | None = None) -> None:
+        self._data_version = data_version
         self._source = source
         self._findings = findings
         self._data: Array = np.empty(BLOCK, np.uint8)
@@ -208,7 +210,7 @@ class Framer:
             self._findings.add("header-flags", offset, f"unknown flags {header.flags:#x}", level=Level.WARNING)
         if self._recording is not None:
             self._findings.add("another-recording", offset, "another recording begins here", level=Level.WARNING)
-        dialect = dialect_of(header.data_version, header.pointer_size)
+        dialect = dialect_of(self._data_version or header.data_version, header.pointer_size)
         self._recording = Recording(header, head[:size], dialect, offset)
         self.first = self.first or self._recording
         self._at += size

@@ -47,7 +47,7 @@ class Lookup:
         place[place == len(self._distinct)] = 0
         known = self._distinct[place] == asked
         code = np.where(known, self._code[self._first[place]], -1).astype(np.int32)
-        found = np.asarray(code[numbers])
+        found: Array = np.asarray(code[numbers])
         several = known & (self._count[place] > 1)
         if several.any():
             rows = np.flatnonzero(several[numbers])
@@ -73,7 +73,8 @@ def _last_before(times: Array, begin: Array, end: Array, wanted: Array) -> Array
         early = open_ & (times[np.minimum(middle, len(times) - 1)] <= wanted)
         low = np.where(early, middle + 1, low)
         high = np.where(open_ & ~early, middle, high)
-    return np.maximum(low - 1, begin)
+    found: Array = np.maximum(low - 1, begin)
+    return found
 
 
 class Names:

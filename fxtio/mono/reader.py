@@ -89,9 +89,20 @@ class Buffer(NamedTuple):
 
 
 class MonoTrace(TraceFile):
-    """A recording of the Mono log profiler; the arguments are those of `fxtio.io.reading.TraceFile`."""
+    """A recording of the Mono log profiler; the arguments are those of `fxtio.io.reading.TraceFile`.
+
+    Args:
+        target: what to read, see `fxtio.open`.
+        data_version: read the events as those of this data version, whatever the header says; for files of Mono 5.10.0,
+            which tell 15, it is `fxtio.mono.layout.HYBRID`.
+        options: `strict`, `max_bytes`, `progress`, `source`.
+    """
 
     format = "mono"
+
+    def __init__(self, target: Any, *, data_version: float | None = None, **options: Any) -> None:
+        super().__init__(target, **options)
+        self._data_version = data_version
 
     _info: Info | None = None
     _names: Names | None = None
@@ -240,7 +251,7 @@ class MonoTrace(TraceFile):
 
     def _frames(self) -> Iterator[Frame]:
         with self._reading() as (source, findings):
-            framer = Framer(source, findings)
+            framer = Framer(source, findings, self._data_version)
             for frame in framer:
                 self._recording = framer.first
                 self._share = source.position / source.size if source.size else 0.0

@@ -40,9 +40,11 @@ class Collector:
             raise KeyError(f"no table {unknown[0]!r}; there are {', '.join(TABLE_NAMES)}")
         stored = [source for name in names for source in (DERIVED[name][0] if name in DERIVED else (name,))]
         stored += [LISTS[name][0] for name in stored if name in LISTS]  # a list's times are those of its events
-        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in stored}
+        self._stored = list(dict.fromkeys(stored))
+        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in self._stored}
         self._texts = Texts()
-        self._empty = True
+        self._first: dict[str, dict[str, Column]] | None = None  # the only piece needs no copy
+        self._pieces = 0
 
     def add(self, batch: Batch, share: float = 0.0) -> None:
         """Take in the next batch.
@@ -51,11 +53,21 @@ class Collector:
             batch: the batch.
             share: how much of the whole the batches so far are (0 to 1, 0 unknown): a guess saves growing.
         """
-        self._empty = False
-        batch.fill(owners_of(batch, list(self._columns)))
-        for name, columns in self._columns.items():
-            for column, piece in columns_of(batch, name, self._texts).items():
-                columns.setdefault(column, Growing()).append(piece, share)
+        batch.fill(owners_of(batch, self._stored))
+        piece = {name: columns_of(batch, name, self._texts) for name in self._stored}
+        if self._pieces == 0:
+            self._first = piece
+        else:
+            if self._first is not None:
+                self._grow(self._first, 0.0)
+                self._first = None
+            self._grow(piece, share)
+        self._pieces += 1
+
+    def _grow(self, piece: dict[str, dict[str, Column]], share: float) -> None:
+        for name, columns in piece.items():
+            for column, values in columns.items():
+                self._columns[name].setdefault(column, Growing()).append(values, share)
 
     def tables(self, names: tuple[str, ...], known: Known) -> dict[str, Table]:
         """Some of the tables.
@@ -64,9 +76,9 @@ class Collector:
             names: which.
             known: gives the names of the recording.
         """
-        if self._empty:  # the columns are there all the same
+        if self._pieces == 0:  # the columns are there all the same
             self.add(nothing())
-        whole = {
+        whole = self._first or {
             name: {column: growing.column() for column, growing in columns.items()}
             for name, columns in self._columns.items()
         }
@@ -87,15 +99,18 @@ def _finish(name: str, columns: dict[str, Column], whole: dict[str, dict[str, Co
         def time() -> Array:
             return np.repeat(times, counts)
     else:
-        writers, rows = made.pop("writers"), made.pop("rows")
-        thread = Derived(lambda: np.repeat(writers, rows))  # type: ignore[arg-type]
+        writers: Any = made.pop("writers")
+        rows: Any = made.pop("rows")
+
+        def thread() -> Array:
+            return np.repeat(writers, rows)
 
         def time() -> Array:
-            found: Any = columns["time"]
-            return found  # type: ignore[no-any-return]
+            found: Array = whole[name]["time"]  # type: ignore[assignment]
+            return found
 
-        made = {"offset": made.pop("offset"), "time": made.pop("time"), "thread": thread, **made}
-        made["thread_name"] = Derived(lambda: _named(known, "threads", table["thread"], time()))
+        made = {"offset": made.pop("offset"), "time": made.pop("time"), "thread": Derived(thread), **made}
+        made["thread_name"] = Derived(lambda: _named(known, "threads", thread(), time()))
     if name in _METHODS:
         method: Any = columns["method"]
         made["method_name"] = Derived(lambda: _named(known, "methods", method, time()))
@@ -103,8 +118,7 @@ def _finish(name: str, columns: dict[str, Column], whole: dict[str, dict[str, Co
         vtable: Any = columns["vtable"]
         pointer: Any = columns["class_pointer"]
         made["class_name"] = Derived(lambda: _class(known, vtable, pointer, time()))
-    table = Table(made)
-    return table
+    return Table(made)
 
 
 def _named(known: Known, kind: str, address: Array, time: Array) -> Categories:

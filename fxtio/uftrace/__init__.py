@@ -28,7 +28,9 @@ class _Uftrace:
         from fxtio.uftrace.info import MAGIC
 
         directory = Directory(path)
-        return "info" in directory and directory.head("info").startswith(MAGIC)
+        if "info" in directory:
+            return directory.head("info").startswith(MAGIC)
+        return "task.txt" in directory and any(name.startswith("sid-") for name in directory.names)  # it was killed
 
     def open(self, target: Any, *, source: Source | None, **options: Any) -> UftraceTrace:
         from fxtio.uftrace.reader import UftraceTrace

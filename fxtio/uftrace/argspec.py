@@ -88,6 +88,15 @@ class Value:
 
 Values = tuple[Value, ...]
 
+_ENUM = re.compile(r"enum\s+([\w:]+)\s*$")
+_LONGEST_NAME = 300
+_LONGEST_COMMAND = 1 << 16
+MOST_PATTERNS = 256
+"""The most patterns of a trace that are looked at."""
+
+MOST_WORK = 300_000_000
+"""How many states of patterns may be looked at, at the worst; hostile ones could keep us busy for ages."""
+
 
 def parse_value(text: str, pointer_size: int) -> Value | None:
     """The value that a specification describes, or None if it is none."""
@@ -162,16 +171,20 @@ def parse_rules(text: str, kind: str, pointer_size: int, findings: Findings) -> 
 def parse_enums(texts: Iterable[str]) -> dict[str, dict[int, str]]:
     """Enumerations by name: the names of their values."""
     found: dict[str, dict[int, str]] = {}
-    for match in re.finditer(r"enum\s+([\w:]+)\s*\{([^}]*)\}", ";".join(texts)):
+    for piece in ";".join(texts).split("}")[:-1]:
+        head, _, body = piece.rpartition("{")
+        name = _ENUM.search(head[-_LONGEST_NAME:])
+        if not name:
+            continue
         values: dict[int, str] = {}
         number = 0
-        for item in filter(None, (part.strip() for part in match[2].split(","))):
-            name, equal, given = (part.strip() for part in item.partition("="))
+        for item in filter(None, (part.strip() for part in body.split(","))):
+            label, equal, given = (part.strip() for part in item.partition("="))
             if equal and re.fullmatch(r"-?(0x[0-9a-fA-F]{1,16}|[0-9]{1,19})", given):
                 number = int(given, 0) if not given.lstrip("-0").isdecimal() else int(given)
-            values.setdefault(number, name)
+            values.setdefault(number, label)
             number += 1
-        found[match[1]] = values
+        found[name[1]] = values
     return found
 
 
@@ -216,11 +229,21 @@ class Specs:
         self._enums = parse_enums(info.specs("enumauto"))
         self._debug_enums: dict[int, dict[str, dict[int, str]]] = {}
         self._by_name = any(not rule.exact or not is_mangled(rule.text) for rule in self._rules)
+        self._exact: dict[str, list[int]] = {}
+        self._patterns = [number for number, rule in enumerate(self._rules) if not rule.exact]
+        for number, rule in enumerate(self._rules):
+            if rule.exact:
+                self._exact.setdefault(rule.text, []).append(number)
+        self._work = 0
+        if len(self._patterns) > MOST_PATTERNS:
+            told = f"{len(self._patterns):,} patterns; the first {MOST_PATTERNS} are looked at"
+            findings.add("argspec-work", 0, told, file="info")
+            del self._patterns[MOST_PATTERNS:]
 
     def _lost_formats(self, info: InfoFile, kind: str) -> list[Rule]:
         """Return values of triggers: uftrace does not save their formats, but the command line has them."""
         try:
-            words = shlex.split(info.get("cmdline") or "")
+            words = shlex.split((info.get("cmdline") or "")[:_LONGEST_COMMAND])
         except ValueError:
             return []
         triggers = [b for a, b in pairwise(words) if a in ("-T", "--trigger")]
@@ -241,10 +264,8 @@ class Specs:
             return (), ()
         name = self._name(symbol, debug)
         arguments, returns, automatic = _Slots(), _Slots(), self._automatic
-        for rule in self._rules:
-            if (rule.module and not _is_module(rule.module, symbol, module)) or not (
-                rule.matches(name) or rule.matches(symbol.name)
-            ):
+        for rule in self._matching({name, symbol.name}):
+            if rule.module and not _is_module(rule.module, symbol, module):
                 continue
             automatic = automatic or not rule.values
             for value in rule.values:
@@ -265,6 +286,20 @@ class Specs:
             if known is not None:
                 return known
         return self._enums.get(name, {})
+
+    def _matching(self, names: set[str]) -> list[Rule]:
+        """The rules that mean one of the names, in order."""
+        found = {number for name in names for number in self._exact.get(name, ())}
+        for number in self._patterns:
+            self._work += sum(map(len, names)) * (len(self._rules[number].text) + 1)
+            if self._work > MOST_WORK:
+                self._patterns = []
+                told = "the patterns take too long; payloads that they tell of are kept as they are"
+                self._findings.add("argspec-work", 0, told, file="info")
+                break
+            if any(map(self._rules[number].matches, names)):
+                found.add(number)
+        return [self._rules[number] for number in sorted(found)]
 
     def _automatic_values(self, symbol: Symbol, name: str, debug: DebugFile | None) -> Values:
         known = debug.functions.get(symbol.address) if debug is not None and symbol.type != PLT else None

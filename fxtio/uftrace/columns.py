@@ -54,6 +54,14 @@ class Builder:
         self._space: Space | None = None
         self._known: dict[int, int] = {}
 
+    def forget(self) -> None:
+        """Drop the names that no open call has, if there are very many; codes of different batches then differ."""
+        if len(self.names.values) <= KEPT_NAMES and self.names.size <= KEPT_NAMES * 64:
+            return
+        old, self.names, self._known = self.names, Names(), {}
+        still = self._pairing.open
+        still.name = np.array([self.names.code(old.values[code]) for code in still.name.tolist()], np.int32)
+
     def chunk(self, chunk: Chunk) -> dict[str, Made]:
         """The wanted tables of a chunk."""
         made = {name: CHUNKS[name](self, chunk) for name in self._wanted if name in CHUNKS}
@@ -179,6 +187,9 @@ class Builder:
             "count": _FIELDS["address"].get(chunk.words[rows]),
         }
 
+
+KEPT_NAMES = 1 << 16
+"""How many names a reading by batches gathers before it looks which are still in use."""
 
 KEPT_ADDRESSES = 1 << 18
 """How many addresses a reading remembers the names of."""

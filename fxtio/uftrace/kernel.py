@@ -22,6 +22,7 @@ Order = Literal["little", "big"]
 
 _FIELD = re.compile(r"\s*field:(.*?);\s*offset:(\d{1,6});\s*size:(\d{1,6});(?:\s*signed:(\d+);)?")
 _BLOCK = re.compile(rb"TRACEFS: ([^\n]{1,200}): (\d{1,8})\n")
+_LONGEST_LINE = 1000
 _WORD, _TIME = 4, 8
 _LONGEST_DELTA = RingWord.fields["delta"].mask
 _LARGEST_PAGE = 1 << 20
@@ -80,7 +81,8 @@ def parse_format(text: str) -> EventFormat | None:
     if not name or not number:
         return None
     fields = {}
-    for kind, offset, size, signed in _FIELD.findall(text):
+    found = (_FIELD.match(line) for line in text.split("\n") if len(line) < _LONGEST_LINE)
+    for kind, offset, size, signed in (one.groups() for one in found if one):
         label = re.search(r"(\w+)(\[[^\]]*\])?$", kind)
         if label:
             is_text = bool(label[2]) and "char" in kind and "__data_loc" not in kind
@@ -99,6 +101,7 @@ class KernelHeader:
         blocks: files of tracefs: path and content.
         formats: the events that they describe, by id.
         rest: bytes behind the last block.
+        headless: whether sizes and byte order are missing.
     """
 
     page_size: int = 4096
@@ -107,6 +110,7 @@ class KernelHeader:
     blocks: list[tuple[str, bytes]] = field(default_factory=list)
     formats: dict[int, EventFormat] = field(default_factory=dict)
     rest: bytes = b""
+    headless: bool = False
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> KernelHeader:
@@ -117,8 +121,10 @@ class KernelHeader:
             made.page_size, made.long_size = int(head[1]), int(head[2])
             made.order = "little" if head[3] == b"LE" else "big"
             at = head.end()
-        elif raw:
-            findings.add("kernel-header", 0, "it does not begin with sizes and a byte order", file=HEADER_FILE)
+        else:
+            if raw:
+                findings.add("kernel-header", 0, "it does not begin with sizes and a byte order", file=HEADER_FILE)
+            return cls(rest=raw, headless=True)
         while block := _BLOCK.match(raw, at):
             content = raw[block.end() : block.end() + int(block[2])]
             if len(content) < int(block[2]):
@@ -126,7 +132,7 @@ class KernelHeader:
                 break
             made._add(block[1].decode("utf-8", "surrogateescape"), content)
             at = block.end() + len(content)
-        made.rest = raw[at:] if head else raw
+        made.rest = raw[at:]
         return made
 
     def _add(self, path: str, content: bytes) -> None:
@@ -145,7 +151,7 @@ class KernelHeader:
 
     def to_bytes(self) -> bytes:
         """The file's bytes."""
-        if not self.blocks and self.rest:
+        if self.headless:
             return self.rest
         order = "LE" if self.order == "little" else "BE"
         head = f"PAGE_SIZE: {self.page_size}\nLONG_SIZE: {self.long_size}\nENDIAN: {order}\n".encode()
@@ -260,7 +266,7 @@ def build_data(one: EventFormat, tid: int, values: dict[str, Any], order: Order 
         if part is None:
             raise EncodeError("no such field", f"{one.name}.{name}")
         try:
-            raw = value.encode() if isinstance(value, str) else value.to_bytes(part.size, order, signed=part.signed)
+            raw = value.encode() if part.text else value.to_bytes(part.size, order, signed=part.signed)
         except (OverflowError, AttributeError):
             raise EncodeError(f"{value!r} does not fit in {part.size} bytes", f"{one.name}.{name}") from None
         if len(raw) > part.size - part.text:
@@ -313,7 +319,7 @@ def _entry(delta: int, data: bytes, order: Order) -> bytes:
     data += bytes(-len(data) % _WORD)
     words = len(data) // _WORD
     if 0 < words < RingType.PADDING:
-        fields: dict[str, int] = {"kind": words, "delta": delta}
+        fields: dict[str, Any] = {"kind": words, "delta": delta}
         return extend + int(RingWord(**fields)).to_bytes(_WORD, order) + data
     head = int(RingWord(kind=RingType.LONG, delta=delta)).to_bytes(_WORD, order)
     return extend + head + (len(data) + _WORD).to_bytes(_WORD, order) + data

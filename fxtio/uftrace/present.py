@@ -12,7 +12,8 @@ from fxtio.codec.record import Opaque
 from fxtio.errors import FxtioError
 from fxtio.present import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 from fxtio.uftrace.describe import Kinds, explain
-from fxtio.uftrace.reader import Info, Item, UftraceTrace
+from fxtio.uftrace.items import Info, Item
+from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import CLASSES, Entry, Event, Exit, Lost
 from fxtio.uftrace.synth import SHAPES, synth
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Findings, Level
+from fxtio.io.reading import Progress
 from fxtio.table import Table
 from fxtio.uftrace import arguments, kernel, perf
 from fxtio.uftrace.columns import CHUNKS, Builder, Collector
@@ -20,78 +19,20 @@ from fxtio.uftrace.debug import DebugFile
 from fxtio.uftrace.directory import MOST_TEXT, Directory, Stored
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, data_of, values_of
-from fxtio.uftrace.info import InfoFile
+from fxtio.uftrace.info import HEADER_SIZE, MAGIC, InfoFile
+from fxtio.uftrace.items import Info, Item
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.maps import MapFile
 from fxtio.uftrace.records import CLASSES, Entry, Event, Exit, decode
 from fxtio.uftrace.sessions import Sessions
-from fxtio.uftrace.space import Function
 from fxtio.uftrace.static import STATIC
 from fxtio.uftrace.stream import Chunk, TaskReader
 from fxtio.uftrace.symbols import SymbolFile
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskFile
 
-Progress = Callable[[int, int | None], None]
-"""Called with the bytes read so far and the bytes in all."""
-
 INFO = "info"
 _FIELDS = RecordWord.fields
 _AT_ONCE = 4096
-
-
-@dataclass(slots=True)
-class Info:
-    """A summary of a trace.
-
-    Attributes:
-        name: where it was read from.
-        format: always `uftrace`.
-        byte_order: `little` or `big`.
-        version: of the format.
-        recorded_by: the version of uftrace, where the trace tells it.
-        command: the command that was traced, where the trace tells it.
-        size: bytes of the `.dat` files.
-        records: how many records of each class; `Opaque` is what could not be read.
-        tasks: names of programs by task.
-        start: the earliest time in nanoseconds, or None without records.
-        end: the latest time in nanoseconds, or None.
-        recorded_at: when it was recorded, as the trace has it (local time), or empty.
-    """
-
-    name: str
-    format: str
-    byte_order: str
-    version: int = 4
-    recorded_by: str | None = None
-    command: str | None = None
-    size: int = 0
-    records: Counter[str] = field(default_factory=Counter)
-    tasks: dict[int, str] = field(default_factory=dict)
-    start: int | None = None
-    end: int | None = None
-    recorded_at: str = ""
-
-
-class Item(NamedTuple):
-    """A record with where it is and what it means.
-
-    Attributes:
-        tid: the task.
-        offset: the byte offset in the task's file.
-        time: nanoseconds.
-        record: the record.
-        name: the function or the event; None for what has none.
-        function: what is known of the function, or None.
-        values: the values of the payload by name, such as `arg1`; None without one, or where nothing tells.
-    """
-
-    tid: int
-    offset: int
-    time: int | None
-    record: Any
-    name: str | None
-    function: Function | None
-    values: dict[str, Any] | None
 
 
 class UftraceTrace:
@@ -131,16 +72,27 @@ class UftraceTrace:
         self._kept: Findings | None = None
         self._info: Info | None = None
         self._read = 0
-        try:
-            self.header = InfoFile.parse(self.directory.read(INFO), Findings())
-        except DecodeError as error:
-            raise FormatError(f"{self.name}: {error.message}") from None
+        self.header = self._header(Findings())
 
     def __enter__(self) -> UftraceTrace:
         return self
 
     def __exit__(self, *exception: object) -> None:
         """Nothing stays open between two readings."""
+
+    def close(self) -> None:
+        """Nothing stays open between two readings."""
+
+    def _header(self, findings: Findings) -> InfoFile:
+        """The info file; where a recorder that was killed left none, or it is damaged, what is usual."""
+        try:
+            return InfoFile.parse(self.directory.read(INFO, findings), findings)
+        except DecodeError as error:
+            if not self._files() or not any(name in self.directory for name in (TEXT, BINARY)):
+                raise FormatError(f"{self.name}: {error.message}") from None
+            told = f"{error.message}; the rest is read without it"
+            findings.add("info-header", 0, told, file=INFO)
+            return InfoFile()
 
     @property
     def findings(self) -> Findings:
@@ -153,10 +105,14 @@ class UftraceTrace:
     @property
     def tids(self) -> list[int]:
         """The tasks with a file: as the info file lists them, then those that it does not."""
-        files = [name[:-4] for name in self.directory.names if name.endswith(".dat")]
-        there = {int(name) for name in files if name.isascii() and name.isdigit() and str(int(name[:18])) == name}
+        there = self._files()
         listed = [tid for tid in dict.fromkeys(self.header.tids) if tid in there]
         return [*listed, *sorted(there.difference(listed))]
+
+    def _files(self) -> set[int]:
+        """The tasks with a file."""
+        files = [name[:-4] for name in self.directory.names if name.endswith(".dat")]
+        return {int(name) for name in files if name.isascii() and name.isdigit() and str(int(name[:18])) == name}
 
     @property
     def info(self) -> Info:
@@ -240,6 +196,7 @@ class UftraceTrace:
             if tid is not None and chunk.tid != tid:
                 yield {name: Table(made) for name, made in builder.finish(tid).items()}
             tid = chunk.tid
+            builder.forget()
             yield {name: Table(made) for name, made in builder.chunk(chunk).items()}
         if tid is not None:
             yield {name: Table(made) for name, made in builder.finish(tid).items()}
@@ -297,14 +254,15 @@ class UftraceTrace:
 
     def perf_events(self, findings: Findings | None = None) -> Iterator[tuple[int, perf.PerfEvent]]:
         """What the scheduler did: number of the CPU and event, file by file."""
+        found = Findings() if findings is None else findings
         for name in filter(perf.is_name, self.directory.names):
             pieces = self.directory.pieces(name)
-            for event in perf.parse(pieces, name, self.header.order, findings or Findings()):
+            for event in perf.parse(pieces, name, self.header.order, found):
                 yield perf.cpu_of(name), event
 
     def kernel_events(self, findings: Findings | None = None) -> Iterator[tuple[int, kernel.KernelEvent]]:
         """What the kernel traced: number of the CPU and event, file by file."""
-        found = findings or Findings()
+        found = Findings() if findings is None else findings
         header = kernel.KernelHeader.parse(self.directory.read(kernel.HEADER_FILE, found), found)
         size = kernel.sound_page_size(header, found)
         for name in filter(kernel.is_name, self.directory.names):
@@ -320,6 +278,8 @@ class UftraceTrace:
         if self.directory.size(name) > MOST_TEXT:
             return Stored(self.directory, name)
         raw = self.directory.read(name, findings)
+        if name == INFO and not (raw.startswith(MAGIC) and len(raw) >= HEADER_SIZE):
+            return Stored(self.directory, name)
         if name == INFO:
             return InfoFile.parse(raw, findings)
         if name == BINARY:
@@ -346,7 +306,7 @@ class UftraceTrace:
         """
         self._kept = findings = Findings(strict=self._strict)
         self._read = 0
-        InfoFile.parse(self.directory.read(INFO, findings), findings)
+        self._header(findings)
         for other in self.directory.others:
             told = "a link, a directory or the like is not opened"
             findings.add("not-a-file", 0, told, level=Level.WARNING, file=other)

@@ -6,8 +6,9 @@ and those that were loaded later.  An *epoch* of a task is a time in which neith
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from fxtio.uftrace.directory import Directory
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.maps import MapFile, Module
 from fxtio.uftrace.space import Part, Space
-from fxtio.uftrace.symbols import SymbolFile
+from fxtio.uftrace.symbols import Symbol, SymbolFile
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fact, Fork, Session, Task, TaskFile
 
 Array = np.ndarray[Any, Any]
@@ -29,8 +30,11 @@ PYTHON = "python.fake"
 """The module of Python functions; it needs no map."""
 
 FOREVER = (1 << 64) - 1
-MOST_LIBRARIES = 1000
+MOST_LIBRARIES = 512
 """The most loaded libraries of a session that are looked at."""
+
+MOST_SYMBOLS = 1 << 22
+"""The most symbols of a session."""
 
 _KEPT_SPACES = 8
 _MOST_FORKS = 100
@@ -105,12 +109,15 @@ class Sessions:
                 told = f"session {sid} loads {len(libraries):,} libraries; the first {MOST_LIBRARIES:,} are looked at"
                 findings.add("too-many-libraries", 0, told, file=TEXT)
                 del libraries[MOST_LIBRARIES:]
+        self._load_times = {sid: [one.time for one in libraries] for sid, libraries in self._libraries.items()}
         self.tasks = {tid: mine[-1].pid for tid, mine in self._tasks.items()}
         self.names = {session.pid: session.exename for session in self.sessions}
         for child in self._forks.values():
             self.names.setdefault(child.pid, self.names.get(child.ppid, ""))
         self._maps: dict[str, MapFile | None] = {}
-        self._parts: dict[Module, Part | None] = {}
+        self._symbol_files: dict[str, tuple[Array, Array, Sequence[Symbol]]] = {}
+        self._debug_files: dict[str, DebugFile] = {}
+        self._chosen: dict[tuple[Module, str], str | None] = {}
         self._spaces: OrderedDict[tuple[str, int], Space] = OrderedDict()
         self.empty = Space([], self._specs)
 
@@ -132,10 +139,11 @@ class Sessions:
         made: list[Epoch] = []
         for number, (begin, session) in enumerate(begins):
             end = begins[number + 1][0] if number + 1 < len(begins) else FOREVER
-            libraries = [] if session is None else self._libraries.get(session.sid, [])
-            made.append(Epoch(begin, session, sum(one.time <= begin for one in libraries)))
-            times = [one.time for one in libraries if begin < one.time < end]
-            made += [Epoch(time, session, made[-1].libraries + count) for count, time in enumerate(times, 1)]
+            times = [] if session is None else self._load_times.get(session.sid, [])
+            first, last = bisect_right(times, begin), bisect_left(times, end)
+            if not made or (made[-1].session, made[-1].libraries) != (session, first):
+                made.append(Epoch(begin, session, first))
+            made += [Epoch(times[count], session, count + 1) for count in range(first, last)]
         return made
 
     def process_of(self, tid: int) -> int:
@@ -187,31 +195,50 @@ class Sessions:
         modules += mapped.modules if mapped is not None else []
         if f"{PYTHON}.sym" in self._directory and not any(module.path == PYTHON for module in modules):
             modules.append(Module(0, FOREVER, PYTHON))
-        return [part for module in modules if (part := self._part(module)) is not None]
+        parts: list[Part] = []
+        left = MOST_SYMBOLS
+        for module in modules:
+            part = self._part(module)
+            if part is None:
+                continue
+            left -= len(part.begin)
+            if left < 0:
+                told = f"session {sid} has more than {MOST_SYMBOLS:,} symbols; those of {module.path} are left out"
+                self._findings.add("too-many-symbols", 0, told, file=map_name(sid))
+                break
+            parts.append(part)
+        return parts
 
     def _part(self, module: Module) -> Part | None:
-        if module not in self._parts:
-            self._parts[module] = self._read_part(module)
-        return self._parts[module]
-
-    def _read_part(self, module: Module) -> Part | None:
         name = self._file_of(module, ".sym")
         if name is None:
             return None
-        file = SymbolFile.parse(self._directory.read(name, self._findings), name, self._findings)
-        begin, end, symbols = file.ranges()
+        begin, end, symbols = self._symbols(name)
         base = np.uint64(module.base)
-        fits = end <= np.uint64(FOREVER - module.base)
-        begin, end = begin[fits] + base, end[fits] + base
-        debug_name = self._file_of(module, ".dbg")
-        debug = None
-        if debug_name is not None:
-            debug = DebugFile.parse(self._directory.read(debug_name, self._findings), debug_name, self._findings)
-        rows = np.flatnonzero(fits).tolist()
-        return Part(module, begin, end, [symbols[row] for row in rows], debug)
+        fits = int(np.searchsorted(begin, np.uint64(FOREVER - module.base)))
+        begin, end = begin[:fits] + base, np.minimum(end[:fits], np.uint64(FOREVER - module.base)) + base
+        debug = self._file_of(module, ".dbg")
+        return Part(module, begin, end, symbols, None if debug is None else self._debug(debug))
+
+    def _symbols(self, name: str) -> tuple[Array, Array, Sequence[Symbol]]:
+        if name not in self._symbol_files:
+            raw = self._directory.read(name, self._findings)
+            self._symbol_files[name] = SymbolFile.parse(raw, name, self._findings).ranges()
+        return self._symbol_files[name]
+
+    def _debug(self, name: str) -> DebugFile:
+        if name not in self._debug_files:
+            raw = self._directory.read(name, self._findings)
+            self._debug_files[name] = DebugFile.parse(raw, name, self._findings)
+        return self._debug_files[name]
 
     def _file_of(self, module: Module, suffix: str) -> str | None:
         """The name of a module's file, or None.  Files of another module with the same name are left alone."""
+        if (module, suffix) not in self._chosen:
+            self._chosen[module, suffix] = self._choose(module, suffix)
+        return self._chosen[module, suffix]
+
+    def _choose(self, module: Module, suffix: str) -> str | None:
         base = module.path.rpartition("/")[2]
         mark = module.build_id[:4] if module.build_id else f"{sum(module.path.encode(errors='replace')) % 65536:04x}"
         for name in (f"{base}{suffix}", f"{base}-{mark}{suffix}"):

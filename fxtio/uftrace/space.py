@@ -57,11 +57,41 @@ class Part:
     debug: DebugFile | None
 
 
+def _arranged(parts: Sequence[Part]) -> tuple[Array, Array, Array]:
+    """All symbols in the order of addresses: begin, end (uint64), and which symbol of which part (int64, two each)."""
+    begins, ends, owners = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)], [np.empty((0, 2), np.int64)]
+    first, last = np.empty(0, np.uint64), np.empty(0, np.uint64)  # how far the parts until now reach
+    for number, part in enumerate(parts):
+        if not len(part.begin):
+            continue
+        row = np.searchsorted(first, part.begin, "right") - 1
+        free = (row < 0) | (part.begin >= np.append(last, np.uint64(0))[row])
+        rows = np.flatnonzero(free)
+        begins.append(part.begin[rows])
+        ends.append(part.end[rows])
+        owners.append(np.stack([np.full(len(rows), number), rows], axis=1))
+        first, last = _joined(np.append(first, part.begin[0]), np.append(last, part.end.max()))
+    begin, end, owner = np.concatenate(begins), np.concatenate(ends), np.concatenate(owners)
+    order = np.argsort(begin, kind="stable")
+    begin, end, owner = begin[order], end[order], owner[order]
+    end[:-1] = np.minimum(end[:-1], begin[1:])
+    kept = np.flatnonzero(end > begin)
+    return begin[kept], end[kept], owner[kept]
+
+
+def _joined(first: Array, last: Array) -> tuple[Array, Array]:
+    """Ranges in order, those that touch made one."""
+    order = np.argsort(first, kind="stable")
+    first, last = first[order], np.maximum.accumulate(last[order])
+    new = np.append(True, first[1:] > last[:-1])
+    return first[new], last[np.append(np.flatnonzero(new)[1:] - 1, len(last) - 1)]
+
+
 class Space:
     """All functions that can be told apart at a moment.
 
     Args:
-        parts: the modules; where two overlap, the one that comes first counts.
+        parts: the modules; where the symbols of one reach, those of later ones do not count.
         specs: what payloads hold.
 
     Attributes:
@@ -75,22 +105,12 @@ class Space:
     def __init__(self, parts: Sequence[Part], specs: Specs) -> None:
         self._parts = parts
         self._specs = specs
-        begin, end, owner = np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty((0, 2), np.int64)
-        for number, part in enumerate(parts):
-            place = np.searchsorted(end, part.begin, "right")
-            bound = np.append(begin, np.uint64(np.iinfo(np.uint64).max))
-            free = np.flatnonzero(bound[place] >= part.end)
-            rows = np.stack([np.full(len(free), number), free], axis=1)
-            begin, end = np.concatenate([begin, part.begin[free]]), np.concatenate([end, part.end[free]])
-            owner = np.concatenate([owner, rows])
-            order = np.argsort(begin, kind="stable")
-            begin, end, owner = begin[order], end[order], owner[order]
-        self.begin, self.end, self._owner = begin, end, owner
+        self.begin, self.end, self._owner = _arranged(parts)
         self._functions: dict[int, Function] = {}
         self._values: dict[int, tuple[Values, Values]] = {}
         self._places: dict[tuple[int, ...], int] = {_EVENT_PROGRAM: 0}
         self.code = np.array(_EVENT_PROGRAM, np.int32)
-        self.programs = np.full(2 * len(begin), _UNTOLD, np.int32)
+        self.programs = np.full(2 * len(self.begin), _UNTOLD, np.int32)
 
     def __len__(self) -> int:
         return len(self.begin)

@@ -7,6 +7,7 @@ known, or the bytes are no record, the next place from which several records fol
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from fxtio.codec.columns import Block
 from fxtio.finding import Findings, Level
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import RecordWord
-from fxtio.uftrace.sessions import FOREVER, Sessions
+from fxtio.uftrace.sessions import FOREVER, Epoch, Sessions
 from fxtio.uftrace.space import Space
 
 Array = np.ndarray[Any, Any]
@@ -35,6 +36,10 @@ _CHAIN = 3
 _LONGEST_PAUSE = 1 << 47  # ns, 39 hours: a record as long after the one before it is not plausible
 _FIELDS = RecordWord.fields
 _HEADER = 2
+
+
+def _begin(epoch: Epoch) -> int:
+    return epoch.begin
 
 
 def _head(order: Order) -> Array:
@@ -145,6 +150,7 @@ class TaskReader:
         self._progress = progress
         self._left = most
         self._epochs = sessions.epochs(tid)
+        self._epoch = 0
         self._space = sessions.space(self._epochs[0])
         self._limit = self._epochs[1].begin if len(self._epochs) > 1 else FOREVER
         self._last = 0  # the time of the last record with one
@@ -232,11 +238,10 @@ class TaskReader:
         return self._space.learn(_FIELDS["address"].get(word), leave=leave)
 
     def _next_epoch(self, time: int) -> None:
-        number = max(n for n, epoch in enumerate(self._epochs) if epoch.begin <= time)
-        later = self._epochs[number + 1 :]
-        self._space = self._sessions.space(self._epochs[number])
-        self._limit = later[0].begin if later else FOREVER
-        self._epochs = self._epochs[number:]
+        later = bisect_right(self._epochs, time, lo=self._epoch + 1, key=_begin)
+        self._epoch = later - 1
+        self._space = self._sessions.space(self._epochs[self._epoch])
+        self._limit = self._epochs[later].begin if later < len(self._epochs) else FOREVER
 
     def _skip(self, block: Block, base: int, here: int, why: int, *, last: bool) -> Generator[Chunk, None, int]:
         """Go on behind something that cannot be read; the place, or -1 if more bytes are needed."""

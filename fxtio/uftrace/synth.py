@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.io.reading import Progress
 from fxtio.uftrace import arguments
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.image import Target
 from fxtio.uftrace.writer import TaskWriter, UftraceWriter
 
 Array = np.ndarray[Any, Any]
-Progress = Callable[[int, int | None], None]
 
 SHAPES = {
     "calls": "calls of many functions that nest, on several threads",

@@ -24,7 +24,7 @@ from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.layout import DEPTHS, Feature, InfoBit
 from fxtio.uftrace.records import Entry, Event, Exit, Lost, encode
 from fxtio.uftrace.sessions import map_name
-from fxtio.uftrace.tasks import NS, TEXT, Fact, Session, Task, TaskFile, check_name
+from fxtio.uftrace.tasks import NS, TEXT, Fact, Fork, Session, Task, TaskFile, check_name
 
 if TYPE_CHECKING:
     from fxtio.uftrace.reader import UftraceTrace
@@ -228,7 +228,8 @@ class UftraceWriter:
         return made
 
     def _pids(self) -> list[int]:
-        return list(dict.fromkeys(task.pid for task in self._tasks.values()))
+        forked = {task.pid for task in self._tasks.values() if task.forked is not None}
+        return list(dict.fromkeys(task.pid for task in self._tasks.values() if task.pid not in forked))
 
     def _task_file(self, sids: dict[int, str]) -> TaskFile:
         """Sessions and tasks begin no later than the first record: older ones would be without names."""
@@ -241,6 +242,11 @@ class UftraceWriter:
             if pid not in mine:
                 facts.append(Task(begin, pid, pid))
             facts += [Task(firsts[tid], tid, pid) for tid in sorted(mine, key=lambda tid: (tid != pid, firsts[tid]))]
+        for task in self._tasks.values():
+            if task.forked is not None:
+                facts.append(task.forked)
+            elif task.pid not in sids:
+                facts.append(Task(firsts[task.tid], task.tid, task.pid))
         return TaskFile([*facts, ""], facts)
 
     def _info(self) -> InfoFile:
@@ -282,6 +288,7 @@ class TaskWriter:
         pid: its process.
         first: the time of its first record, or None.
         last: the time of its last record.
+        forked: how it began, where it is the copy of another process.
     """
 
     def __init__(self, writer: UftraceWriter, tid: int, pid: int) -> None:
@@ -289,6 +296,7 @@ class TaskWriter:
         self.pid = pid
         self.first: int | None = None
         self.last = 0
+        self.forked: Fork | None = None
         self._writer = writer
         self._open: list[Target] = []
 
@@ -326,6 +334,26 @@ class TaskWriter:
         payload = None if value is ... else arguments.encode(target.returns, [value], self._writer.order)
         self._put(time, Exit(time, len(self._open) - 1, target.address, payload))
         self._open.pop()
+
+    def fork(self, tid: int, time: int) -> TaskWriter:
+        """A process begins as a copy of this one; the calls that are open here are open there, too.
+
+        Args:
+            tid: the new process.
+            time: nanoseconds.
+
+        Raises:
+            EncodeError: there is such a task already, or time goes back.
+        """
+        if tid in self._writer._tasks:
+            raise EncodeError(f"task {tid} is there already", "fork")
+        if time < self.last:
+            raise EncodeError(f"time goes back, from {self.last} to {time}", f"task {self.tid}")
+        child = self._writer.task(tid)
+        child.forked = Fork(time, tid, self.pid)
+        child.first = child.last = time
+        child._open = list(self._open)
+        return child
 
     def event(self, event: str | int, time: int, data: bytes | None = None) -> None:
         """Something happens.

@@ -14,6 +14,7 @@ from fxtio.coreprofiler.lines import encode, form_of
 from fxtio.coreprofiler.records import RECORDS
 from fxtio.coreprofiler.simulator import Simulator, Truth
 from fxtio.coreprofiler.style import DIALECTS, Style
+from fxtio.errors import EncodeError
 
 Strategy = st.SearchStrategy[Any]
 
@@ -24,7 +25,7 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_characters=" :\r\n\0"), min
 ZONES = st.none() | st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 TIMES = st.builds(
     lambda when, zone: when.replace(microsecond=when.microsecond // 1000 * 1000, tzinfo=zone),
-    st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 28)),
+    st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 28)),  # noqa: DTZ001  # local times
     ZONES,
 )
 
@@ -74,7 +75,7 @@ def sayable(record: Any) -> bool:
     """Whether a record can be told from others: names with quotes in them may not."""
     try:
         encode(record, DIALECTS["D2"])
-    except lay.EncodeError:
+    except EncodeError:
         return False
     return True
 
@@ -103,8 +104,8 @@ def written(some: Any, style: Style | str = "D2") -> bytes:
 
 
 LINE_PIECES = st.sampled_from(
-    [b" ", b":", b"\n", b"\r\n", b"?", b"0x", b"0x1F", b"-1", b"9" * 19, b"9" * 25, b"0x" + b"f" * 17, b'"', b'" "', b"\0",
-     b"sam str", b"fun nam 0x1 ", b"thr crt 0x1", b"gch gcs 0x0 1 ? ", b"tttf", b"\xff", b"\xef\xbb\xbf"]
+    [b" ", b":", b"\n", b"\r\n", b"?", b"0x", b"0x1F", b"-1", b"9" * 19, b"9" * 25, b"0x" + b"f" * 17, b'"', b'" "',
+     b"\0", b"sam str", b"fun nam 0x1 ", b"thr crt 0x1", b"gch gcs 0x0 1 ? ", b"tttf", b"\xff", b"\xef\xbb\xbf"]
 )  # fmt: skip
 
 

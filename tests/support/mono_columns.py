@@ -9,7 +9,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native import events as twin
-from fxtio.codec.stream import Choice, Dialect, Form, Header, Many, Part, Sleb, Text, form_of
+from fxtio.codec.stream import Choice, Dialect, Form, Many, Part, Sleb, Text, form_of
 from fxtio.codec.stream_program import Program
 from fxtio.mono.batch import program_of
 from fxtio.mono.header import BufferHeader
@@ -151,6 +151,3 @@ def _chosen(found: Found, part: Choice, owner: int, name: str, row: int, by: int
     if isinstance(one, Sleb):
         return int(bits.view(np.int64)[0])
     return float(bits.view(np.float64)[0]) if type(one).__name__ == "Double" else int(bits[0])
-
-
-assert Header  # a field of the first byte is a column like any other

@@ -29,7 +29,6 @@ def every_event(version: int) -> list[r.Event]:
 
 def _values(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
     old = {"flags": 0}
-    bt = {"backtrace": (MAIN, WORK), "backtrace_flags": 0 if v < 13 else None}
     yield (
         r.Image,
         {"action": 2, "pointer": IMAGE, "name": "/tmp/a.exe", "mvid": "11111111-2222-3333-4444-555555555555"} | old,
@@ -48,6 +47,14 @@ def _values(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
         yield r.JitMethod, {"method": method, "code": method * 16, "size": 64, "name": name}
     for action, method in ((2, MAIN), (2, WORK), (3, WORK), (1, MAIN)):
         yield r.Call, {"action": action, "method": method}
+    yield from _memory(v)
+    yield from _heap_shot(v)
+    yield from _measured(v)
+    yield r.Thread, {"action": 4, "id": 0x1111} | old
+
+
+def _memory(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
+    bt = {"backtrace": (MAIN, WORK), "backtrace_flags": 0 if v < 13 else None}
     typed = {"class_pointer": CLASS, "vtable": VTABLE}
     yield r.Allocation, {"object": OBJECTS[0], "size": 24} | typed
     yield r.Allocation, {"object": OBJECTS[1], "size": 32} | typed | bt
@@ -69,6 +76,10 @@ def _values(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
     yield r.Clause, {"kind": 2, "index": 0, "method": WORK, "object": OBJECTS[0]}
     yield r.Monitor, {"event": 1, "object": OBJECTS[0]} | bt
     yield r.Monitor, {"event": 2, "object": OBJECTS[0]}
+
+
+def _heap_shot(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
+    typed = {"class_pointer": CLASS, "vtable": VTABLE}
     yield (
         r.RootRegister,
         {"start": 0x4000, "size": 8, "source": RootSource.STATIC, "key": VTABLE, "name": "Static Fields"},
@@ -81,6 +92,9 @@ def _values(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
     yield r.HeapObject, {"object": OBJECTS[1], "size": 32, "generation": 1, "references": ()} | typed
     yield r.HeapEnd, {}
     yield r.RootUnregister, {"start": 0x4000}
+
+
+def _measured(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
     located = (r.SampledFrame(method=WORK, il_offset=3, native_offset=-1),)
     sampled = {"sample_type": 1, "sample_time": 1234, "interrupted": 0x1111, "addresses": (0x90003,)}
     yield r.SampleHit, {**sampled, "located_frames": located, "frames": (WORK, MAIN)}
@@ -103,7 +117,6 @@ def _values(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
     yield r.CoverageClass, {"assembly": "a", "name": "My", "methods": 2, "fully_covered": 1, "partially_covered": 0}
     yield r.SyncPoint, {"type": 0}
     yield r.AotId, {"id": "11111111-2222-3333-4444-555555555555"}
-    yield r.Thread, {"action": 4, "id": 0x1111} | old
 
 
 def _root(v: int) -> r.Root:

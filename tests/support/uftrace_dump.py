@@ -11,7 +11,8 @@ from fxtio.finding import Findings
 from fxtio.uftrace import arguments
 from fxtio.uftrace.argspec import Value, Values
 from fxtio.uftrace.events import data_of
-from fxtio.uftrace.reader import Item, UftraceTrace
+from fxtio.uftrace.items import Item
+from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import Entry, Event, Exit, Lost
 from fxtio.uftrace.space import Space
 
@@ -114,9 +115,8 @@ def _value_text(value: Value, raw: bytes, space: Space, address: int) -> bytes:
         label = b"std::string: " if value.format == "S" else b"str: "
         return label + (b"NULL" if raw == arguments.NULL else raw)
     if value.format == "t":
-        groups = [raw[at : at + 8].hex(" ") + " " for at in range(0, len(raw), 8)]
-        lines = [" ".join(groups[at : at + 2]) for at in range(0, len(groups), 2)]
-        shown = "".join(f"\n\t{line}{' ' if line.count(' ') >= 16 else ''}" for line in lines)
+        signs = [f"{byte:02x} {' ' * (at % 8 == 7)}" for at, byte in enumerate(raw)]
+        shown = "".join("\n\t" + "".join(signs[at : at + 16]) for at in range(0, len(signs), 16))
         return f"struct {value.type}:{shown}".encode()
     if value.format == "e":
         number = int.from_bytes(raw, "little", signed=True)

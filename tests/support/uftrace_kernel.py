@@ -37,7 +37,7 @@ ID: 10
 \tfield:unsigned long overrun;\toffset:32;\tsize:8;\tsigned:0;
 \tfield:int depth;\toffset:40;\tsize:4;\tsigned:1;
 
-print fmt: "<-- %ps (%d) (start: %llx  end: %llx) over: %d", (void *)REC->func, REC->depth, REC->calltime, REC->rettime, REC->depth
+print fmt: "<-- %ps (%d) (start: %llx  end: %llx)", (void *)REC->func, REC->depth, REC->calltime, REC->rettime
 """
 SWITCH = f"""name: sched_switch
 ID: 316
@@ -49,7 +49,7 @@ ID: 316
 \tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;
 \tfield:int next_prio;\toffset:60;\tsize:4;\tsigned:1;
 
-print fmt: "prev_comm=%s prev_pid=%d ==> next_comm=%s next_pid=%d", REC->prev_comm, REC->prev_pid, REC->next_comm, REC->next_pid
+print fmt: "prev_comm=%s prev_pid=%d ==> next_comm=%s", REC->prev_comm, REC->prev_pid, REC->next_comm
 """
 BLOCKS = [
     ("events/header_page", HEADER_PAGE),

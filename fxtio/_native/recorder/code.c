@@ -96,7 +96,7 @@ static inline int put_near(PyObject *object, enum Kind kind) {
     State *state = current;
     const NearCode *near = near_code(object);
     uint64_t *p = state->p;
-    if (UNLIKELY(near->object != object || p + 2 > state->swift_end || (kind == END && !state->depth)))
+    if (UNLIKELY(near->object != object || p + 2 > state->swift_end || (kind == END && state->depth <= state->top)))
         return 0;
     p[1] = tick(state);
     commit(state, p, 2, layout.event[kind] + 2 * layout.size_unit + state->identity.bits + near->site->refs);
@@ -152,9 +152,12 @@ static void put_ends(const Code *code, Site *site, int last, PyObject *result, P
         task_waits(result);
     if (UNLIKELY(!session.active || !state->depth || state->session != session.generation))
         return;
+    unsigned held = UNLIKELY(state->depth <= state->top) ? held_end(state) : 0;
     state->depth--;
     if (LIKELY((!max_depth || state->depth < max_depth) && !(min_ticks && taken_back(state, site))))
         put_end(site, code->result && last, result, exception);
+    if (UNLIKELY(held))
+        held_again(state, held);
     if (UNLIKELY(code->task && last)) {
         uint64_t track = task_track();
         if (track)
@@ -179,9 +182,12 @@ void call_ends(Site *site) {
     State *state = current;
     if (!state->depth || state->session != session.generation)
         return;
+    unsigned held = UNLIKELY(state->depth <= state->top) ? held_end(state) : 0;
     state->depth--;
     if ((!max_depth || state->depth < max_depth) && !(min_ticks && taken_back(state, site)))
         bare(site, END);
+    if (UNLIKELY(held))
+        held_again(state, held);
 }
 
 /* A call ends.  0 if the code is left out. */

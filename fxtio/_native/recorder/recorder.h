@@ -5,6 +5,7 @@
  *   site.c    texts and call sites
  *   event.c   events with arguments, and log records
  *   task.c    tasks of asyncio
+ *   held.c    spans that outlive the functions in which they were opened
  *   span.c    span objects, instants, counters: what a program calls
  *   code.c    functions: what the interpreter calls
  *   known.c   what is known of their code
@@ -76,6 +77,15 @@ typedef struct {
     uint64_t *p, tick;
 } Begun;
 
+typedef struct Site Site;
+
+/* A span that is open: only to be recognized, it may be gone. */
+typedef struct {
+    const void *span;
+    Site *site;
+    unsigned depth;
+} Open;
+
 /* The thread that an event belongs to. */
 typedef struct {
     uint64_t process, thread;
@@ -99,6 +109,9 @@ typedef struct State {
     uint64_t track;    /* the id of the running task's track, 0 for none */
     PyObject *arrows;  /* ids of flows that end in the next stretch of this task, a tuple, or NULL */
     uint64_t waited;   /* the step (as `context` counts) in which the task said what it waits for */
+    Open *open;        /* spans that are open within functions, innermost last */
+    unsigned opened;   /* how many */
+    unsigned top;      /* how deep in functions the innermost was opened */
     Begun *begun;      /* by depth: the last calls that began; NULL unless short ones are taken back */
     int over;          /* the thread has ended */
     int escaped;       /* an exception of a signal handler came out of our Python code: it is set, and the program's */
@@ -127,6 +140,7 @@ HIDDEN void store_seal(void);
 HIDDEN int store_write(const void *data, size_t size, uint64_t at);
 HIDDEN void define_start(uint64_t begin, uint64_t end);
 HIDDEN void store_stop(void);
+HIDDEN State *store_states(void);
 HIDDEN uint64_t store_end(void);
 HIDDEN int store_fd(void);
 HIDDEN PyObject *copy_to(PyObject *module, PyObject *descriptor);
@@ -215,7 +229,7 @@ static inline size_t words_of(size_t size) {
     return (size + 7) / 8;
 }
 
-typedef struct {
+struct Site {
     PyObject_HEAD
     PyObject *category, *name, *keys; /* str, str, tuple of str or NULL */
     uint64_t generation;              /* the session that what follows belongs to */
@@ -225,7 +239,7 @@ typedef struct {
     unsigned count, over;             /* keys that are recorded, and those that are too many */
     int swift;                        /* whether all texts have slots */
     uint64_t keys_at[MAX_ARGS];       /* the keys in arguments' headers, 0 for those that have no slot */
-} Site;
+};
 
 extern HIDDEN PyTypeObject SiteType;
 
@@ -248,6 +262,12 @@ HIDDEN int log_record(PyObject *message);
 HIDDEN PyObject *collection(PyObject *module, PyObject *const *args, Py_ssize_t count);
 HIDDEN void tell_slow(Site *site, uint64_t took) __attribute__((cold));
 HIDDEN uint64_t text_slot(PyObject *text);
+HIDDEN void held_push(State *state, const void *span, Site *site);
+HIDDEN void held_pop(State *state, const void *span);
+HIDDEN void held_clear(State *state);
+HIDDEN unsigned held_end(State *state);
+HIDDEN void held_again(State *state, unsigned count);
+HIDDEN void held_forget(const void *span, uint64_t thread);
 HIDDEN void task_waits(PyObject *awaited);
 HIDDEN void task_arrives(State *state);
 HIDDEN uint64_t task_track_slow(State *state, PyThreadState *thread);

@@ -131,6 +131,8 @@ static void enter(Span *span) {
     span->track = track;
     span->begun = current->next;
     span->identity = current->identity;
+    if (UNLIKELY(current->depth && !track))
+        held_push(current, span, span->site);
 }
 
 /* The arguments that were set while the span was open, and the name of an exception. */
@@ -175,8 +177,11 @@ static void leave_here(Span *span, PyObject *exception) {
     State *state = current;
     if (LIKELY(state->identity.thread == span->identity.thread || span->shared)) {
         put_leave(span, exception);
+        if (UNLIKELY(state->opened && !span->track))
+            held_pop(state, span);
         return;
     }
+    held_forget(span, span->identity.thread);
     if (!store_room(&state, 2))
         return;
     Identity own = state->identity;

@@ -41,6 +41,8 @@ static Stretch begin(Steps *steps) {
     }
     stretch.begun = first && steps->values ? event(steps->site, BEGIN, &PyTuple_GET_ITEM(steps->values, 0), NULL)
                                            : bare(steps->site, BEGIN);
+    if (LIKELY(stretch.begun))
+        current->depth++;
     if (UNLIKELY(current->arrows != NULL))
         task_arrives(current);
     return stretch;
@@ -76,13 +78,18 @@ static void end(Steps *steps, Stretch stretch, PySendResult status, PyObject *va
     int whole = steps->kind != STEPPED_NEXT; /* else what comes back is no result */
     if (UNLIKELY(stretch.begun && status == PYGEN_NEXT && steps->kind == STEPPED_COROUTINE))
         task_waits(value);
-    if (LIKELY(stretch.begun && stretch.generation == session.generation)) {
+    if (LIKELY(stretch.begun && stretch.generation == session.generation && current->depth)) {
+        State *state = current;
+        unsigned held = UNLIKELY(state->depth <= state->top) ? held_end(state) : 0;
+        state->depth--;
         if (UNLIKELY(status == PYGEN_ERROR))
             failed(steps);
         else if (UNLIKELY(status == PYGEN_RETURN && steps->result && whole))
             event_with(steps->site, END, result_name, value, NULL);
         else
             bare(steps->site, END);
+        if (UNLIKELY(held))
+            held_again(state, held);
     }
     if (status != PYGEN_NEXT) {
         steps->over = 1;

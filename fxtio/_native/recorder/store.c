@@ -90,6 +90,8 @@ static void in_child(void) {
 
 static void discard(State *state) {
     Py_CLEAR(state->arrows);
+    held_clear(state);
+    PyMem_RawFree(state->open);
     PyMem_RawFree(state->begun);
     free(state);
 }
@@ -147,6 +149,7 @@ void store_stop(void) {
         state->chunk = NULL;
         state->context = state->track = state->waited = 0;
         Py_CLEAR(state->arrows);
+        held_clear(state);
         state->session = 0;
         if (__atomic_load_n(&state->over, __ATOMIC_ACQUIRE)) {
             *link = state->other;
@@ -173,6 +176,10 @@ uint64_t store_lost(void) {
     for (State *state = store.states; state; state = state->other)
         count += state->lost;
     return count;
+}
+
+State *store_states(void) {
+    return store.states;
 }
 
 uint64_t store_end(void) {
@@ -417,16 +424,10 @@ static State *join(void) {
 /* Room for a record of so many words, in the state that comes back; NULL if there is none. */
 uint64_t *store_room(State **pointer, unsigned words) {
     State *state = current;
-    if (!session.active)
-        return NULL;
-    if (state->busy)
+    if (!session.active || state->busy)
         return NULL;
     if (state->session != session.generation || state == &nobody) {
-        if (store.full) {
-            session.lost++;
-            return NULL;
-        }
-        state = join();
+        state = store.full ? NULL : join();
         if (!state) {
             session.lost++;
             return NULL;

@@ -114,15 +114,22 @@ static PyObject *traced_run(Traced *traced, PyObject *const *args, size_t flags,
     if (UNLIKELY(!stack_left()))
         return NULL;
     int begun = begin(traced, args, PyVectorcall_NARGS(flags), keys);
+    if (LIKELY(begun))
+        current->depth++;
     PyObject *result = LIKELY(!current->escaped) ? call_inner(traced, args, flags, keys) : unless_escaped(NULL);
-    if (UNLIKELY(!begun || generation != session.generation))
+    State *state = current;
+    if (UNLIKELY(!begun || generation != session.generation || !state->depth))
         return result;
+    unsigned held = UNLIKELY(state->depth <= state->top) ? held_end(state) : 0;
+    state->depth--;
     if (UNLIKELY(!result))
         traced_failed(traced);
     else if (UNLIKELY(traced->result))
         event_with(traced->site, END, result_name, result, NULL);
     else
         bare(traced->site, END);
+    if (UNLIKELY(held))
+        held_again(state, held);
     return unless_escaped(result);
 }
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from fxtio.tracer.python.calls import calls_start, calls_wanted, site_of_call
 from fxtio.tracer.python.event import ASYNC_BEGIN, ASYNC_END, BEGIN, END, bare, event, event_with
+from fxtio.tracer.python.held import again, end_held
 from fxtio.tracer.python.site import Site, site_of
 from fxtio.tracer.python.span import name_of_type
 from fxtio.tracer.python.store import State, call_hook, filler, here, own, session
@@ -204,10 +205,13 @@ def _end(code: CodeType, last: bool, result: Any, error: BaseException | None) -
         task_waits(result)
     if not state.depth or state.session != session.generation:
         return True
+    held = end_held(state) if state.depth <= state.top else 0
     depth = state.depth - 1
     if not _missed(state, depth) and not (_limits.min_ticks and _taken_back(state, depth)):
         _put_end(known, site, result if last else _NOTHING, error)
     state.depth = depth
+    if held:
+        again(state, held)
     if known.task and last and (track := task_track()):
         event(site, ASYNC_END, (), track)
     return True
@@ -266,10 +270,13 @@ def on_call_over(code: CodeType, _offset: int, called: Any, _first: Any = None) 
         state: State = own.state
         if site is None or not state.depth or state.session != session.generation:
             return
+        held = end_held(state) if state.depth <= state.top else 0
         depth = state.depth - 1
         if not _missed(state, depth) and not (_limits.min_ticks and _taken_back(state, depth)):
             bare(site, END, site.end)
         state.depth = depth
+        if held:
+            again(state, held)
     except RecursionError:  # the stack is full
         session.lost += 1
 
@@ -321,7 +328,7 @@ def _ending(last: bool, failed: bool, left_out: Any) -> Callable[[CodeType, int,
             if site is not None and not failed and not state.missed:
                 now = monotonic_ns() - state.base
                 p = state.p  # as above
-                if p < state.end and site.swift == state.session and state.depth:
+                if p < state.end and site.swift == state.session and state.depth > state.top:
                     if now < state.next:
                         now = state.next
                     state.next = now + state.step

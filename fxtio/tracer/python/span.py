@@ -26,6 +26,7 @@ from fxtio.tracer.python.event import (
     log_record,
 )
 from fxtio.tracer.python.flight import tell_slow
+from fxtio.tracer.python.held import MOST_OPEN, forget
 from fxtio.tracer.python.site import Site, by_name, exact, site_of, sites
 from fxtio.tracer.python.store import State, call_hook, own, session
 from fxtio.tracer.python.task import modules
@@ -39,6 +40,7 @@ _new = object.__new__
 _find_name = by_name.get
 _find = sites.get
 _VALUE = ("value",)
+_LAST_OPEN = MOST_OPEN - 1
 
 
 def _called(name: Any, category: Any, values: Any, wrong: bool, middle: str = "") -> Site | None:
@@ -60,9 +62,10 @@ def _odd(*texts: Any) -> bool:
 class Span:
     """What span() gives: a context manager."""
 
-    __slots__ = ("_begun", "_late", "_open", "_session", "_site", "_track", "_values")
+    __slots__ = ("_begun", "_entry", "_late", "_open", "_session", "_site", "_track", "_values")
 
     _begun: State | None
+    _entry: list[Any] | None
     _site: Site
     _values: dict[str, Any]
     _late: dict[str, Any] | None
@@ -101,11 +104,17 @@ class Span:
             return self
         if begun:
             if not self._open or self._session != session.generation:
-                self._open, self._begun = 0, own.state  # what a recording before has left open does not count
+                # What a recording before has left open does not count.
+                self._open, self._begun, self._entry = 0, own.state, None
             elif self._begun is not own.state:
                 self._begun = None  # open in several threads: it ends where it ends
             self._open += 1
             self._track, self._session = track, session.generation
+            state = own.state
+            if state.depth and not track and not state.opened[_LAST_OPEN:]:
+                self._entry = entry = [site, state.depth, self._entry]
+                state.opened += [entry]
+                state.top = state.depth
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None:
@@ -117,6 +126,14 @@ class Span:
         site = self._site
         try:
             state = own.state
+            entry, opened = self._entry, state.opened
+            if entry is not None:
+                self._entry = entry[2]
+                if opened and opened[-1] is entry:
+                    del opened[-1]
+                    state.top = opened[-1][1] if opened else 0
+                else:
+                    forget(entry)
             if kind is not None or self._late is not None or self._track or state is not self._begun:
                 self._leave(kind)
                 return

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
 from fxtio.tracer.python.event import ASYNC_BEGIN, ASYNC_END, event
+from fxtio.tracer.python.held import again, end_held
 from fxtio.tracer.python.site import Site
 from fxtio.tracer.python.span import begin, end, name_of_type
 from fxtio.tracer.python.store import own, session
@@ -78,6 +79,28 @@ def wrapper(function: Any, site: Site, tell: Tell, result: bool, kind: int) -> A
     return functools.wraps(function)(make)
 
 
+def _begin(site: Site, values: tuple[Any, ...]) -> bool:
+    """Begin a stretch.  Whether it was recorded."""
+    if not begin(site, *values):
+        return False
+    own.state.depth += 1
+    if own.state.arrows:
+        task_arrives()
+    return True
+
+
+def _end(site: Site, *said: Any) -> None:
+    """End the stretch."""
+    state = own.state
+    if not state.depth:  # the recording is another one
+        return
+    held = end_held(state) if state.depth <= state.top else 0
+    state.depth -= 1
+    end(site, *said)
+    if held:
+        again(state, held)
+
+
 def _generator(
     inner: Any, site: Site, values: tuple[Any, ...], result: bool, task: bool = False
 ) -> Generator[Any, Any, Any]:
@@ -87,34 +110,32 @@ def _generator(
         if task and session.active:
             step_begins()
             task_track()
-        begun = begin(site, *values)
+        begun = _begin(site, values)
         values = ()
-        if begun and own.state.arrows:
-            task_arrives()
         try:
             value = step(argument)
         except StopIteration as stop:
             if begun:
-                end(site, "result", stop.value) if result else end(site)
+                _end(site, *(("result", stop.value) if result else ()))
             return stop.value
         except BaseException as error:
             if begun:
-                end(site) if isinstance(error, _QUIET) else end(site, "exception", name_of_type(type(error)))
+                _end(site, *(() if isinstance(error, _QUIET) else ("exception", name_of_type(type(error)))))
             raise
         if begun:
             if task and session.active:
                 task_waits(value)
-            end(site)
+            _end(site)
         try:
             argument = yield value
             step = inner.send
         except GeneratorExit:
-            begun = begin(site)
+            begun = _begin(site, ())
             try:
                 inner.close()
             finally:
                 if begun:
-                    end(site)
+                    _end(site)
             raise
         except BaseException as error:
             argument, step = error, inner.throw

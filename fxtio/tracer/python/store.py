@@ -57,12 +57,14 @@ class State:
         begun: by depth: where the last calls began; for those that are taken back.
         lost: records for which there was no room.
         arrows: ids of flows that end in the next stretch of the running task.
+        opened: spans that are open within functions, innermost last; see `held`.
+        top: how deep in functions the innermost was opened.
         waited: the identity of what the task waits for in this step.
     """
 
     __slots__ = (
         "arrows", "base", "begun", "bits", "busy", "depth", "end", "front", "last", "lost", "missed",
-        "next", "p", "process", "room", "session", "step", "thread", "view", "waited",
+        "next", "opened", "p", "process", "room", "session", "step", "thread", "top", "view", "waited",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -74,7 +76,8 @@ class State:
         self.missed: list[int] = []
         self.begun: dict[int, tuple[memoryview[int], int, int]] = {}
         self.arrows: tuple[int, ...] = ()
-        self.waited = 0
+        self.waited = self.top = 0
+        self.opened: list[list[Any]] = []
 
     def place(self, view: memoryview[int], p: int) -> None:
         """Go on there."""
@@ -231,7 +234,8 @@ def close_file() -> None:
     """No state is used any more; their chunks stay in the file as they are."""
     for state in session.states:
         session.lost += state.lost
-        state.lost = state.session = 0
+        state.lost = state.session = state.top = 0
+        state.opened.clear()
         state.close()
         state.view = _NO_WORDS
     session.states.clear()

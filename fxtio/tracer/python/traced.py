@@ -13,6 +13,7 @@ from typing import Any
 
 from fxtio.tracer.python import steps
 from fxtio.tracer.python.event import BEGIN, END, end_anyhow, event, event_with
+from fxtio.tracer.python.held import again, end_held
 from fxtio.tracer.python.site import Site
 from fxtio.tracer.python.span import name_of_type
 from fxtio.tracer.python.store import own, session
@@ -32,19 +33,29 @@ def _given(places: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequen
     ]
 
 
-def _end(site: Site, failed: BaseException | None) -> None:
+def _end(site: Site, depth: int, *said: Any) -> None:
     """The call ends, in another way than swiftly."""
-    if failed is None:
-        event(site, END)
+    state = own.state
+    held = end_held(state) if state.depth <= state.top else 0
+    state.depth = depth
+    if said:
+        event_with(site, END, *said)
     else:
-        event_with(site, END, "exception", name_of_type(type(failed)))
+        event(site, END)
+    if held:
+        again(state, held)
+
+
+def _failure(error: BaseException) -> tuple[str, str]:
+    """What is said of an exception."""
+    return "exception", name_of_type(type(error))
 
 
 def _swift(wrapped: Callable[..., Any], site: Site) -> Callable[..., Any]:
     """A function that calls another one and records that."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        generation, failed = session.generation, None
+        generation, depth, failed = session.generation, 0, None
         try:
             state = own.state
             now = monotonic_ns() - state.base if state.end else 0
@@ -57,7 +68,12 @@ def _swift(wrapped: Callable[..., Any], site: Site) -> Callable[..., Any]:
                 view[p + 1] = now
                 view[p] = site.begin + state.bits
                 state.p = p + 2
-            elif not session.active or not event(site, BEGIN):
+                depth = state.depth
+                state.depth = depth + 1
+            elif session.active and event(site, BEGIN):
+                depth = own.state.depth
+                own.state.depth = depth + 1
+            else:
                 generation = -1
         except RecursionError:  # the stack is full
             session.lost += 1
@@ -73,7 +89,7 @@ def _swift(wrapped: Callable[..., Any], site: Site) -> Callable[..., Any]:
                     state = own.state
                     now = monotonic_ns() - state.base
                     p = state.p  # as above
-                    if p < state.end and site.swift == state.session and failed is None:
+                    if p < state.end and site.swift == state.session and failed is None and state.depth > state.top:
                         if now < state.next:
                             now = state.next
                         state.next = now + state.step
@@ -81,10 +97,14 @@ def _swift(wrapped: Callable[..., Any], site: Site) -> Callable[..., Any]:
                         view[p + 1] = now
                         view[p] = site.end + state.bits
                         state.p = p + 2
+                        state.depth = depth
+                    elif failed is None:
+                        _end(site, depth)
                     else:
-                        _end(site, failed)
+                        _end(site, depth, *_failure(failed))
                 except RecursionError:  # the stack is full: nothing can be called, but what began has to end
                     state, p = own.state, own.state.p
+                    state.depth = depth
                     if p < state.last and site.swift == state.session and not state.busy:
                         view = state.view
                         view[p + 1] = state.next
@@ -102,9 +122,12 @@ def _telling(wrapped: Callable[..., Any], site: Site, places: Any, result: bool)
     """The same, with arguments or the result."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        generation = session.generation
+        generation, depth = session.generation, 0
         try:
-            if not session.active or not event(site, BEGIN, _given(places or (), args, kwargs)):
+            if session.active and event(site, BEGIN, _given(places or (), args, kwargs)):
+                depth = own.state.depth
+                own.state.depth = depth + 1
+            else:
                 generation = -1
         except RecursionError:  # the stack is full
             session.lost += 1
@@ -114,17 +137,16 @@ def _telling(wrapped: Callable[..., Any], site: Site, places: Any, result: bool)
         except BaseException as error:
             if generation == session.generation:
                 try:
-                    _end(site, error)
+                    _end(site, depth, *_failure(error))
                 except RecursionError:
+                    own.state.depth = depth
                     end_anyhow(site)
             raise
         if generation == session.generation:
             try:
-                if result:
-                    event_with(site, END, "result", value)
-                else:
-                    event(site, END)
+                _end(site, depth, *(("result", value) if result else ()))
             except RecursionError:
+                own.state.depth = depth
                 end_anyhow(site)
         return value
 

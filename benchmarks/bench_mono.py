@@ -1,0 +1,152 @@
+"""How fast fxtio reads and writes Mono recordings, beside Mono's own mprof-report, all measured in one run.
+
+    python benchmarks/bench_mono.py                # about a minute
+    python benchmarks/bench_mono.py FILE.mlpd      # on this recording
+
+The workload is a recording of more than 20 million calls and allocations, made here by Mono; without Mono, a synthetic
+one of 25 million events.  `mprof-report --reports=stats` decodes everything and keeps nothing; the plain Python decoder
+takes one number at a time and keeps nothing either.  Every figure is the best of some rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import fxtio
+from fxtio import _native
+from fxtio.mono.reader import MonoTrace
+from fxtio.mono.records import Call
+from fxtio.mono.synth import write
+from fxtio.mono.writer import MonoWriter
+
+PROGRAM = Path(__file__).parent.parent / "tests" / "judges" / "mono_programs" / "busy.cs"
+ROUNDS_OF_PROGRAM = 5_500
+SYNTHETIC = 25_000_000
+WRITTEN = 5_000_000
+TABLES = ("calls", "allocations", "allocation_frames", "methods", "classes", "vtables", "gc_events", "threads")
+ONE_BYTE = 0x80
+
+
+def best(work: Callable[[], object], rounds: int = 5) -> float:
+    """The shortest of some runs, in seconds."""
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        result = work()
+        times.append(time.perf_counter() - begin)
+        del result
+    return min(times)
+
+
+def recording(folder: Path) -> Path:
+    """The workload."""
+    out = folder / "busy.mlpd"
+    if not all(map(shutil.which, ("mono", "mcs"))):
+        write(out, "calls", events=SYNTHETIC)
+        return out
+    program = folder / "busy.exe"
+    subprocess.run(["mcs", f"-out:{program}", str(PROGRAM)], check=True)
+    profile = f"--profile=log:nodefaults,calls,alloc,output={out}"
+    subprocess.run(["mono", profile, str(program), str(ROUNDS_OF_PROGRAM)], check=True, stdout=subprocess.DEVNULL)
+    return out
+
+
+def batches(path: Path) -> None:
+    """All fields of all events to columns, piece by piece."""
+    for _ in fxtio.open(path, format="mono").batches(*TABLES):
+        pass
+
+
+def plain_decoder(data: bytes) -> int:
+    """A plain Python decoder of calls: a number at a time, as one would write it; gives the number of events."""
+    at, end, events, now, method = 0, len(data), 0, 0, 0
+    while at < end:
+        at += 1
+        for signed in (False, True):
+            value = shift = 0
+            while True:
+                byte = data[at]
+                at += 1
+                value |= (byte & 0x7F) << shift
+                shift += 7
+                if byte < ONE_BYTE:
+                    break
+            if not signed:
+                now += value
+            else:
+                method += value - (1 << shift) if byte & 0x40 else value
+        events += 1
+    return events
+
+
+def plain(folder: Path) -> float:
+    """Events per second of the plain decoder, on calls alone."""
+    count = 500_000
+    path = folder / "plain.mlpd"
+    with MonoWriter(path) as writer:
+        number = np.arange(count)
+        methods = 0x7F00_0000_0000 + 64 * (number % 100)
+        writer.bulk({Call: {"time": number * 90, "action": 2 - number % 2, "method": methods}})
+    index = MonoTrace(path).index()
+    raw = path.read_bytes()
+    begins = (index["offset"] + 48).tolist()
+    payloads = [raw[a : a + size] for a, size in zip(begins, index["size"].tolist(), strict=True)]
+    return count / best(lambda: [plain_decoder(payload) for payload in payloads], 3)
+
+
+def bulk() -> float:
+    """Events per second of the bulk writer, into the null device."""
+    number = np.arange(WRITTEN)
+    columns = {"time": number * 90, "action": 2 - number % 2, "method": 0x7F00_0000_0000 + 64 * (number % 100)}
+
+    def work() -> None:
+        with MonoWriter(os.devnull) as writer:
+            writer.bulk({Call: columns})
+
+    return WRITTEN / best(work)
+
+
+def main() -> None:
+    """Print the figures."""
+    print(f"{platform.python_implementation()} {platform.python_version()}, kernels: {_native.IMPLEMENTATION}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = Path(sys.argv[1]) if len(sys.argv) > 1 else recording(folder)
+        size = path.stat().st_size
+        indexed = best(lambda: MonoTrace(path).index())
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        read = best(lambda: batches(path))
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        events = fxtio.open(path, format="mono").info.events.total()
+        print(f"{events:,} events, {size:,} bytes")
+        print(f"index by headers          {indexed:8.3f} s, {indexed / size * 1e8:.3f} s for 100 MB")
+        memory = f"memory {before >> 10} to {grown >> 10} MiB"
+        print(f"columns, piece by piece   {events / read / 1e6:8.1f} M events/s; {memory}")
+        whole = best(lambda: MonoTrace(path).tables(*TABLES), 3)
+        print(f"columns, all kept         {events / whole / 1e6:8.1f} M events/s")
+        if shutil.which("mprof-report"):
+            command = ["mprof-report", "--reports=stats", str(path)]
+            peer = best(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+            print(
+                f"mprof-report              {events / peer / 1e6:8.1f} M events/s; fxtio {peer / read:.2f} times that"
+            )
+        else:
+            print("mprof-report is not there: no comparison")
+        one = plain(folder)
+        print(f"plain Python decoder      {one / 1e6:8.2f} M events/s; fxtio {events / read / one:.1f} times that")
+    print(f"bulk writing              {bulk() / 1e6:8.1f} M events/s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The commands on CoreProfiler traces, synthetic ones and the corpus."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import fxtio
+from fxtio.cli import main
+from fxtio.coreprofiler import CoreProfilerTrace
+from fxtio.coreprofiler.present import json_objects, text_lines
+from fxtio.coreprofiler.simulator import SHAPES, write
+from support import coreprofiler as some
+from support.checkout import CORPUS
+
+Capture = pytest.CaptureFixture[str]
+TRACES = sorted((CORPUS / "coreprofiler").glob("*.log"))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_synthetic_traces(shape: str, tmp_path: Path) -> None:
+    made = []
+    for seed in (0, 0, 1):
+        out = io.BytesIO()
+        records, size = write(out, shape, events=3_000, threads=3, seed=seed)
+        assert 3_000 <= records < 3_300
+        assert size == len(out.getvalue())
+        made.append(out.getvalue())
+    assert made[0] == made[1] != made[2]
+    trace = CoreProfilerTrace(made[0], strict=True)
+    assert len(trace.info.threads) == 3
+    assert "never measured" in trace.info.config["Synthetic"]
+    _, size = write(tmp_path / "out", shape, size=100_000)
+    assert 100_000 <= size < 130_000
+
+
+def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["synth", "mixed", "--format", "coreprofiler", "-o", "out.cpl", "--events", "3000", "--threads", "2"]
+    assert main(command) == 0
+    for verb in ("info", "stats", "dump", "explain"):
+        capsys.readouterr()
+        assert main([verb, "out.cpl"]) == 0
+        text = capsys.readouterr().out
+        assert all(character.isprintable() or character == "\n" for character in text)
+        assert text.count("\n") > 10
+    assert main(["info", "--json", "out.cpl"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["started_at"].startswith("2018-04-10")
+    assert main(["stats", "--json", "--top", "3", "out.cpl"]) == 0
+    stats = json.loads(capsys.readouterr().out)
+    trace = CoreProfilerTrace("out.cpl")
+    samples = list(trace.samples())
+    assert stats["ticks"] == sum(one.ticks for one in samples if not one.paused)
+    largest = stats["functions"][0]
+    on_stack = [one for one in samples if largest["function"] in {frame.function for frame in one.stack}]
+    assert largest["with_callees"] == sum(one.ticks for one in on_stack if not one.paused)
+    assert main(["dump", "--json", "out.cpl"]) == 0
+    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["offset"] for one in objects] == [entry.offset for entry in trace.entries()]
+
+
+def test_hostile_names_are_escaped(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "hostile.log"
+    path.write_bytes(
+        b'prf stm 2018-04-10 12:00:00.000\ncls nam 0x00000001 "\x1b]0;t\x07 \xff\xe2\x80\xae"\n\x1b[2J what\n'
+        b"prf cfg \x07 \x1b[31m\n"
+    )
+    for verb in ("info", "stats", "dump", "explain"):
+        assert main([verb, str(path)]) in (0, 1)
+        captured = capsys.readouterr()
+        assert all(one.isprintable() or one == "\n" for one in captured.out + captured.err)
+    for verb in ("info", "stats", "dump"):
+        assert main([verb, "--json", str(path)]) == 1
+        for line in capsys.readouterr().out.splitlines()[: 1 if verb == "dump" else 0]:
+            json.loads(line)
+
+
+def test_every_record_is_shown_and_explained(capsys: Capture, tmp_path: Path) -> None:
+    for path in TRACES:
+        with CoreProfilerTrace(path) as trace:
+            entries = list(trace.entries())
+            assert len(list(text_lines(entries))) == len(json_objects(entries)) == len(entries)
+            assert all("\n" not in line for line in text_lines(entries))
+    good = (CORPUS / "coreprofiler" / "given-specification.log").read_bytes()
+    path = tmp_path / "bad.log"
+    path.write_bytes(good + b'thr cpu 0x1 x 5\nfun nam 0x1 "torn\n')
+    assert main(["explain", str(path), "--count", "1000"]) == 1
+    text = capsys.readouterr().out
+    assert "is no ms" in text
+    assert "no quote ends it" in text
+    for arguments, told in (
+        (["--type", "thr crt"], "ThreadCreated"),
+        (["--record", "2"], "record 2"),
+        (["--offset", "1"], "record 0"),
+    ):
+        assert main(["explain", str(path), *arguments, "--count", "1"]) == 0
+        assert told in capsys.readouterr().out.splitlines()[0]
+    assert main(["explain", str(path), "--type", "nothing"]) == 2
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_corpus(path: Path) -> None:
+    data = path.read_bytes()
+    assert b"ynthetic" in data
+    expected = json.loads((path.parent / "expectations.json").read_text())[path.name]
+    assert fxtio.open(path, format=None).format == "coreprofiler"
+    with CoreProfilerTrace(path) as trace:
+        assert dict(trace.info.records) == expected["records"]
+        assert sorted(trace.findings.counts) == expected["findings"]
+        stacks = [[one.thread, one.ticks, [frame.function for frame in one.stack]] for one in trace.samples()]
+        assert stacks == expected["stacks"]
+        assert some.written(trace.records(resolve=False), trace.style) == data

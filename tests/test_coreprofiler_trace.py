@@ -1,0 +1,304 @@
+"""CoreProfiler traces as a whole: stacks against the truth, styles, tables, times, and what records say together."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tracemalloc
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fxtio
+from fxtio.codec.record import Opaque
+from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, framing
+from fxtio.coreprofiler import records as r
+from fxtio.coreprofiler.simulator import SHAPES
+from fxtio.coreprofiler.style import DIALECTS
+from fxtio.errors import EncodeError, FormatError
+from oracle import coreprofiler as oracle
+from support import coreprofiler as some
+
+STYLES = pytest.mark.parametrize("style", DIALECTS)
+
+
+@given(
+    style=st.sampled_from(list(DIALECTS)),
+    shape=st.sampled_from(list(SHAPES)),
+    seed=st.integers(0, 2**32),
+    lines=st.booleans(),
+    threads=st.integers(1, 4),
+)
+def test_every_stack_is_the_true_one(style: str, shape: str, seed: int, lines: bool, threads: int) -> None:
+    data, records, truth = some.simulated(seed, shape=shape, style=style, lines=lines, threads=threads, steps=120)
+    trace = CoreProfilerTrace(data)
+    assert list(trace) == records
+    samples = list(trace.samples())
+    assert len(samples) == len(truth)
+    for told, true in zip(samples, truth, strict=True):
+        assert (told.thread, told.timestamp, told.ticks) == (true.thread, true.timestamp, true.ticks)
+        assert (told.stack, told.kept, told.allocated) == (true.stack, true.kept, true.allocated)
+        assert told.certain
+    _ = trace.info
+    assert set(trace.findings.counts) <= {"windows-lines"}
+    assert not any(isinstance(one, Opaque) for one in trace.records(resolve=False))
+    assert some.written(trace.records(resolve=False), trace.style) == data
+
+
+@given(seed=st.integers(0, 2**32), lines=st.booleans())
+def test_the_oracle_sees_the_same_stacks(seed: int, lines: bool) -> None:
+    data, _, truth = some.simulated(seed, shape="mixed", lines=lines, threads=2)
+    told = oracle.stacks(data.decode().splitlines())
+    true = [
+        (one.thread, one.ticks, [(frame.function, frame.ip) for frame in one.stack])
+        for one in truth
+        if not one.allocated
+    ]
+    assert told == true
+
+
+def test_the_match_is_not_what_stacks_have_in_common() -> None:
+    """A frame that was left and entered again is a new activation, although nothing looks different."""
+    frames = (r.Frame(2), r.Frame(3))
+    trace = CoreProfilerTrace(
+        some.written([r.StackSample(0, 0, 1, 0, 0, None, frames), r.StackSample(0, 1, 1, 1, 2, None, frames[1:])])
+    )
+    first, second = trace.samples()
+    assert first.stack == second.stack
+    assert (first.kept, second.kept) == (0, 1)
+
+
+def findings(*records: Any, style: str = "D2") -> list[str]:
+    data = some.written([*DEFINED, *records], style)
+    trace = CoreProfilerTrace(data)
+    start = len(some.written(DEFINED, style))
+    _ = trace.info
+    assert all(one.offset >= start or one.rule == "windows-lines" for one in trace.findings)
+    return sorted(trace.findings.counts.elements())
+
+
+DEFINED = [
+    r.ProfilerStart(datetime(2018, 1, 1)),  # noqa: DTZ001
+    r.ThreadCreated(0x10, 0),
+    *(r.FunctionName(iid, f"synthetic {iid}", "", "") for iid in range(4)),
+    *(r.ClassName(iid, f"synthetic {iid}") for iid in range(2)),
+]
+SAMPLE = r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(1), r.Frame(2)))
+FLAGS = (True, False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("records", "rules"),
+    [
+        ([SAMPLE], []),
+        ([SAMPLE, r.StackSample(0, 5, 1, 3, 2)], ["match-beyond-size"]),
+        ([SAMPLE, r.StackSample(0, 5, 1, 1, 3)], ["stack-size"]),
+        ([SAMPLE, *(r.StackSample(0, 5, 1, match, size) for match, size in ((1, 3), (0, 9), (0, 0)))], ["stack-size"]),
+        ([r.StackSample(0, 5, 1, 0, 0, 7)], ["ip-without-frame"]),
+        ([SAMPLE, r.StackSample(0, 4, 1, 2, 2)], ["time-backwards"]),
+        ([SAMPLE, r.ThreadDestroyed(0), r.StackSample(0, 6, 1, 0, 0)], ["thread-gone"]),
+        ([r.ThreadCreated(0x20, 0)], ["thread-again"]),
+        ([r.ProfilerStart(datetime(2018, 1, 1))], ["start-again"]),  # noqa: DTZ001
+        ([r.GcStarted(0, 1, "?", FLAGS[:3]), r.GcFinished(0, 2)], ["gc-generations"]),
+        ([r.GcStarted(0, 1, "?", FLAGS), r.GcStarted(0, 1, "?", FLAGS)], ["gc-pairs"]),
+        ([r.GcFinished(0, 1)], ["gc-pairs"]),
+        ([r.JitFinished(0, 1, 5, 0)], ["jit-pairs"]),
+        ([r.JitStarted(0, 1, 5), r.JitStarted(0, 1, 6), r.JitFinished(0, 1, 6, 0), r.JitFinished(0, 1, 5, 0)], []),
+        ([r.JitStarted(0, 1, 5), r.JitStarted(r.OsThread(9), 1, 6)], ["thread-style"]),
+        ([r.ProfilerResumed(1)], ["pause-pairs"]),
+        ([r.ProfilerPaused(1), r.ProfilerPaused(2)], ["pause-pairs"]),
+        ([r.ThreadCpu(0, 85403, 2**64 - 30)], ["usage-negative"]),
+        ([r.ProcessCpu(-5, 1)], ["time-negative"]),
+        ([r.StackSample(7, 5, 1, 0, 0)], ["undefined-iid"]),
+        ([r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(9),))], ["name-missing", "undefined-iid"]),
+        ([r.FunctionInfo(9, 1, 1, 1, 1), r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(9),))], ["name-missing"]),
+        ([r.MemorySample(0, 5, (r.AllocItem(1, 0, 0),))], ["allocation-empty"]),
+        ([r.ProfilerConfig("StackTrackingEnabled", "T"), r.MemorySample(0, 5)], ["allocation-place"]),
+    ],
+)  # fmt: skip
+def test_rules(records: list[Any], rules: list[str]) -> None:
+    assert findings(*records) == rules
+
+
+def test_rules_of_lines() -> None:
+    assert findings(style="D4") == ["windows-lines"]
+    good = some.written(DEFINED)
+    for data, rules in (
+        (good + b"sam str 0x0 5 1 0:0", {"no-line-end"}),
+        (good + b"abc def\n\n", {"unknown-line"}),
+        (good + b"thr crt 0x00000001 0x00000009\n", {"pointer-width"}),
+        (good + b'cls nam 0x1 "torn', {"open-quote", "no-line-end"}),
+    ):
+        trace = CoreProfilerTrace(data)
+        list(trace)
+        assert set(trace.findings.counts) == rules
+
+
+def test_lost_lines_leave_unknown_frames() -> None:
+    records = [r.StackSample(0, 5, 1, 2, 2, None, (r.Frame(3),)), r.StackSample(0, 6, 1, 0, 3, None, (r.Frame(1),))]
+    first, second = CoreProfilerTrace(some.written(records)).samples()
+    assert [frame.function for frame in first.stack] == [None, None, 3]
+    assert (first.certain, second.certain) == (False, True)
+    assert [frame.function for frame in second.stack] == [1]
+    (huge,) = CoreProfilerTrace(some.written([r.StackSample(0, 5, 1, 2**62, 2**62)])).samples()
+    assert len(huge.stack) == 1 << 16
+
+
+def test_pauses() -> None:
+    records = [
+        SAMPLE,
+        r.ProfilerPaused(6),
+        r.StackSample(0, 7, 1, 2, 2),
+        r.ProfilerResumed(8),
+        r.StackSample(0, 9, 1, 1, 2),
+    ]
+    assert [(one.paused, len(one.stack)) for one in CoreProfilerTrace(some.written(records)).samples()] == [
+        (False, 2), (True, 2), (False, 1),
+    ]  # fmt: skip
+
+
+def test_times() -> None:
+    data = b"prf stm 2018-04-10 12:00:00.500 +09:00\nprc cpu 1500 7\n"
+    trace = CoreProfilerTrace(data)
+    entry = list(trace.entries())[-1]
+    assert (entry.offset, entry.time) == (39, 1_500_000_000)
+    assert entry.time is not None
+    assert str(trace.absolute(entry.time)) == "2018-04-10 12:00:02+09:00"
+    assert (trace.info.start, trace.info.end) == (1_500_000_000, 1_500_000_000)
+    assert trace.absolute(2**63) is None or trace.absolute(2**80) is None
+    assert CoreProfilerTrace(b"prc cpu 1 2\n").absolute(5) is None
+    times = trace.table("starts")
+    assert times["time"].astype("datetime64[ms]").tolist() == [datetime(2018, 4, 10, 12, 0, 0, 500_000)]  # noqa: DTZ001
+    assert times["utc_offset"].to_list() == [540]
+
+
+def test_the_timeline() -> None:
+    records = [
+        r.JitStarted(0, 1, 5), r.JitStarted(0, 2, 6), r.JitFinished(0, 4, 6, 0), r.JitFinished(0, 7, 5, 0),
+        r.GcStarted(0, 8, "induced", FLAGS), r.GcFinished(0, 10), r.AllocationTable(10, (r.AltItem(1, 2, 48),)),
+        r.ProfilerPaused(11), r.ProfilerResumed(20), r.ProcessCpu(21, 500), r.ThreadCpu(0, 21, 400),
+        r.ThreadCpu(0, 22, 2**64 - 1), r.ModuleLoaded(1, 2, 3, 0, "synthetic"),
+    ]  # fmt: skip
+    line = CoreProfilerTrace(some.written([*DEFINED, *records])).info.timeline
+    assert [(one.kind, one.start, one.end, one.what) for one in line.intervals] == [
+        ("jit", 2, 4, 6), ("jit", 1, 7, 5), ("gc", 8, 10, "induced"), ("pause", 11, 20, None),
+    ]  # fmt: skip
+    assert (line.process_cpu, line.thread_cpu[0], line.survivors) == (500, 400, {1: (2, 48)})
+    assert line.loaded == {"ModuleLoaded": 1}
+
+
+@STYLES
+def test_tables_have_what_records_have(style: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, records, _ = some.simulated(5, shape="mixed", style=style, lines=True, steps=2000)
+    monkeypatch.setattr(framing, "BLOCK", 5000)
+    trace = CoreProfilerTrace(data)
+    tables = trace.tables(*trace.table_names)
+    for cls in r.RECORDS:
+        mine = [one for one in records if type(one) is cls]
+        table = tables[cls.table]
+        assert table.num_rows == len(mine), cls
+        entries = [entry.offset for entry in trace.entries() if type(entry.record) is cls]
+        assert table["offset"].tolist() == entries
+    samples = [one for one in records if type(one) is r.StackSample]
+    frames = [(row, f.function, f.ip) for row, one in enumerate(samples) for f in one.frames]
+    made = tables["frames"]
+    assert list(zip(made["samples"].tolist(), made["function"].tolist(), made["ip"].to_list(), strict=True)) == frames
+    assert tables["samples"]["ip"].to_list() == [one.ip for one in samples]
+    names = [one.name for one in records if type(one) is r.FunctionName]
+    assert tables["function_names"]["name"].to_list() == names
+    jit = tables["jit_starts"]
+    assert set(jit["thread_of_system"].tolist()) == {style in ("D3", "D4")}
+    assert set(tables["gc_starts"]["generations"].to_list()) <= {"tfff", "ttff", "tttt", "tfft"}
+    pieces = [piece["frames"].num_rows for piece in trace.batches("frames")]
+    assert len(pieces) > 5
+    assert sum(pieces) == len(frames)
+    with pytest.raises(KeyError, match="there are"):
+        trace.table("nothing")
+
+
+def test_odd_lines_stand_in_tables_where_they_belong() -> None:
+    """What is read one by one, such as the largest numbers, is put between what columns read."""
+    usages = [1, 2**64 - 1, 5, 2**63, 7]
+    some_threads = [0, None, 2, None, 4]
+    records = [r.ThreadCpu(iid, 1, usage) for iid, usage in zip(some_threads, usages, strict=True)]
+    table = CoreProfilerTrace(some.written(records)).table("thread_cpu")
+    assert table["usage"].tolist() == usages
+    assert table["thread"].tolist() == [0, -1, 2, -1, 4]
+    assert table["usage"].dtype == np.uint64
+    lists = [r.MemorySample(0, 10**18 * (n % 2), (r.AllocItem(n, 1, 2, n),) * n) for n in range(5)]
+    tables = CoreProfilerTrace(some.written(lists)).tables("memory_samples", "allocations")
+    assert tables["memory_samples"]["items"].tolist() == [0, 1, 2, 3, 4]
+    assert tables["allocations"]["class_iid"].tolist() == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4]
+
+
+def test_styles_are_found_wherever_they_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "BLOCK", 64)
+    data = (
+        b"thr crt 0x10000000 0x00000001\nthr crt 0xABCDEF01 0x0000000a\n"
+        b"sam str 0x00000001 1 1 0:0 0x5:00ABCDEF\nthr dst 0x00000001\ngch gcs 5 1 ? t f f f\n"
+    )
+    trace = CoreProfilerTrace(data)
+    assert some.written(trace.records(resolve=False), trace.style) == data
+    assert not any(isinstance(one, Opaque) for one in trace.records(resolve=False))
+    forms = trace.style.forms
+    assert (forms["pointer"], forms["hex32"], forms["ip"], forms["sample"]) == ("0x%08X", "0x%08x", "%08X", "0x%X")
+    assert (trace.style.destroyed, trace.style.glued_flags) == ("thr dst", False)
+    with pytest.raises(EncodeError, match="no dialect"):
+        CoreProfilerWriter(io.BytesIO(), style="D9")
+
+
+def test_copies_of_what_can_be_read_once() -> None:
+    data, _, _ = some.simulated(1, style="D4", steps=200)
+    trace = CoreProfilerTrace(io.BytesIO(data))
+    records = list(trace.records(resolve=False))
+    assert some.written(records, trace.style) == data
+    with pytest.raises(FormatError, match="only once"):
+        list(trace)
+
+
+def test_a_long_line_is_no_record() -> None:
+    good = some.written(DEFINED)
+    data = good + b'cls nam 0x1 "' + b"x" * 30_000_000 + b'"\n' + good
+    tracemalloc.start()
+    try:
+        trace = CoreProfilerTrace(io.BytesIO(data))
+        kinds = [type(one) for one in trace]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 * framing.BLOCK
+    assert [kind for kind in kinds if kind is not Opaque] == [type(one) for one in DEFINED] * 2
+    assert [(one.rule, one.offset) for one in trace.findings] == [("line-too-long", len(good))]
+    again = CoreProfilerTrace(data)
+    assert some.written(again.records(resolve=False), again.style) == data
+
+
+@pytest.mark.parametrize(
+    "line", [b"\n", b"prf tps\n", b"sam str 0x0 1 1 0:0 " + b'" " ' * 50 + b"\n", b'fun nam 0x1 "' + b'" "' * 500]
+)
+def test_much_of_the_same_fault(line: bytes) -> None:
+    trace = CoreProfilerTrace(line * 3_000)
+    for _ in trace:
+        pass
+    assert trace.findings.counts.total() >= 1
+    assert len(list(trace.findings)) <= 102
+
+
+def test_sniffing(tmp_path: Path) -> None:
+    for style in DIALECTS:
+        path = tmp_path / f"{style}.log"
+        path.write_bytes(some.simulated(1, style=style)[0])
+        with fxtio.open(path, format=None) as trace:
+            assert trace.format == "coreprofiler"
+    packed = gzip.compress(some.written(DEFINED))
+    assert fxtio.open(packed, format=None).format == "coreprofiler"
+    for text in (b"the cat sat\n", b"sam str is short\n", b"prf stm yesterday\n", b"abc def 1\n"):
+        with pytest.raises(FormatError):
+            fxtio.open(text)
+    assert [one.rule for one in CoreProfilerTrace(b"").findings] == ["empty"]
+    assert {one.rule for one in CoreProfilerTrace(packed[:-9]).findings} >= {"source"}

@@ -1,0 +1,251 @@
+"""Reading recordings: summary, orders, buffers, index, tables, what follows from them."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fxtio
+from fxtio import _native
+from fxtio._native import events as twin
+from fxtio.mono import records as r
+from fxtio.mono.enums import MethodAction
+from fxtio.mono.events import encode_events
+from fxtio.mono.header import BufferHeader, encode_buffer_header, encode_header
+from fxtio.mono.layout import HYBRID
+from fxtio.mono.reader import MonoTrace
+from fxtio.mono.records import dialect_of
+from fxtio.mono.slices import _by_depth, _one_by_one
+from support.checkout import CORPUS
+from support.mono_samples import FILES, content, copied, header, written
+
+MONO = CORPUS / "mono"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_copy_has_the_same_bytes(path: Path) -> None:
+    assert copied(MonoTrace(path)) == content(path)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_tables_and_events_tell_the_same(path: Path) -> None:
+    trace = fxtio.open(path, format="mono")
+    events = list(trace)
+    assert Counter(type(event).__name__ for event in events) == trace.info.events
+    tables = trace.tables("calls", "allocations", "allocation_frames", "heap_objects", "classes")
+    calls = [event for event in events if isinstance(event, r.Call)]
+    assert tables["calls"]["method"].tolist() == [call.method for call in calls]
+    assert tables["calls"]["time"].tolist() == [call.time for call in calls]
+    allocations = [event for event in events if isinstance(event, r.Allocation)]
+    frames = [frame for event in allocations for frame in event.backtrace or ()]
+    assert tables["allocation_frames"]["method"].tolist() == frames
+    assert tables["allocations"]["backtrace"].to_list() == [
+        None if event.backtrace is None else len(event.backtrace) for event in allocations
+    ]
+    assert tables["classes"]["name"].to_list() == [event.name for event in events if isinstance(event, r.ClassLoad)]
+    pieces = [one["allocations"]["object"].tolist() for one in trace.batches("allocations")]
+    assert [address for piece in pieces for address in piece] == [event.object for event in allocations]
+    assert not trace.findings
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_table_can_be_made(path: Path) -> None:
+    trace = MonoTrace(path)
+    for name, table in trace.tables(*trace.table_names).items():
+        rows = list(table.rows())
+        assert len(rows) == table.num_rows, name
+        assert table.to_arrow().num_rows == table.num_rows
+
+
+def test_the_summary() -> None:
+    info = fxtio.open(MONO / "alloc-zip.mlpd", format="mono").info
+    assert (info.format, info.compression, info.buffers) == ("mono", "gzip", 27)
+    assert info.header is not None
+    assert (info.header.data_version, info.header.pointer_size, info.header.arch) == (17, 8, "x86-64")
+    assert sorted(info.threads.values()) == [
+        "Finalizer", "Main", "Profiler Dumper", "Profiler Helper", "Profiler Sampler", "Profiler Writer",
+    ]  # fmt: skip
+    assert info.started_at is not None
+    assert info.started_at.year == 2026
+    assert info.start is not None
+    assert info.end is not None
+    assert 0 < info.end - info.start < 2_000_000_000
+
+
+def test_the_index_tells_buffers_by_their_headers() -> None:
+    trace = MonoTrace(MONO / "i386-heap.mlpd.gz")
+    index = trace.index()
+    buffers = list(trace.buffers())
+    assert index["offset"].tolist() == [one.offset for one in buffers]
+    assert index["thread"].tolist() == [one.header.thread for one in buffers]
+    ends = index["offset"] + 48 + index["size"]
+    assert ends[:-1].tolist() == index["offset"][1:].tolist()
+    assert ends[-1] == trace.position
+
+
+def test_a_thread_alone() -> None:
+    trace = MonoTrace(MONO / "sample.mlpd.gz")
+    everything = list(trace.entries())
+    for thread in trace.info.threads:
+        assert list(trace.entries(thread=thread)) == [entry for entry in everything if entry.thread == thread]
+    assert list(trace.entries(thread=1)) == []
+
+
+def test_the_order_by_time_is_sorted_between_synchronization_points() -> None:
+    trace = MonoTrace(MONO / "counter.mlpd.gz")
+    entries = list(trace.entries(order="time"))
+    assert sorted(entry.offset for entry in entries) == [entry.offset for entry in trace.entries()]
+    assert [entry.time for entry in entries] != [entry.time for entry in trace.entries()]
+    with pytest.raises(ValueError, match="no order"):
+        trace.entries(order="size")
+
+
+def test_names_may_come_behind_their_use_and_change() -> None:
+    call = [r.Call(time=time, action=MethodAction.ENTER, method=64) for time in (5, 15, 25)]
+    named = [r.JitMethod(time=time, method=64, code=0, size=0, name=name) for time, name in ((10, "A"), (20, "B"))]
+    trace = MonoTrace(written(17, [*call, *named]))
+    assert trace.table("calls")["method_name"].to_list() == ["A", "A", "B"]
+    assert trace.names.method_name(64) == "B"
+    assert trace.names.method_name(64, 12) == "A"
+    assert trace.names.method_name(65) is None
+
+
+def test_objects_before_their_vtable_have_a_class() -> None:
+    trace = MonoTrace(MONO / "alloc-zip.mlpd")
+    assert None not in trace.table("allocations")["class_name"].to_list()
+
+
+def test_names_of_a_stream_that_can_be_read_once() -> None:
+    trace = MonoTrace(io.BytesIO((MONO / "minimal-v17.mlpd").read_bytes()))
+    assert trace.table("slices")["method_name"].to_list() == ["My:Main ()"]
+
+
+def test_slices() -> None:
+    enter, leave, thrown = MethodAction.ENTER, MethodAction.LEAVE, MethodAction.EXCEPTION_LEAVE
+    steps = [(leave, 9), (enter, 1), (enter, 2), (leave, 2), (enter, 3), (thrown, 3), (leave, 1), (enter, 4)]
+    events = [r.Call(time=10 * number, action=action, method=method) for number, (action, method) in enumerate(steps)]
+    table = MonoTrace(written(17, events)).table("slices")
+    rows = [(row["method"], row["begin"], row["duration"], row["depth"], row["how"]) for row in table.rows()]
+    assert rows == [
+        (1, 10, 50, 0, "returned"), (2, 20, 10, 1, "returned"), (3, 40, 10, 1, "thrown"), (4, 70, 0, 0, "open"),
+    ]  # fmt: skip
+
+
+def test_an_exit_closes_what_was_entered_behind_its_entry() -> None:
+    steps = [(2, 1), (2, 2), (2, 3), (1, 1), (1, 7), (2, 5), (1, 5)]
+    events = [r.Call(time=10 * number, action=action, method=method) for number, (action, method) in enumerate(steps)]
+    table = MonoTrace(written(17, events)).table("slices")
+    rows = [(row["method"], row["duration"], row["depth"], row["how"]) for row in table.rows()]
+    assert rows == [(1, 30, 0, "returned"), (2, 20, 1, "unwound"), (3, 10, 2, "unwound"), (5, 10, 0, "returned")]
+
+
+def test_both_ways_of_pairing_agree() -> None:
+    random = np.random.default_rng(1)
+    for _ in range(200):
+        entry: list[bool] = []
+        method: list[int] = []
+        stack: list[int] = []
+        for _ in range(int(random.integers(0, 30))):
+            enters = not stack or bool(random.integers(0, 2))
+            stack, one = ([*stack, int(random.integers(1, 4))], 0) if enters else (stack[:-1], stack[-1])
+            entry.append(enters)
+            method.append(stack[-1] if enters else one)
+        columns = np.array(entry, bool), np.array(method, np.uint64)
+        fast, slow = _by_depth(*columns), _one_by_one(*columns)
+        assert fast is not None
+        for number in range(4):
+            assert sorted(map(tuple, np.array(fast).T.tolist())) == sorted(map(tuple, np.array(slow).T.tolist())), (
+                number
+            )
+
+
+def test_what_follows_from_the_events_of_a_heap_shot() -> None:
+    trace = MonoTrace(MONO / "i386-heap.mlpd.gz")
+    shots, classes = trace.table("heap_shots"), trace.table("heap_classes")
+    objects = trace.table("heap_objects")
+    assert int(shots["objects"].sum()) == int((objects["size"] > 0).sum()) == int(classes["count"].sum())
+    assert int(shots["bytes"].sum()) == int(objects["size"].sum()) == int(classes["bytes"].sum())
+    assert int(shots["references"].sum()) == trace.table("heap_references").num_rows
+    assert (shots["end"] > shots["begin"]).all()
+    assert "Tree" in classes["class_name"].to_list()
+
+
+def test_counters_add_up() -> None:
+    values: list[tuple[int, int, Any]] = [
+        (1, 3, 5),
+        (2, 1, 2**32 - 1),
+        (1, 3, -7),
+        (2, 1, 1),
+        (3, 5, 2.5),
+        (4, 6, "text"),
+        (5, 3, 4),
+        (5, 3, 4),
+    ]
+    described = [
+        r.CounterDescription(section=0x8000 if index == 5 else 0x2000, category="c" if index == 5 else None,
+                             name=f"n{index}", type=0, unit=0, variance=0, index=index)
+        for index in range(1, 6)
+    ]  # fmt: skip
+    events = [
+        r.CounterDescriptions(time=0, counters=tuple(described)),
+        *(
+            r.CounterValues(time=number, values=(r.CounterValue(index=index, type=kind, value=value),))
+            for number, (index, kind, value) in enumerate(values)
+        ),
+    ]
+    table = MonoTrace(written(17, events)).table("counter_series")
+    assert table["integer"].to_list() == [5, 2**32 - 1, -2, 0, None, None, 4, 4]
+    assert table["number"].to_list() == [5.0, 2.0**32 - 1, -2.0, 0.0, 2.5, None, 4.0, 4.0]
+    assert table["text"].to_list()[5] == "text"
+    assert table["name"].to_list() == [f"n{index}" for index, _, _ in values]
+
+
+def test_stacks_and_sites() -> None:
+    trace = MonoTrace(MONO / "sample.mlpd.gz")
+    stacks = Counter(trace.table("sample_stacks")["stack"].to_list())
+    assert any(stack.endswith("P:HotA (int)") for stack in stacks if stack)
+    sites = MonoTrace(MONO / "alloc-zip.mlpd").tables("allocation_sites", "allocations")
+    assert int(sites["allocation_sites"]["bytes"].sum()) == int(sites["allocations"]["size"].sum())
+    assert (np.diff(sites["allocation_sites"]["bytes"]) <= 0).all()
+
+
+def test_there_is_no_such_table() -> None:
+    with pytest.raises(KeyError, match="no table 'events'"):
+        MonoTrace(MONO / "minimal-v17.mlpd").table("events")
+
+
+def test_the_twin_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = MonoTrace(MONO / "synth-v17.mlpd")
+    wanted = {name: list(table.rows()) for name, table in trace.tables(*trace.table_names).items()}
+    for kernel in ("scan_stream", "fill_stream"):
+        monkeypatch.setattr(_native, kernel, getattr(twin, kernel))
+    monkeypatch.setattr(_native, "IMPLEMENTATION", "python")
+    again = MonoTrace(MONO / "synth-v17.mlpd")
+    assert {name: list(table.rows()) for name, table in again.tables(*trace.table_names).items()} == wanted
+
+
+def test_a_recording_of_mono_5_10_0() -> None:
+    events = [
+        r.Allocation(time=1, class_pointer=64, object=8, size=16),
+        r.CounterDescriptions(time=2, counters=(
+            r.CounterDescription(section=0x100, name="n", type=3, unit=1 << 24, variance=1 << 28, index=1),
+        )),
+    ]  # fmt: skip
+    payload = encode_events(dialect_of(HYBRID, 8), BufferHeader(), events)
+    data = encode_header(header(15)) + encode_buffer_header(BufferHeader(), len(payload)) + payload
+    assert list(MonoTrace(data, data_version=HYBRID)) == events
+    assert list(MonoTrace(data)) != events
+
+
+def test_progress_and_strict(tmp_path: Path) -> None:
+    seen: list[tuple[int, int | None]] = []
+    path = MONO / "synth-v17.mlpd"
+    trace = fxtio.open(path, format="mono", strict=True, progress=lambda done, total: seen.append((done, total)))
+    with trace:
+        assert len(list(trace)) == 62
+    assert seen[-1] == (741, 741)
