@@ -4,8 +4,8 @@
     python benchmarks/bench_dcpi.py --markdown
 
 The profiles are synthetic: runs of about 20 addresses with samples (`profile`), single ones (`sparse`), and one that
-has samples everywhere (`dense`).  Every figure is the best of several rounds on one core; the megabytes are those of the
-file.  Whoever has profiles with long runs is nearer to `dense`.
+has samples everywhere (`dense`).  Every figure is the best of several rounds on one core; the megabytes are those of
+the file.  Whoever has profiles with long runs is nearer to `dense`.
 """
 
 from __future__ import annotations

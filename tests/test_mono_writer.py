@@ -68,6 +68,13 @@ def friendly(writer: MonoWriter) -> None:
     double = writer.counter("Load", 3, time=49, type=CounterType.DOUBLE, thread=thread)
     for value in (5, 3, 8):
         writer.counters({counter: value, unsigned: value, double: value / 2}, time=49, thread=thread)
+    if 10 <= version < 16:
+        writer.coverage_assembly("a", guid="g", filename="/a.exe", methods=2, covered=1, time=49, thread=thread)
+        writer.coverage_class("a", "P", methods=2, covered=1, time=49, thread=thread)
+        statements = [(0, 1, 10, 5), (7, 2, 11, 5)]
+        writer.coverage_method(
+            "a", "P", "Outer", statements, signature="()", filename="a.cs", token=1, id=1, time=49, thread=thread
+        )
     writer.thread_end(thread, time=60)
 
 
@@ -91,6 +98,10 @@ def test_named_calls(version: int, pointer_size: int) -> None:
     objects = trace.table("heap_objects")
     assert (objects["size"].tolist(), objects["references"].tolist()) == ([24, 0, 0, 24], [128, 128, 44, 0])
     assert trace.info.threads[7] == "Main"
+    covered = trace.tables("coverage_methods", "coverage_statements")
+    there = 10 <= version < 16
+    assert covered["coverage_methods"]["statements"].tolist() == [2] * there
+    assert covered["coverage_statements"]["offset"].tolist() == [0, 7] * there
 
 
 def test_definitions_come_before_what_uses_them() -> None:

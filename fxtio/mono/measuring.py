@@ -224,6 +224,59 @@ class Measuring:
             kind, absolute, _ = self._counters[index]
             self._counters[index] = kind, absolute, value if type(value) is int else 0
 
+    def coverage_assembly(
+        self, name: str, *, guid: str, filename: str, methods: int, covered: int, time: int, thread: int = 0
+    ) -> None:
+        """Coverage of an assembly: how many methods it has, and how many of them were run.  Up to data version 15."""
+        event = r.CoverageAssembly(
+            time=time, name=name, guid=guid, filename=filename, methods=methods, fully_covered=covered,
+            partially_covered=0,
+        )  # fmt: skip
+        self.put(event, thread=thread)
+
+    def coverage_class(
+        self, assembly: str, name: str, *, methods: int, covered: int, time: int, thread: int = 0
+    ) -> None:
+        """Coverage of a class, likewise."""
+        event = r.CoverageClass(
+            time=time, assembly=assembly, name=name, methods=methods, fully_covered=covered, partially_covered=0
+        )
+        self.put(event, thread=thread)
+
+    def coverage_method(
+        self, assembly: str, class_name: str, name: str, statements: Sequence[tuple[int, int, int, int]], *,
+        signature: str, filename: str, token: int, id: int, time: int, thread: int = 0,
+    ) -> None:  # fmt: skip
+        """Coverage of a method and its statements.
+
+        Args:
+            assembly: the assembly.
+            class_name: the class.
+            name: the method.
+            statements: of each its IL offset, how often it was run, its line and its column.
+            signature: of the method.
+            filename: the source file.
+            token: of the method.
+            id: a number that no other method has.
+            time: nanoseconds; before data version 13 that of the event before.
+            thread: who writes it.
+
+        Raises:
+            EncodeError: a value does not fit, or the data version has no coverage.
+        """
+        event = r.CoverageMethod(
+            time=time, assembly=assembly, class_name=class_name, name=name, signature=signature, filename=filename,
+            token=token, method_id=id, statements=len(statements),
+        )  # fmt: skip
+        self.put(event, thread=thread)
+        last = 0
+        for offset, counter, line, column in statements:
+            told = r.CoverageStatement(
+                time=time, method_id=id, offset=offset - last, counter=counter, line=line, column=column
+            )
+            self.put(told, thread=thread)
+            last = offset
+
     def sync_point(self, type: int, *, time: int, thread: int = 0) -> None:
         """Whatever is written from here on is later than what was written before, see `SyncPointType`."""
         self.put(r.SyncPoint(time=time, type=type), thread=thread)

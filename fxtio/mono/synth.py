@@ -19,7 +19,7 @@ DEFAULT_EVENTS = 100_000
 
 SHAPES = {
     "calls": "methods that call each other, and an allocation now and then",
-    "allocations": "allocations with backtraces of several classes, and a collection now and then",
+    "allocations": "allocations with backtraces of several classes",
     "mixed": "all that a program does: calls, allocations, collections, monitors, exceptions, heap shots, samples",
 }
 """Which recordings there are."""

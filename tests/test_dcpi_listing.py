@@ -1,0 +1,96 @@
+"""The text form of `dcpicat`: what is written is read, real dialects' oddities are taken, faults are told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fxtio.dcpi import DcpiTrace, dcpicat
+from fxtio.dcpi.records import Line
+from fxtio.errors import DecodeError, EncodeError
+from oracle import dcpi as oracle
+from support import dcpi as some
+from support.checkout import CORPUS
+from support.fxt_readings import Trickle
+
+LISTING = b"""name         synthetic
+image        19970601120000a1b2c3
+label        never measured
+path         /synthetic/a
+path         /synthetic/b
+epoch        200212042334
+platform     synthetic.example
+text_start   0x000120000000
+text_size    0x2000
+event        10 cycles:62000:9900
+event        3 retired^!notrap:m0count:1000:100
+0x120000000   4    0
+0x120000008   6    3
+"""
+
+
+def test_a_listing() -> None:
+    listing = dcpicat.read(LISTING, strict=True)
+    assert [line.word for line in listing.lines][2:5] == ["label", "path", "path"]
+    assert listing.get("text_size") == "0x2000"
+    assert listing.events == [
+        dcpicat.Event(10, "cycles", 62000, 9900),
+        dcpicat.Event(3, "retired^!notrap:m0count", 1000, 100),
+    ]
+    assert listing.table()["cycles"].tolist() == [4, 6]
+    assert listing.address.tolist() == [0x120000000, 0x120000008]
+    twice = dcpicat.read(LISTING.replace(b"3 retired^!notrap:m0count", b"3 cycles"))
+    assert list(twice.table()) == ["address", "cycles", "cycles#1"]
+
+
+@given(data=some.profiles())
+def test_what_is_listed_is_read(data: bytes) -> None:
+    listing = dcpicat.of_profile(DcpiTrace(data))
+    text = "\n".join(dcpicat.text(listing)).encode() + b"\n"
+    for target in (text, text.replace(b"\n", b"\r\n"), Trickle(text, 11)):
+        again = dcpicat.read(target, strict=True)
+        assert (again.lines, again.events) == (listing.lines, listing.events)
+        assert again.address.tolist() == listing.address.tolist()
+        assert [one.tolist() for one in again.counts] == [one.tolist() for one in listing.counts]
+
+
+@given(data=st.binary(max_size=80) | st.sampled_from([LISTING[:n] for n in range(0, len(LISTING), 7)]))
+def test_anything_gives_a_listing(data: bytes) -> None:
+    listing = dcpicat.read(data)
+    assert all(len(column) == len(listing.address) for column in listing.counts)
+
+
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        (LISTING + b"0x120000004 1 1\n", "listing-order"),
+        (LISTING + b"0x120000010 1\n", "listing-row"),
+        (LISTING.replace(b"10 cycles", b"11 cycles"), "listing-total"),
+        (LISTING.replace(b"10 cycles:62000", b"cycles"), "listing-line"),
+        (LISTING + b"label late\n", "listing-line"),
+        (b"lonely\n", "listing-line"),
+        (b"label " + b"x" * 3_000_000, "listing-line"),
+    ],
+)
+def test_faults(data: bytes, rule: str) -> None:
+    assert rule in dcpicat.read(data).findings.counts
+    with pytest.raises(DecodeError):
+        dcpicat.read(data, strict=True)
+
+
+def test_what_cannot_be_listed() -> None:
+    with pytest.raises(EncodeError, match="tstart"):
+        dcpicat.of_profile(DcpiTrace(CORPUS / "dcpi" / "given-specification.dcpi"))
+    with pytest.raises(EncodeError, match="overlap"):
+        dcpicat.of_profile(DcpiTrace(CORPUS / "dcpi" / "overlapping.dcpi"))
+    listing = dcpicat.read(LISTING)
+    listing.lines.append(Line("label", "a\nb"))
+    with pytest.raises(EncodeError, match="line end"):
+        list(dcpicat.text(listing))
+    listing.lines.pop()
+    listing.counts[0] = np.array([-1, 1])
+    with pytest.raises(EncodeError, match="32 bits"):
+        list(dcpicat.text(listing))
+    assert oracle.REQUIRED["tsize"]  # the text has it in hexadecimal, the profile in decimal
