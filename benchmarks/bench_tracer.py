@@ -293,7 +293,9 @@ def command(children: Children, rounds: int) -> Iterator[Row]:
     ]
     for column in columns:
         one = whole[column]
-        for row, figure in zip(rows, (one.seconds, one.peak / MILLION, round(one.size / times / calls, 2)), strict=True):
+        for row, figure in zip(
+            rows, (one.seconds, one.peak / MILLION, round(one.size / times / calls, 2)), strict=True
+        ):
             row.figures[column] = figure
         rows[0].notes[column] = f"{number(one.seconds / plain)} x untraced"
     for column, one in with_c.items():

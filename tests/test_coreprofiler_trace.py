@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, framing
+from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, framing, stacks
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.simulator import SHAPES
 from fxtio.coreprofiler.style import DIALECTS
@@ -145,8 +145,37 @@ def test_lost_lines_leave_unknown_frames() -> None:
     assert [frame.function for frame in first.stack] == [None, None, 3]
     assert (first.certain, second.certain) == (False, True)
     assert [frame.function for frame in second.stack] == [1]
-    (huge,) = CoreProfilerTrace(some.written([r.StackSample(0, 5, 1, 2**62, 2**62)])).samples()
-    assert len(huge.stack) == 1 << 16
+
+
+def test_hostile_stacks_cost_little() -> None:
+    """Samples that ask for any number of frames, on any number of threads, get only so many."""
+    huge = [r.StackSample(iid, 5, 1, 2**62, 2**62) for iid in range(100)]
+    depths = [len(one.stack) for one in CoreProfilerTrace(some.written(huge)).samples()]
+    assert max(depths) == stacks.DEEPEST
+    assert sum(depths) == stacks.MOST_LOST
+    deep = r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(1),) * (stacks.DEEPEST + 1))
+    trace = CoreProfilerTrace(some.written([deep, SAMPLE]))
+    assert [len(one.stack) for one in trace.samples()] == [0, 2]
+    assert list(trace.findings.counts) == ["stack-too-deep"]
+
+
+def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.coreprofiler.timeline.MOST_OPEN", 10)
+    monkeypatch.setattr("fxtio.coreprofiler.timeline.MOST_INTERVALS", 3)
+    monkeypatch.setattr("fxtio.coreprofiler.rules.MOST_IDS", 5)
+    monkeypatch.setattr("fxtio.coreprofiler.rules.MOST_PARAMETERS", 5)
+    monkeypatch.setattr("fxtio.coreprofiler.stacks.MOST_THREADS", 5)
+    records: list[Any] = []
+    for number in range(20):
+        records += [r.JitStarted(number, 1, 5), r.ThreadCreated(16, number), r.ProfilerConfig(f"name{number}", "x")]
+        records += [r.ThreadCpu(number, 1, 1), r.StackSample(number, 1, 1, 0, 0, None, (r.Frame(number),))]
+    records += [r.JitFinished(number, 2, 5, 0) for number in range(20)]
+    trace = CoreProfilerTrace(some.written(records))
+    info = trace.info
+    assert (len(info.threads), len(info.config), len(info.timeline.thread_cpu)) == (5, 5, 10)
+    assert (info.timeline.counts["jit"], len(info.timeline.intervals)) == (10, 3)
+    assert trace.findings.counts["jit-pairs"] == 10
+    assert [len(one.stack) for one in trace.samples()] == [1] * 20
 
 
 def test_pauses() -> None:
@@ -276,6 +305,22 @@ def test_a_long_line_is_no_record() -> None:
     assert [(one.rule, one.offset) for one in trace.findings] == [("line-too-long", len(good))]
     again = CoreProfilerTrace(data)
     assert some.written(again.records(resolve=False), again.style) == data
+
+
+@pytest.mark.parametrize("line", [b"\n", b"prf tps 1\n"])
+def test_many_short_lines_need_little_memory(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "MOST_LINES", 1_000)
+    data = line * 20_000
+    trace = CoreProfilerTrace(data)
+    tracemalloc.start()
+    try:
+        number = sum(1 for _ in trace)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert number == 20_000
+    assert peak < 4 * framing.BLOCK + len(data)
+    assert some.written(CoreProfilerTrace(data).records(resolve=False)) == data
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import fxtio
 from fxtio.cli import main
 from fxtio.dcpi import DcpiTrace
+from fxtio.dcpi.present import stats
 from fxtio.dcpi.synth import SHAPES, write
 from fxtio.errors import FxtioError
 from oracle import dcpi as oracle
@@ -61,6 +62,18 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
     assert [one["offset"] for one in objects] == [entry.offset for entry in trace.entries()]
     assert sum(sum(one["counts"]) for one in objects if one["type"] == "Chunk") == trace.info.samples
     assert main(["synth", "profile", "--format", "dcpi", "-o", "x", "--threads", "2"]) == 2
+
+
+def test_stats_read_once(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes from a pipe can be read only once; the largest are the largest of all blocks."""
+    path = tmp_path / "out.dcpi"
+    write(path, "profile", events=3_000)
+    monkeypatch.setattr("fxtio.dcpi.framing.BLOCK", 400)
+    report = stats(DcpiTrace(io.BytesIO(path.read_bytes())), 5)
+    samples = DcpiTrace(path).table("samples")
+    pairs = sorted(zip((-samples["count"].astype(int)).tolist(), samples["offset"].tolist(), strict=True))
+    assert [(-one["count"], one["offset"]) for one in report.json["largest"]] == pairs[:5]
+    assert report.tables[0].more == 2_995
 
 
 def test_explain_takes_all_bytes(capsys: Capture, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from fxtio.dcpi import DcpiTrace, dcpicat
 from fxtio.dcpi.records import Line
 from fxtio.errors import DecodeError, EncodeError
-from oracle import dcpi as oracle
 from support import dcpi as some
 from support.checkout import CORPUS
 from support.fxt_readings import Trickle
@@ -93,4 +92,3 @@ def test_what_cannot_be_listed() -> None:
     listing.counts[0] = np.array([-1, 1])
     with pytest.raises(EncodeError, match="32 bits"):
         list(dcpicat.text(listing))
-    assert oracle.REQUIRED["tsize"]  # the text has it in hexadecimal, the profile in decimal

@@ -16,5 +16,6 @@ def test_the_reference_names_every_rule() -> None:
     sources = Path(fxtio.__file__).parent.rglob("*.py")
     texts = [source.read_text() for source in sources]
     used = {rule for text in texts for rule in RULE.findall(text)}
-    used |= {"argument-size", "truncated", "size-beyond-end", "buffer-id", "buffer-too-large"}  # named through variables
+    # Named through variables:
+    used |= {"argument-size", "truncated", "size-beyond-end", "buffer-id", "buffer-too-large"}
     assert used == set(PAGE.findall((CHECKOUT / "docs/reference/findings.md").read_text()))

@@ -117,7 +117,12 @@ def test_names_may_come_behind_their_use_and_change() -> None:
 
 def test_objects_before_their_vtable_have_a_class() -> None:
     trace = MonoTrace(MONO / "alloc-zip.mlpd")
-    assert None not in trace.table("allocations")["class_name"].to_list()
+    table = trace.table("allocations")
+    names = table["class_name"].to_list()
+    assert None not in names
+    assert trace.names.vtable_name(table["vtable"][0], int(table["time"][0])) == names[0]
+    assert trace.names.class_name(1) is None
+    assert trace.names.thread_name(int(table["thread"][-1])) == table["thread_name"][-1]
 
 
 def test_names_of_a_stream_that_can_be_read_once() -> None:

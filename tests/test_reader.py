@@ -26,10 +26,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio.codec import names
 from fxtio.codec.generate import Order, encode
 from fxtio.codec.parts import Thread
 from fxtio.errors import FormatError
-from fxtio.fxt import FxtTrace, FxtWriter, tables
+from fxtio.fxt import FxtTrace, FxtWriter
 from fxtio.fxt import records as rec
 from fxtio.fxt.clock import Clock
 from fxtio.testing import strategies
@@ -165,12 +166,12 @@ def test_the_summary_counts_records(records: list[Any]) -> None:
 
 
 def test_names_of_the_same_hash_stay_apart() -> None:
-    names = [f"{number:02}" * 3 for number in range(50)]
-    records = [rec.Log(1, Thread(1, 1), name) for name in names * 3]
-    with patch.object(tables, "_MIX", np.uint64(0)):
-        trace = FxtTrace(encoded([rec.Magic(), *records, *[rec.String(1, name) for name in names]]))
-        assert trace.table("logs")["message"].to_list() == names * 3
-        assert trace.table("strings")["text"].to_list() == names
+    texts = [f"{number:02}" * 3 for number in range(50)]
+    records = [rec.Log(1, Thread(1, 1), name) for name in texts * 3]
+    with patch.object(names, "_MIX", np.uint64(0)):
+        trace = FxtTrace(encoded([rec.Magic(), *records, *[rec.String(1, name) for name in texts]]))
+        assert trace.table("logs")["message"].to_list() == texts * 3
+        assert trace.table("strings")["text"].to_list() == texts
         assert len(set(trace.table("logs")["message"].values)) == 51
 
 

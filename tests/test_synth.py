@@ -281,7 +281,7 @@ def test_command_whose_output_nobody_reads() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--format", "mono"], "no format 'mono'"),
+        (["--format", "nothing"], "no format 'nothing'"),
         (["--seed", "-1"], "the seed cannot be negative"),
         (["-o", "/nowhere/at/all.fxt"], "/nowhere/at/all.fxt: No such file or directory"),
     ],

@@ -293,3 +293,17 @@ def test_patterns_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_enumerations_without_end() -> None:
     assert parse_enums(["enum x { " * 100_000]) == {}
     assert parse_enums(["enum" + " " * 100_000 + "{}"]) == {}
+
+
+def test_names_that_would_fill_the_memory() -> None:
+    parts = [
+        "S_",
+        "S0_",
+        *(f"S{number:X}_" for number in range(1, 16)),
+        *(f"S{letter}_" for letter in "GHIJKLMNOPQRSTUV"),
+    ]
+    name = "_Z1fSt4pairIiiE" + "".join(f"S_I{part}{part}E" for part in parts[1:])
+    assert full_name(name) == name  # the library makes gigabytes of it
+    for odd in ("_Z1f" + "P" * 100_000 + "i", "_Z1\udcff", "_Z\0", "_Z1é"):
+        assert full_name(odd) == odd
+        assert simple_name(odd)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fxtio.cli import main
+from fxtio.uftrace import describe_markdown
 from fxtio.uftrace.present import SHAPES
 from fxtio.uftrace.reader import UftraceTrace
 from support.uftrace_samples import UFTRACE, copied, minimal
@@ -109,3 +110,10 @@ def test_synth_by_size_and_into_what_is_there(capsys: pytest.CaptureFixture[str]
     assert 1_000_000 <= UftraceTrace(target).info.size < 1_600_000
     assert main(["synth", "calls", "--format", "uftrace", "-o", str(target)]) == 2
     assert "is not empty" in capsys.readouterr().err
+
+
+def test_the_layouts_as_a_page() -> None:
+    page = describe_markdown()
+    for title in ("### ENTRY record", "### EXIT record", "### LOST record", "### EVENT record", "### RecordType"):
+        assert title in page
+    assert "| 6 .. 15 | `depth` |" in page and "](#recordtype)" in page

@@ -167,3 +167,16 @@ def test_uftrace_shows_what_the_scheduler_did(tmp_path: Path) -> None:
     told = run("replay", tmp_path / "t", "-f", "duration").decode()
     assert "1.000 us |   /* linux:schedule */" in told
     assert "/* external-data: hello */" in told
+
+
+def test_small_files_are_read_alone(tmp_path: Path) -> None:
+    kernel_trace(tmp_path / "t")
+    told: list[int] = []
+    trace = UftraceTrace(tmp_path / "t", progress=lambda done, _: told.append(done))
+    assert trace.table("kernel").num_rows == 7
+    assert told == []  # no record was read for it
+    (tmp_path / "t" / "perf-cpu0.dat").write_bytes(b"123")
+    trace = UftraceTrace(tmp_path / "t")
+    tables = trace.tables("sched", "slices")
+    assert tables["sched"].num_rows == 0 and tables["slices"].num_rows == 2
+    assert trace.findings.counts == {"perf-record": 1}

@@ -130,7 +130,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
 def test_what_columns_are_refused(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:
         task, target = writer.task(1), writer.function("f")
-        two: dict[str, Any] = {"type": np.array([0, 1]), "depth": np.array([0, 0]), "function": ([target], np.array([0, 0]))}
+        zeros = np.array([0, 0])
+        two: dict[str, Any] = {"type": np.array([0, 1]), "depth": zeros, "function": ([target], zeros)}
 
         def write(**changes: Any) -> Any:
             return lambda: task.write_records(**{**two, "time": np.array([5, 6]), **changes})

@@ -64,10 +64,8 @@ class ColumnPlan:
 
 @dataclass(frozen=True, slots=True)
 class ListPlan:
-    """A list within records: the kind that has it, its field, and its items' form (None for plain values)."""
+    """A list within records: its part, and its items' form (None for plain values)."""
 
-    kind: int
-    field: str
     part: Many
     form: Form | None
 
@@ -147,7 +145,7 @@ class Program:
                 if isinstance(part, Many):
                     inner = None if isinstance(part.of, Part) else form_of(part.of, form.version)
                     self._list_ids[kind, name] = len(self.lists)
-                    self.lists.append(ListPlan(kind, name, part, inner))
+                    self.lists.append(ListPlan(part, inner))
             self._column(kind, "", "offset", np.int64)
             self._columns_of(kind, form)
         for number, plan in enumerate(self.lists):

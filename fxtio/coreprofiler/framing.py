@@ -22,6 +22,9 @@ Array = np.ndarray[Any, Any]
 BLOCK = 1 << 21
 """Bytes that are looked at together.  A longer line is no record."""
 
+MOST_LINES = 1 << 16
+"""So many lines are looked at together."""
+
 MARK = b"\xef\xbb\xbf"
 """The byte-order mark."""
 
@@ -146,6 +149,14 @@ class Block:
             self._findings.add("unknown-line", int(offsets[_EACH]), told, level=Level.WARNING, times=rest)
 
 
+def _parts(data: bytes) -> list[bytes]:
+    """The same lines in parts of at most `MOST_LINES`: what is kept of a line does not depend on its length."""
+    middle = data.rfind(b"\n", 0, len(data) // 2) + 1
+    if data.count(b"\n") <= MOST_LINES or middle == 0:
+        return [data] if data else []
+    return _parts(data[:middle]) + _parts(data[middle:])
+
+
 class Framer:
     """Cuts a file into blocks of whole lines.
 
@@ -176,9 +187,9 @@ class Framer:
                 at += cut or len(data)
                 data = data[cut or len(data) :]
             cut = len(data) if ended else data.rfind(b"\n") + 1
-            if cut:
-                yield Block(data[:cut], at, self._findings)
-            at += cut
+            for lines in _parts(data[:cut]):
+                yield Block(lines, at, self._findings)
+                at += len(lines)
             held = data[cut:]
             if ended:
                 return

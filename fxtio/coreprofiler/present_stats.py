@@ -16,7 +16,7 @@ from fxtio.coreprofiler.stacks import Sample
 from fxtio.present import Report, ReportTable, human_size, json_text
 
 MOST = 1 << 18
-"""So many names are kept at most; what has none is told by its number."""
+"""So many names, functions and classes are kept at most."""
 
 
 @dataclass(slots=True)
@@ -44,13 +44,13 @@ class _Tally:
         top = sample.stack[-1].function if sample.stack else None
         if sample.ticks and not sample.paused:
             self.ticks += sample.ticks
-            self.alone[top] += sample.ticks
+            _add(self.alone, top, sample.ticks)
             for function in {frame.function for frame in sample.stack}:
-                self.within[function] += sample.ticks
+                _add(self.within, function, sample.ticks)
         for item in sample.allocated:
-            self.size[top] += item.size
-            self.allocated[item.class_iid] += item.size
-            self.objects[item.class_iid] += item.count
+            _add(self.size, top, item.size)
+            _add(self.allocated, item.class_iid, item.size)
+            _add(self.objects, item.class_iid, item.count)
 
     def function(self, iid: int | None) -> str:
         """A function's name."""
@@ -59,6 +59,11 @@ class _Tally:
     def of_class(self, iid: int | None) -> str:
         """A class's name."""
         return self.classes.get(iid, "(unknown)" if iid is None else f"class {iid:#x}")
+
+
+def _add(counts: Counter[int | None], key: int | None, amount: int) -> None:
+    """Count; what there is too much of is counted together."""
+    counts[key if key in counts or len(counts) < MOST else None] += amount
 
 
 def stats(trace: CoreProfilerTrace, top: int) -> Report:

@@ -17,8 +17,11 @@ from fxtio.finding import Findings, Level
 
 _TRUE = frozenset({"T", "t", "true", "1"})
 
-MOST_IDS = 1 << 20
-"""Internal IDs beyond so many are not followed; the writer's counters begin at zero."""
+MOST_IDS = 1 << 18
+"""Internal IDs beyond so many of a kind are not followed."""
+
+MOST_PARAMETERS = 1 << 10
+"""So many parameters of the profiler are kept."""
 
 
 class Watcher(Protocol):
@@ -97,13 +100,15 @@ class Rules:
         self.last = stamp if self.last is None else max(self.last, stamp)
 
     def _sample(self, offset: int, record: r.StackSample) -> None:
-        sample = self._stacks.apply(offset, record)
-        if self._watcher is not None:
-            self._watcher.add(sample)
+        if self._watcher is None:
+            self._stacks.change(offset, record)
+        else:
+            self._watcher.add(self._stacks.apply(offset, record))
         self._use("thread", record.thread, offset)
         for frame in record.frames:
             self._use("function", frame.function, offset)
-        self._sampled.add(record.thread)
+        if len(self._sampled) < MOST_IDS:
+            self._sampled.add(record.thread)
 
     def _allocation(self, offset: int, record: r.MemorySample) -> None:
         sample = self._stacks.allocation(offset, record)
@@ -125,15 +130,16 @@ class Rules:
                 self._findings.add("start-again", offset, "another start of profiling")
             self.started_at = self.started_at or record.time
         elif cls is r.ProfilerConfig:
-            self.config[record.name] = record.value
+            if len(self.config) < MOST_PARAMETERS:
+                self.config[record.name] = record.value
         elif cls is r.ThreadCreated:
             if record.thread in self.threads and record.thread is not None:
                 self._findings.add("thread-again", offset, f"thread {record.thread:#x} is created again")
             self._define("thread", record.thread)
-            self.threads.setdefault(record.thread, None)
+            self._assign(record.thread, self.threads.get(record.thread))
         elif cls is r.ThreadAssigned:
             self._define("thread", record.thread)
-            self.threads[record.thread] = record.os_thread
+            self._assign(record.thread, record.os_thread)
         elif cls is r.ThreadCpu:  # it may come before the thread's creation
             self._define("thread", record.thread)
         elif cls in (r.FunctionInfo, r.FunctionCompiled, r.FunctionFound):
@@ -146,6 +152,10 @@ class Rules:
         elif cls is r.ClassName:
             self._define("class", record.class_iid)
             self._name("class", record.class_iid)
+
+    def _assign(self, thread: int | None, os: int | None) -> None:
+        if thread in self.threads or len(self.threads) < MOST_IDS:
+            self.threads[thread] = os
 
     def _define(self, kind: str, iid: int | None) -> None:
         if len(self._defined[kind]) < MOST_IDS:

@@ -22,8 +22,14 @@ from fxtio.finding import Findings
 UNKNOWN_FRAME = Frame(None, UNDEFINED)
 """Stands for frames that were lost."""
 
-MOST_FRAMES = 1 << 16
-"""A sample that asks for more lost frames than this is not believed."""
+DEEPEST = 1 << 16
+"""The deepest stack that is followed, in frames."""
+
+MOST_LOST = 1 << 20
+"""So many unknown frames are put in at most, in all; what asks for more is hostile."""
+
+MOST_THREADS = 1 << 16
+"""So many threads are followed; the samples of further ones stand alone."""
 
 
 class Sample(NamedTuple):
@@ -71,6 +77,7 @@ class Stacks:
         self._findings = findings
         self._threads: dict[int | None, _Thread] = {}
         self.paused = False
+        self._lost = MOST_LOST
 
     def samples(self, entries: Iterable[tuple[int, Any]]) -> Iterator[Sample]:
         """The samples of all threads, one for each stack or memory sample.
@@ -96,42 +103,55 @@ class Stacks:
             self._threads[record.thread] = _Thread([], destroyed=True)
 
     def apply(self, offset: int, record: StackSample) -> Sample:
+        """Change a thread's stack as a sample tells, and give the whole of it."""
+        thread = self.change(offset, record)
+        return self._sample(offset, record, thread, record.count or 0, len(thread.stack) - len(record.frames))
+
+    def change(self, offset: int, record: StackSample) -> _Thread:
         """Change a thread's stack as a sample tells."""
         thread = self._thread_of(offset, record)
         stack, match = thread.stack, record.match
-        if record.match > record.size:
-            told = f"{record.match:,} frames of {record.size:,} match"
+        if match > record.size:
+            told = f"{match:,} frames of {record.size:,} match"
             self._findings.add("match-beyond-size", offset, told)
         elif record.size != len(stack) and thread.certain:
             told = f"the sample changes a stack of {record.size:,} frames, there is one of {len(stack):,}"
             self._findings.add("stack-size", offset, told)
         thread.certain = match == 0 or (thread.certain and record.size == len(stack) and match <= record.size)
         if match > len(stack):
-            stack += [UNKNOWN_FRAME] * (min(match, MOST_FRAMES) - len(stack))
+            lost = min(match - len(stack), DEEPEST, self._lost)
+            self._lost -= lost
+            stack += [UNKNOWN_FRAME] * lost
         del stack[match:]
         if record.ip is not None:
             if match == 0:
                 self._findings.add("ip-without-frame", offset, "an instruction pointer changes, but no frame matches")
             elif stack:
                 stack[-1] = Frame(stack[-1].function, record.ip)
-        kept = len(stack)
         stack += record.frames
-        return Sample(
-            offset, record.thread, record.timestamp, record.count or 0, tuple(stack), kept, self.paused, thread.certain
-        )
+        if len(stack) > DEEPEST:
+            self._findings.add(
+                "stack-too-deep", offset, f"a stack of {len(stack):,} frames; it is not followed further"
+            )
+            thread.certain = False
+            stack.clear()
+        return thread
 
     def allocation(self, offset: int, record: MemorySample) -> Sample:
         """What was allocated on a thread's stack as it is."""
         thread = self._thread_of(offset, record)
-        stack = tuple(thread.stack)
-        return Sample(
-            offset, record.thread, record.timestamp, 0, stack, len(stack), self.paused, thread.certain, record.items
-        )
+        return self._sample(offset, record, thread, 0, len(thread.stack))._replace(allocated=record.items)
+
+    def _sample(self, offset: int, record: Any, thread: _Thread, ticks: int, kept: int) -> Sample:
+        stack, when = tuple(thread.stack), record.timestamp
+        return Sample(offset, record.thread, when, ticks, stack, max(kept, 0), self.paused, thread.certain)
 
     def _thread_of(self, offset: int, record: Any) -> _Thread:
         thread = self._threads.get(record.thread)
         if thread is None:
-            thread = self._threads[record.thread] = _Thread([])
+            thread = _Thread([])
+            if len(self._threads) < MOST_THREADS:
+                self._threads[record.thread] = thread
         if thread.destroyed:
             self._findings.add("thread-gone", offset, f"a sample of thread {record.thread}, which was destroyed")
             thread.destroyed = False

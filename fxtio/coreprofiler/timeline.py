@@ -5,7 +5,7 @@ Times are milliseconds from the start of profiling; `CoreProfilerTrace.absolute`
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,6 +14,9 @@ from fxtio.finding import Findings, Level
 
 MOST_INTERVALS = 100_000
 """So many intervals are kept one by one; further ones are counted."""
+
+MOST_OPEN = 1 << 16
+"""So many intervals may be open; further ones are not followed."""
 
 NEGATIVE = 2**63
 """CPU times from here on come from an underflow."""
@@ -58,20 +61,26 @@ class Timeline:
     thread_cpu: Counter[int | None] = field(default_factory=Counter)
     survivors: dict[int | None, tuple[int, int]] = field(default_factory=dict)
     loaded: Counter[str] = field(default_factory=Counter)
-    _open: dict[Any, list[tuple[int, int | str | None]]] = field(default_factory=lambda: defaultdict(list))
+    _open: dict[Any, list[tuple[int, int | str | None]]] = field(default_factory=dict)
+    _opened: int = 0
 
     def begin(self, kind: str, thread: Any, start: int, what: int | str | None) -> bool:
         """Begin an interval; whether none was open on the thread."""
-        opened = self._open[kind, thread]
-        opened.append((start, what))
-        return len(opened) == 1
+        alone = not self._open.get((kind, thread))
+        if self._opened < MOST_OPEN:
+            self._open.setdefault((kind, thread), []).append((start, what))
+            self._opened += 1
+        return alone
 
     def end(self, kind: str, thread: Any, end: int, what: int | None = None) -> bool:
         """End the newest interval that was begun, of `what` if that is given; whether there was one."""
-        opened = self._open[kind, thread]
+        opened = self._open.get((kind, thread), [])
         for place in reversed(range(len(opened))):
             if what is None or opened[place][1] == what:
                 start, about = opened.pop(place)
+                self._opened -= 1
+                if not opened:
+                    del self._open[kind, thread]
                 self.counts[kind] += 1
                 self.durations[kind] += max(end - start, 0)
                 if len(self.intervals) < MOST_INTERVALS:
@@ -142,7 +151,7 @@ class TimelineRules:
             self._findings.add("usage-negative", offset, told, level=Level.WARNING)
         elif type(record) is r.ProcessCpu:
             timeline.process_cpu += record.usage
-        else:
+        elif record.thread in timeline.thread_cpu or len(timeline.thread_cpu) < MOST_OPEN:
             timeline.thread_cpu[record.thread] += record.usage
 
     def _pause(self, offset: int, record: Any, timeline: Timeline) -> None:

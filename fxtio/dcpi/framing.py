@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,11 @@ class Segments:
             counted[places - begin] = False
         counts = self.words[begin:end][counted]
         offsets = np.repeat(self.offset - STEP * (np.cumsum(self.count) - self.count), self.count)
-        offsets += np.arange(0, len(counts) * STEP, STEP)
+        offsets += _ramp(max(BLOCK, len(counts) * STEP))[: len(counts)]
+        if np.count_nonzero(counts) == len(counts):
+            return offsets, counts
         hit = counts != 0
-        return (offsets, counts) if hit.all() else (offsets[hit], counts[hit])
+        return offsets[hit], counts[hit]
 
     def place(self, row: int) -> int:
         """The byte offset of a segment in the file, that of the chunk's head where it has one."""
@@ -245,6 +248,12 @@ class Framer:
             begin = self._at
             raw = self._take(len(self._data))
             yield Placed(begin, Opaque(raw), len(raw))
+
+
+@lru_cache(1)
+def _ramp(size: int) -> Array:
+    """The offsets of as many addresses as a block of this size can count."""
+    return np.arange(0, size, STEP)
 
 
 def _with_rest(made: Segments, taken: int, behind: int, offset: int) -> Segments:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from fxtio.codec.record import Opaque
 from fxtio.dcpi import synth as shapes
 from fxtio.dcpi.describe import explain
+from fxtio.dcpi.framing import Segments
 from fxtio.dcpi.reader import DcpiTrace, Entry, Info
 from fxtio.dcpi.records import RECORDS, Chunk, Line, More, Record, Terminator
 from fxtio.dcpi.synth import SHAPES
@@ -68,21 +70,19 @@ def _info_json(told: Info) -> dict[str, Any]:
 def stats(trace: DcpiTrace, top: int) -> Report:
     """Where the samples are: the addresses with most of them."""
     largest: list[tuple[int, int]] = []  # samples, and the offset below zero, so that the first of equal ones wins
-    for tables in trace.batches("samples"):
-        samples = tables["samples"]
-        counts, offsets = samples["count"], samples["offset"]
-        least = largest[0][0] if len(largest) == top else 0
-        rows = (counts > least).nonzero()[0]
-        if len(rows) > top:
-            rows = rows[(-counts[rows].astype("int64")).argsort(kind="stable")[:top]]
-        pairs = zip(counts[rows].tolist(), (-offsets[rows]).tolist(), strict=True)
-        largest = heapq.nlargest(top, [*largest, *pairs])
-        largest.sort()
-    told = trace.info
-    largest.reverse()
+
+    def look(block: Segments) -> None:
+        offsets, counts = block.samples()
+        if len(counts) > top:
+            rows = np.argsort(-counts.astype(np.int64), kind="stable")[:top]
+            offsets, counts = offsets[rows], counts[rows]
+        pairs = zip(counts.tolist(), (-offsets).tolist(), strict=True)
+        largest[:] = heapq.nlargest(top, [*largest, *pairs])
+
+    told = trace.watch(look)
     start = told.header.text_start
     headers = [">samples", ">share", ">offset", ">address"]
-    rows_ = [
+    rows = [
         (count, f"{100 * count / told.samples:.1f}%", f"{-below:#x}", "-" if start is None else f"{start - below:#x}")
         for count, below in largest
     ]
@@ -92,8 +92,8 @@ def stats(trace: DcpiTrace, top: int) -> Report:
         for count, below in largest
     ]
     json = {"samples": told.samples, "addresses": told.addresses, "chunks": told.chunks, "bytes": told.size}
-    table = ReportTable(headers, rows_, told.addresses - len(rows_))
-    return Report(title, tables=[table] if rows_ else [], notes=[*_notes(told)], json=json | {"largest": listed})
+    table = ReportTable(headers, rows, told.addresses - len(rows))
+    return Report(title, tables=[table] if rows else [], notes=[*_notes(told)], json=json | {"largest": listed})
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -87,14 +87,29 @@ class DcpiTrace(TraceFile):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        if self._info is None:
-            info = Info(self.name, self.format, self.compression)
-            for item in self._items(info):
-                _count(info, item)
-            info.size = self.position
-            info.epoch = info.header.epoch
-            self._info = info
-        return self._info
+        return self._info or self.watch(lambda _: None)
+
+    def watch(self, watcher: Callable[[Segments], None]) -> Info:
+        """Read the whole profile, find whatever is wrong with it, and tell of the samples on the way.
+
+        Args:
+            watcher: is given block after block.
+
+        Returns:
+            The summary.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        info = Info(self.name, self.format, self.compression)
+        for item in self._items(info):
+            _count(info, item)
+            if isinstance(item, Segments):
+                watcher(item)
+        info.size = self.position
+        info.epoch = info.header.epoch
+        self._info = info
+        return info
 
     @property
     def header(self) -> Header:

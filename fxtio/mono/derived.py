@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.mono.enums import CounterSection, CounterType, GcEventType, MonitorEvent
+from fxtio.mono.enums import (
+    NARROW_COUNTERS,
+    UNSIGNED_COUNTERS,
+    CounterSection,
+    CounterType,
+    GcEventType,
+    MonitorEvent,
+)
 from fxtio.mono.names import Names
 from fxtio.mono.slices import slices
 from fxtio.table import Categories, Optional, Table
@@ -22,9 +29,6 @@ Known = Callable[[], Names]
 
 SEPARATOR = ";"
 """What stands between the methods of a stack, the outermost first."""
-
-_WIDTH = {CounterType.INT: 32, CounterType.UINT: 32}
-_SIGNED = (CounterType.INT, CounterType.WORD, CounterType.LONG, CounterType.TIME_INTERVAL)
 
 
 def _gc_pauses(stored: Stored, known: Known) -> Table:
@@ -98,7 +102,9 @@ def _counter_series(stored: Stored, known: Known) -> Table:
         if kind is None or kind in (CounterType.DOUBLE, CounterType.STRING):
             continue
         before = 0 if sections.get(one) == CounterSection.PERFCOUNTERS else last.get(one, 0)
-        last[one] = value = _wrapped(before + change, _WIDTH.get(CounterType(kind), 64), kind in _SIGNED)
+        last[one] = value = _wrapped(
+            before + change, 32 if kind in NARROW_COUNTERS else 64, kind not in UNSIGNED_COUNTERS
+        )
         integers[row], whole[row] = _wrapped(value, 64, True), True
         numbers[row] = value
     textual = values["text"].codes >= 0

@@ -210,6 +210,13 @@ class CounterType(IntEnum):
     TIME_INTERVAL = 7
 
 
+NARROW_COUNTERS = frozenset({CounterType.INT, CounterType.UINT})
+"""Counters of 32 bits; whole numbers of all other types have 64."""
+
+UNSIGNED_COUNTERS = frozenset({CounterType.UINT, CounterType.ULONG})
+"""Counters that cannot be negative; all other whole numbers can."""
+
+
 class CounterSection(IntEnum):
     """What a counter belongs to."""
 

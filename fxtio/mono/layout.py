@@ -61,13 +61,6 @@ BUFFER_HEADER = Struct(
 """What each buffer begins with.  spec: buffer header format"""
 
 
-class EventByte(Word, width=8, partial=True):
-    """What all events begin with.  spec: event format"""
-
-    type: EventType = tag(0, 3)
-    exinfo: int = bits(4, 7, doc="extended info")
-
-
 class AllocByte(Word, width=8):
     """spec: type alloc format"""
 

@@ -8,10 +8,17 @@ from typing import Any
 from fxtio.codec.stream import Dialect
 from fxtio.errors import EncodeError
 from fxtio.mono import records as r
-from fxtio.mono.enums import ClauseKind, CounterSection, CounterType, CounterUnit, CounterVariance, MonitorEvent
+from fxtio.mono.enums import (
+    NARROW_COUNTERS,
+    UNSIGNED_COUNTERS,
+    ClauseKind,
+    CounterSection,
+    CounterType,
+    CounterUnit,
+    CounterVariance,
+    MonitorEvent,
+)
 
-_LESS = {CounterType.INT: 32, CounterType.UINT: 32}
-_UNSIGNED = (CounterType.UINT, CounterType.ULONG)
 _ABSOLUTE = (CounterType.DOUBLE, CounterType.STRING)
 
 MAX_REFERENCES = 128
@@ -213,8 +220,8 @@ class Measuring:
                 if type(value) is not int:
                     raise EncodeError(f"{value!r} is no integer", f"counter {index}")
                 change = value - (0 if absolute else last)
-                if kind in _UNSIGNED:  # a falling one wraps
-                    change %= 1 << _LESS.get(kind, 64)
+                if kind in UNSIGNED_COUNTERS:  # a falling one wraps
+                    change %= 1 << (32 if kind in NARROW_COUNTERS else 64)
                 found.append(r.CounterValue(index=index, type=kind, value=change))
             else:
                 found.append(r.CounterValue(index=index, type=kind, value=value))

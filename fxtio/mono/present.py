@@ -18,6 +18,7 @@ from fxtio.mono.describe import explain
 from fxtio.mono.reader import Entry, Info, MonoTrace
 from fxtio.mono.synth import SHAPES
 from fxtio.present import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+from fxtio.table import Categories
 
 __all__ = ["SHAPES", "explain", "info", "json_objects", "kinds_of", "stats", "synth", "text_lines"]
 
@@ -78,14 +79,15 @@ def stats(trace: MonoTrace, top: int) -> Report:
         entered = tables["calls"]["action"].is_in("enter")
         _add(calls, tables["calls"]["method_name"].take(entered), tables["calls"]["method"][entered])
         types = tables["allocations"]["class_name"]
-        vtables, classes = tables["allocations"]["vtable"], tables["allocations"]["class_pointer"]
-        pointers = np.where(vtables.present, vtables.values, classes.values)
+        vtables, pointers = tables["allocations"]["vtable"], tables["allocations"]["class_pointer"]
+        pointers = np.where(vtables.present, vtables.values, pointers.values)
         _add(allocated, types, pointers)
         _add(sizes, types, pointers, tables["allocations"]["size"])
     told = trace.info
-    methods = ReportTable(["method", ">calls"], *_most(calls, top))
-    rows, more = _most(sizes, top)
-    classes_ = ReportTable(["class", ">objects", ">bytes"], [(n, allocated[n[1:-1]], b) for n, b in rows], more)
+    named = [(quoted(name), count) for name, count in calls.most_common(top)]
+    methods = ReportTable(["method", ">calls"], named, len(calls) - len(named))
+    typed = [(quoted(name), allocated[name], count) for name, count in sizes.most_common(top)]
+    classes = ReportTable(["class", ">objects", ">bytes"], typed, len(sizes) - len(typed))
     kinds = ReportTable(["event", ">count"], told.events.most_common())
     json = {
         "events": dict(told.events),
@@ -98,27 +100,22 @@ def stats(trace: MonoTrace, top: int) -> Report:
         ],
     }
     title = f"{told.name}: {told.events.total():,} events, {told.buffers:,} buffers, {human_size(told.size)}"
-    return Report(title, tables=[one for one in (kinds, methods, classes_) if one.rows], json=json)
+    return Report(title, tables=[one for one in (kinds, methods, classes) if one.rows], json=json)
 
 
-def _add(counter: Counter[str], names: Any, addresses: Any, weights: Any = None) -> None:
+def _add(counter: Counter[str], names: Categories, addresses: Any, weights: Any = None) -> None:
     """Count rows (or add up weights) by name, or by address where there is no name."""
-    codes = names.codes
-    for code in np.unique(codes).tolist():
-        rows = np.flatnonzero(codes == code)
-        if code >= 0:
-            counter[names.values[code]] += len(rows) if weights is None else int(weights[rows].sum())
-            continue
-        distinct, inverse, count = np.unique(addresses[rows], return_inverse=True, return_counts=True)
-        if weights is not None:
-            count = np.bincount(inverse, weights[rows].astype(np.float64), len(distinct)).astype(np.int64)
-        for address, number in zip(distinct.tolist(), count.tolist(), strict=True):
-            counter[f"{address:#x}"] += number
-
-
-def _most(counter: Counter[str], top: int) -> tuple[list[tuple[str, int]], int]:
-    """The rows of a table of the largest, and how many others there are."""
-    return [(quoted(name), count) for name, count in counter.most_common(top)], max(len(counter) - top, 0)
+    weights = np.ones(len(addresses), np.uint64) if weights is None else weights
+    named = names.codes >= 0
+    for keys, some, told in (
+        (names.codes[named], weights[named], names.values.__getitem__),
+        (addresses[~named], weights[~named], hex),
+    ):
+        distinct, inverse = np.unique(keys, return_inverse=True)
+        total = np.zeros(len(distinct), np.uint64)
+        np.add.at(total, inverse, some)
+        for key, count in zip(distinct.tolist(), total.tolist(), strict=True):
+            counter[told(key)] += count
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterator[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+_LONGEST, _MOST_REFERENCES = 4096, 40
+_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
 _PREFIXES = ("_Z", "__Z", "_R")
 
 
@@ -32,9 +34,14 @@ def available() -> bool:
 
 
 def full_name(name: str) -> str:
-    """The whole name, with parameters; the name itself where it is not mangled, or nothing can read it."""
+    """The whole name, with parameters; the name itself where it is not mangled, or nothing can read it.
+
+    A name that refers to its own parts very often is left as it is: two hundred bytes can stand for gigabytes.
+    """
     library = _library()
-    if library is None or not is_mangled(name) or len(name) > 10_000:
+    if library is None or not is_mangled(name) or not name.isascii() or len(name) > _LONGEST:
+        return name
+    if len(_REFERENCE.findall(name)) > _MOST_REFERENCES:
         return name
     found: str = library.demangle(name)  # type: ignore[attr-defined]
     return found or name

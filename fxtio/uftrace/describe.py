@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Kinds = frozenset[type[Any]]
 _WORD = 8
-_SPEC = "The data (.dat) file"
 _OTHER_WORDS = (layout.RingWord, layout.CommitWord, layout.PerfMiscWord)
 _ENUMS = (enums.RecordType, enums.EventId, enums.PerfType, enums.RingType, enums.ByteOrder, enums.WordClass)
 
@@ -71,7 +70,15 @@ def _pieces(chunk: Chunk, begin: int, number: int, findings: Findings) -> Iterat
         offset = chunk.base + at * _WORD
         found = _found(findings, chunk, offset, size * _WORD)
         yield (
-            Piece(number + row, begin + offset, len(raw), f"{cls.__name__} of task {chunk.tid}", _SPEC, spans, found),
+            Piece(
+                number + row,
+                begin + offset,
+                len(raw),
+                f"{cls.__name__} of task {chunk.tid}",
+                title_of(cls),
+                spans,
+                found,
+            ),
             cls,
         )
 

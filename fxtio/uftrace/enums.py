@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class RecordType(IntEnum):
-    """spec: The data (.dat) file"""
+    """spec: Data record"""
 
     ENTRY = 0
     EXIT = 1

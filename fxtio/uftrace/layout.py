@@ -17,13 +17,13 @@ DEPTHS = 1024
 
 
 class TimeWord(Word):
-    """The first word of every record.  spec: The data (.dat) file"""
+    """The first word of every record.  spec: Data record"""
 
     time: int = bits(0, 63, doc="nanoseconds of the monotonic clock; 0 in a lost record")
 
 
 class HeadWord(Word, partial=True):
-    """What the second word of all records begins with.  spec: The data (.dat) file"""
+    """What the second word of all records begins with.  spec: Data record"""
 
     type: RecordType = tag(0, 1, doc="record type")
     more: int = bits(2, 2, doc="1 = a payload follows")
@@ -32,32 +32,32 @@ class HeadWord(Word, partial=True):
 
 
 class RecordWord(HeadWord):
-    """The second word of a record whose type is not known beforehand.  spec: The data (.dat) file"""
+    """The second word of a record whose type is not known beforehand.  spec: Data record"""
 
     address: int = bits(16, 63, doc="lower 48 bits of an address inside the function")
 
 
 class EntryWord(RecordWord):
-    """spec: The data (.dat) file"""
+    """spec: Data record"""
 
     type: RecordType = tag(0, 1, RecordType.ENTRY)
 
 
 class ExitWord(RecordWord):
-    """spec: The data (.dat) file"""
+    """spec: Data record"""
 
     type: RecordType = tag(0, 1, RecordType.EXIT)
 
 
 class LostWord(HeadWord):
-    """spec: The data (.dat) file"""
+    """spec: Data record"""
 
     type: RecordType = tag(0, 1, RecordType.LOST)
     count: int = bits(16, 63, doc="how many records were lost")
 
 
 class EventWord(HeadWord):
-    """spec: The data (.dat) file"""
+    """spec: Data record"""
 
     type: RecordType = tag(0, 1, RecordType.EVENT)
     event: int = bits(16, 63, doc="id of the event")

@@ -19,7 +19,7 @@ from fxtio.uftrace.debug import DebugFile
 from fxtio.uftrace.directory import MOST_TEXT, Directory, Stored
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, data_of, values_of
-from fxtio.uftrace.info import HEADER_SIZE, MAGIC, InfoFile
+from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.items import Info, Item
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.maps import MapFile
@@ -210,9 +210,11 @@ class UftraceTrace:
             DecodeError: in strict mode, at the first fault.
         """
         self._check(names)
-        found = {name: STATIC[name](self) for name in names if name in STATIC}
-        if wanted := tuple(name for name in names if name in CHUNKS):
-            found |= self._collected(wanted)
+        wanted = tuple(name for name in names if name in CHUNKS)
+        found = self._collected(wanted) if wanted else {}
+        if not wanted:
+            self._kept = Findings(strict=self._strict)
+        found |= {name: STATIC[name](self) for name in names if name in STATIC}
         return {name: found[name] for name in names}
 
     def _collected(self, names: tuple[str, ...]) -> dict[str, Table]:
@@ -274,22 +276,27 @@ class UftraceTrace:
 
         `UftraceWriter.file` takes what this gives, and writes the same bytes.
         """
-        findings, order = Findings(), self.header.order
+        stored = Stored(self.directory, name)
         if self.directory.size(name) > MOST_TEXT:
-            return Stored(self.directory, name)
-        raw = self.directory.read(name, findings)
-        if name == INFO and not (raw.startswith(MAGIC) and len(raw) >= HEADER_SIZE):
-            return Stored(self.directory, name)
-        if name == INFO:
-            return InfoFile.parse(raw, findings)
+            return stored
+        raw = self.directory.read(name)
+        try:
+            part = self._parsed(name, raw)
+        except DecodeError:
+            return stored
+        return stored if part is None or part.to_bytes() != raw else part  # so a copy is certain to be one
+
+    def _parsed(self, name: str, raw: bytes) -> Any:
+        """A small file taken apart, or None where its format is not known."""
+        findings = Findings()
         if name == BINARY:
-            return BinaryTaskFile.parse(raw, order, findings)
+            return BinaryTaskFile.parse(raw, self.header.order, findings)
         if name in _PARSERS:
             return _PARSERS[name](raw, findings)
         for suffix, parse in _SUFFIXES.items():
             if name.endswith(suffix):
                 return parse(raw, name, findings)
-        return Stored(self.directory, name)
+        return None
 
     def _total(self) -> int:
         return sum(self.directory.size(f"{tid}.dat") for tid in self.tids)
@@ -363,6 +370,7 @@ class UftraceTrace:
 
 
 _PARSERS: dict[str, Callable[[bytes, Findings], Any]] = {
+    INFO: InfoFile.parse,
     TEXT: TaskFile.parse,
     kernel.HEADER_FILE: kernel.KernelHeader.parse,
     NAMES_FILE: EventsFile.parse,

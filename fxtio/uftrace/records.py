@@ -20,7 +20,7 @@ Payload = Annotated[bytes | None, Rest(flag="more")]
 
 
 class Entry(Record, frozen=True, gc=False):
-    """A function was entered.  spec: The data (.dat) file
+    """A function was entered.  spec: ENTRY record
 
     Attributes:
         time: nanoseconds.
@@ -37,7 +37,7 @@ class Entry(Record, frozen=True, gc=False):
 
 
 class Exit(Record, frozen=True, gc=False):
-    """A function was left.  spec: The data (.dat) file
+    """A function was left.  spec: EXIT record
 
     Attributes:
         time: nanoseconds.
@@ -54,7 +54,7 @@ class Exit(Record, frozen=True, gc=False):
 
 
 class Lost(Record, frozen=True, gc=False):
-    """Some records could not be written.  spec: The data (.dat) file
+    """Some records could not be written.  spec: LOST record
 
     Attributes:
         time: 0.
@@ -71,7 +71,7 @@ class Lost(Record, frozen=True, gc=False):
 
 
 class Event(Record, frozen=True, gc=False):
-    """Something happened that is no call.  spec: The data (.dat) file
+    """Something happened that is no call.  spec: EVENT record
 
     Attributes:
         time: nanoseconds.

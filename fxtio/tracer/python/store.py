@@ -8,14 +8,15 @@ chunk is not longer than a record can be: one store of one word hides it, as is 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from array import array
 from collections import deque
 from collections.abc import Callable
-from mmap import ALLOCATIONGRANULARITY, MAP_SHARED, mmap
+from mmap import ALLOCATIONGRANULARITY
 from time import monotonic_ns
 from typing import Any, TypeVar
+
+from fxtio.tracer.python.mapping import identity_of, map_pages
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -142,44 +143,6 @@ class Session:
         self.ended: list[State] = []
 
 
-class _Mapping(mmap):
-    """Pages of the file.  The descriptor in it may be the program's by now, which closed all that it found.
-
-    Such a mapping is kept for good: its end would close the descriptor.
-    """
-
-    number: int
-    identity: tuple[int, int]
-
-    def __del__(self) -> None:
-        if self.number >= 0 and _identity(self.number) != self.identity:
-            _kept.append(self)
-
-
-_kept: list[_Mapping] = []
-
-
-def _identity(fd: int) -> tuple[int, int]:
-    """Which file this is a descriptor of."""
-    try:
-        found = os.fstat(fd)
-    except OSError:
-        return -1, -1
-    return found.st_dev, found.st_ino
-
-
-def _map(fd: int, size: int, at: int) -> _Mapping:
-    if sys.version_info >= (3, 13):
-        made, number = _Mapping(fd, size, MAP_SHARED, offset=at, trackfd=False), -1
-    else:
-        number = os.dup(fd)  # the mapping takes the same number
-        os.close(number)
-        made = _Mapping(fd, size, MAP_SHARED, offset=at)
-    made.identity = _identity(fd)
-    made.number = number if number >= 0 and _identity(number) == made.identity else -1
-    return made
-
-
 class _File:
     """Where the next things go; all in bytes."""
 
@@ -222,7 +185,7 @@ def alone(do: Callable[[A], R], argument: A, otherwise: R) -> R:
 def open_file(fd: int, definitions: int, end: int, limit: int, ring: int) -> None:
     """Record to this file from now on."""
     file.__init__()  # type: ignore[misc]
-    file.fd, file.identity = fd, _identity(fd)
+    file.fd, file.identity = fd, identity_of(fd)
     file.definitions = file.definition = definitions
     file.definitions_end = file.end = end
     file.limit = limit
@@ -251,7 +214,7 @@ def close_file() -> None:
 def define(record: bytes) -> bool:
     """Write a definition.  False if there is no room: then texts go inline."""
     size, at, block_size = len(record), file.definition, LARGEST * WORD
-    if not size or size % WORD or size > block_size or _identity(file.fd) != file.identity:
+    if not size or size % WORD or size > block_size or identity_of(file.fd) != file.identity:
         return False
     while True:  # the definitions lie in blocks, each as long as a filler can be
         if at + size > file.definitions_end:
@@ -282,7 +245,7 @@ def _append_chunks() -> bool:
         count = min(count, max(1, file.ring - file.chunks + len(session.states)))
     if file.limit:
         count = min(count, (file.limit - at) // CHUNK_BYTES)
-    if count <= 0 or _identity(file.fd) != file.identity:
+    if count <= 0 or identity_of(file.fd) != file.identity:
         return False
     data = _blank.tobytes() * count  # every page begins with a filler: it may be cut between pages
     before = at % ALLOCATIONGRANULARITY
@@ -290,7 +253,7 @@ def _append_chunks() -> bool:
         if os.pwrite(file.fd, data, at) != len(data):
             os.ftruncate(file.fd, at)
             return False
-        mapped = memoryview(_map(file.fd, before + len(data), at - before))
+        mapped = memoryview(map_pages(file.fd, before + len(data), at - before))
     except (OSError, ValueError):
         return False
     words = mapped[before:].cast("Q")

@@ -61,20 +61,17 @@ def _swift(wrapped: Callable[..., Any], site: Site) -> Callable[..., Any]:
             now = monotonic_ns() - state.base if state.end else 0
             p = state.p  # from here on nothing is called, so nothing comes in between
             if p < state.end and site.swift == state.session:
-                if now < state.next:
-                    now = state.next
+                now = now if now > state.next else state.next  # noqa: FURB136  # max() is a call
                 state.next = now + state.step
                 view = state.view
                 view[p + 1] = now
                 view[p] = site.begin + state.bits
                 state.p = p + 2
-                depth = state.depth
-                state.depth = depth + 1
-            elif session.active and event(site, BEGIN):
+            elif not (session.active and event(site, BEGIN)):
+                generation = -1
+            if generation > 0:
                 depth = own.state.depth
                 own.state.depth = depth + 1
-            else:
-                generation = -1
         except RecursionError:  # the stack is full
             session.lost += 1
             generation = -1
@@ -98,10 +95,8 @@ def _swift(wrapped: Callable[..., Any], site: Site) -> Callable[..., Any]:
                         view[p] = site.end + state.bits
                         state.p = p + 2
                         state.depth = depth
-                    elif failed is None:
-                        _end(site, depth)
                     else:
-                        _end(site, depth, *_failure(failed))
+                        _end(site, depth, *(() if failed is None else _failure(failed)))
                 except RecursionError:  # the stack is full: nothing can be called, but what began has to end
                     state, p = own.state, own.state.p
                     state.depth = depth
