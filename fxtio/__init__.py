@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from fxtio.errors import DecodeError, EncodeError, FormatError, FxtioError, LayoutError
 
 if TYPE_CHECKING:
-    from fxtio.fxt.reader import FxtTrace, Progress
+    from fxtio.fxt.reader import FxtTrace
     from fxtio.fxt.writer import FxtWriter
+    from fxtio.io.reading import Progress
     from fxtio.tracer import counter, dump, flow, instant, log, span, start, stop, trace, tracing
 
 __version__ = "0.1.0"

@@ -251,8 +251,6 @@ class Framer:
     def _tell_end(self) -> None:
         if self._odd and not self._cut:
             self.findings.add("truncated", self._base, f"{self._odd} bytes at the end are no whole word")
-        if self.source.fault:
-            self.findings.add("source", self.source.position, self.source.fault)
 
 
 def _zeros(words: Array) -> int:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fxtio.codec.columns import Block
-from fxtio.errors import FormatError
-from fxtio.finding import Findings
 from fxtio.fxt import objects
 from fxtio.fxt.batch import Batch, Session
 from fxtio.fxt.catalog import TABLES, Collector
@@ -23,11 +19,8 @@ from fxtio.fxt.columns import Builder
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.framing import Frame, Framer
 from fxtio.fxt.records import RECORDS, KernelObject
-from fxtio.io.source import Source, open_source
+from fxtio.io.reading import TraceFile
 from fxtio.table import Table
-
-Progress = Callable[[int, int | None], None]
-"""Called with the bytes read so far and the bytes in all (None where unknown)."""
 
 _TIMED = [cls for cls in RECORDS.classes if "timestamp" in cls.__struct_fields__]
 
@@ -100,68 +93,18 @@ class Entry(NamedTuple):
     record: Any
 
 
-class FxtTrace:
-    """A trace in the Fuchsia trace format.
-
-    Args:
-        target: what to read, see `fxtio.open`.
-        strict: raise `DecodeError` at the first fault, instead of collecting findings.
-        max_bytes: read no more than so many (decompressed) bytes.
-        progress: called now and then while reading.
-        source: the already opened `target`.
-    """
+class FxtTrace(TraceFile):
+    """A trace in the Fuchsia trace format; the arguments are those of `fxtio.io.reading.TraceFile`."""
 
     format = "fxt"
 
-    def __init__(
-        self,
-        target: Any,
-        *,
-        strict: bool = False,
-        max_bytes: int | None = None,
-        progress: Progress | None = None,
-        source: Source | None = None,
-    ) -> None:
-        self._target = target
-        self._strict = strict
-        self._max_bytes = max_bytes
-        self._progress = progress
-        first = source or open_source(target, limit=max_bytes)
-        self._source: Source | None = first
-        self._again = _can_reopen(target)
-        if self._again:  # a file is open only while it is read
-            first.close()
-            self._source = None
-        self._findings: Findings | None = None
+    def __init__(self, target: Any, **how: Any) -> None:
+        super().__init__(target, **how)
         self._info: Info | None = None
         self._share = 0.0  # how much of the trace was read (0 to 1), 0 where that is not known
-        self._size = 0
-        self._compression: str | None = None
-        self.name = first.name
 
-    def __enter__(self) -> FxtTrace:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close what was opened here and is still open."""
-        if self._source is not None:
-            self._source.close()
-
-    @property
-    def position(self) -> int:
-        """How many bytes (decompressed) the last reading has read so far."""
-        return self._size
-
-    @property
-    def findings(self) -> Findings:
-        """What was wrong, as far as the last reading came; reads the trace if nothing was read yet."""
-        if self._findings is None:
-            _ = self.info
-        assert self._findings is not None
-        return self._findings
+    def _examine(self) -> None:
+        _ = self.info
 
     @property
     def info(self) -> Info:
@@ -248,31 +191,14 @@ class FxtTrace:
         """The tables that a trace has, empty ones included."""
         return tuple(TABLES)
 
-    def _open(self) -> Source:
-        """The source from its beginning."""
-        if self._again:
-            return open_source(self._target, limit=self._max_bytes)
-        if self._source is None:
-            raise FormatError(f"{self.name} can be read only once; open a path to read it again")
-        source, self._source = self._source, None
-        return source
-
     def _batches(self, *, forget: bool) -> Iterator[Batch]:
-        self._findings = Findings(strict=self._strict)
-        session = Session(self._findings, forget=forget)
-        source = self._open()
-        try:
-            if source.head == b"":
-                self._findings.add("empty", 0, "the trace is empty")
-            for frame in Framer(source, self._findings):
+        with self._reading() as (source, findings):
+            session = Session(findings, forget=forget)
+            for frame in Framer(source, findings):
                 self._share = source.position / source.size if source.size else 0.0
-                self._size = source.position
+                self.position = source.position
                 yield session.enter(frame)
-                if self._progress is not None:
-                    self._progress(source.consumed or source.position, source.total)
-        finally:
-            self._size, self._compression = source.position, source.compression
-            source.close()
+                self._tell(source)
 
     def _summarize(self) -> Info:
         info = Info(self.name, self.format, "little", None)
@@ -289,7 +215,7 @@ class FxtTrace:
             _note_names(info, batch)
         labels = ["Opaque", *(cls.__name__ for cls in RECORDS.classes)]
         info.records = Counter({label: int(n) for label, n in zip(labels, counts, strict=True) if n})
-        info.size, info.compression = self._size, self._compression
+        info.size, info.compression = self.position, self.compression
         if session is not None:
             info.providers = [
                 ProviderSummary(one.id, one.name, by_state[state], session.clock_of.get(state, Clock()))
@@ -300,13 +226,6 @@ class FxtTrace:
         if anchored and info.start is not None:
             info.started_at = _wall(info.start, anchored[0])
         return info
-
-
-def _can_reopen(target: Any) -> bool:
-    """Whether the same bytes come when it is opened again: not from standard input or a named pipe."""
-    if isinstance(target, bytes | bytearray | memoryview):
-        return True
-    return isinstance(target, str | os.PathLike) and ("://" in str(target) or Path(target).is_file())
 
 
 def _note_times(info: Info, batch: Batch) -> None:

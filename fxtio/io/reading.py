@@ -83,6 +83,19 @@ class TraceFile:
         """Read the trace for its findings; the formats' own."""
         raise NotImplementedError
 
+    def _open(self) -> Source:
+        """The source from its beginning.
+
+        Raises:
+            FormatError: it can be read only once.
+        """
+        if self._again:
+            return open_source(self._target, limit=self._max_bytes)
+        if self._source is None:
+            raise FormatError(f"{self.name} can be read only once; open a path to read it again")
+        source, self._source = self._source, None
+        return source
+
     @contextmanager
     def _reading(self) -> Iterator[tuple[Source, Findings]]:
         """Read from the beginning, in a `with` block: the source, and what takes the findings.
@@ -91,12 +104,7 @@ class TraceFile:
             FormatError: it can be read only once.
             DecodeError: in strict mode, where there is not a byte.
         """
-        if self._again:
-            source = open_source(self._target, limit=self._max_bytes)
-        elif self._source is None:
-            raise FormatError(f"{self.name} can be read only once; open a path to read it again")
-        else:
-            source, self._source = self._source, None
+        source = self._open()
         findings = self._findings = Findings(strict=self._strict)
         try:
             if source.head == b"":

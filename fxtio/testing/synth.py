@@ -17,8 +17,8 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from fxtio.fxt.pack import THREAD_SLOTS
-from fxtio.fxt.reader import Progress
 from fxtio.fxt.writer import FxtWriter, Provider, Track
+from fxtio.io.reading import Progress
 
 Array = np.ndarray[Any, Any]
 
