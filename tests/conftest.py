@@ -14,6 +14,7 @@ pytest.register_assert_rewrite("judges", "oracle", "support")
 os.environ["PYTHONSAFEPATH"] = "1"
 
 # No deadlines: on a busy machine they measure the neighbors.
+settings.register_profile("brief", max_examples=20, deadline=None)
 settings.register_profile("dev", max_examples=60, deadline=None)
 settings.register_profile(
     "ci",

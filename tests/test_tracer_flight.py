@@ -238,7 +238,8 @@ def test_dumps_while_threads_record(options: dict[str, Any], out: Path) -> None:
         assert path == str(out.with_name(f"out-{at + 1}.fxt"))
         seen = check_trace(path, ring=ring, open_spans=True)
         check_contiguous(seen, [int(count) for count in counts], ring=ring)
-        assert {f"worker {number}" for number in range(4)} <= set(seen.names_of("thread").values())
+        begun = {f"worker {number}" for number, count in enumerate(counts) if int(count)}
+        assert begun <= set(seen.names_of("thread").values())
     check_contiguous(check_trace(out, ring=ring), [], ring=ring)
     if perfetto.available() is None:
         for number in (1, 20):

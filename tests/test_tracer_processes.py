@@ -121,3 +121,21 @@ def test_an_environment_that_makes_no_sense(tmp_path: Path, environment: dict[st
     for value, options in (("/nowhere/out.fxt", "{}"), ("out.fxt", "no JSON"), ("out.fxt", '{"ring": "much"}')):
         assert run(tmp_path, environment | {"FXTIO": value, "FXTIO_OPTIONS": options}, "print(square(3))\n") == "9\n"
     assert not (tmp_path / "out.fxt").exists()
+
+
+def test_a_child_that_becomes_another_program(tmp_path: Path, environment: dict[str, str]) -> None:
+    """What it recorded before is a part, too."""
+    source = """
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        square(2)
+    else:
+        with fxtio.tracing("out.fxt"), fxtio.span("all"):
+            if not os.fork():
+                square(1)
+                os.execv(sys.executable, [sys.executable, __file__, "again"])
+            os.wait()
+"""
+    run(tmp_path, environment, source)
+    assert len(check_trace(tmp_path / "out.fxt").spans("square")) == 2
+    assert not list(tmp_path.glob("*.part"))

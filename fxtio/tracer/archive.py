@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import sys
 from collections.abc import Iterator
@@ -24,9 +25,23 @@ _MAGIC = int.from_bytes(encode(Magic()), sys.byteorder)
 _SIZE = RecordWord.fields["size"]
 
 
-def part_of(path: Path, pid: int) -> Path:
-    """Where a child process records what will be part of `path`."""
-    return path.with_name(f"{path.name}.{pid}{_SUFFIX}")
+def part_of(path: Path, pid: int, wall_ns: int) -> Path:
+    """Where a child process records what will be part of `path`.
+
+    A process that becomes another program (`exec`) keeps its id, and what it has recorded: then there is a number.
+    """
+    for ending in itertools.chain([""], (f"-{number}" for number in itertools.count(1))):
+        part = path.with_name(f"{path.name}.{pid}{ending}{_SUFFIX}")
+        known = Begin.of(part)
+        if known is None or known.wall_ns != wall_ns:
+            return part
+    raise AssertionError
+
+
+def pid_of(name: str) -> int | None:
+    """The process of a part, by what its name has between that of the trace and its suffix; None if it is no part's."""
+    pid, dash, number = name.partition("-")
+    return int(pid) if pid.isdigit() and (number.isdigit() if dash else True) else None
 
 
 def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
@@ -37,13 +52,13 @@ def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
         wall_ns: when the recording began; parts of another one, which had the same name, are none of this.
     """
     for part in sorted(path.parent.glob(f"{_escaped(path.name)}.*{_SUFFIX}")):
-        pid = part.name[len(path.name) + 1 : -len(_SUFFIX)]
-        if pid.isdigit():
+        pid = pid_of(part.name[len(path.name) + 1 : -len(_SUFFIX)])
+        if pid is not None:
             ours = Begin.of(part)
             if ours is None or ours.wall_ns != wall_ns:
                 yield part, "it is no part of this recording"
             else:
-                yield part, RUNNING if alive(int(pid)) else ""
+                yield part, RUNNING if alive(pid) else ""
 
 
 @dataclass(frozen=True)

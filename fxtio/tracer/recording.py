@@ -272,7 +272,7 @@ def _say_once(message: str) -> None:
 
 def child(options: Options, clock: RecordingClock, trace: Path) -> Recording:
     """A recording of a process that a recorded one has started."""
-    return Recording(replace(options, output=archive.part_of(trace, os.getpid())), clock, trace)
+    return Recording(replace(options, output=archive.part_of(trace, os.getpid(), clock.wall_ns)), clock, trace)
 
 
 def _program() -> str:

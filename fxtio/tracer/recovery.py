@@ -84,7 +84,7 @@ def _trace_of(given: Path) -> Path:
         if not live_of(trace).exists() and trace.exists():
             raise RecoveryError(f"{trace} is finished: there is no {live_of(trace).name}")
         return trace
-    if given.suffix == ".part" and trace.suffix[1:].isdigit():
+    if given.suffix == ".part" and archive.pid_of(trace.suffix[1:]) is not None:
         whole = trace.with_suffix("")
         raise RecoveryError(f"{given} is the part of a child process; recover {whole}, of which it is a part")
     return given
