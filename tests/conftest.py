@@ -18,7 +18,7 @@ settings.register_profile("brief", max_examples=20, deadline=None)
 settings.register_profile("dev", max_examples=60, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=150,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     print_blob=True,
