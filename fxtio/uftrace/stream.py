@@ -169,7 +169,7 @@ class TaskReader:
         with os.fdopen(self._descriptor, "rb", buffering=0) as file:
             while True:
                 buffer = self._raw.view(np.uint8)
-                count = self._fill(file, memoryview(buffer[held:]))  # type: ignore[arg-type]
+                count = self._fill(file, memoryview(buffer[held:]))  # type: ignore[arg-type,unused-ignore]
                 end = held + count
                 last = end < BLOCK
                 words = self._native(end // 8)
