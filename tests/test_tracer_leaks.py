@@ -48,7 +48,7 @@ def held():
 def leaked(what, times):
     what()
     growths = []
-    for _ in range(3):
+    for _ in range(2):
         first = held()
         for _ in range(times):
             what()
@@ -64,7 +64,7 @@ def cycle():
     thread.join()
     work(2)
     fxtio.stop()
-leaked(cycle, 40)
+leaked(cycle, 100)
 """
 
 EVENTS = """
@@ -82,14 +82,14 @@ threads_leak = pytest.mark.xfail(
 @pytest.mark.parametrize(
     ("source", "options", "most"),
     [
-        pytest.param(CYCLES, {}, 40, id="recordings", marks=threads_leak),
+        pytest.param(CYCLES, {}, 100, id="recordings", marks=threads_leak),
         pytest.param(EVENTS, {"ring": "1MiB"}, 1_000, id="events"),
     ],
 )
 def test_nothing_is_left(source: str, options: dict[str, Any], most: int, out: Path) -> None:
     """Blocks of memory, mappings and descriptors do not grow with the recordings, nor with the events of one.
 
-    Some blocks come and go with the interpreter's caches; what leaks does so with each of 40 recordings or 3,000
+    Some blocks come and go with the interpreter's caches; what leaks does so with each of 100 recordings or 3,000
     rounds of events.
     """
     told = fine(WORK + source, out, functions=True, timeout=100, **options)
