@@ -89,8 +89,8 @@ threads_leak = pytest.mark.xfail(
 def test_nothing_is_left(source: str, options: dict[str, Any], most: int, out: Path) -> None:
     """Blocks of memory, mappings and descriptors do not grow with the recordings, nor with the events of one.
 
-    Some 130 blocks come with the interpreter's caches, after 100 recordings as after 400; what leaks does so with each of
-    100 recordings or 3,000 rounds of events.
+    Some 130 blocks come with the interpreter's caches, after 100 recordings as after 400; what leaks does so with each
+    of 100 recordings or 3,000 rounds of events.
     """
     told = fine(WORK + source, out, functions=True, timeout=100, **options)
     blocks, mappings, descriptors = map(int, told.split())
