@@ -15,10 +15,10 @@ os.environ["PYTHONSAFEPATH"] = "1"
 
 # No deadlines: on a busy machine they measure the neighbors.
 settings.register_profile("brief", max_examples=20, deadline=None)
-settings.register_profile("dev", max_examples=60, deadline=None)
+settings.register_profile("dev", max_examples=40, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=100,
+    max_examples=60,
     deadline=None,
     derandomize=True,
     print_blob=True,
