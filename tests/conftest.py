@@ -15,7 +15,7 @@ os.environ["PYTHONSAFEPATH"] = "1"
 
 # No deadlines: on a busy machine they measure the neighbors.
 settings.register_profile("brief", max_examples=20, deadline=None)
-settings.register_profile("dev", max_examples=40, deadline=None)
+settings.register_profile("dev", max_examples=60, deadline=None)
 settings.register_profile(
     "ci",
     max_examples=60,
