@@ -7,6 +7,7 @@
 Every set-up runs in a child process of its own, in several rounds and a shuffled order.  Costs of events are
 nanoseconds over the untraced statement, the best round and in brackets the median round; costs of programs are
 processor time as a multiple of the untraced program's.  Behind a peer's figure stands how many times ours it is.
+*least* is no peer but what the interpreter, the clock and the stores alone cost on this machine (tracer_floor.py).
 Peers: viztracer, opentelemetry-sdk and functiontrace, whichever are there; one that is missing is left out, visibly.
 """
 
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-COLUMNS = ("fxtio", "VizTracer", "OpenTelemetry", "cProfile", "functiontrace")
+COLUMNS = ("fxtio", "least", "VizTracer", "OpenTelemetry", "cProfile", "functiontrace")
 CALLS = 2_000_000
 MILLION = 1_000_000
 MONITORING = sys.version_info >= (3, 12)
@@ -128,12 +129,14 @@ TWIN = {"decorated function": Limit(250), "span": Limit(400)}
 # The child's set-ups and their environments, by part of the table and column.
 EVENT_SETUPS: dict[tuple[str, str], list[tuple[str, dict[str, str]]]] = {
     ("", "fxtio"): [("fxtio", {})],
+    ("", "least"): [("floor", {})],
     ("", "VizTracer"): [("viztracer", {}), ("viztracer_points", {})],
     ("", "OpenTelemetry"): [("opentelemetry", {})],
     ("off: ", "fxtio"): [("fxtio_off", {})],
     ("off: ", "VizTracer"): [("viztracer_off", {})],
     ("off: ", "OpenTelemetry"): [("opentelemetry_off", {})],
     ("Python twin: ", "fxtio"): [("fxtio", {"FXTIO_RECORDER": "python"})],
+    ("Python twin: ", "least"): [("floor_in_python", {})],
 }
 
 

@@ -122,6 +122,35 @@ def fxtio_off(folder: Path) -> Setup:
     return fxtio(folder, on=False)
 
 
+def floor(folder: Path) -> Setup:
+    """The least that a recorder in C can cost."""
+    import tracer_floor
+
+    least = tracer_floor.built(folder)
+    names = functions(lambda it: it)
+    statements = {
+        "decorated function": "work()",
+        "span": "with span('step'): pass",
+        "span, two arguments": "with span('step', count=1, label='high'): pass",
+        "instant": "event('tick')",
+        "counter": "event('queue', 5)",
+    }
+    if sys.version_info >= (3, 12):
+        tracer_floor.watch([names["work"].__code__, names["coroutine"].__code__], least.callback)
+        statements["await of a decorated coroutine"] = "await coroutine()"
+    else:
+        names["work"] = least.stands_for(names["work"])
+    return Setup(statements, names | {"span": least.span, "event": least.event})
+
+
+def floor_in_python(_: Path) -> Setup:
+    """The least that one in Python can cost."""
+    import tracer_floor
+
+    statements = {"decorated function": "work()", "span": "with span('step'): pass"}
+    return Setup(statements, functions(tracer_floor.traced) | {"span": tracer_floor.Span})
+
+
 def viztracer(folder: Path) -> Setup:
     """Decorators and spans, functions not traced."""
     from viztracer import VizTracer, log_sparse
@@ -197,6 +226,8 @@ def opentelemetry(folder: Path) -> Setup:
 SETUPS: dict[str, Callable[[Path], Setup]] = {
     "fxtio": fxtio,
     "fxtio_off": fxtio_off,
+    "floor": floor,
+    "floor_in_python": floor_in_python,
     "viztracer": viztracer,
     "viztracer_points": viztracer_points,
     "viztracer_off": viztracer_off,

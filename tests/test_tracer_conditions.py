@@ -47,6 +47,14 @@ def test_a_small_max_size_is_used(size: str, out: Path) -> None:
     check_loss_told(seen, done.stderr)
 
 
+def test_no_room_is_held_that_is_not_needed(out: Path) -> None:
+    program = "import fxtio.tracer.file as file; file._ALWAYS_SQUEEZED = 0\n"
+    recorded(program + "for _ in range(400_000): fxtio.instant('tick')", out)
+    status = out.stat()
+    assert status.st_size > 6_000_000
+    assert status.st_blocks * 512 < status.st_size + 200_000
+
+
 def test_ring(out: Path) -> None:
     done = recorded(MUCH, out, ring="1MiB")
     seen = check_trace(out, ring=True)

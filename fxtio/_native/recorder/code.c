@@ -63,7 +63,7 @@ static void put_begin(const Code *code, Site *site, int first) {
     if (code->task) {
         uint64_t track = task_track();
         if (track && first)
-            event(site, ASYNC_BEGIN, NULL, &track);
+            bare_with(site, ASYNC_BEGIN, &track);
     }
     if (max_depth && current->depth >= max_depth)
         return;
@@ -161,7 +161,7 @@ static void put_ends(const Code *code, Site *site, int last, PyObject *result, P
     if (UNLIKELY(code->task && last)) {
         uint64_t track = task_track();
         if (track)
-            event(site, ASYNC_END, NULL, &track);
+            bare_with(site, ASYNC_END, &track);
     }
 }
 

@@ -31,7 +31,7 @@ int store_define(const void *record, size_t size) {
     memcpy(image, record, size);
     image[words] = filler(rest);
     /* The header last, so that the record is there whole or not at all. */
-    if (store_write(image + 1, (words - 1 + (rest != 0)) * 8, at + 8) || store_write(image, 8, at))
+    if (file_write(image + 1, (words - 1 + (rest != 0)) * 8, at + 8) || file_write(image, 8, at))
         return -1;
     definitions.next = at + size;
     return 0;

@@ -26,8 +26,8 @@ static ssize_t copy_piece(int from, int to, char *piece, uint64_t at, uint64_t l
 }
 
 PyObject *copy_to(PyObject *module, PyObject *descriptor) {
-    int to = PyObject_AsFileDescriptor(descriptor), from = store_fd();
-    uint64_t at = 0, end = store_end();
+    int to = PyObject_AsFileDescriptor(descriptor), from = file_descriptor();
+    uint64_t at = 0, end = file_end();
     ssize_t done = 1;
     (void)module;
     if (to < 0)

@@ -87,7 +87,7 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
 
 static PyObject *stop(PyObject *module, PyObject *nothing) {
     (void)module, (void)nothing;
-    uint64_t end = store_end();
+    uint64_t end = file_end();
     session.active = 0;
     store_stop();
     session.generation++; /* no site is ready any more */

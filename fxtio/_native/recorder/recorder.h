@@ -1,6 +1,7 @@
 /* The recorder: FXT records written in their final form, into a file that is valid at every instant.
  *
- *   store.c   the file: a chunk of mapped pages for each thread, full chunks appended
+ *   store.c   threads: a chunk of mapped pages for each, full chunks appended
+ *   file.c    the file in which they lie
  *   define.c  the definitions
  *   site.c    texts and call sites
  *   event.c   events with arguments, and log records
@@ -137,12 +138,12 @@ extern HIDDEN __thread State *current FAST_TLS;
 HIDDEN int store_init(void);
 HIDDEN int store_start(int fd, uint64_t end, uint64_t limit, uint64_t ring);
 HIDDEN void store_seal(void);
-HIDDEN int store_write(const void *data, size_t size, uint64_t at);
+HIDDEN int file_write(const void *data, size_t size, uint64_t at);
 HIDDEN void define_start(uint64_t begin, uint64_t end);
 HIDDEN void store_stop(void);
 HIDDEN State *store_states(void);
-HIDDEN uint64_t store_end(void);
-HIDDEN int store_fd(void);
+HIDDEN uint64_t file_end(void);
+HIDDEN int file_descriptor(void);
 HIDDEN PyObject *copy_to(PyObject *module, PyObject *descriptor);
 HIDDEN PyObject *unrecorded(PyObject *module, PyObject *callable);
 HIDDEN uint64_t store_lost(void);
@@ -277,20 +278,28 @@ static inline int site_ready(Site *site) {
     return LIKELY(site->generation == session.generation) || site_bind(site);
 }
 
-/* An event without arguments: two words, that everything else is measured by.  Whether it was recorded. */
-static inline int bare(Site *site, enum Kind kind) {
+/* An event without arguments, of two words or with a tail three: that everything else is measured by.  Whether it was
+ * recorded. */
+static inline int bare_with(Site *site, enum Kind kind, const uint64_t *tail) {
     State *state = current;
     uint64_t *p = state->p;
-    if (UNLIKELY(p + 2 > state->swift_end || site->generation != session.generation || !site->swift))
-        return event(site, kind, NULL, NULL);
+    const size_t words = tail ? 3 : 2;
+    if (UNLIKELY(p + words > state->swift_end || site->generation != session.generation || !site->swift))
+        return event(site, kind, NULL, tail);
+    if (tail)
+        p[2] = *tail;
     p[1] = tick(state);
-    commit(state, p, 2, layout.event[kind] + 2 * layout.size_unit + state->identity.bits + site->refs);
+    commit(state, p, words, layout.event[kind] + words * layout.size_unit + state->identity.bits + site->refs);
     return 1;
+}
+
+static inline int bare(Site *site, enum Kind kind) {
+    return bare_with(site, kind, NULL);
 }
 
 /* The same on a task's track, if there is one. */
 static inline int bare_on(Site *site, enum Kind kind, enum Kind on_track, uint64_t track) {
-    return LIKELY(!track) ? bare(site, kind) : event(site, on_track, NULL, &track);
+    return LIKELY(!track) ? bare(site, kind) : bare_with(site, on_track, &track);
 }
 
 /* The track of the asyncio task that runs, 0 outside of tasks. */

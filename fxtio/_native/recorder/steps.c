@@ -35,7 +35,7 @@ static Stretch begin(Steps *steps) {
     if (!session.active)
         return stretch;
     if (steps->kind == STEPPED_COROUTINE && (track = task_track()) && first &&
-        event(steps->site, ASYNC_BEGIN, NULL, &track)) {
+        bare_with(steps->site, ASYNC_BEGIN, &track)) {
         steps->track = track;
         steps->generation = session.generation;
     }
@@ -52,7 +52,7 @@ static void end_on_track(Steps *steps) {
     uint64_t track = steps->track;
     steps->track = 0;
     if (track && steps->generation == session.generation)
-        event(steps->site, ASYNC_END, NULL, &track);
+        bare_with(steps->site, ASYNC_END, &track);
 }
 
 /* The stretch ends with an exception, which stays set. */

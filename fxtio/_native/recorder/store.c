@@ -15,17 +15,13 @@
  * the records that fill it.  (A kill between the two neighbouring stores that show the one and hide the other leaves a
  * chunk twice.) */
 #define _GNU_SOURCE
-#include "recorder.h"
+#include "store.h"
 
-#include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
-
-enum { WINDOW = 1 << 22 };
 
 Layout layout;
 Session session;
@@ -33,18 +29,10 @@ static State nobody;
 __thread State *current = &nobody;
 
 static struct {
-    int fd;
-    dev_t device;                          /* which file that is: a program may close what is not its own */
-    ino_t file;
-    uint64_t end;                          /* of the file, in bytes */
-    uint64_t limit;                        /* it does not grow beyond */
-    uint64_t threads;                      /* of the thread table */
-    char *window;                          /* a piece of the file, for the first words of chunks */
-    uint64_t window_at;
-    uint64_t *ring, ring_room, ring_count, ring_next; /* where chunks lie that may be overwritten */
-    uint64_t *blank;                       /* the pages of an empty chunk, hidden */
-    int full;                              /* no more room: nothing is recorded any more */
-    State *states;                         /* of all threads that were ever seen and have not ended */
+    uint64_t threads;  /* of the thread table */
+    uint64_t *blank;   /* the pages of an empty chunk, hidden */
+    int full;          /* no more room: nothing is recorded any more */
+    State *states;     /* of all threads that were ever seen and have not ended */
 } store;
 
 static pthread_key_t key;
@@ -65,10 +53,6 @@ static void clear(uint64_t *chunk) {
     }
 }
 
-static void show(uint64_t *word, int visible) {
-    __atomic_store_n(word, filler(visible ? 1 : PAGE_WORDS), __ATOMIC_RELEASE);
-}
-
 static void close_state(State *state) {
     state->p = state->end = state->swift_end = NULL;
 }
@@ -85,6 +69,7 @@ static void in_child(void) {
         close_state(state);
         state->over = state != own;
     }
+    file_in_child();
     session.active = 0;
 }
 
@@ -112,28 +97,15 @@ int store_init(void) {
 
 int store_start(int fd, uint64_t end, uint64_t limit, uint64_t ring) {
     memset(&store, 0, offsetof(__typeof__(store), states));
-    struct stat status;
-    if (fstat(fd, &status)) {
-        PyErr_SetFromErrno(PyExc_OSError);
-        return -1;
-    }
-    store.fd = fd;
-    store.device = status.st_dev;
-    store.file = status.st_ino;
-    store.end = end;
-    store.limit = limit ? limit : UINT64_MAX;
-    store.ring_room = ring ? (ring + CHUNK_BYTES - 1) / CHUNK_BYTES : 0;
     store.blank = aligned_alloc(sizeof(uint64_t) * PAGE_WORDS, CHUNK_BYTES);
-    if (store.ring_room)
-        store.ring = calloc(store.ring_room, sizeof(uint64_t));
-    if (!store.blank || (store.ring_room && !store.ring)) {
+    if (!store.blank) {
         PyErr_NoMemory();
         return -1;
     }
     memset(store.blank, 0, CHUNK_BYTES);
     clear(store.blank);
     show(store.blank, 0);
-    return 0;
+    return file_start(fd, end, limit, ring);
 }
 
 /* No state is used any more; their chunks stay in the file as they are. */
@@ -157,10 +129,8 @@ void store_stop(void) {
         } else
             link = &state->other;
     }
-    if (store.window)
-        munmap(store.window, WINDOW);
+    file_stop();
     free(store.blank);
-    free(store.ring);
     memset(&store, 0, offsetof(__typeof__(store), states));
 }
 
@@ -182,81 +152,7 @@ State *store_states(void) {
     return store.states;
 }
 
-uint64_t store_end(void) {
-    return store.end;
-}
-
-/* ---- The file. ---- */
-
-/* Whether the descriptor still is our file. */
-int store_ours(void) {
-    struct stat status;
-    return !fstat(store.fd, &status) && status.st_dev == store.device && status.st_ino == store.file;
-}
-
-/* Its descriptor, -1 if that is none any more. */
-int store_fd(void) {
-    return store_ours() ? store.fd : -1;
-}
-
-int store_write(const void *data, size_t size, uint64_t at) {
-    ssize_t done;
-    if (!store_ours())
-        return -1;
-    do
-        done = pwrite(store.fd, data, size, (off_t)at);
-    while (done < 0 && errno == EINTR);
-    return done == (ssize_t)size ? 0 : -1;
-}
-
 /* ---- Chunks. ---- */
-
-/* The word of the file at this place, or NULL. */
-static uint64_t *word_at(uint64_t at) {
-    if (!store.window || at < store.window_at || at >= store.window_at + WINDOW) {
-        if (store.window)
-            munmap(store.window, WINDOW);
-        store.window_at = at & ~(uint64_t)(WINDOW - 1);
-        store.window = mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED, store.fd, (off_t)store.window_at);
-        if (store.window == MAP_FAILED) {
-            store.window = NULL;
-            return NULL;
-        }
-    }
-    return (uint64_t *)(store.window + (at - store.window_at));
-}
-
-/* Write a hidden chunk behind the end of the file, or over the oldest one of the ring.  Where it lies, 0 for no room. */
-static uint64_t place(const uint64_t *chunk, int may_overwrite) {
-    uint64_t hidden = filler(PAGE_WORDS), at = store.end;
-    int full = store.ring_count == store.ring_room || at + CHUNK_BYTES > store.limit;
-    int again = may_overwrite && store.ring_count && full;
-    if (again) {
-        at = store.ring[store.ring_next++ % store.ring_count];
-        uint64_t *word = word_at(at);
-        if (!word)
-            return 0;
-        show(word, 0);
-    } else if (at + CHUNK_BYTES > store.limit)
-        return 0;
-    if (!store_ours())
-        return 0;
-    struct iovec pieces[2] = {{&hidden, 8}, {(void *)(chunk + 1), CHUNK_BYTES - 8}};
-    ssize_t done;
-    do
-        done = pwritev(store.fd, pieces, 2, (off_t)at);
-    while (done < 0 && errno == EINTR);
-    if (done != CHUNK_BYTES) {
-        if (!again && done > 0 && ftruncate(store.fd, (off_t)at)) { /* whole pages are valid, and what is cut is seen */
-        }
-        return 0;
-    }
-    if (!again)
-        store.end += CHUNK_BYTES;
-    if (!again && may_overwrite && store.ring_room)
-        store.ring[store.ring_count++] = at;
-    return at;
-}
 
 static void to_page(State *state, uint64_t *page) {
     place_state(state, page + 1, page + PAGE_WORDS - 1);
@@ -283,15 +179,8 @@ static int inherit(State *state) {
 static int open_chunk(State *state) {
     if (!inherit(state))
         return 0;
-    uint64_t at = place(store.blank, 0);
-    if (!at)
-        return -1;
-    int flags = MAP_SHARED;
-#ifdef MAP_POPULATE
-    flags |= MAP_POPULATE;
-#endif
-    uint64_t *chunk = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, flags, store.fd, (off_t)at);
-    if (chunk == MAP_FAILED)
+    uint64_t at = file_place(store.blank, 0), *chunk = at ? file_map(at) : NULL;
+    if (!chunk)
         return -1;
     show(chunk, 1);
     state->chunk = chunk;
@@ -301,7 +190,7 @@ static int open_chunk(State *state) {
 
 /* Copy a full chunk to where it stays, and make it empty. */
 static int flush(State *state) {
-    uint64_t *chunk = state->chunk, at = place(chunk, 1), *word = at ? word_at(at) : NULL;
+    uint64_t *chunk = state->chunk, at = file_place(chunk, 1), *word = at ? file_word(at) : NULL;
     if (!word)
         return -1;
     show(word, 1);

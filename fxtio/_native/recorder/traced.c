@@ -41,12 +41,27 @@ int stack_left_slow(const char *here) {
     return 0;
 }
 
+/* What an argument is that a call does not give, borrowed: a function's default may have changed since it was wrapped. */
+static PyObject *not_given(const Traced *traced, PyObject *place, Py_ssize_t position, PyObject *keyword) {
+    PyObject *function = traced->wrapped, *value = NULL;
+    if (!PyFunction_Check(function))
+        return PyTuple_GET_ITEM(place, 2);
+    PyObject *defaults = PyFunction_GET_DEFAULTS(function), *named = PyFunction_GET_KW_DEFAULTS(function);
+    Py_ssize_t count = defaults ? PyTuple_GET_SIZE(defaults) : 0;
+    Py_ssize_t index = position - (((PyCodeObject *)PyFunction_GET_CODE(function))->co_argcount - count);
+    if (position < 0)
+        value = named ? PyDict_GetItem(named, keyword) : NULL;
+    else if (index >= 0 && index < count)
+        value = PyTuple_GET_ITEM(defaults, index);
+    return value ? value : Py_None;
+}
+
 /* The values of the arguments that are to be recorded, borrowed. */
 static void given(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys, PyObject **values) {
     for (unsigned index = 0; index < traced->site->count; index++) {
         PyObject *place = PyTuple_GET_ITEM(traced->places, index), *keyword = PyTuple_GET_ITEM(place, 1);
         Py_ssize_t position = PyLong_AsSsize_t(PyTuple_GET_ITEM(place, 0));
-        values[index] = position >= 0 && position < count ? args[position] : PyTuple_GET_ITEM(place, 2);
+        values[index] = position >= 0 && position < count ? args[position] : not_given(traced, place, position, keyword);
         for (Py_ssize_t key = 0; keys && key < PyTuple_GET_SIZE(keys); key++)
             if (PyTuple_GET_ITEM(keys, key) == keyword || PyUnicode_Compare(PyTuple_GET_ITEM(keys, key), keyword) == 0)
                 values[index] = args[count + key];
@@ -76,14 +91,22 @@ static PyObject *bound(const Traced *traced, PyObject *const *args, Py_ssize_t c
     return result;
 }
 
-static int begin(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+static int begin_with(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     PyObject *values[MAX_ARGS];
+    given(traced, args, count, keys, values);
+    for (unsigned index = 0; index < traced->site->count; index++)
+        Py_INCREF(values[index]); /* a default may be replaced while the values are described */
+    int begun = event(traced->site, BEGIN, values, NULL);
+    for (unsigned index = 0; index < traced->site->count; index++)
+        Py_DECREF(values[index]);
+    return begun;
+}
+
+static int begin(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     if (LIKELY(traced->places == NULL))
         return bare(traced->site, BEGIN);
-    if (PyTuple_Check(traced->places)) {
-        given(traced, args, count, keys, values);
-        return event(traced->site, BEGIN, values, NULL);
-    }
+    if (PyTuple_Check(traced->places))
+        return begin_with(traced, args, count, keys);
     PyObject *all = bound(traced, args, count, keys);
     int begun = all ? event(traced->site, BEGIN, &PyTuple_GET_ITEM(all, 0), NULL) : bare(traced->site, BEGIN);
     Py_XDECREF(all);
@@ -140,12 +163,14 @@ static PyObject *kept(const Traced *traced, PyObject *const *args, Py_ssize_t co
         return NULL;
     if (!PyTuple_Check(traced->places))
         return bound(traced, args, count, keys);
-    given(traced, args, count, keys, values);
     PyObject *all = PyTuple_New(traced->site->count);
-    for (unsigned index = 0; all && index < traced->site->count; index++)
-        PyTuple_SET_ITEM(all, index, Py_NewRef(values[index]));
-    if (!all)
+    if (!all) {
         PyErr_Clear();
+        return NULL;
+    }
+    given(traced, args, count, keys, values);
+    for (unsigned index = 0; index < traced->site->count; index++)
+        PyTuple_SET_ITEM(all, index, Py_NewRef(values[index]));
     return all;
 }
 

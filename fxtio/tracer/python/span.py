@@ -80,41 +80,37 @@ class Span:
     def __enter__(self) -> Span:
         site, track = self._site, 0
         try:
+            state = own.state
             if "asyncio" in modules:
                 track = running_track()
-            if track or self._values:
-                begun = event(site, ASYNC_BEGIN if track else BEGIN, self._values.values(), track or None)
-            else:
+            now = monotonic_ns() - state.base
+            p = state.p  # from here on nothing is called, so nothing comes in between
+            if p < state.end and site.swift == state.session and not (track or self._values):
+                if now < state.next:
+                    now = state.next
+                state.next = now + state.step
+                view = state.view
+                view[p + 1] = now
+                view[p] = site.begin + state.bits
+                state.p = p + 2
+            elif event(site, ASYNC_BEGIN if track else BEGIN, self._values.values(), track or None):
                 state = own.state
-                now = monotonic_ns() - state.base
-                p = state.p  # from here on nothing is called, so nothing comes in between
-                if p < state.end and site.swift == state.session:
-                    if now < state.next:
-                        now = state.next
-                    state.next = now + state.step
-                    view = state.view
-                    view[p + 1] = now
-                    view[p] = site.begin + state.bits
-                    state.p = p + 2
-                    begun = True
-                else:
-                    begun = event(site, BEGIN)
+            else:
+                return self
         except RecursionError:  # the stack is full
             session.lost += 1
             return self
-        if begun:
-            if not self._open or self._session != session.generation:
-                # What a recording before has left open does not count.
-                self._open, self._begun, self._entry = 0, own.state, None
-            elif self._begun is not own.state:
-                self._begun = None  # open in several threads: it ends where it ends
-            self._open += 1
-            self._track, self._session = track, session.generation
-            state = own.state
-            if state.depth and not track and not state.opened[_LAST_OPEN:]:
-                self._entry = entry = [site, state.depth, self._entry]
-                state.opened += [entry]
-                state.top = state.depth
+        if not self._open or self._session != state.session:
+            # What a recording before has left open does not count.
+            self._open, self._begun, self._entry = 0, state, None
+        elif self._begun is not state:
+            self._begun = None  # open in several threads: it ends where it ends
+        self._open += 1
+        self._track, self._session = track, state.session
+        if state.depth and not track and not state.opened[_LAST_OPEN:]:
+            self._entry = entry = [site, state.depth, self._entry]
+            state.opened += [entry]
+            state.top = state.depth
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None:

@@ -55,38 +55,38 @@ def _swift(wrapped: Callable[..., Any], site: Site) -> Callable[..., Any]:
     """A function that calls another one and records that."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        generation, depth, failed = session.generation, 0, None
+        generation, depth, failed = 0, 0, None
         try:
             state = own.state
             now = monotonic_ns() - state.base if state.end else 0
             p = state.p  # from here on nothing is called, so nothing comes in between
             if p < state.end and site.swift == state.session:
-                now = now if now > state.next else state.next  # noqa: FURB136  # max() is a call
+                generation, depth = state.session, state.depth
+                if now < state.next:
+                    now = state.next
                 state.next = now + state.step
                 view = state.view
                 view[p + 1] = now
                 view[p] = site.begin + state.bits
                 state.p = p + 2
-            elif not (session.active and event(site, BEGIN)):
-                generation = -1
-            if generation > 0:
-                depth = own.state.depth
-                own.state.depth = depth + 1
+                state.depth = depth + 1
+            elif session.active and event(site, BEGIN):
+                state = own.state
+                generation, depth = state.session, state.depth
+                state.depth = depth + 1
         except RecursionError:  # the stack is full
             session.lost += 1
-            generation = -1
         try:
             return wrapped(*args, **kwargs)
         except BaseException as error:
             failed = error
             raise
         finally:
-            if generation == session.generation:  # else it has not begun
+            if generation and generation == state.session:  # else it has not begun
                 try:
-                    state = own.state
                     now = monotonic_ns() - state.base
                     p = state.p  # as above
-                    if p < state.end and site.swift == state.session and failed is None and state.depth > state.top:
+                    if p < state.end and site.swift == generation and failed is None and state.depth > state.top:
                         if now < state.next:
                             now = state.next
                         state.next = now + state.step
@@ -98,7 +98,7 @@ def _swift(wrapped: Callable[..., Any], site: Site) -> Callable[..., Any]:
                     else:
                         _end(site, depth, *(() if failed is None else _failure(failed)))
                 except RecursionError:  # the stack is full: nothing can be called, but what began has to end
-                    state, p = own.state, own.state.p
+                    p = state.p
                     state.depth = depth
                     if p < state.last and site.swift == state.session and not state.busy:
                         view = state.view
