@@ -97,3 +97,24 @@ def test_nothing_is_left(source: str, options: dict[str, Any], out: Path) -> Non
     blocks, mappings, descriptors = map(int, told.split())
     assert blocks < 100
     assert (mappings, descriptors) == (0, 0)
+
+
+RING = """
+import gc, weakref
+class Owner:
+    pass
+owner = Owner()
+owner.span = fxtio.span("held", owner=owner)
+with owner.span as span:
+    if {late}:
+        span.set(late=[span, owner])
+seen = weakref.ref(owner)
+del owner, span
+gc.collect()
+print(seen())
+"""
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_holds_the_span_that_holds_it(late: bool, out: Path) -> None:
+    assert fine(RING.format(late=late), out, start=True) == "None\n"

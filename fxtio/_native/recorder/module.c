@@ -207,9 +207,10 @@ PyMODINIT_FUNC PyInit__recorder(void) {
     PyObject *names = PyTuple_New(LAYOUT_WORDS);
     for (int index = 0; names && index < LAYOUT_WORDS; index++)
         PyTuple_SET_ITEM(names, index, PyUnicode_FromString(layout_names[index]));
-    if (!names || PyModule_AddObjectRef(module, "LAYOUT", names) || store_init() || PyType_Ready(&SiteType) ||
-        PyModule_AddObjectRef(module, "Site", (PyObject *)&SiteType) || PyModule_AddFunctions(module, span_methods) ||
-        task_init() || span_init(module) || PyModule_AddFunctions(module, code_methods) || code_init(module) || traced_init(module)) {
+    if (!names || PyModule_AddObjectRef(module, "LAYOUT", names) || store_init() || sites_init() ||
+        PyModule_AddObjectRef(module, "Site", (PyObject *)&SiteType) || PyModule_AddFunctions(module, point_methods) ||
+        task_init() || point_init() || span_init(module) || PyModule_AddFunctions(module, code_methods) ||
+        code_init(module) || traced_init(module)) {
         Py_XDECREF(names);
         Py_DECREF(module);
         return NULL;

@@ -7,7 +7,8 @@
  *   event.c   events with arguments, and log records
  *   task.c    tasks of asyncio
  *   held.c    spans that outlive the functions in which they were opened
- *   span.c    span objects, instants, counters: what a program calls
+ *   span.c    span objects
+ *   point.c   instants, counters: what else a program calls
  *   code.c    functions: what the interpreter calls
  *   known.c   what is known of their code
  *   calls.c   calls of C functions
@@ -247,6 +248,8 @@ extern HIDDEN PyTypeObject SiteType;
 HIDDEN int site_bind(Site *site);
 HIDDEN Site *site_new(PyObject *category, PyObject *name, PyObject *keys);
 HIDDEN Site *site_of(PyObject *name, PyObject *category, PyObject *keys);
+HIDDEN Site *site_called(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_at, PyObject *keys, int *wrong);
+HIDDEN int sites_init(void);
 HIDDEN void sites_forget(void);
 HIDDEN void codes_forget(void);
 HIDDEN int code_wanted(PyObject *code);
@@ -329,9 +332,11 @@ HIDDEN PyObject *steps_new(PyObject *inner, Site *site, PyObject *values, int re
 HIDDEN int steps_init(void);
 
 HIDDEN int task_init(void);
+HIDDEN PyObject *span(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys);
 HIDDEN int span_init(PyObject *module);
+HIDDEN int point_init(void);
 HIDDEN int code_init(PyObject *module);
 HIDDEN int traced_init(PyObject *module);
-HIDDEN extern PyMethodDef span_methods[], code_methods[];
+HIDDEN extern PyMethodDef point_methods[], code_methods[];
 
 #endif

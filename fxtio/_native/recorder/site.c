@@ -195,7 +195,12 @@ static struct {
     PyObject *name, *category, *keys;
     Site *site;
 } cache[CACHE];
-static PyObject *sites;
+static PyObject *sites, *no_category;
+
+int sites_init(void) {
+    no_category = PyUnicode_InternFromString("");
+    return no_category ? PyType_Ready(&SiteType) : -1;
+}
 
 void sites_forget(void) {
     for (int index = 0; index < CACHE; index++) {
@@ -245,4 +250,22 @@ Site *site_of(PyObject *name, PyObject *category, PyObject *keys) {
     Py_XDECREF(old_keys);
     Py_XDECREF(old);
     return cache[index].site;
+}
+
+/* The name and the category that a call gave, and its site.  NULL without an error if nothing can be recorded. */
+Site *site_called(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_at, PyObject *keys, int *wrong) {
+    *wrong = 0;
+    if (count < 1 || count > category_at + 1) {
+        PyErr_Format(PyExc_TypeError, "takes a name%s and a category by position, the rest by name",
+                     category_at > 1 ? ", a value" : "");
+        *wrong = 1;
+        return NULL;
+    }
+    PyObject *category = count > category_at ? args[category_at] : no_category;
+    if (UNLIKELY(!PyUnicode_Check(args[0]) || !PyUnicode_Check(category))) {
+        PyErr_SetString(PyExc_TypeError, "name and category are strings");
+        *wrong = 1;
+        return NULL;
+    }
+    return session.active ? site_of(args[0], category, keys) : NULL;
 }

@@ -1,4 +1,4 @@
-/* What a program calls: spans, instants, counters, flows, log messages.
+/* Spans.
  *
  * `with span(...)` looks `__enter__` and `__exit__` up and would bind each to the span, which allocates.  Here both are
  * descriptors that give the span itself, which can be called: with nothing to enter, with three arguments to exit. */
@@ -28,30 +28,6 @@ static PyTypeObject SpanType, SlotType;
 static Span *spare[SPARE];
 static int spares;
 static Span *no_span;
-static PyObject *nothing, *value_keys;
-PyObject *result_name, *exception_name;
-
-/* ---- Arguments of calls. ---- */
-
-/* The name and the category that a call gave, and its site.  NULL without an error if nothing can be recorded. */
-static Site *called(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_at, PyObject *keys, int *wrong) {
-    *wrong = 0;
-    if (count < 1 || count > category_at + 1) {
-        PyErr_Format(PyExc_TypeError, "takes a name%s and a category by position, the rest by name",
-                     category_at > 1 ? ", a value" : "");
-        *wrong = 1;
-        return NULL;
-    }
-    PyObject *category = count > category_at ? args[category_at] : nothing;
-    if (UNLIKELY(!PyUnicode_Check(args[0]) || !PyUnicode_Check(category))) {
-        PyErr_SetString(PyExc_TypeError, "name and category are strings");
-        *wrong = 1;
-        return NULL;
-    }
-    return session.active ? site_of(args[0], category, keys) : NULL;
-}
-
-/* ---- Spans. ---- */
 
 static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *keys);
 
@@ -60,7 +36,7 @@ static Span *span_new(Site *site) {
     if (spares) {
         span = spare[--spares];
         (void)PyObject_INIT((PyObject *)span, &SpanType);
-    } else if (!(span = PyObject_New(Span, &SpanType)))
+    } else if (!(span = PyObject_GC_New(Span, &SpanType)))
         return NULL;
     span->call = span_call;
     span->site = (Site *)Py_XNewRef((PyObject *)site);
@@ -80,13 +56,38 @@ static void let_go(Span *span) {
     if (spares < SPARE)
         spare[spares++] = span;
     else
-        PyObject_Free(span);
+        PyObject_GC_Del(span);
+}
+
+static int span_traverse(Span *span, visitproc visit, void *arg) {
+    for (unsigned index = 0; index < span->count; index++)
+        Py_VISIT(span->values[index]);
+    Py_VISIT(span->late);
+    return 0;
+}
+
+/* The values stay as many: a finalizer may still use the span. */
+static int span_clear(Span *span) {
+    for (unsigned index = 0; index < span->count; index++)
+        Py_SETREF(span->values[index], Py_NewRef(Py_None));
+    Py_CLEAR(span->late);
+    return 0;
+}
+
+/* Tell the garbage collector, if the span holds anything that can hold the span. */
+static inline void track(Span *span) {
+    for (unsigned index = 0; index < span->count; index++)
+        if (UNLIKELY(PyObject_IS_GC(span->values[index]))) {
+            PyObject_GC_Track(span);
+            return;
+        }
 }
 
 /* A span may hold a span that holds a span, ...: what ends while another one is let go waits for its turn. */
 static void span_dealloc(Span *span) {
     static Span *waiting;
     static int busy;
+    PyObject_GC_UnTrack(span);
     span->next = waiting;
     waiting = span;
     if (busy)
@@ -99,9 +100,9 @@ static void span_dealloc(Span *span) {
     busy = 0;
 }
 
-static PyObject *span(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+PyObject *span(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     int wrong;
-    Site *site = called(args, count, 1, keys, &wrong);
+    Site *site = site_called(args, count, 1, keys, &wrong);
     (void)module;
     if (!site)
         return wrong ? NULL : Py_NewRef((PyObject *)no_span);
@@ -111,6 +112,7 @@ static PyObject *span(PyObject *module, PyObject *const *args, Py_ssize_t count,
     made->count = site->count;
     for (unsigned index = 0; index < site->count; index++)
         made->values[index] = Py_NewRef(args[count + index]);
+    track(made);
     return (PyObject *)made;
 }
 
@@ -120,7 +122,7 @@ static void enter(Span *span) {
     if (LIKELY(!track))
         begun = span->count ? swift(span->site, BEGIN, span->values, NULL) : bare(span->site, BEGIN);
     else
-        begun = event(span->site, ASYNC_BEGIN, span->values, &track);
+        begun = swift(span->site, ASYNC_BEGIN, span->values, &track);
     if (!begun)
         return;
     if (span->session != session.generation)
@@ -230,6 +232,8 @@ static PyObject *span_set(Span *span, PyObject *const *args, Py_ssize_t count, P
     if (span->site && span->open && keys) {
         if (!span->late && !(span->late = PyDict_New()))
             return NULL;
+        if (!PyObject_GC_IsTracked((PyObject *)span))
+            PyObject_GC_Track(span);
         for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(keys); index++)
             if (PyDict_SetItem(span->late, PyTuple_GET_ITEM(keys, index), args[index]))
                 return NULL;
@@ -248,10 +252,12 @@ static PyTypeObject SpanType = {
     .tp_name = "fxtio.Span",
     .tp_doc = "What span() gives: a context manager.",
     .tp_basicsize = sizeof(Span),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_vectorcall_offset = offsetof(Span, call),
     .tp_call = PyVectorcall_Call,
     .tp_dealloc = (destructor)span_dealloc,
+    .tp_traverse = (traverseproc)span_traverse,
+    .tp_clear = (inquiry)span_clear,
     .tp_methods = span_type_methods,
 };
 
@@ -280,153 +286,8 @@ static PyTypeObject SlotType = {
     .tp_call = slot_call,
 };
 
-/* ---- Instants, counters, flows, messages. ---- */
-
-static PyObject *instant(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
-    int wrong;
-    uint64_t track = session.active ? task_track() : 0;
-    Site *site = called(args, count, 1, keys, &wrong);
-    (void)module;
-    if (wrong)
-        return NULL;
-    if (site) {
-        if (LIKELY(!track))
-            site->count ? swift(site, INSTANT, args + count, NULL) : bare(site, INSTANT);
-        else
-            event(site, ASYNC_INSTANT, args + count, &track);
-    }
-    return unless_escaped(Py_NewRef(Py_None));
-}
-
-/* A counter's value as an int or a float, if it can be one; a new reference. */
-static PyObject *number_of(PyObject *value) {
-    if (PyLong_CheckExact(value) || PyFloat_CheckExact(value))
-        return Py_NewRef(value);
-    State *state = current;
-    if (!store_room(&state, 2))
-        return Py_NewRef(value);
-    Pause pause = store_pause(state);
-    PyObject *made = PyIndex_Check(value) ? PyNumber_Index(value) : PyNumber_Float(value);
-    if (made && PyBool_Check(made))
-        Py_SETREF(made, PyLong_FromLong(made == Py_True));
-    if (!made && PyErr_ExceptionMatches(PyExc_Exception))
-        PyErr_Clear();
-    store_resume(state, &pause);
-    return made ? made : Py_NewRef(value);
-}
-
-static void put_counter(Site *site, PyObject *const *values) {
-    PyObject *numbers[MAX_ARGS];
-    const uint64_t id = 0;
-    unsigned index = 0;
-    while (index < site->count && (PyLong_CheckExact(values[index]) || PyFloat_CheckExact(values[index])))
-        index++;
-    if (LIKELY(index == site->count)) {
-        swift(site, COUNTER, values, &id);
-        return;
-    }
-    Py_INCREF(site); /* what runs meanwhile may let go of it */
-    for (index = 0; index < site->count; index++)
-        numbers[index] = number_of(values[index]);
-    event(site, COUNTER, numbers, &id);
-    for (index = 0; index < site->count; index++)
-        Py_DECREF(numbers[index]);
-    Py_DECREF(site);
-}
-
-static PyObject *counter(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
-    int wrong, single = count > 1 && args[1] != Py_None;
-    (void)module;
-    if (UNLIKELY(single == (keys != NULL))) {
-        PyErr_SetString(PyExc_TypeError, "counter() takes a value, or series by name");
-        return NULL;
-    }
-    Site *site = called(args, count, 2, single ? value_keys : keys, &wrong);
-    if (wrong)
-        return NULL;
-    if (site)
-        put_counter(site, single ? args + 1 : args + count);
-    return unless_escaped(Py_NewRef(Py_None));
-}
-
-/* begin(site, *values): a function begins.  Whether it was recorded. */
-static PyObject *begin(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-    (void)module;
-    if (count < 1 || !Py_IS_TYPE(args[0], &SiteType) || (count > 1 && count - 1 < (Py_ssize_t)((Site *)args[0])->count)) {
-        PyErr_SetString(PyExc_TypeError, "begin() takes a site and a value for each of its keys");
-        return NULL;
-    }
-    Site *site = (Site *)args[0];
-    return unless_escaped(PyBool_FromLong(count > 1 ? event(site, BEGIN, args + 1, NULL) : bare(site, BEGIN)));
-}
-
-/* end(site, name, value): it ends, perhaps with an argument. */
-static PyObject *end(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-    (void)module;
-    if ((count != 1 && count != 3) || !Py_IS_TYPE(args[0], &SiteType) || (count == 3 && !PyUnicode_Check(args[1]))) {
-        PyErr_SetString(PyExc_TypeError, "end() takes a site, and perhaps a name and a value");
-        return NULL;
-    }
-    Site *site = (Site *)args[0];
-    return unless_escaped(PyBool_FromLong(count == 3 ? event_with(site, END, args[1], args[2], NULL) : bare(site, END)));
-}
-
-/* record(kind, site, values, id): an event of any kind.  Whether it was recorded. */
-static PyObject *record(PyObject *module, PyObject *args) {
-    int kind;
-    Site *site;
-    PyObject *values, *id;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "iO!O!O", &kind, &SiteType, &site, &PyTuple_Type, &values, &id))
-        return NULL;
-    if (kind < 0 || kind >= KINDS || PyTuple_GET_SIZE(values) < (Py_ssize_t)site->count) {
-        PyErr_SetString(PyExc_ValueError, "no such kind of event, or fewer values than the site has keys");
-        return NULL;
-    }
-    uint64_t tail = id == Py_None ? 0 : PyLong_AsUnsignedLongLongMask(id);
-    if (PyErr_Occurred())
-        return NULL;
-    PyObject *const *items = site->count ? &PyTuple_GET_ITEM(values, 0) : NULL;
-    return unless_escaped(PyBool_FromLong(event(site, (enum Kind)kind, items, id == Py_None ? NULL : &tail)));
-}
-
-static PyObject *message(PyObject *module, PyObject *text) {
-    (void)module;
-    if (!PyUnicode_Check(text)) {
-        PyErr_SetString(PyExc_TypeError, "a message is a string");
-        return NULL;
-    }
-    return unless_escaped(PyBool_FromLong(session.active && log_record(text)));
-}
-
-static PyObject *track_of_task(PyObject *module, PyObject *nothing_given) {
-    (void)module, (void)nothing_given;
-    return unless_escaped(PyLong_FromUnsignedLongLong(session.active ? task_track() : 0));
-}
-
-PyMethodDef span_methods[] = {
-    {"span", (PyCFunction)(void (*)(void))span, METH_FASTCALL | METH_KEYWORDS,
-     "span(name, category='', /, **args)\n--\n\nA span of time, used by `with`."},
-    {"instant", (PyCFunction)(void (*)(void))instant, METH_FASTCALL | METH_KEYWORDS,
-     "instant(name, category='', /, **args)\n--\n\nA moment."},
-    {"counter", (PyCFunction)(void (*)(void))counter, METH_FASTCALL | METH_KEYWORDS,
-     "counter(name, value=None, category='', /, **series)\n--\n\nA sample of a value, or of several series."},
-    {"begin", (PyCFunction)(void (*)(void))begin, METH_FASTCALL, "begin(site, *values): whether it was recorded."},
-    {"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL, "end(site, name, value): whether it was recorded."},
-    {"record", record, METH_VARARGS, "record(kind, site, values, id)\n--\n\nAn event; whether it was recorded."},
-    {"collection", (PyCFunction)(void (*)(void))collection, METH_FASTCALL,
-     "collection(begin, end, phase, info): a garbage collection begins or ends."},
-    {"message", message, METH_O, "message(text)\n--\n\nA log record; whether it was recorded."},
-    {"task_track", track_of_task, METH_NOARGS, "task_track()\n--\n\nThe id of the running task's track, or 0."},
-    {NULL, NULL, 0, NULL},
-};
-
 int span_init(PyObject *module) {
-    nothing = PyUnicode_InternFromString("");
-    result_name = PyUnicode_InternFromString("result");
-    exception_name = PyUnicode_InternFromString("exception");
-    value_keys = Py_BuildValue("(s)", "value");
-    if (!nothing || !result_name || !exception_name || !value_keys || PyType_Ready(&SlotType) || PyType_Ready(&SpanType))
+    if (PyType_Ready(&SlotType) || PyType_Ready(&SpanType))
         return -1;
     static const char *const names[] = {"__enter__", "__exit__"};
     for (int index = 0; index < 2; index++) {
