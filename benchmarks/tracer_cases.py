@@ -136,7 +136,7 @@ def floor(folder: Path) -> Setup:
         "counter": "event('queue', 5)",
     }
     if sys.version_info >= (3, 12):
-        tracer_floor.watch([names["work"].__code__, names["coroutine"].__code__], least.callback)
+        tracer_floor.watch(least, [names["work"].__code__, names["coroutine"].__code__])
         statements["await of a decorated coroutine"] = "await coroutine()"
     else:
         names["work"] = least.stands_for(names["work"])

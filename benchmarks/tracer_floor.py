@@ -42,15 +42,32 @@ def built(folder: Path) -> ModuleType:
     return module
 
 
-def watch(codes: list[CodeType], callback: Any) -> None:
-    """Have the begins and ends of code told, as CPython 3.12 does."""
+def watch(least: ModuleType, codes: list[CodeType]) -> None:
+    """Have the begins and ends of some code told, as CPython 3.12 does."""
     monitoring = sys.monitoring
     events = [monitoring.events.PY_START, monitoring.events.PY_RETURN]
-    monitoring.use_tool_id(monitoring.PROFILER_ID, "floor")
-    for event in events:
-        monitoring.register_callback(monitoring.PROFILER_ID, event, callback)
+    _listen(least, events)
     for code in codes:
         monitoring.set_local_events(monitoring.PROFILER_ID, code, sum(events))
+
+
+def watch_all(least: ModuleType, *, calls: bool) -> None:
+    """Have the begins and ends of all code told, and perhaps the calls of C functions."""
+    if sys.version_info < (3, 12):
+        least.profile(calls)
+        return
+    names = ["PY_START", "PY_RESUME", "PY_THROW", "PY_RETURN", "PY_YIELD", "PY_UNWIND"]
+    names += ["CALL", "C_RETURN", "C_RAISE"] if calls else []
+    events = [getattr(sys.monitoring.events, name) for name in names]
+    _listen(least, events)
+    told = [event for event, name in zip(events, names, strict=True) if name not in ("C_RETURN", "C_RAISE")]
+    sys.monitoring.set_events(sys.monitoring.PROFILER_ID, sum(told))
+
+
+def _listen(least: ModuleType, events: list[int]) -> None:
+    sys.monitoring.use_tool_id(sys.monitoring.PROFILER_ID, "floor")
+    for event in events:
+        sys.monitoring.register_callback(sys.monitoring.PROFILER_ID, event, least.callback)
 
 
 class State:

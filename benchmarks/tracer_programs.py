@@ -44,6 +44,18 @@ def fxtio_c(folder: Path) -> None:
     fxtio.start(folder / "out.fxt", functions=True, c_functions=True)
 
 
+def floor(folder: Path, *, calls: bool = False) -> None:
+    """The least that recording Python functions can cost."""
+    import tracer_floor
+
+    tracer_floor.watch_all(tracer_floor.built(folder), calls=calls)
+
+
+def floor_c(folder: Path) -> None:
+    """C functions too."""
+    floor(folder, calls=True)
+
+
 def viztracer(folder: Path, **options: Any) -> Callable[[], object]:
     """All functions; what comes back empties its buffer, which then stays in the cache."""
     from viztracer import VizTracer
@@ -91,6 +103,8 @@ TOOLS: dict[str, Callable[[Path], Callable[[], object] | None]] = {
     "untraced": untraced,
     "fxtio": fxtio,
     "fxtio_c": fxtio_c,
+    "floor": floor,
+    "floor_c": floor_c,
     "viztracer": viztracer,
     "viztracer_python": viztracer_python,
     "cprofile": cprofile,

@@ -101,17 +101,26 @@ def _function(
     keys = _wanted(signature, args, skip, target.__qualname__)
     site = recorder.Site(category, name or target.__qualname__, keys)
     if monitor.AVAILABLE:
-        # Closures share their code, and others of them may not be traced.
-        code = target.__code__ = target.__code__.replace()
+        code = _own_code(target)
         recorder.watch(code, site, keys or None, result)
         _marked[id(code)] = code
         if recorder.active() and monitor.acquire():
             monitor.watch(code)
         return target
     # Whole programs are recorded, too, and this function not twice.
-    target.__code__ = target.__code__.replace()
-    recorder.watch(target.__code__, None, None, False)
+    recorder.watch(_own_code(target), None, None, False)
     return _stand_in(target, site, _places(signature, keys), result, _kind(target))
+
+
+def _own_code(target: FunctionType) -> CodeType:
+    """Its code, which no other function has.
+
+    All functions that a `def` within a function makes have the same, and others of them may not be traced.  Else it
+    stays as it is: from CPython 3.13 on, calls of a function whose code was replaced are slower.
+    """
+    if target.__code__.co_flags & inspect.CO_NESTED:
+        target.__code__ = target.__code__.replace()
+    return target.__code__
 
 
 def _kind(target: FunctionType) -> int:

@@ -68,7 +68,7 @@ extern HIDDEN Layout layout;
 enum {
     MAX_FILLER = 4095, /* words that one record can have */
     PAGE_WORDS = 512,
-    CHUNK_PAGES = 16,
+    CHUNK_PAGES = 32,
     CHUNK_WORDS = PAGE_WORDS * CHUNK_PAGES,
     CHUNK_BYTES = CHUNK_WORDS * 8,
 };

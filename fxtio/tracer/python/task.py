@@ -13,9 +13,17 @@ modules = sys.modules
 _AWAIT = Site("asyncio", "await")
 
 
+class _Asyncio:
+    """What of it is used, once it is there."""
+
+    running_loop: Any = None
+
+
 def task_track() -> int:
     """The id of the running task's track, 0 outside of tasks."""
-    running = getattr(modules.get("asyncio"), "_get_running_loop", None)
+    running = _Asyncio.running_loop
+    if running is None:
+        running = _Asyncio.running_loop = getattr(modules.get("asyncio"), "_get_running_loop", None)
     if running is None or running() is None:
         return 0
     state = own_state()
