@@ -88,6 +88,7 @@ def bomb(kind: str) -> bytes:
     return b"".join([*pieces, compressor.flush()])
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 @pytest.mark.parametrize("kind", CONTAINERS)
 def test_a_decompression_bomb(kind: str) -> None:
     small = bomb(kind)
@@ -116,6 +117,7 @@ def test_no_more_is_read_than_allowed(limit: int) -> None:
 # --- Very many of something -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 def test_100_000_provider_infos() -> None:
     data = encode(rec.Magic()) + b"".join([encode(rec.ProviderInfo(one, "p")) for one in range(100_000)])
     trace = FxtTrace(data)
@@ -166,6 +168,7 @@ def test_more_clocks_than_are_kept() -> None:
         assert rules(trace.findings) == {"too-many-clocks": 1}
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 def test_a_million_string_redefinitions() -> None:
     names, every = 1 << 20, 1 << 16
     trace = FxtTrace(redefinitions(names, every))
@@ -175,6 +178,7 @@ def test_a_million_string_redefinitions() -> None:
     assert not trace.findings
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 def test_names_out_of_use_are_forgotten() -> None:
     """What is kept depends on the batch and on the slots, not on how many names there were."""
     data = redefinitions(200_000, 1000)

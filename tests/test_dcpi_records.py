@@ -9,8 +9,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fxtio import _native
-from fxtio._native import python
 from fxtio.codec.record import Opaque
 from fxtio.dcpi import DcpiTrace, describe_markdown, framing
 from fxtio.dcpi import records as r
@@ -92,6 +90,7 @@ def test_pieces_give_the_same(data: bytes, block: int) -> None:
     assert whole == data
     samples = list(trace.table("samples").rows())
     findings = {(one.rule, one.offset) for one in trace.findings}
+    sums = some.sums(trace.info)
     patch = pytest.MonkeyPatch()
     with patch.context() as small:
         small.setattr(framing, "BLOCK", block)
@@ -99,6 +98,7 @@ def test_pieces_give_the_same(data: bytes, block: int) -> None:
             again = DcpiTrace(target)
             assert list(again.table("samples").rows()) == samples
             assert {(one.rule, one.offset) for one in again.findings} == findings
+        assert some.sums(DcpiTrace(data).info) == sums
         assert some.copy_of(DcpiTrace(data).records(resolve=False)) == data
     strict = DcpiTrace(data, strict=True)
     if findings:
@@ -107,25 +107,6 @@ def test_pieces_give_the_same(data: bytes, block: int) -> None:
         assert (caught.value.rule, caught.value.offset) in findings
     else:
         list(strict)
-
-
-@given(
-    numbers=st.lists(st.integers(0, 6) | st.integers(0, 2**32 - 1), max_size=40),
-    start=st.integers(0, 45),
-    size=st.integers(1, 4),
-    room=st.integers(0, 10),
-    data=st.data(),
-)
-def test_kernel_and_twin_find_the_same_heads(
-    numbers: list[int], start: int, size: int, room: int, data: st.DataObject
-) -> None:
-    place = data.draw(st.integers(0, size - 1))
-    array = np.array(numbers, np.uint32)
-    made = []
-    for heads in (_native.heads, python.heads):
-        out = np.full(room, -1, np.int64)
-        made.append((heads(array, start, size, place, out), out.tolist()))
-    assert made[0] == made[1]
 
 
 def test_a_long_chunk_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

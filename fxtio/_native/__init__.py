@@ -1,9 +1,9 @@
 """What is written in C, each with a twin in Python; C is optional.
 
-The kernels walk record boundaries, gather words, pair calls and run programs over byte streams: `_kernels` is C,
-`python` and `events` its twin, with the same results.  Neither knows a layout: shifts, masks, tables and programs come
-from the declarations.  `IMPLEMENTATION` says which one runs.  They are
-loaded on first use: the tracer needs only the recorder (`_recorder`; its twin is `fxtio.tracer.recorder`).
+The kernels walk record boundaries, gather words, unroll chunks, pair calls and run programs over byte streams:
+`_kernels` is C, `python` and `events` its twin, with the same results.  Neither knows a layout: shifts, masks, tables
+and programs come from the declarations.  `IMPLEMENTATION` says which one runs.  They are loaded on first use: the
+tracer needs only the recorder (`_recorder`; its twin is `fxtio.tracer.recorder`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
         distinct,
         fill_stream,
         gather,
-        heads,
         pack_stream,
         pair,
         scan_stream,
+        tally,
+        unroll,
         walk,
+        walk_chunks,
         walk_many,
         walk_payloads,
     )
@@ -31,8 +33,8 @@ END, ZERO, PARTIAL, FULL = range(4)
 """Why a walk stopped: at the end, at a record of size 0, at a record that goes beyond the end, with full output."""
 
 _KERNELS = (
-    "distinct", "fill_stream", "gather", "heads", "pack_stream", "pair", "scan_stream", "walk", "walk_many",
-    "walk_payloads",
+    "distinct", "fill_stream", "gather", "pack_stream", "pair", "scan_stream", "tally", "unroll", "walk", "walk_chunks",
+    "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -56,11 +58,13 @@ __all__ = [
     "distinct",
     "fill_stream",
     "gather",
-    "heads",
     "pack_stream",
     "pair",
     "scan_stream",
+    "tally",
+    "unroll",
     "walk",
+    "walk_chunks",
     "walk_many",
     "walk_payloads",
 ]

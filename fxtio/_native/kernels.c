@@ -186,45 +186,15 @@ static PyObject *walk_many(PyObject *module, PyObject *const *args, Py_ssize_t n
     return PyLong_FromSsize_t(filled);
 }
 
-static PyObject *heads(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const Wanted wanted[] = {{"numbers", 4, 0}, {"out", 8, 1}};
-    enum { NUMBERS, OUT, COUNT };
-    if (nargs != 5) {
-        PyErr_SetString(PyExc_TypeError, "heads takes 5 arguments");
-        return NULL;
-    }
-    Py_ssize_t here = PyLong_AsSsize_t(args[1]), size = PyLong_AsSsize_t(args[2]), place = PyLong_AsSsize_t(args[3]);
-    if (PyErr_Occurred())
-        return NULL;
-    if (here < 0 || place < 0 || size <= place) {
-        PyErr_SetString(PyExc_ValueError, "negative places, or the count lies outside of the head");
-        return NULL;
-    }
-    PyObject *const buffers[] = {args[0], args[4]};
-    Array a[COUNT];
-    if (arrays_open(a, buffers, wanted, COUNT) < 0)
-        return NULL;
-    const uint32_t *numbers = a[NUMBERS].view.buf;
-    int64_t *out = a[OUT].view.buf;
-    Py_ssize_t stop = a[NUMBERS].count - size, room = a[OUT].count, count = 0;
-    Py_BEGIN_ALLOW_THREADS
-    while (here < stop && count < room) {
-        out[count++] = here;
-        here += size + (Py_ssize_t)numbers[here + place];
-    }
-    Py_END_ALLOW_THREADS
-    arrays_close(a, COUNT);
-    return Py_BuildValue("nn", count, here);
-}
-
 static PyMethodDef methods[] = {
     {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, "See fxtio._native.python.walk."},
-    {"heads", (PyCFunction)(void (*)(void))heads, METH_FASTCALL, "See fxtio._native.python.heads."},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, "See fxtio._native.python.gather."},
     {"walk_many", (PyCFunction)(void (*)(void))walk_many, METH_FASTCALL, "See fxtio._native.python.walk_many."},
     {"walk_payloads", (PyCFunction)(void (*)(void))walk_payloads, METH_FASTCALL, "See fxtio._native.python.walk_payloads."},
     {"pair", (PyCFunction)(void (*)(void))pair, METH_FASTCALL, "See fxtio._native.python.pair."},
+    {"walk_chunks", (PyCFunction)(void (*)(void))walk_chunks, METH_FASTCALL, "See fxtio._native.python.walk_chunks."},
+    {"tally", (PyCFunction)(void (*)(void))tally, METH_FASTCALL, "See fxtio._native.python.tally."},
+    {"unroll", (PyCFunction)(void (*)(void))unroll, METH_FASTCALL, "See fxtio._native.python.unroll."},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL, "See fxtio._native.python.distinct."},
     {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL, "See fxtio._native.events.scan_stream."},
     {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL, "See fxtio._native.events.fill_stream."},

@@ -55,6 +55,11 @@ PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t narg
 PyObject *pair(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *distinct(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
+/* chunks.c */
+PyObject *walk_chunks(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *unroll(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 /* events.c */
 PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);

@@ -97,7 +97,9 @@ def gather(words: Array, at: Array, delta: int | Array, out: Array) -> None:
     words.take(index, out=out, mode="clip")
 
 
-def heads(numbers: Array, start: int, size: int, place: int, out: Array) -> tuple[int, int]:
+def walk_chunks(
+    numbers: Array, start: int, size: int, place: int, other: int, at: Array, count: Array, value: Array
+) -> tuple[int, int]:
     """Walk chunks that begin with a head, in which a number tells how many numbers follow it.
 
     Args:
@@ -105,19 +107,89 @@ def heads(numbers: Array, start: int, size: int, place: int, out: Array) -> tupl
         start: index of the first head.
         size: numbers of a head.
         place: the place in the head of the number that counts.
-        out: filled with the index of every head that is whole and has a number behind it (int64).
+        other: the place in the head of another number that is wanted.
+        at: filled with the index behind every head that is whole and has a number behind it (int64).
+        count: filled with how many numbers each chunk tells to have (int64); those of the last may lie beyond the end.
+        value: filled with the other number of each (int64).
 
     Returns:
         How many there are, and the index behind the last chunk, which may lie beyond the end.
     """
     source = np.ascontiguousarray(numbers).data
-    stop, room, here = len(source) - size, len(out), start
+    stop, room, here = len(source) - size, min(len(at), len(count), len(value)), start
     found: list[int] = []
     while here < stop and len(found) < room:
         found.append(here)
         here += size + source[here + place]
-    out[: len(found)] = found
-    return len(found), here
+    made = np.array(found, np.int64)
+    at[: len(made)], count[: len(made)], value[: len(made)] = made + size, numbers[made + place], numbers[made + other]
+    return len(made), here
+
+
+def tally(numbers: Array, at: Array, count: Array) -> tuple[int, int, int]:
+    """Add up rows of numbers, which lie one behind the other.
+
+    Args:
+        numbers: the numbers (uint32).
+        at: where each row begins (int64).
+        count: how many numbers each has (int64).
+
+    Returns:
+        The sum, how many numbers are not zero, and how many rows have no number or a zero at either end.
+
+    Raises:
+        ValueError: a row begins in the one before it, or goes beyond the numbers.
+    """
+    some = _of_rows(numbers, at, count)
+    full = count > 0
+    firsts, lasts = numbers[at[full]], numbers[(at + count - 1)[full]]
+    bare = len(at) - int(np.count_nonzero((firsts != 0) & (lasts != 0)))
+    return int(some.sum(dtype=np.uint64)), int(np.count_nonzero(some)), bare
+
+
+def unroll(numbers: Array, at: Array, count: Array, first: Array, step: int, places: Array, hits: Array) -> int:
+    """Unroll rows of numbers that stand for places in a row: each place that has a number other than zero.
+
+    Args:
+        numbers: the numbers (uint32).
+        at: where each row begins (int64); they lie one behind the other.
+        count: how many numbers each has (int64).
+        first: the place of each row's first number (int64).
+        step: from one place to the next.
+        places: filled with the places (int64); sums wrap around.
+        hits: filled with their numbers (uint32).
+
+    Returns:
+        How many there are, and no more than there is room for.
+
+    Raises:
+        ValueError: a row begins in the one before it, or goes beyond the numbers.
+    """
+    some = _of_rows(numbers, at, count, first)
+    full = count > 0
+    first, last = first[full], (first + (count - 1) * step)[full]
+    every = np.full(len(some), step, np.int64)  # what is added from one to the next, then the sums
+    every[(np.cumsum(count) - count)[full]] = first - np.concatenate([[0], last[:-1]])[: len(first)]
+    np.cumsum(every, out=every)
+    hit = some != 0
+    if not hit.all():
+        every, some = every[hit], some[hit]
+    made = min(len(some), len(places), len(hits))
+    places[:made], hits[:made] = every[:made], some[:made]
+    return made
+
+
+def _of_rows(numbers: Array, at: Array, count: Array, *others: Array) -> Array:
+    """The numbers of some rows."""
+    if any(len(other) != len(at) for other in (count, *others)):
+        raise ValueError("lengths differ")
+    before = np.concatenate([[0], (at + count)[:-1]])[: len(at)]
+    if ((at < before) | (at > len(numbers)) | (count < 0) | (count > len(numbers) - at)).any():
+        raise ValueError("a row begins in the one before it, or goes beyond the numbers")
+    lengths = np.zeros(2 * len(at) + 1, np.int64)  # of what lies before each row, and of the row, and so on
+    lengths[:-1:2], lengths[1::2], lengths[-1] = at - before, count, len(numbers) - int((at + count)[-1:].sum())
+    some: Array = numbers[np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)]
+    return some
 
 
 def walk_many(
@@ -323,7 +395,10 @@ __all__ = [
     "pack_stream",
     "pair",
     "scan_stream",
+    "tally",
+    "unroll",
     "walk",
+    "walk_chunks",
     "walk_many",
     "walk_payloads",
 ]

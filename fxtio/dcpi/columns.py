@@ -33,7 +33,7 @@ def tables_of(names: tuple[str, ...], made: Segments, header: Header) -> dict[st
 def nothing() -> Segments:
     """A block without segments."""
     none = np.empty(0, np.int64)
-    return Segments(np.empty(0, np.uint32), 0, none, none, none, none, none.astype(bool))
+    return Segments(np.empty(0, np.uint32), 0, none, none, none, begun=False, behind=0)
 
 
 class Collector:
@@ -78,7 +78,8 @@ def _finished(name: str, columns: dict[str, Any], header: Header) -> Table:
 
 def _addresses(header: Header, offset: Array) -> Optional:
     start = header.text_start
-    return Optional(offset.astype(np.uint64) + np.uint64(start or 0), np.full(len(offset), start is not None))
+    address = offset.view(np.uint64) + np.uint64(start or 0)  # offsets are not below zero
+    return Optional(address, np.full(len(offset), start is not None))
 
 
 def _samples(made: Segments) -> dict[str, Column]:
@@ -88,8 +89,8 @@ def _samples(made: Segments) -> dict[str, Column]:
 
 def _chunks(made: Segments) -> dict[str, Column]:
     """Chunks by their heads."""
-    first = made.first
-    return {"offset": made.offset[first], "number": made.count[first] + made.behind[first]}
+    offset, number = made.chunks()
+    return {"offset": offset, "number": number}
 
 
 def _lines(header: Header) -> dict[str, Column | Derived]:

@@ -7,9 +7,8 @@ first segment of the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,16 +53,19 @@ def looks_like_header(head: bytes) -> bool:
 
 @dataclass(slots=True)
 class Segments:
-    """The chunks of a block, or the parts of chunks that lie in it.
+    """The chunks of a block, or the parts of chunks that lie in it.  The arrays are valid until the next block comes.
 
     Attributes:
         words: the block's numbers (uint32).
         base: the byte offset of the block in the file.
-        at: where the counts of each segment begin, in words of the block.
-        count: how many counts a segment has.
-        offset: bytes from the beginning of the text to its first address.
-        behind: how many counts of the chunk lie in later blocks.
-        first: whether the segment begins its chunk.
+        at: where the counts of each segment begin, in words of the block (int64).
+        count: how many counts a segment has (int64).
+        offset: bytes from the beginning of the text to its first address (int64).
+        begun: whether the first segment goes on with a chunk of an earlier block.
+        behind: how many counts of the last chunk lie in later blocks.
+        total: the sum of all counts.
+        addresses: how many counts are not zero.
+        padded: how many of the chunks that lie here as a whole begin or end with a zero.
     """
 
     words: Array
@@ -71,36 +73,35 @@ class Segments:
     at: Array
     count: Array
     offset: Array
-    behind: Array
-    first: Array
+    begun: bool
+    behind: int
+    total: int = field(init=False)
+    addresses: int = field(init=False)
+    padded: int = field(init=False)
 
-    def bounds(self) -> tuple[int, int]:
-        """Where the segments begin and end, in words of the block; they lie one behind the other."""
-        if not len(self.at):
-            return 0, 0
-        return int(self.at[0]) - HEAD_WORDS * int(self.first[0]), int(self.at[-1] + self.count[-1])
+    def __post_init__(self) -> None:
+        self.total, self.addresses, self.padded = _native.tally(self.words, self.at, self.count)
+        cut = {0} if self.begun else set()
+        if self.behind:
+            cut.add(len(self.at) - 1)
+        for row in cut:
+            self.padded -= _native.tally(self.words, self.at[row : row + 1], self.count[row : row + 1])[2]
 
-    def head_words(self, rows: Array) -> list[Array]:
-        """Where in the block the words of some chunks' heads are: an array for each word of a head."""
-        return [self.at[rows] - back for back in range(1, HEAD_WORDS + 1)]
+    def chunks(self) -> tuple[Array, Array]:
+        """The chunks that begin here: their offsets, and how many counts each has (int64); nobody else has them."""
+        offset, number = self.offset[self.begun :].copy(), self.count[self.begun :].copy()
+        number[-1:] += self.behind
+        return offset, number
 
     def samples(self) -> tuple[Array, Array]:
-        """The addresses with samples: their offsets (int64), and the counts (uint32)."""
-        begin, end = self.bounds()
-        counted = np.ones(end - begin, bool)
-        for places in self.head_words(np.flatnonzero(self.first)):
-            counted[places - begin] = False
-        counts = self.words[begin:end][counted]
-        offsets = np.repeat(self.offset - STEP * (np.cumsum(self.count) - self.count), self.count)
-        offsets += _ramp(max(BLOCK, len(counts) * STEP))[: len(counts)]
-        if np.count_nonzero(counts) == len(counts):
-            return offsets, counts
-        hit = counts != 0
-        return offsets[hit], counts[hit]
+        """The addresses with samples: their offsets (int64), and the counts (uint32); nobody else has them."""
+        offset, count = np.empty(self.addresses, np.int64), np.empty(self.addresses, np.uint32)
+        _native.unroll(self.words, self.at, self.count, self.offset, STEP, offset, count)
+        return offset, count
 
     def place(self, row: int) -> int:
         """The byte offset of a segment in the file, that of the chunk's head where it has one."""
-        head = HEAD_WORDS if self.first[row] else 0
+        head = 0 if self.begun and row == 0 else HEAD_WORDS
         return self.base + (int(self.at[row]) - head) * _WORD
 
     def end(self) -> int:
@@ -186,51 +187,38 @@ class Framer:
 
     def body(self) -> Iterator[Item]:
         """Chunks, the footer, and what is left."""
+        block = _Block(BLOCK)
         left = offset = 0  # counts of the chunk that is not yet complete, and the offset of their address
         begin = self._at  # the byte offset of its head
         while True:
-            self._fill(BLOCK)
-            whole = len(self._data) // _WORD
-            if not left and len(self._data) < HEAD_TYPE.itemsize + _WORD:
-                yield from self._end()
-                return
-            if left and not whole:
-                self._findings.add("chunk-over-end", begin, f"{left:,} counts of the chunk are beyond the end")
-                yield from self._rest()
-                return
-            base = self._at
-            words = np.frombuffer(self._take(whole * _WORD), WORD_TYPE)
-            made, used = self._walk(words, base, left, offset)
-            self._put_back(words, used)
-            if len(made.at):
-                left = int(made.behind[-1])
-                offset = int(made.offset[-1]) + int(made.count[-1]) * STEP
-                if made.first[-1]:
-                    begin = made.place(-1)
-                yield made
+            block.fill(self._read)
+            if block.held < (_WORD if left else HEAD_TYPE.itemsize + _WORD):
+                break
+            made, used = block.segments(self._at, left, offset)
+            self._at += used
+            left = made.behind
+            offset = int(made.offset[-1]) + int(made.count[-1]) * STEP
+            if len(made.at) > made.begun:
+                begin = made.place(len(made.at) - 1)
+            yield made
+            block.drop(used)
+        self._data = block.rest()
+        if left:
+            self._findings.add("chunk-over-end", begin, f"{left:,} counts of the chunk are beyond the end")
+            yield from self._rest()
+        else:
+            yield from self._end()
 
-    def _walk(self, words: Array, base: int, left: int, offset: int) -> tuple[Segments, int]:
-        """The segments of a block, and how many words belong to them."""
-        taken = min(left, len(words))
-        # Only at the end of the file may fewer words be left than a head and a count.
-        out = np.empty((len(words) - taken) // HEAD_WORDS + 1, np.int64)
-        found, at = _native.heads(words.astype(np.uint32, copy=False), taken, HEAD_WORDS, NUMBER, out)
-        starts = out[:found]
-        number = words[starts + NUMBER].astype(np.int64)
-        begins = starts + HEAD_WORDS
-        there = np.minimum(number, len(words) - begins)
-        made = Segments(
-            words, base, begins, there, words[starts + OFFSET].astype(np.int64), number - there,
-            np.ones(len(starts), bool),
-        )  # fmt: skip
-        if taken:
-            made = _with_rest(made, taken, left - taken, offset)
-        return made, min(at, len(words))
-
-    def _put_back(self, words: Array, used: int) -> None:
-        rest = words[used:].tobytes()
-        self._data[:0] = rest
-        self._at -= len(rest)
+    def _read(self, target: memoryview) -> int:
+        """Fill it from what was read with the header, then from the source; less only at the end."""
+        ready = min(len(self._data), len(target))
+        target[:ready] = self._data[:ready]
+        del self._data[:ready]
+        if not self._ended:
+            count = self._source.readinto(target[ready:])
+            self._ended = count < len(target) - ready
+            ready += count
+        return ready
 
     def _end(self) -> Iterator[Placed]:
         """The footer, and bytes behind it that are no number."""
@@ -250,22 +238,57 @@ class Framer:
             yield Placed(begin, Opaque(raw), len(raw))
 
 
-@lru_cache(1)
-def _ramp(size: int) -> Array:
-    """The offsets of as many addresses as a block of this size can count."""
-    return np.arange(0, size, STEP)
+class _Block:
+    """The memory of one block and its segments, which every block uses again: fresh memory costs more than the work.
 
+    Args:
+        size: bytes of the body that are looked at together.
 
-def _with_rest(made: Segments, taken: int, behind: int, offset: int) -> Segments:
-    """The segments, and before them the rest of a chunk that an earlier block began."""
+    Attributes:
+        held: how many bytes of the body it has.
+    """
 
-    def before(value: int, array: Array) -> Array:
-        return np.concatenate([np.array([value], array.dtype), array])
+    def __init__(self, size: int) -> None:
+        self._raw = np.empty(size, np.uint8)
+        self.held = 0
+        # Only at the end of the file may fewer words be left than a head and a count; a rest may come before them.
+        room = size // HEAD_TYPE.itemsize + 2
+        self._at, self._count, self._offset = (np.empty(room, np.int64) for _ in range(3))
 
-    return Segments(
-        made.words, made.base, before(0, made.at), before(taken, made.count), before(offset, made.offset),
-        before(behind, made.behind), before(0, made.first),
-    )  # fmt: skip
+    def fill(self, read: Callable[[memoryview], int]) -> None:
+        """Read as much as there is room for."""
+        self.held += read(self._raw.data[self.held :])
+
+    def segments(self, base: int, left: int, offset: int) -> tuple[Segments, int]:
+        """The segments of the block, and how many bytes belong to them.
+
+        Args:
+            base: the byte offset of the block.
+            left: so many counts belong to a chunk that an earlier block began.
+            offset: the offset of the first of them.
+        """
+        words = self._raw[: self.held // _WORD * _WORD].view(WORD_TYPE).astype(np.uint32, copy=False)
+        rest = 1 if left else 0
+        self._at[:rest], self._count[:rest], self._offset[:rest] = 0, left, offset
+        columns = self._at, self._count, self._offset
+        found, end = _native.walk_chunks(
+            words, min(left, len(words)), HEAD_WORDS, NUMBER, OFFSET, *(column[rest:] for column in columns)
+        )
+        at, count, offsets = (column[: rest + found] for column in columns)
+        behind = max(int(at[-1]) + int(count[-1]) - len(words), 0)
+        count[-1] -= behind
+        made = Segments(words, base, at, count, offsets, bool(rest), behind)
+        return made, min(end, len(words)) * _WORD
+
+    def drop(self, used: int) -> None:
+        """Keep only what is behind so many bytes: less than a chunk's head and a count."""
+        kept = self._raw[used : self.held].copy()
+        self.held = len(kept)
+        self._raw[: self.held] = kept
+
+    def rest(self) -> bytearray:
+        """What it has."""
+        return bytearray(self._raw[: self.held])
 
 
 def _shown(raw: bytes) -> str:

@@ -236,20 +236,20 @@ class DcpiTrace(TraceFile):
 
 def _count(info: Info, item: Item) -> None:
     if isinstance(item, Segments):
-        info.records["Chunk"] += int(item.first.sum())
+        info.records["Chunk"] += len(item.at) - item.begun
     else:
         info.records[type(item.record).__name__] += 1
 
 
 def _chunks(made: Segments) -> Iterator[Entry]:
     """The chunks of a block as records, in pieces."""
-    rows = zip(made.at.tolist(), made.count.tolist(), made.offset.tolist(), made.behind.tolist(), made.first.tolist(),
-               strict=True)  # fmt: skip
-    for row, (at, count, offset, behind, first) in enumerate(rows):
+    last = len(made.at) - 1
+    rows = zip(made.at.tolist(), made.count.tolist(), made.offset.tolist(), strict=True)
+    for row, (at, count, offset) in enumerate(rows):
         for begin in range(0, count, PIECE) if count else (0,):
             counts = tuple(made.words[at + begin : at + min(begin + PIECE, count)].tolist())
-            if first and begin == 0:
-                rest = behind + count - len(counts)
+            if begin == 0 and not (made.begun and row == 0):
+                rest = (made.behind if row == last else 0) + count - len(counts)
                 yield Entry(made.place(row), Chunk(offset, counts, rest) if counts or rest else _empty(offset))
             else:
                 yield Entry(made.base + (at + begin) * WORD_TYPE.itemsize, More(counts))

@@ -38,56 +38,56 @@ class BodyRules:
         self._text_size = header.text_size
         self._offset = -1  # of the last chunk
         self._end = 0  # the offset behind it
+        self._bare = False  # whether a chunk that goes beyond its block begins with a zero
         self.chunks = self.counts = self.addresses = self.samples = self.mergeable = self.padded = 0
 
     def add(self, made: Segments) -> None:
         """Take in the next block."""
-        heads = np.flatnonzero(made.first)
-        self.chunks += len(heads)
         self.counts += int(made.count.sum())
-        self._add_up(made, heads)
-        if not len(heads):
+        self.samples += made.total
+        self.addresses += made.addresses
+        self.padded += made.padded + self._cut(made)
+        number = made.count[made.begun :]  # of the last one those of this block, for now
+        self.chunks += len(number)
+        if not len(number):
             return
-        number = made.count[heads] + made.behind[heads]
-        offset = made.offset[heads]
-        end = offset + number * STEP
-        # A chunk must begin behind the one before it, and behind all that one has.
-        earlier = np.concatenate([[self._offset], offset[:-1]])
-        before = np.concatenate([[self._end], end[:-1]])
-        self.tell("chunk-order", made, heads, offset <= earlier, "the chunk's offset is not above that before it")
-        overlaps = (offset > earlier) & (offset < before)
-        self.tell("chunk-overlap", made, heads, overlaps, "the chunk begins within the one before it")
-        self.tell("chunk-empty", made, heads, number == 0, "the chunk has no counts")
-        unaligned = offset % STEP != 0
-        self.tell("unaligned", made, heads, unaligned, "the chunk begins within a word", Level.WARNING)
+        # Each chunk beside the one before it: it must begin behind that, and behind all that one has.
+        offsets, ends = np.empty(len(number) + 1, np.int64), np.empty(len(number) + 1, np.int64)
+        offsets[0], ends[0] = self._offset, self._end
+        offset, end = offsets[1:], ends[1:]
+        offset[:] = made.offset[made.begun :]
+        np.multiply(number, STEP, out=end)
+        end += offset
+        end[-1] += made.behind * STEP
+        falls = offset <= offsets[:-1]
+        self.tell("chunk-order", made, falls, "the chunk's offset is not above that before it")
+        overlaps = (offset < ends[:-1]) & ~falls
+        self.tell("chunk-overlap", made, overlaps, "the chunk begins within the one before it")
+        self.tell("chunk-empty", made, end == offset, "the chunk has no counts")
+        self.tell("unaligned", made, offset % STEP != 0, "the chunk begins within a word", Level.WARNING)
         if self._text_size is not None:
             beyond = end > self._text_size
-            self.tell("beyond-text", made, heads, beyond, "the chunk goes beyond the text", Level.WARNING)
-        self.mergeable += int(((offset == before) & (earlier >= 0)).sum())
+            self.tell("beyond-text", made, beyond, "the chunk goes beyond the text", Level.WARNING)
+        self.mergeable += int(np.count_nonzero((offset == ends[:-1]) & (offsets[:-1] >= 0)))
         self._offset, self._end = int(offset[-1]), int(end[-1])
 
-    def _add_up(self, made: Segments, heads: Array) -> None:
-        """Everything is added up, and what the heads have is taken off again: so nothing is copied."""
-        begin, end = made.bounds()
-        words = made.words[begin:end]
-        self.samples += int(words.sum(dtype=np.uint64))
-        self.addresses += int(np.count_nonzero(words))
-        for places in made.head_words(heads):
-            of_heads = made.words[places]
-            self.samples -= int(of_heads.sum(dtype=np.uint64))
-            self.addresses -= int(np.count_nonzero(of_heads))
-        ends = made.at[heads] + made.count[heads] - 1
-        self.padded += int(((made.words[made.at[heads]] == 0) | (made.words[ends] == 0)).sum())
+    def _cut(self, made: Segments) -> int:
+        """Whether a chunk that an earlier block began ends here, and begins or ends with a zero."""
+        single = len(made.at) == 1
+        done = made.begun and not (single and made.behind)
+        padded = done and (self._bare or made.words[made.at[0] + made.count[0] - 1] == 0)
+        if made.behind and not (single and made.begun):
+            self._bare = bool(made.words[made.at[-1]] == 0)
+        return int(padded)
 
-    def tell(
-        self, rule: str, made: Segments, heads: Array, wrong: Array, message: str, level: Level = Level.ERROR
-    ) -> None:
-        """Note a fault of some chunks: the first of them one by one, the rest as a number."""
-        for row in heads[wrong][:_EACH].tolist():
+    def tell(self, rule: str, made: Segments, wrong: Array, message: str, level: Level = Level.ERROR) -> None:
+        """Note a fault of some of the chunks that begin here: the first of them one by one, the rest as a number."""
+        rows = np.flatnonzero(wrong) + int(made.begun)
+        for row in rows[:_EACH].tolist():
             self._findings.add(rule, made.place(row), message, level=level)
-        rest = int(wrong.sum()) - _EACH
+        rest = len(rows) - _EACH
         if rest > 0:
-            self._findings.add(rule, made.place(int(heads[wrong][_EACH])), message, level=level, times=rest)
+            self._findings.add(rule, made.place(int(rows[_EACH])), message, level=level, times=rest)
 
     def footer(self, footer: Footer, offset: int) -> None:
         """Compare the totals."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fxtio.dcpi import DcpiWriter
 from fxtio.dcpi import records as r
 from fxtio.dcpi.layout import DIGITS, HEX, KEYWORDS, REST, TIME, VERSION
+from fxtio.dcpi.reader import Info
 
 U32 = st.sampled_from([0, 1, 2**32 - 1]) | st.integers(0, 2**32 - 1)
 BLANKS = st.text(" \t", min_size=1, max_size=3)
@@ -85,3 +86,9 @@ def copy_of(records: Any) -> bytes:
     with DcpiWriter(out) as writer:
         writer.put_all(records)
     return out.getvalue()
+
+
+def sums(info: Info) -> dict[str, int]:
+    """What a profile adds up to."""
+    names = ("chunks", "counts", "addresses", "samples", "mergeable", "padded")
+    return {name: getattr(info, name) for name in names}
