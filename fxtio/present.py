@@ -96,4 +96,5 @@ def human_duration(ns: int) -> str:
 
 def seconds(ns: int) -> str:
     """Nanoseconds as seconds, exactly."""
-    return f"{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}"
+    whole, rest = divmod(abs(ns), 1_000_000_000)
+    return f"{'-' * (ns < 0)}{whole}.{rest:09d}"

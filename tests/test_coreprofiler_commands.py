@@ -63,6 +63,16 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
     assert [one["offset"] for one in objects] == [entry.offset for entry in trace.entries()]
 
 
+def test_negative_times(tmp_path: Path, capsys: Capture) -> None:
+    """Ticks of 32 bits become negative after 25 days."""
+    path = tmp_path / "old.log"
+    path.write_bytes(b"prc cpu -1500 7\nprc cpu -5 7\n")
+    assert main(["info", str(path)]) == 1
+    assert "1.495 s, from -1.500000000 s to -0.005000000 s" in capsys.readouterr().out
+    assert main(["dump", str(path)]) == 0
+    assert "-1.500000000  ProcessCpu" in capsys.readouterr().out
+
+
 def test_hostile_names_are_escaped(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "hostile.log"
     path.write_bytes(

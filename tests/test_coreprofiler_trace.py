@@ -227,12 +227,12 @@ def test_tables_have_what_records_have(style: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(framing, "BLOCK", 5000)
     trace = CoreProfilerTrace(data)
     tables = trace.tables(*trace.table_names)
+    entries = [(type(entry.record), entry.offset) for entry in trace.entries()]
     for cls in r.RECORDS:
         mine = [one for one in records if type(one) is cls]
         table = tables[cls.table]
         assert table.num_rows == len(mine), cls
-        entries = [entry.offset for entry in trace.entries() if type(entry.record) is cls]
-        assert table["offset"].tolist() == entries
+        assert table["offset"].tolist() == [offset for kind, offset in entries if kind is cls]
     samples = [one for one in records if type(one) is r.StackSample]
     frames = [(row, f.function, f.ip) for row, one in enumerate(samples) for f in one.frames]
     made = tables["frames"]
@@ -288,6 +288,8 @@ def test_copies_of_what_can_be_read_once() -> None:
     assert some.written(records, trace.style) == data
     with pytest.raises(FormatError, match="only once"):
         list(trace)
+    once = CoreProfilerTrace(io.BytesIO(data))  # written while it is read, the byte-order mark first
+    assert some.written(once.records(resolve=False), once.style) == data
 
 
 def test_a_long_line_is_no_record() -> None:
@@ -305,6 +307,24 @@ def test_a_long_line_is_no_record() -> None:
     assert [(one.rule, one.offset) for one in trace.findings] == [("line-too-long", len(good))]
     again = CoreProfilerTrace(data)
     assert some.written(again.records(resolve=False), again.style) == data
+
+
+def test_a_byte_order_mark_is_no_line() -> None:
+    trace = CoreProfilerTrace(framing.MARK)
+    assert list(trace) == []
+    assert some.written(trace.records(resolve=False), trace.style) == framing.MARK
+
+
+def test_a_long_line_behind_a_byte_order_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "BLOCK", 10)
+    lines = b'cls nam 0x1 "synthetic name"\nprc cpu 1 2\n'
+    for make in (lambda: framing.MARK + lines, lambda: io.BytesIO(framing.MARK + lines)):
+        trace = CoreProfilerTrace(make())
+        assert some.written(trace.records(resolve=False), trace.style) == framing.MARK + lines
+        assert trace.style.mark
+        entries = list(CoreProfilerTrace(make()).entries())
+        assert b"".join(one.record.raw for one in entries) == lines
+        assert entries[0].offset == len(framing.MARK)
 
 
 @pytest.mark.parametrize("line", [b"\n", b"prf tps 1\n"])

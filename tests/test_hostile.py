@@ -18,7 +18,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import fxtio
-from fuzz import fxt as fuzz_target
 from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import DecodeError, FormatError
@@ -179,8 +178,3 @@ def test_a_wall_clock_beyond_all_dates() -> None:
     )
     assert trace.info.started_at is None
     assert trace.info.start == 0
-
-
-@pytest.mark.parametrize("data", [b"", b"\x10", *list(fuzz_target.seeds())[::9]], ids=lambda data: f"{len(data)} bytes")
-def test_the_fuzz_target_takes_its_seeds(data: bytes) -> None:
-    fuzz_target.check(data)

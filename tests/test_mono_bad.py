@@ -86,6 +86,7 @@ def test_a_fault_ends_its_buffer_and_the_next_goes_on(events: bytes, rule: str, 
     assert (caught.value.rule, caught.value.offset) == (rule, len(HEAD) + BUFFER_SIZE + place)
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 def test_cut_at_every_byte() -> None:
     trace = MonoTrace(SMALL)
     whole, first = list(trace), trace.recording
@@ -105,6 +106,7 @@ def test_any_bytes_changed(changes: list[tuple[int, int]]) -> None:
     assert events or findings
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 @pytest.mark.parametrize("change", [0xFF, 0x80, 0x01])
 def test_every_byte_flipped(change: int) -> None:
     for place in range(len(SMALL)):
@@ -166,6 +168,17 @@ def test_a_buffer_that_overlaps_the_next(size: int) -> None:
     trace = MonoTrace(data)
     assert [entry.thread for entry in trace.entries()] == [1, 2, 3]
     assert [(one.rule, one.offset) for one in trace.findings] == [("buffer-overlap", len(HEAD))]
+
+
+def test_a_wrong_size_is_seen_wherever_a_block_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "MAX_HEADER", len(HEAD))
+    for size in (8, 14, 40, 60):
+        data = HEAD + buffer(GOOD_BYTES, size=size) + buffer(GOOD_BYTES, thread=2) + buffer(GOOD_BYTES, thread=3)
+        for block in range(BUFFER_SIZE, len(data) + 2):
+            monkeypatch.setattr(framing, "BLOCK", block)
+            trace = MonoTrace(data)
+            assert [entry.thread for entry in trace.entries()] == [1, 2, 3], (size, block)
+            assert [one.rule for one in trace.findings] == ["buffer-overlap"]
 
 
 def test_a_buffer_that_is_too_short() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.codec.record import Opaque
-from fxtio.errors import FxtioError
+from fxtio.errors import DecodeError, FxtioError
 from fxtio.uftrace import stream
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import Entry, Exit, encode
@@ -292,6 +292,9 @@ def test_a_recorder_that_was_killed(tmp_path: Path) -> None:
     assert [item.name for item in trace.entries()] == [item.name for item in opened("thread-v019").entries()]
     told = next(one for one in fxtio.open(str(target)).findings if one.rule == "info-header")
     assert told.file == "info"
+    with UftraceWriter(tmp_path / "copy") as writer:
+        writer.copy(UftraceTrace(target))
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == {path.name for path in target.iterdir()}
 
 
 def test_a_damaged_info_file_is_copied(tmp_path: Path) -> None:
@@ -300,3 +303,15 @@ def test_a_damaged_info_file_is_copied(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "copy") as writer:
         writer.copy(UftraceTrace(target))
     assert (tmp_path / "copy" / "info").read_bytes() == b"Ftrace!\0 and nothing more"
+
+
+def test_strict_reading_raises_what_is_wrong_with_the_info_file(tmp_path: Path) -> None:
+    target = minimal(tmp_path / "t")
+    info = target / "info"
+    info.write_bytes(info.read_bytes().replace(b"exename:", b"exe.ame:"))
+    trace = UftraceTrace(target)
+    assert sum(1 for _ in trace) > 0
+    assert [one.rule for one in trace.findings] == ["info-block"]
+    with pytest.raises(DecodeError, match="EXE_NAME") as caught:
+        list(UftraceTrace(target, strict=True))
+    assert caught.value.rule == "info-block"

@@ -39,7 +39,6 @@ class Lines:
 
     Args:
         data: whole lines; the last may lack its end.
-        skip: bytes at the beginning that are no line, a byte-order mark.
 
     Attributes:
         data: the bytes with some before and behind.
@@ -50,7 +49,7 @@ class Lines:
         pointer_sizes: the shortest and the longest pointers of each column that was made.
     """
 
-    def __init__(self, data: bytes, skip: int = 0) -> None:
+    def __init__(self, data: bytes) -> None:
         ended = data[-1:] == b"\n"
         self.data = b"".join([b" " * PADDING, data, b"" if ended else b"\n", _TAIL])
         self.text = Characters(self.data)
@@ -66,7 +65,7 @@ class Lines:
             self.stop = at.copy()
             self.stop[returns] -= 1
         self.next = at[line_ends] + 1
-        self.start = np.concatenate([[PADDING + skip], self.next[:-1]])
+        self.start = np.concatenate([[PADDING], self.next[:-1]])
         self.end = np.maximum(self.stop[line_ends], self.start)
         if not ended:
             self.next[-1] -= 1

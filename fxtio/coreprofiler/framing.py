@@ -49,7 +49,7 @@ class Block:
         self.base = base
         self.data = data
         self._findings = findings
-        self.lines = Lines(data, len(MARK) if base == 0 and data.startswith(MARK) else 0)
+        self.lines = Lines(data)
         self.single: dict[int, Any] = {}
         "Records that were read one by one, by their rows."
         self._groups: dict[type[Any], tuple[Array, dict[str, Any]]] = {}
@@ -172,7 +172,7 @@ class Framer:
     def __iter__(self) -> Iterator[Block | tuple[int, bytes]]:
         """Blocks; and pieces of lines that are too long, each with its byte offset."""
         held = b""  # the beginning of a line
-        at = 0
+        at = self._behind_mark()
         long = False  # within a line that is too long
         while True:
             piece = bytearray(BLOCK)
@@ -198,3 +198,8 @@ class Framer:
                 yield at, held
                 at += len(held)
                 held, long = b"", True
+
+    def _behind_mark(self) -> int:
+        """Go behind a byte-order mark; how many bytes it has."""
+        marked = self._source.head.startswith(MARK)
+        return self._source.readinto(memoryview(bytearray(MARK))) if marked else 0

@@ -21,6 +21,9 @@ from fxtio.errors import EncodeError, LayoutError
 TAG_SIZE = 7
 """Characters of type and subtype, with the space between them."""
 
+_MISPRINT = b"thr crt"
+"""Also says that a thread was destroyed; with two numbers, it was created."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -117,9 +120,10 @@ def decode(line: bytes) -> Record | Fault:
     first: Fault | None = None
     for cls in classes:
         found = decode_as(cls, line)
-        if not isinstance(found, Fault):
+        if isinstance(found, Fault):
+            first = first or found
+        elif not (line.startswith(_MISPRINT) and getattr(found, "extra", None) is not None):
             return found
-        first = first or found
     assert first is not None
     return first
 

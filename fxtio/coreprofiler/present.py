@@ -83,7 +83,7 @@ def _info_json(told: Info) -> dict[str, Any]:
 def text_lines(entries: Sequence[Entry]) -> Iterator[str]:
     """Records as lines of text: byte offset, time in seconds, class, then what is in it."""
     for entry in entries:
-        when = "" if entry.time is None else f"{'-' * (entry.time < 0)}{seconds(abs(entry.time))}"
+        when = "" if entry.time is None else seconds(entry.time)
         name = type(entry.record).__name__
         yield f"{entry.offset:>10}  {when:>14}  {name:<18}  {_shown(entry.record)}".rstrip()
 

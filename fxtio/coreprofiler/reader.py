@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.catalog import TABLES, Collector
-from fxtio.coreprofiler.framing import Block, Framer
+from fxtio.coreprofiler.framing import MARK, Block, Framer
 from fxtio.coreprofiler.lines import places_of_forms
 from fxtio.coreprofiler.rules import Rules, Watcher
 from fxtio.coreprofiler.stacks import Sample, Stacks
@@ -105,6 +105,8 @@ class CoreProfilerTrace(TraceFile):
         if self._style is None:
             if not self._again:
                 self._style = dialect("D2")  # it will be filled while the only reading goes on
+                # But a writer may be made with it before that, and a mark comes first.
+                self._style.mark = self._source is not None and self._source.head.startswith(MARK)
             else:
                 for _ in self._blocks(detect=True):
                     break
@@ -208,6 +210,8 @@ class CoreProfilerTrace(TraceFile):
         with self._reading() as (source, findings):
             if source.head == b"":
                 return
+            if detect and self._style is not None:
+                self._style.mark = source.head.startswith(MARK)
             first = True
             sizes: set[int] = set()
             for block in Framer(source, findings):

@@ -75,12 +75,11 @@ def dialect(name: str) -> Style:
     return DIALECTS[name].copy()
 
 
-_MARK = b"\xef\xbb\xbf"
 _WIDTHS = (8, 16)
 
 
 class Detector:
-    """Takes a file's style from its lines.
+    """Takes a file's style from its lines; its byte-order mark is none of them.
 
     Args:
         style: is changed as the file shows how it is written.
@@ -101,7 +100,6 @@ class Detector:
         style = self.style
         if first and "file" not in style.shown:
             style.shown.add("file")
-            style.mark = data.startswith(_MARK)
             end = data.find(b"\n")
             style.newline = "\r\n" if end > 0 and data[end - 1 : end] == b"\r" else "\n"
         for form in FORMS:

@@ -51,7 +51,7 @@ def _text_line(entry: Entry) -> str:
     offset, time, end, _, record = entry
     cls: Kind = type(record)
     when = "" if time is None else seconds(time)
-    took = "" if time is None or end is None else f" dur={'-' * (end < time)}{seconds(abs(end - time))}"
+    took = "" if time is None or end is None else f" dur={seconds(end - time)}"
     return f"{offset:>10}  {when:>16}  {cls.__name__:<16}  {_writer(cls)(record, took)}".rstrip()
 
 

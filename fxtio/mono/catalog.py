@@ -7,6 +7,7 @@ null there.  What the file tells by addresses, `names` tells by name.
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -187,8 +188,14 @@ def _list_owner(batch: Batch, kind: int, field: str) -> int | None:
     return None if number is None else len(r.EVENTS) + number
 
 
+@cache
+def _required(cls: type[Item]) -> dict[str, bool]:
+    """Which fields every item of a class has."""
+    return {field.name: field.required for field in msgspec.structs.fields(cls)}
+
+
 def _fields(batch: Batch, cls: type[Item], owner: int | None, texts: Texts) -> dict[str, Column]:
-    required = {field.name: field.required for field in msgspec.structs.fields(cls)}
+    required = _required(cls)
     made: dict[str, Column] = {}
     for name, parts in parts_of(cls).items():
         if name in _LEFT_OUT or any(isinstance(part, Clock) for part in parts):

@@ -143,7 +143,7 @@ class Framer:
                 self._skip("buffer-id", "no buffer begins here")
             else:
                 size = int.from_bytes(self._view[self._at : self._at + BUFFER_SIZE][_SIZE], "little")
-                if self._found and self._at + BUFFER_SIZE + size > self._filled:
+                if self._found and self._at + BUFFER_SIZE + size + len(BUFFER_MARK) > len(self._data):
                     yield from self._frame()  # makes room
                 if size > MAX_BUFFER:
                     self._skip("buffer-too-large", f"a buffer of {size:,} bytes")
@@ -218,9 +218,9 @@ class Framer:
 
     def _buffer(self, size: int) -> bool:
         """Take in the buffer that begins here; True if it is cut."""
-        begin = self._at + BUFFER_SIZE
-        whole = self._have(BUFFER_SIZE + size)
+        self._have(BUFFER_SIZE + size + len(BUFFER_MARK))  # what is behind it tells whether the size is right
         begin, end = self._at + BUFFER_SIZE, min(self._at + BUFFER_SIZE + size, self._filled)
+        whole = end - begin == size
         if not (whole and self._chains(end)):
             inner = self._next(begin, end)
             if inner is not None:

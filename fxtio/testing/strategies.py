@@ -71,6 +71,7 @@ def encoded(trace: list[Any], order: Order = "little") -> bytes:
     return b"".join([encode(record, order) for record in trace])
 
 
+@cache
 @st.composite
 def traces(draw: st.DrawFn, *, order: Order = "little", most: int = 16) -> list[Any]:
     """Whole traces, as lists of records, in which nothing is wrong: what they refer to was defined before.

@@ -85,14 +85,16 @@ class UftraceTrace:
 
     def _header(self, findings: Findings) -> InfoFile:
         """The info file; where a recorder that was killed left none, or it is damaged, what is usual."""
+        raw = self.directory.read(INFO, findings)
         try:
-            return InfoFile.parse(self.directory.read(INFO, findings), findings)
+            InfoFile.parse(raw, Findings())
         except DecodeError as error:
             if not self._files() or not any(name in self.directory for name in (TEXT, BINARY)):
                 raise FormatError(f"{self.name}: {error.message}") from None
             told = f"{error.message}; the rest is read without it"
             findings.add("info-header", 0, told, file=INFO)
             return InfoFile()
+        return InfoFile.parse(raw, findings)  # which raises something else in strict mode
 
     @property
     def findings(self) -> Findings:

@@ -79,6 +79,7 @@ class UftraceWriter:
         self._events: dict[str, int] = {}
         self._messages: list[tuple[int, str]] = []
         self._perf: dict[int, list[perf.PerfEvent]] = {}
+        self._without_info = False  # it is the copy of a directory that has none
         self._closed = False
         self.path.mkdir(parents=True, exist_ok=True)
         if next(self.path.iterdir(), None) is not None:
@@ -115,6 +116,7 @@ class UftraceWriter:
     def copy(self, trace: UftraceTrace) -> None:
         """Copy every file and every record of a trace, byte for byte."""
         self.order = trace.header.order
+        self._without_info = INFO not in trace.directory
         records = {f"{tid}.dat": tid for tid in trace.tids}
         for name in trace.directory.names:
             if name not in records:
@@ -212,7 +214,7 @@ class UftraceWriter:
     def _made(self) -> dict[str, Any]:
         """The small files that nobody gave."""
         made: dict[str, Any] = {}
-        if INFO not in self._files:
+        if INFO not in self._files and not self._without_info:
             made[INFO] = self._info()
         if self._tasks:
             sids = {pid: f"{number:0{_SID}x}" for number, pid in enumerate(self._pids(), 1)}

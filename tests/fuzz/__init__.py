@@ -1,1 +1,1 @@
-"""Fuzz targets; see `fuzz.fxt`."""
+"""Fuzz targets, a module for each format, and what runs them; see `fuzz.engine`."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
 
+from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import CoreProfilerWriter
 from fxtio.coreprofiler import layout as lay
-from fxtio.coreprofiler.lines import encode, form_of
+from fxtio.coreprofiler.lines import Fault, decode, encode, form_of
 from fxtio.coreprofiler.records import RECORDS
 from fxtio.coreprofiler.simulator import Simulator, Truth
 from fxtio.coreprofiler.style import DIALECTS, Style
@@ -80,9 +82,11 @@ def sayable(record: Any) -> bool:
     return True
 
 
-ANY_RECORDS = st.one_of([records(cls) for cls in RECORDS])
+RECORDS_OF: dict[type[Any], Strategy] = {cls: records(cls) for cls in RECORDS}
+ANY_RECORDS = st.one_of([*RECORDS_OF.values()])
 
 
+@cache
 def styles() -> Strategy:
     """Styles of all dialects, with pointers of either width."""
 
@@ -105,7 +109,8 @@ def written(some: Any, style: Style | str = "D2") -> bytes:
 
 LINE_PIECES = st.sampled_from(
     [b" ", b":", b"\n", b"\r\n", b"?", b"0x", b"0x1F", b"-1", b"9" * 19, b"9" * 25, b"0x" + b"f" * 17, b'"', b'" "',
-     b"\0", b"sam str", b"fun nam 0x1 ", b"thr crt 0x1", b"gch gcs 0x0 1 ? ", b"tttf", b"\xff", b"\xef\xbb\xbf"]
+     b"\0", b"sam str", b"fun nam 0x1 ", b"thr crt 0x1", b"\nthr dst 0x1 0x2\n", b"gch gcs 0x0 1 ? ", b"tttf", b"\xff",
+     b"\xef\xbb\xbf"]
 )  # fmt: skip
 
 
@@ -138,3 +143,50 @@ def simulated(seed: int, *, steps: int = 300, style: str = "D2", **how: Any) -> 
         simulator.step()
     simulator.finish()
     return written(some, style), some, truth
+
+
+def one_by_one(data: bytes) -> tuple[list[bytes], list[Any]]:
+    """Lines with their ends, and each line's record or `Opaque`."""
+    raws = [raw + b"\n" for raw in data.split(b"\n")]
+    raws[-1] = raws[-1].removesuffix(b"\n")
+    if not raws[-1]:
+        del raws[-1]
+    made: list[Any] = []
+    for raw in raws:
+        found = decode(raw.removesuffix(b"\n").removesuffix(b"\r"))
+        made.append(Opaque(raw) if isinstance(found, Fault) else found)
+    return raws, made
+
+
+def row_of(offset: int, record: Any) -> dict[str, Any]:
+    """What the table of a record's class holds of it."""
+    form = form_of(type(record))
+    made: dict[str, Any] = {"offset": offset} | cells_of(record)
+    for name in form.filled:
+        value = getattr(record, name)
+        if isinstance(form.tail, lay.Several):
+            value = len(value)
+        elif isinstance(form.tail, lay.Flags):
+            value = "".join("t" if flag else "f" for flag in value)
+        made[name] = value
+    return made
+
+
+def cells_of(record: Any) -> dict[str, Any]:
+    """What a table holds of the items of fixed place of a record, or of a compound."""
+    made: dict[str, Any] = {}
+    for part in form_of(type(record)).parts:
+        name, value = part.name, getattr(record, part.name)
+        if isinstance(part.item, lay.ThreadNumber):
+            made[f"{name}_of_system"] = system = isinstance(value, lay.OsThread)
+            value = value.number if system else value
+        if isinstance(part.item, lay.Time):
+            away = value.utcoffset()
+            made["utc_offset"] = None if away is None else away // timedelta(minutes=1)
+            value = (value.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(milliseconds=1)  # noqa: DTZ001
+        elif isinstance(part.item, lay.Pointer) or part.item.optional:
+            value = None if value == lay.UNDEFINED else value
+        elif value is None:
+            value = -1
+        made[name] = value
+    return made

@@ -1,0 +1,51 @@
+"""What several targets check of a reader."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from fuzz.engine import require
+from fxtio.errors import DecodeError
+from fxtio.finding import Findings
+
+FEW = 20
+"""Of more findings of a rule, it depends on the size of blocks which of them are told one by one."""
+
+
+def told_by(findings: Findings) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
+    """How often each rule is broken; and level and place of each finding, as far as blocks make no difference."""
+    counts = dict(findings.counts)
+    return counts, [(one.rule, one.level.value, one.offset) for one in findings if counts[one.rule] <= FEW]
+
+
+def check_strict(read: Callable[[], object], findings: Findings) -> None:
+    """Strict reading raises exactly where reading has findings, and one of them."""
+    raised = None
+    try:
+        read()
+    except DecodeError as error:
+        raised = (error.rule, error.offset)
+    require((raised is not None) == bool(findings), "strict reading raises where there are findings")
+    known = {(one.rule, one.offset) for one in findings}
+    require(raised is None or raised in known, "what strict reading raises is a finding")
+
+
+def check_presented(trace: Any, presenter: Any) -> bytes:
+    """What the commands tell of a trace is made without a fault.  The bytes that `explain` takes apart."""
+    for report in (presenter.info(trace), presenter.stats(trace, 3)):
+        json.dumps(report.json, allow_nan=False)
+    for raw in (False, True):
+        entries = list(trace.entries(resolve=not raw))
+        require(len(list(presenter.text_lines(entries))) == len(entries), "a line for each entry")
+        for told in presenter.json_objects(entries):
+            with contextlib.suppress(UnicodeEncodeError):  # the command replaces what is no UTF-8
+                msgspec.json.encode(told)
+    taken = [
+        b"".join(span.raw for span in one.spans) for one in presenter.explain(trace, record=None, offset=0, kinds=None)
+    ]
+    return b"".join(taken)

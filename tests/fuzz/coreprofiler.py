@@ -1,0 +1,191 @@
+"""The fuzz target of the CoreProfiler reader: whatever the bytes are, every way of reading them gives the same, and no
+crash.
+
+What is checked of each input: no reading raises anything (strict ones a `DecodeError`, and that exactly where there are
+findings); an exact copy is the same bytes; records are those that lines give one by one; reading in small blocks or a
+few bytes at a time gives the same; tables hold what records hold; the commands tell of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+from unittest.mock import patch
+
+from fuzz.checks import check_presented, check_strict, told_by
+from fuzz.engine import CORPUS, Change, Target, require
+from fxtio.coreprofiler import CoreProfilerTrace, framing, present
+from fxtio.coreprofiler import records as r
+from fxtio.coreprofiler.layout import Several
+from fxtio.coreprofiler.lines import form_of
+from fxtio.coreprofiler.simulator import SHAPES
+from fxtio.coreprofiler.style import DIALECTS
+from fxtio.table import Table
+from support import coreprofiler as some
+from support.fxt_readings import Trickle
+
+
+def check(data: bytes) -> bool:
+    """Read one input in every way.
+
+    Returns:
+        Whether there were findings.
+
+    Raises:
+        BrokenError: a property does not hold.
+        Exception: the reader crashed.
+    """
+    trace = CoreProfilerTrace(data)
+    entries = list(trace.entries())
+    check_strict(lambda: list(CoreProfilerTrace(data, strict=True)), trace.findings)
+    findings = found(trace)
+    check_strict(lambda: CoreProfilerTrace(data, strict=True).info, trace.findings)
+    samples = list(trace.samples())
+    check_strict(lambda: list(CoreProfilerTrace(data, strict=True).samples()), trace.findings)
+    sampled = sum(isinstance(one.record, r.StackSample | r.MemorySample) for one in entries)
+    require(len(samples) == sampled, "a whole stack for each sample")
+    tables = trace.tables(*trace.table_names)
+    check_tables(tables, entries)
+    if trace.compression is None:
+        check_copy(data, entries)
+    longest = max(map(len, data.split(b"\n"))) + 1
+    with patch.object(framing, "BLOCK", 3 * longest + len(data) % 61), patch.object(framing, "MOST_LINES", 8):
+        require(list(CoreProfilerTrace(Trickle(data, 61)).entries()) == entries, "pieces give the same records")
+        require(list(CoreProfilerTrace(data).samples()) == samples, "pieces give the same stacks")
+        require(found(CoreProfilerTrace(Trickle(data, 61))) == findings, "pieces give the same findings")
+        full = [name for name, table in tables.items() if table.num_rows]
+        for name, table in CoreProfilerTrace(data).tables(*full).items():
+            require(list(table.rows()) == list(tables[name].rows()), "pieces give the same tables")
+    return bool(findings[0])
+
+
+def found(trace: CoreProfilerTrace) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
+    """How often each rule is broken in the whole trace, and where."""
+    _ = trace.info
+    counts, told = told_by(trace.findings)
+    return counts, [one for one in told if one[0] != "pointer-width"]  # that is told of blocks, not of lines
+
+
+def check_copy(data: bytes, entries: list[Any]) -> None:
+    """What was read exactly is written as the same bytes, and each line gives the record that it gives alone."""
+    trace = CoreProfilerTrace(data)
+    require(some.written(trace.records(resolve=False), trace.style) == data, "a copy is the same bytes")
+    with patch.object(framing, "BLOCK", 100 + len(data) % 61):  # there may be longer lines
+        again = CoreProfilerTrace(Trickle(data, 7))
+        require(some.written(again.records(resolve=False), again.style) == data, "a copy by pieces is the same")
+    lines = data.removeprefix(framing.MARK)
+    raws, records = some.one_by_one(lines)
+    require([one.record for one in entries] == records, "each line gives what it gives alone")
+    at = len(data) - len(lines)
+    for raw, entry in zip(raws, entries, strict=True):
+        require(entry.offset == at, "a record stands where the line before it ends")
+        at += len(raw)
+    require(check_presented(CoreProfilerTrace(data), present) == lines, "all bytes are explained")
+
+
+def check_tables(tables: dict[str, Table], entries: list[Any]) -> None:
+    """The tables hold what the records hold."""
+    of_class: dict[type[Any], list[Any]] = {cls: [] for cls in r.RECORDS}
+    for entry in entries:
+        of_class.get(type(entry.record), []).append(entry)
+    by_name = {cls.table: cls for cls in r.RECORDS}
+    for name, table in tables.items():
+        rows = list(table.rows())
+        if name in by_name:
+            expected = [some.row_of(one.offset, one.record) for one in of_class[by_name[name]]]
+        else:  # of compound items: the first column has the row of the record
+            owner = next(iter(table))
+            field = _field_of(by_name[owner], set(table))
+            expected = [
+                {owner: row} | some.cells_of(item)
+                for row, one in enumerate(of_class[by_name[owner]])
+                for item in getattr(one.record, field)
+            ]
+        require(rows == expected, "tables hold what records hold")
+
+
+def _field_of(cls: type[Any], columns: set[str]) -> str:
+    """The field with the compound items that have these columns."""
+    form = form_of(cls)
+    assert isinstance(form.tail, Several)
+    fits = [
+        name for name, one in zip(form.filled, form.tail.members, strict=True) if set(one.__struct_fields__) < columns
+    ]
+    return fits[0]
+
+
+def seeds() -> Iterator[bytes]:
+    """The traces of the corpus, simulated ones of all shapes in all dialects, and a line of each kind."""
+    for path in sorted((CORPUS / "coreprofiler").glob("*.log")):
+        yield path.read_bytes()
+    for place, style in enumerate(DIALECTS):
+        for seed, shape in enumerate(SHAPES):
+            data, _, _ = some.simulated(seed, shape=shape, style=style, lines=bool(place % 2), steps=40)
+            lines = data.splitlines(keepends=True)
+            yield b"".join(lines[:2] + lines[-10:])
+    yield from ODD
+
+
+ODD = (
+    b"thr crt 0x00000005\r\nthr dst 0x5 0x7\r\nthr cpu ? 85403 18446744073709551586\r\n",
+    b"jit cms 1234 5 0xAB\njit csf 0x4d2 -5 0xab\ngch gcs 7 5 ? tfff\ngch gcs 0x7 5 induced t f\ngch gcf 7 8\n",
+    b"str sam 0x0 5 ? 0:0 0x1:00ABCDEF ?:?\nsam str 0x0 -5 1 1:2:?\nsam mem 0x0 5 0x1:1:2:0x3 ?:0:0\n",
+    b'gch gen 5 LOH:1:2 gen2:3:4\ngch alt 5 0x1:2:3\nfil src 0x0 "a b.cs"\nlin src 0x1 0x0 0x2 3 4 5 6\n',
+    b"fun inf 0x2 0x1 0x3 0x4 0x5 0x10:0x20 0xffffffff:0x0:0x4\nfun csf 0x1 0x2 0x3 0x4 0x5\nprf cfg a b c\n",
+    b'fun cmf 0x1 0x2 0x3 0x4 0x5 0x0 0x10:0x20\nfun nam 0x1 "a" "b" "c" "d"\ncls nam ? "a"b"\n',
+    b"prf stm 2018-04-10 12:00:00.500 +09:00\nprf tps 1\nprf trs 2\nprc cpu 1500 7\ncls ldf 0x1 0x2 0x3 0x4\n",
+)
+
+
+@cache
+def _lines() -> list[bytes]:
+    """Lines of all seeds."""
+    return sorted({line for seed in seeds() for line in seed.splitlines(keepends=True)})
+
+
+ITEMS = (b"", b"?", b"0x", b"0x0", b"0x00000001", b"-1", b"0", b"1", b"9" * 19, b"0x" + b"f" * 17, b'"', b'" "', b"t f")
+
+
+SHORT = 600  # bytes; each line costs, and a few show everything
+
+
+def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
+    """Changes traces by whole lines and by whole items of lines."""
+    most = min(most, SHORT)
+    choice = draw.randrange(5)
+    lines = data.splitlines(keepends=True)
+    at = draw.randrange(len(lines) + 1)
+    mine = lines[at : at + 1]
+    if choice == 0 or not mine:
+        lines[at:at] = [draw.choice(_lines())]
+    elif choice == 1:
+        del lines[at : at + draw.randrange(1, 4)]
+    elif choice == 2:
+        lines[at : at + 1] = [_with_item(mine[0], draw)]
+    elif choice == 3:
+        lines[at : at + 1] = [change(mine[0], 200)]
+    else:
+        return change(data, most)
+    return b"".join(lines)[:most]
+
+
+def _with_item(line: bytes, draw: random.Random) -> bytes:
+    """An item, or a part of one, changed, put in or left out."""
+    separator = draw.choice([b" ", b":"])
+    items = line.split(separator)
+    at = draw.randrange(len(items))
+    other = draw.choice(items) if draw.randrange(3) == 0 else draw.choice(ITEMS)
+    items[at : at + draw.randrange(2)] = [other] * draw.randrange(1, 3)
+    return separator.join(items)
+
+
+def drawn() -> Any:
+    """Damaged and arbitrary traces."""
+    from hypothesis import strategies as st
+
+    return some.damaged() | st.binary(max_size=200)
+
+
+TARGET = Target(check, seeds, drawn, mutate)

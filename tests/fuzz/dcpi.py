@@ -1,0 +1,185 @@
+"""The fuzz target of the DCPI reader: whatever the bytes are, every way of reading them gives the same, and no crash.
+
+What is checked of each input: no reading raises anything (strict ones a `DecodeError`, and that exactly where there are
+findings); an exact copy is the same bytes, and each record stands where the bytes before it end; reading in small
+blocks or a few bytes at a time gives the same; columns hold what records hold; the oracle finds the same chunks, and is
+content where there are no findings; the commands tell of it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from fuzz.checks import check_presented, check_strict, told_by
+from fuzz.engine import CORPUS, Change, Target, require
+from fxtio.dcpi import DcpiTrace, framing, present, reader
+from fxtio.dcpi import records as r
+from fxtio.dcpi.layout import HEAD_WORDS, STEP, WORD_TYPE
+from oracle import dcpi as oracle
+from oracle.fxt_words import OracleError
+from support import dcpi as some
+from support.fxt_readings import Trickle
+
+SIZE = WORD_TYPE.itemsize
+
+
+def check(data: bytes) -> bool:
+    """Read one input in every way.
+
+    Returns:
+        Whether there were findings.
+
+    Raises:
+        BrokenError: a property does not hold.
+        Exception: the reader crashed.
+    """
+    trace = DcpiTrace(data)
+    entries = list(trace.entries())
+    findings = trace.findings
+    check_strict(lambda: list(DcpiTrace(data, strict=True)), findings)
+    if trace.compression is None:
+        check_copy(data, trace)
+        check_oracle(data, trace, entries)
+    chunks, samples = samples_of(entries)
+    tables = trace.tables(*trace.table_names)
+    heads = [row for row in tables["chunks"].rows() if row["number"]]  # an empty chunk is no record
+    require(heads == chunks, "the chunks' columns hold what records hold")
+    columns = zip(tables["samples"]["offset"].tolist(), tables["samples"]["count"].tolist(), strict=True)
+    require(list(columns) == samples, "the samples' columns hold what records hold")
+    info = trace.info
+    require(info.chunks == tables["chunks"].num_rows, "the summary counts what there is")
+    total = sum(count for _, count in samples)
+    require((info.addresses, info.samples) == (len(samples), total), "the summary adds up what there is")
+    block = HEAD_WORDS * SIZE + SIZE * (1 + len(data) % 9)
+    with patch.object(framing, "BLOCK", block), patch.object(reader, "PIECE", 3):
+        for other in (DcpiTrace(data), DcpiTrace(Trickle(data, 61))):
+            require(samples_of(list(other.entries())) == (chunks, samples), "pieces give the same records")
+            require(told_by(other.findings) == told_by(findings), "pieces give the same findings")
+        for name, table in DcpiTrace(Trickle(data, 5)).tables(*trace.table_names).items():
+            require(list(table.rows()) == list(tables[name].rows()), "pieces give the same columns")
+    return bool(findings)
+
+
+def check_copy(data: bytes, trace: DcpiTrace) -> None:
+    """What was read exactly is written as the same bytes, and `explain` tells of all of them."""
+    at = 0
+    for offset, record in trace.entries(resolve=False):
+        require(offset == at, "a record stands where the one before it ends")
+        at += len(r.encode(record))
+    require(some.copy_of(trace.records(resolve=False)) == data, "a copy is the same bytes")
+    require(check_presented(DcpiTrace(data), present) == data, "all bytes are explained")
+
+
+def samples_of(entries: list[Any]) -> tuple[list[dict[str, int]], list[tuple[int, int]]]:
+    """Chunks as rows of their table, and the samples."""
+    chunks: list[dict[str, int]] = []
+    samples: list[tuple[int, int]] = []
+    at = 0
+    for entry in entries:
+        record = entry.record
+        if isinstance(record, r.Chunk):
+            chunks.append({"offset": record.offset, "number": len(record.counts) + record.behind})
+            at = record.offset
+        if isinstance(record, r.Chunk | r.More):
+            samples += [(at + STEP * row, count) for row, count in enumerate(record.counts) if count]
+            at += STEP * len(record.counts)
+    return chunks, samples
+
+
+def check_oracle(data: bytes, trace: DcpiTrace, entries: list[Any]) -> None:
+    """What the oracle makes of it."""
+    wrong = [one for one in trace.findings if one.level == "error"]
+    try:
+        parsed = oracle.parse(data)
+    except OracleError:
+        # A version of another form and another `period` are warnings; who knows no versions reads any body.
+        told_of = trace.findings.counts.keys() & {"body-opaque", "header-value", "repeated-line"}
+        require(bool(wrong or told_of), "the oracle's faults are findings")
+        return
+    # The oracle knows no dates, and takes numbers of any size.
+    require(all(one.rule == "header-value" for one in wrong), "what is an error is one to the oracle")
+    if "body-opaque" not in trace.findings.counts:
+        chunks = [(one.record.offset, list(one.record.counts)) for one in entries if isinstance(one.record, r.Chunk)]
+        require(chunks == parsed["chunks"], "the oracle finds the same chunks")
+
+
+def seeds() -> Iterator[bytes]:
+    """The profiles of the corpus; and some whose chunks are many, long, or told longer than they are."""
+    for path in sorted((CORPUS / "dcpi").glob("*.dcpi")):
+        yield path.read_bytes()
+    header = [(word, str(value).encode()) for word, value in some.HEADER.items()]
+    for chunks in ([], [(0, [1] * 40)], [(16 * n, [n, 0, 2**32 - 1]) for n in range(12)], [(0, [0, 5]), (8, [2, 0])]):
+        yield oracle.build(header, chunks)
+    yield oracle.build([("version", b"pdb-0.07"), *header], [(0, [1])])[:-8] + bytes(
+        [0, 0, 0, 0, 255, 255, 255, 255, 1]
+    )
+
+
+_END = re.compile(rb"(?<![^\n])samples[ \t]*\n")
+
+
+@cache
+def _lines() -> list[bytes]:
+    """Header lines of all seeds."""
+    return sorted({line for seed in seeds() for line in seed.partition(b"samples")[0].splitlines(keepends=True)})
+
+
+def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
+    """Changes profiles by whole lines of the header and by whole numbers of the body; mends the footer."""
+    parts = _END.split(data, 1)
+    choice = draw.randrange(5)
+    if choice == 0 or len(parts) < 2:
+        return change(data, most)
+    head, rest = parts
+    lines = head.splitlines(keepends=True)
+    if choice == 1:
+        at = draw.randrange(len(lines) + 1)
+        lines[at : at + draw.randrange(2)] = [draw.choice(_lines())] * draw.randrange(2)
+    elif choice == 2:
+        at = draw.randrange(len(lines) + 1)
+        lines[at : at + 1] = [change(b"".join(lines[at : at + 1]), 80)]
+    elif choice == 3:
+        rest = _renumbered(rest, draw)
+    else:
+        rest = change(rest, max(most - len(head) - 8, 8))
+    if draw.randrange(2):
+        rest = _added_up(rest)
+    head = b"".join(lines) + b"samples"
+    padding = b" " * (-(len(head) + 1) % SIZE) if draw.randrange(4) else b"\t"
+    return (head + padding + b"\n" + rest)[:most]
+
+
+def _renumbered(body: bytes, draw: random.Random) -> bytes:
+    """A number of the body changed, put in or left out."""
+    at = draw.randrange(len(body) // SIZE + 1) * SIZE
+    number = draw.choice([0, 1, 2, 3, 4, 8, len(body) // SIZE, 2**31, 2**32 - 1, draw.randrange(64)])
+    return body[:at] + number.to_bytes(SIZE, "little") * draw.randrange(3) + body[at + SIZE * draw.randrange(3) :]
+
+
+def _added_up(body: bytes) -> bytes:
+    """The last two numbers made the totals of the chunks before them, as far as these are whole."""
+    words = np.frombuffer(body[: len(body) // SIZE * SIZE], WORD_TYPE).tolist()[:-2]
+    counts: list[int] = []
+    at = 0
+    while at + HEAD_WORDS < len(words):
+        counts += words[at + HEAD_WORDS : at + HEAD_WORDS + words[at + 1]]
+        at += HEAD_WORDS + words[at + 1]
+    totals = r.Footer(sum(count > 0 for count in counts), sum(counts) % 2**32)
+    return body[: len(words) * SIZE] + r.encode(totals)
+
+
+def drawn() -> Any:
+    """Damaged and arbitrary profiles."""
+    from hypothesis import strategies as st
+
+    return some.damaged() | st.binary(max_size=300)
+
+
+TARGET = Target(check, seeds, drawn, mutate)

@@ -1,0 +1,158 @@
+"""The fuzz target of the Mono reader: whatever the bytes are, every way of reading them gives the same, and no crash.
+
+What is checked of each input: no reading raises anything (strict ones a `DecodeError`, and that exactly where there are
+findings); recordings whose buffers are whole are copied to the same bytes, whatever is in the buffers; the columns that
+each kernel makes hold what events hold; a few bytes at a time give the same, and so do small blocks where nothing has
+to be skipped; the commands tell of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+from unittest.mock import patch
+
+from fuzz.checks import check_presented, check_strict, told_by
+from fuzz.engine import CORPUS, LONGEST, Change, Target, require
+from fxtio.mono import framing, present
+from fxtio.mono.events import encode_events
+from fxtio.mono.header import BUFFER_SIZE, BufferHeader, encode_buffer_header, encode_header
+from fxtio.mono.magic import BUFFER_MARK
+from fxtio.mono.reader import MonoTrace
+from fxtio.mono.records import dialect_of
+from support.fxt_readings import Trickle
+from support.mono_columns import columns_of, events_from_columns, kernels
+from support.mono_every import every_event
+from support.mono_samples import copied, header
+
+IN_BUFFERS = {"unknown-event", "varint-too-long", "event-cut", "count-beyond-end", "text-without-end", "unknown-form"}
+"""The rules of what is wrong within a buffer."""
+
+
+def check(data: bytes) -> bool:
+    """Read one input in every way.
+
+    Returns:
+        Whether there were findings.
+
+    Raises:
+        BrokenError: a property does not hold.
+        Exception: the reader crashed.
+    """
+    trace = MonoTrace(data)
+    entries = list(trace.entries())
+    findings = told_by(trace.findings)
+    check_strict(lambda: list(MonoTrace(data, strict=True)), trace.findings)
+    tables = trace.tables(*trace.table_names)
+    require(told_by(trace.findings) == findings, "columns give the same findings")
+    check_strict(lambda: MonoTrace(data, strict=True).info, trace.findings)
+    for table in tables.values():
+        require(len(list(table.rows())) == table.num_rows, "a table has its rows")
+    info = MonoTrace(data).info
+    require(info.events == Counter(type(one.record).__name__ for one in entries), "the summary counts the events")
+    if trace.compression is None:
+        check_buffers(data, trace, entries)
+    check_presented(MonoTrace(data), present)
+    again = MonoTrace(Trickle(data, 61))
+    require(repr(list(again.entries())) == repr(entries), "pieces give the same events")
+    require(told_by(again.findings) == findings, "pieces give the same findings")
+    rules = findings[0].keys() - IN_BUFFERS - {"header-flags"}
+    recordings = {one.recording.offset for one in MonoTrace(data).buffers()}
+    # A further recording without buffers is told by a finding only, so it has no copy.
+    copies = max(len(recordings), 1) == 1 + findings[0].get("another-recording", 0)
+    if trace.compression is None and copies and not rules - {"another-recording"}:
+        require(copied(MonoTrace(data)) == data, "a copy is the same bytes")
+    if trace.recording is not None and not rules:
+        head = len(trace.recording.raw)  # no more than that is read for the header
+        with patch.object(framing, "BLOCK", BUFFER_SIZE + len(data) % 97), patch.object(framing, "MAX_HEADER", head):
+            again = MonoTrace(data)
+            require(repr(list(again.entries())) == repr(entries), "small blocks give the same events")
+            require(told_by(again.findings) == findings, "small blocks give the same findings")
+    return bool(findings[0])
+
+
+def check_buffers(data: bytes, trace: MonoTrace, entries: list[Any]) -> None:
+    """The columns of each buffer hold its events."""
+    of_buffer: dict[int, list[Any]] = {}
+    index = trace.index()
+    starts = index["offset"].tolist()
+    at = 0
+    for entry in entries:
+        while at + 1 < len(starts) and starts[at + 1] <= entry.offset:
+            at += 1
+        of_buffer.setdefault(starts[at], []).append(entry.record)
+    for buffer, size in zip(trace.buffers(), index["size"].tolist(), strict=True):
+        raw = data[buffer.offset + BUFFER_SIZE : buffer.offset + BUFFER_SIZE + size]
+        dialect, expected = buffer.recording.dialect, of_buffer.get(buffer.offset, [])
+        for kernel in kernels():
+            made = events_from_columns(dialect, columns_of(kernel, dialect, buffer.header, raw), raw)
+            require(repr(made) == repr(expected), "columns hold what events hold")
+
+
+def seeds() -> Iterator[bytes]:
+    """The small recordings of the corpus, and every event of every version in one or two buffers."""
+    for path in sorted((CORPUS / "mono").glob("*.mlpd")):
+        if path.stat().st_size < LONGEST:
+            yield path.read_bytes()
+    for version in range(1, 18):
+        pointers = 4 if version % 2 else 8
+        events = every_event(version)
+        dialect = dialect_of(version, pointers)
+        data = encode_header(header(version, pointers))
+        for some in (events[: len(events) // 2], events[len(events) // 2 :]):
+            base = BufferHeader(time=1000, thread=0x1111, pointer=0x6000, object=0x7000_0000, method=0x9000)
+            payload = encode_events(dialect, base, some)
+            data += encode_buffer_header(base, len(payload)) + payload
+        yield data
+
+
+@cache
+def _buffers() -> list[bytes]:
+    """The buffers of all seeds, each with its header."""
+    return [BUFFER_MARK + part for seed in seeds() for part in seed.split(BUFFER_MARK)[1:]]
+
+
+def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
+    """Changes recordings by whole buffers, and what is in a buffer such that its size stays right."""
+    head, *parts = data.split(BUFFER_MARK)
+    at = draw.randrange(len(parts) + 1)
+    choice = draw.randrange(6)
+    if choice == 0 or (choice > 1 and at == len(parts)):
+        return change(data, most)
+    if choice == 1:
+        parts[at : at + draw.randrange(2)] = [draw.choice(_buffers()).removeprefix(BUFFER_MARK)]
+    elif choice == 2:
+        del parts[at]
+    else:
+        begin = BUFFER_SIZE - len(BUFFER_MARK)
+        start, events = parts[at][:begin], change(parts[at][begin:], 600)
+        if len(start) == begin:
+            sized = encode_buffer_header(BufferHeader(), len(events))[framing._SIZE]
+            place = framing._SIZE.start - len(BUFFER_MARK)
+            start = start[:place] + sized + start[place + len(sized) :]
+        parts[at] = start + events
+    return BUFFER_MARK.join([head, *parts])[:most]
+
+
+def drawn() -> Any:
+    """Seeds with some bytes changed, and any bytes in a buffer."""
+    from hypothesis import strategies as st
+
+    known = list(seeds())
+    head = encode_header(header())
+
+    def damaged(seed: bytes, changes: list[tuple[int, int]]) -> bytes:
+        data = bytearray(seed)
+        for place, value in changes:
+            data[place % len(data)] = value
+        return bytes(data)
+
+    changes = st.lists(st.tuples(st.integers(0, LONGEST), st.integers(0, 255)), min_size=1, max_size=4)
+    events = st.binary(max_size=80).map(lambda raw: head + encode_buffer_header(BufferHeader(), len(raw)) + raw)
+    return st.builds(damaged, st.sampled_from(known), changes) | events | st.binary(max_size=100)
+
+
+TARGET = Target(check, seeds, drawn, mutate)

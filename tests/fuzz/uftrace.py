@@ -1,0 +1,168 @@
+"""The fuzz target of the uftrace reader: whatever the files of a directory are, nothing crashes and nothing is lost.
+
+An input is a directory in one piece: for each file its name, a NUL, the size in four bytes, the content.
+
+What is checked of each input: no reading raises anything but that it is no data directory (strict ones a `DecodeError`,
+and that exactly where there are findings); every file is copied to the same bytes; no byte of a task's file is missing
+in its records; tables have the rows that there are records; without findings, small blocks give the same; the commands
+tell of it.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from fuzz.checks import check_presented, check_strict, told_by
+from fuzz.engine import LONGEST, Change, Target, require
+from fxtio.codec.record import Opaque
+from fxtio.errors import FormatError
+from fxtio.uftrace import present, stream
+from fxtio.uftrace.directory import is_plain
+from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.records import encode
+from fxtio.uftrace.writer import UftraceWriter
+from support.uftrace_kernel import kernel_trace
+from support.uftrace_samples import SAMPLES, UFTRACE, minimal
+
+SIZE = 4  # bytes of a file's size
+MOST = 40  # files
+LONGEST_NAME = 60
+
+
+def check(data: bytes) -> bool:
+    """Read one input in every way.
+
+    Returns:
+        Whether there were findings.
+
+    Raises:
+        BrokenError: a property does not hold.
+        Exception: the reader crashed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = unpacked(data)
+        target = Path(folder) / "trace"
+        target.mkdir()
+        for name, content in files.items():
+            (target / name).write_bytes(content)
+        try:
+            trace = UftraceTrace(target)
+        except FormatError:
+            return True
+        return check_directory(trace, target, files)
+
+
+def check_directory(trace: UftraceTrace, target: Path, files: dict[str, bytes]) -> bool:
+    """Read a directory in every way; whether there were findings."""
+    items = list(trace.entries())
+    findings = told_by(trace.findings)
+    check_strict(lambda: list(UftraceTrace(target, strict=True).entries()), trace.findings)
+    tables = trace.tables(*trace.table_names)
+    for table in tables.values():
+        require(len(list(table.rows())) == table.num_rows, "a table has its rows")
+    whole = [one for one in items if not isinstance(one.record, Opaque)]
+    require(tables["records"].num_rows == len(whole), "columns hold as many records")
+    require(sum(UftraceTrace(target).info.records.values()) == len(items), "the summary counts the records")
+    for _ in (*trace.perf_events(), *trace.kernel_events()):
+        pass
+    for tid in trace.tids:
+        raw = b"".join(encode(one, trace.header.order) for one in trace.records(tid))
+        require(raw == files[f"{tid}.dat"], "no byte of a task is missing")
+    copy = target.parent / "copy"
+    with UftraceWriter(copy) as writer:
+        writer.copy(trace)
+    require({path.name: path.read_bytes() for path in copy.iterdir()} == files, "a copy is the same bytes")
+    check_presented(UftraceTrace(target), present)
+    if not findings[0]:
+        with patch.object(stream, "BLOCK", 1024), patch.object(stream, "_LARGEST", 1024):
+            require(repr(list(UftraceTrace(target).entries())) == repr(items), "small blocks give the same records")
+    return bool(findings[0])
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    """The files of a directory in one piece."""
+    parts = [name.encode() + b"\0" + len(raw).to_bytes(SIZE, "little") + raw for name, raw in sorted(files.items())]
+    return b"".join(parts)
+
+
+def unpacked(data: bytes) -> dict[str, bytes]:
+    """The files in an input; sizes are believed as far as bytes are there, names that no file can have are left out."""
+    files: dict[str, bytes] = {}
+    at = 0
+    while at < len(data) and len(files) < MOST:
+        end = data.find(b"\0", at)
+        if end < 0:
+            break
+        name = data[at:end].decode("ascii", "replace")
+        begin = end + 1 + SIZE
+        at = begin + int.from_bytes(data[end + 1 : begin], "little")
+        if is_plain(name) and len(name) <= LONGEST_NAME and name.isprintable():
+            files[name] = data[begin:at]
+    return files
+
+
+def seeds() -> Iterator[bytes]:
+    """The small directories of the corpus, one that is made, one with events of the kernel."""
+    for name in SAMPLES:
+        made = packed(_files(UFTRACE / name))
+        if len(made) < LONGEST:
+            yield made
+    with tempfile.TemporaryDirectory() as folder:
+        yield packed(_files(minimal(Path(folder) / "minimal", records=6)))
+        kernel_trace(Path(folder) / "kernel")
+        yield packed(_files(Path(folder) / "kernel"))
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@cache
+def _directories() -> list[dict[str, bytes]]:
+    """The seeds, unpacked."""
+    return [unpacked(seed) for seed in seeds()]
+
+
+def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
+    """Changes one file of a directory, or takes it from another one, such that its size stays right."""
+    files = unpacked(data)
+    if not files or draw.randrange(8) == 0:
+        return change(data, most)
+    name = draw.choice(list(files))
+    choice = draw.randrange(6)
+    if choice == 0:
+        del files[name]
+    elif choice == 1:
+        files |= dict([draw.choice(list(draw.choice(_directories()).items()))])
+    elif choice == 2 and len(files[name]) > 8:
+        at = draw.randrange(len(files[name]) // 8) * 8
+        files[name] = files[name][:at] + files[name][at + 8 * draw.randrange(3) :]
+    else:
+        files[name] = change(files[name], max(len(files[name]) + 64, 64))
+    return packed(files)[:most]
+
+
+def drawn() -> Any:
+    """Seeds with some bytes of a file changed, and a task's file of any bytes."""
+    from hypothesis import strategies as st
+
+    def damaged(files: dict[str, bytes], which: int, changes: list[tuple[int, int]]) -> bytes:
+        name = sorted(files)[which % len(files)]
+        raw = bytearray(files[name])
+        for place, value in changes if raw else ():
+            raw[place % len(raw)] = value
+        return packed(files | {name: bytes(raw)})
+
+    changes = st.lists(st.tuples(st.integers(0, LONGEST), st.integers(0, 255)), min_size=1, max_size=6)
+    made = _directories()
+    anything = st.binary(max_size=200).map(lambda raw: packed(made[0] | {"1.dat": raw}))
+    return st.builds(damaged, st.sampled_from(made), st.integers(0, MOST), changes) | anything
+
+
+TARGET = Target(check, seeds, drawn, mutate)
