@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -18,7 +19,7 @@ settings.register_profile("brief", max_examples=20, deadline=None)
 settings.register_profile("dev", max_examples=60, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=60,
+    max_examples=150,
     deadline=None,
     derandomize=True,
     print_blob=True,
@@ -28,6 +29,12 @@ settings.register_profile(
     "fuzz", max_examples=50_000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -146,6 +146,7 @@ def cut_is_told(data: bytes, last: int, count: int, source: Callable[[bytes], An
     assert len(trace.findings) == 1
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 @for_classes(rec.RECORDS.classes)
 def test_the_end_is_missing_at_every_byte(cls: type[Record]) -> None:
     """The arguments of the last record are such as look like records when their own record is gone."""

@@ -145,6 +145,7 @@ def test_the_library_agrees_on_every_event_of_its_versions(version: int, tmp_pat
     assert mono_log.library_rows(path, folder) == mono_log.our_rows(MonoTrace(path))
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 @needs_mono
 @pytest.mark.parametrize("shape", synth.SHAPES)
 def test_both_agree_on_what_is_made_in_bulk(shape: str, tmp_path: Path, folder: Path) -> None:

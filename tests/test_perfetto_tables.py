@@ -39,6 +39,7 @@ def names_by_thread(p: Perfetto) -> dict[int | None, list[str | None]]:
 # ------------------------------------------------------------------------------------------------------------- tables
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 def test_more_strings_than_slots() -> None:
     count = 40_000
     out = io.BytesIO()

@@ -185,6 +185,7 @@ def test_a_wall_clock_is_stepped_over() -> None:
     assert [record["timestamp_ns"] for record in trace.records] == [5]
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 def test_more_strings_and_threads_than_slots() -> None:
     count = 33_000
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fxtio.tracer import IMPLEMENTATION
+from fxtio.tracer.backend import IMPLEMENTATION, recorder
 from judges import perfetto
 from support import tracer_crash_child as child
 from support.tracer_check import Seen, check_trace
@@ -83,9 +83,29 @@ def counted(shared: Path) -> list[list[int]]:
     return counts.astype(int).reshape(child.THREADS, EACH).tolist()
 
 
-def kill(victims: Victims, mode: str, output: Path, shared: Path, delay: float, **options: Any) -> None:
-    """Let a program run for so many seconds, then kill it."""
+def wait_for_counts(shared: Path) -> None:
+    """Until the program has counted something."""
+    deadline = time.monotonic() + 60
+    while not any(shared.read_bytes()):
+        assert time.monotonic() < deadline, "nothing was recorded"
+        time.sleep(0.002)
+
+
+def wait_for_rest(victim: int) -> None:
+    """Until all threads of a stopped program stand still."""
+    tasks = Path(f"/proc/{victim}/task")
+    while {stat.read_text().rpartition(")")[2].split()[0] for stat in tasks.glob("*/stat")} - {"T"}:
+        time.sleep(0.002)
+    time.sleep(0.005)  # where it cannot be asked
+
+
+def kill(
+    victims: Victims, mode: str, output: Path, shared: Path, delay: float, *, counting: bool = False, **options: Any
+) -> None:
+    """Let a program run for so many seconds, from when it counts if so told, then kill it."""
     victim = victims.begin(mode, output, shared, options)
+    if counting:
+        wait_for_counts(shared)
     time.sleep(delay)
     os.kill(victim, signal.SIGKILL)
     assert victims.wait() == -signal.SIGKILL
@@ -126,7 +146,7 @@ def check_with_perfetto(path: Path) -> None:
             assert p.errors() == {}
 
 
-MODES = {
+MODES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "busy": ("busy", "out.fxt", {}),
     "few events": ("few", "out.fxt", {}),
     "compressed": ("busy", "out.fxt.zst", {}),
@@ -153,7 +173,7 @@ def test_killed(how: str, victims: Victims, tmp_path: Path, shared: Path) -> Non
         found += 1
         ring = how == "ring"
         seen = check_trace(live, ring=ring, open_spans=True)
-        if how == "full" and live.stat().st_size + (64 << 10) > 4 << 20:
+        if how == "full" and live.stat().st_size + recorder.CHUNK_BYTES > 4 << 20:
             full += 1
             for rows in (seen.rows(kind="duration_begin", name="loop", category=f"t{number}") for number in range(3)):
                 assert seen.numbers(rows).tolist() == list(range(len(rows)))
@@ -176,7 +196,8 @@ def test_killed_while_it_starts_and_stops(name: str, victims: Victims, tmp_path:
         folder = tmp_path / str(attempt)
         folder.mkdir()
         shared.write_bytes(bytes(mmap.PAGESIZE))
-        kill(victims, "cycles", folder / name, shared, 0.01 + 0.05 * chance.random())
+        # Every other one has finished a recording for sure, however slow the machine is.
+        kill(victims, "cycles", folder / name, shared, 0.01 + 0.05 * chance.random(), counting=attempt % 2 == 0)
         (count, *_), *_ = counted(shared)
         finished += count
         for number in range(count):
@@ -202,7 +223,8 @@ def test_other_ends(mode: str, status: int, name: str, victims: Victims, tmp_pat
     output = tmp_path / name
     victim = victims.begin(mode, output, shared, {})
     if mode == "busy":
-        time.sleep(0.05)
+        wait_for_counts(shared)
+        time.sleep(0.03)
         os.kill(victim, signal.SIGTERM)
     assert victims.wait() == status
     live = output.with_name(f"{name}.part") if name.endswith(".zst") else output
@@ -218,10 +240,11 @@ def test_stopped_and_continued(victims: Victims, tmp_path: Path, shared: Path) -
     output = tmp_path / "out.fxt"
     victim = victims.begin("busy", output, shared, {})
     try:
+        wait_for_counts(shared)
         for _ in range(5):
             time.sleep(0.03)
             os.kill(victim, signal.SIGSTOP)
-            time.sleep(0.005)
+            wait_for_rest(victim)
             check_counted(check_trace(output, open_spans=True), counted(shared))
             os.kill(victim, signal.SIGCONT)
     finally:

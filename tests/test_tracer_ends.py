@@ -48,14 +48,15 @@ def test_daemon_threads_record_until_the_end(functions: bool, out: Path) -> None
     def work(n):
         with fxtio.span("inner", n=n):
             fxtio.instant("here")
-    def forever():
-        n = 0
+    counts = [0, 0, 0]
+    def forever(number):
         while True:
-            work(n)
-            n += 1
-    for _ in range(3):
-        threading.Thread(target=forever, daemon=True).start()
-    time.sleep(0.03)
+            work(counts[number])
+            counts[number] += 1
+    for number in range(3):
+        threading.Thread(target=forever, args=[number], daemon=True).start()
+    while min(counts) < 100:
+        time.sleep(0.001)
     print("done")
     """
     recorded(textwrap.dedent(source), out, functions=functions)

@@ -78,6 +78,7 @@ thread.join()
     assert len(check_trace(out).spans("work")) == 22
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 def test_a_million_names(out: Path) -> None:
     """Each of them is found, though the tables hold 32,767."""
     fine(

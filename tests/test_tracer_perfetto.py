@@ -61,24 +61,31 @@ def test_nesting_and_durations(out: Path) -> None:
         assert (second[2] - first[3]) - ROUNDING <= (other.ts - one.ts) * RATE_ERROR
 
 
+def soonest(items: list[Any]) -> tuple[int, int]:
+    """By how much the time of the event and the time that it was told differ at least; the time that it was told."""
+    return min((item.ts - int(str(item.args["ns"])), int(str(item.args["ns"]))) for item in items)
+
+
 def test_the_clock_is_right_over_time(out: Path) -> None:
-    """Also in the file of a program that was killed."""
+    """Also in the file of a program that was killed.  Of many events the one is taken that came soonest after its time
+    had been asked for: others may have had to wait for the processor in between.
+    """
     fine(
         """
         import shutil
         fxtio.start(OUT)
-        fxtio.instant("first", ns=time.perf_counter_ns(), wall=time.time_ns())
-        time.sleep(0.5)
-        fxtio.instant("last", ns=time.perf_counter_ns(), wall=time.time_ns())
+        for name in ("first", "last"):
+            for _ in range(50):
+                fxtio.instant(name, ns=time.perf_counter_ns())
+            time.sleep(0.5)
         shutil.copy(OUT, OUT + ".killed")
         """,
         out,
     )
     for path in (out, Path(f"{out}.killed")):
         view = View(path)
-        (first,), (last,) = view.named("first"), view.named("last")
-        known = int(str(last.args["ns"])) - int(str(first.args["ns"]))
-        assert abs(last.ts - first.ts - known) < known / 2_000
+        late, asked = zip(*[soonest(view.named(name)) for name in ("first", "last")], strict=True)
+        assert abs(late[1] - late[0]) < (asked[1] - asked[0]) / 2_000
         with fxtio.open(path) as trace:
             (provider,) = trace.info.providers
             assert provider.wall_clock is not None if hasattr(provider, "wall_clock") else True

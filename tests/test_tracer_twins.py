@@ -134,6 +134,7 @@ def test_too_many_arguments_are_counted_not_recorded(tmp_path: Path) -> None:
     assert len(events[0][4]) == 15
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 @pytest.mark.parametrize("limit", [0, 1, 7, 40])
 def test_the_limit_holds(tmp_path: Path, limit: int) -> None:
     """In chunks.  What is lost is counted, and what is there is the beginning."""

@@ -133,6 +133,7 @@ NEEDS_ROOM: dict[str, Callable[[FxtWriter], object]] = {
 }
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
 @pytest.mark.parametrize("room", [1, 2, 17, 30, 31, 32, 33])
 @pytest.mark.parametrize("write", NEEDS_ROOM.values(), ids=NEEDS_ROOM)
 def test_a_record_at_the_end_of_the_string_table(write: Callable[[FxtWriter], object], room: int) -> None:

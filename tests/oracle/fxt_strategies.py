@@ -6,6 +6,7 @@ up as a value that the oracle refuses. Lengths stay small; the largest ones are 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -167,6 +168,7 @@ def records(byteorder: ByteOrder = "little") -> st.SearchStrategy[Record]:
     return st.one_of(*records_by_kind(byteorder).values())
 
 
+@cache
 def records_by_kind(byteorder: ByteOrder = "little") -> dict[str, st.SearchStrategy[Record]]:
     """One strategy for each kind, extensions included."""
     args = arguments(byteorder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from hypothesis import assume
@@ -31,6 +32,7 @@ def retagged(data: bytes, order: Order, cls: type[Record]) -> bytes:
     return first.to_bytes(8, order) + data[8:]
 
 
+@cache
 @st.composite
 def damaged(draw: st.DrawFn, cls: type[Record], order: Order = "little") -> bytes:
     """A record of the class with changes in its words, or with words more or less; tags and size are right."""
@@ -52,6 +54,7 @@ def damaged(draw: st.DrawFn, cls: type[Record], order: Order = "little") -> byte
     return made
 
 
+@cache
 @st.composite
 def damaged_traces(draw: st.DrawFn, order: Order = "little", *, framed: bool = False) -> bytes:
     """A trace in which some records are damaged, some bytes overwritten, and the end may be missing.

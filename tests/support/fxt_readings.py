@@ -6,6 +6,7 @@ import io
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
@@ -105,6 +106,7 @@ def narrow(record: Any) -> Any:
     return record.replace(**changes)
 
 
+@cache
 def narrow_traces(order: Order = "little", most: int = 20) -> st.SearchStrategy[list[Any]]:
     """Traces that define a few slots of a few providers over and over, and refer to some that nobody defined."""
     state: list[type[Record]] = [

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import fxtio
@@ -63,7 +64,7 @@ def run(mode: str, output: str, shared: str, options: dict[str, Any]) -> None:
     for number in range(1, THREADS):
         threading.Thread(target=record, args=(number, counts, pause), daemon=True).start()
     if mode in ("exit", "abort", "fault"):
-        threading.Timer(0.02, {"exit": leave, "abort": os.abort, "fault": fault}[mode]).start()
+        threading.Thread(target=end, args=(mode, counts)).start()
     record(0, counts, pause)
 
 
@@ -72,22 +73,24 @@ def cycle(output: str, counts: Any, options: dict[str, Any]) -> None:
 
     Each recording goes to a file of its own; the number of those that were finished is counted.
     """
+    head, dot, tail = Path(output).name.partition(".")
     for number in itertools.count():
-        head, dot, tail = output.partition(".")
-        fxtio.start(f"{head}-{number}{dot}{tail}", **options)
+        fxtio.start(Path(output).with_name(f"{head}-{number}{dot}{tail}"), **options)
         for n in range(100):
             fxtio.instant("step", n=n)
         fxtio.stop()
         counts[0] = number + 1
 
 
-def leave() -> None:
-    """Leave without a word."""
-    os._exit(7)
-
-
-def fault() -> None:
-    """Read where nothing is."""
+def end(mode: str, counts: Any) -> None:
+    """Leave without a word, abort, or read where nothing is; but not before something was recorded."""
+    while not counts[0]:
+        time.sleep(0.01)
+    time.sleep(0.01)
+    if mode == "exit":
+        os._exit(7)
+    if mode == "abort":
+        os.abort()
     ctypes.string_at(0)
 
 

@@ -1,7 +1,8 @@
 'use strict';
 // Perfetto's trace processor without a browser: requests and replies are JSON objects, one per line.
 //
-// Usage: node driver.js ENGINE_DIR     (a directory with engine_bundle.js and trace_processor.wasm)
+// Usage: node driver.js ENGINE_DIR [optimized]   (a directory with engine_bundle.js and trace_processor.wasm)
+// Without the second word the code is compiled once and quickly, never again for speed.
 //
 // The Perfetto UI runs its trace processor in a web worker: engine_bundle.js loads the WebAssembly module and then
 // exchanges bytes with the page through a message port. This program plays both the browser and the page. It gives
@@ -23,6 +24,7 @@ const {webcrypto} = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const readline = require('node:readline');
+const v8 = require('node:v8');
 const vm = require('node:vm');
 
 const CHUNK_BYTES = 8 << 20;  // how much of a trace goes into one request; the engine takes at most 32 MiB
@@ -352,6 +354,7 @@ function answer(engine, request) {
 }
 
 async function main() {
+  if (process.argv[3] !== 'optimized') v8.setFlagsFromString('--liftoff-only');
   const engine = new Engine(process.argv[2]);
   await engine.ready;
   ready = true;

@@ -87,9 +87,12 @@ class Engine:
         alive: False once the process has ended, crashed or been killed.
         loads: How many traces it has been given.
         largest: Size of the largest of them, in bytes. WebAssembly memory grows and never shrinks.
+
+    Args:
+        optimized: Whether to compile for speed what runs often; of use to what takes long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, optimized: bool = False) -> None:
         reason = available()
         if reason is not None:
             raise PerfettoError(reason)
@@ -101,7 +104,7 @@ class Engine:
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
         self._process = subprocess.Popen(
-            ["node", str(_DRIVER), str(engine_directory())],
+            ["node", str(_DRIVER), str(engine_directory()), "optimized" if optimized else ""],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
