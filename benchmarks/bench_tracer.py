@@ -81,7 +81,8 @@ class Row:
         ours, peer, least = (self.figures.get(column) for column in ("fxtio", "VizTracer", "least"))
         if ours is None:
             return "was not measured" if self.limit.most is not None else ""
-        if self.limit.most is not None and ours > self.limit.most + 0.5 * (self.unit == "ns"):
+        rounding = 0.5 * (self.unit in ("ns", "bytes per call"))
+        if self.limit.most is not None and ours > self.limit.most + rounding:
             return f"{number(ours)} {self.unit}, at most {number(self.limit.most)} are promised"
         if self.limit.times and peer is not None and ours > 0 and peer / ours < self.limit.times:
             return f"{peer / ours:.1f} times under VizTracer, {self.limit.times:g} are promised"

@@ -158,6 +158,7 @@ def test_what_is_refused_is_not_written() -> None:
             lambda: writer.enter(8, time=-1),
             lambda: writer.counters({5: 1}, time=0),
             lambda: writer.put_recording(StreamHeader(pid=-1)),
+            lambda: writer.put_recording(StreamHeader(data_version=18)),
             lambda: writer.bulk({r.ClassLoad: {"time": [1], "pointer": 1, "image": 1, "name": "x"}}),
         ]
         for wrong in calls:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import singledispatch
+from types import ModuleType
 from typing import Any
 
 from fxtio.codec.generate import broken, short, take_bytes, take_many, unlike
@@ -32,10 +33,11 @@ __all__ = [
     "annotate",
     "doc_of",
     "enumeration_markdown",
+    "enumerations_markdown",
     "layout_markdown",
     "quoted",
     "title_of",
-    "word_table",
+    "word_markdown",
 ]
 
 Resolve = Callable[[Part, int], "str | None"]
@@ -377,7 +379,7 @@ def layout_markdown(cls: type[Record], *, level: int = 3) -> str:
     lines = [f"{'#' * level} {title_of(cls)}", "", " ".join(filter(None, [f"`{cls.__name__}`.", doc.text]))]
     for number, word in enumerate(layout.words):
         title = f"**Header word {number + 1}** {doc_of(word).text}" if number else "**Header word**"
-        lines += ["", title, "", *word_table(word)]
+        lines += ["", title, "", *_word_table(word)]
     if layout.body:
         lines += ["", "**Body**", ""]
     for name, part in layout.body:
@@ -386,7 +388,12 @@ def layout_markdown(cls: type[Record], *, level: int = 3) -> str:
     return "\n".join([*lines, ""])
 
 
-def word_table(word: type[Word]) -> Iterator[str]:
+def word_markdown(word: type[Word], *, level: int = 3) -> str:
+    """A section of Markdown about a word."""
+    return "\n".join([f"{'#' * level} {title_of(word)}", "", doc_of(word).text, "", *_word_table(word), ""])
+
+
+def _word_table(word: type[Word]) -> Iterator[str]:
     """The lines of a Markdown table with the fields of a word; of a partial word, those that are declared."""
     yield "| Bits | Field | Value | Meaning |"
     yield "|---|---|---|---|"
@@ -417,3 +424,10 @@ def enumeration_markdown(enumeration: type[IntEnum], *, level: int = 3) -> str:
     told = doc.text or f"Specification: {doc.spec}."
     lines = [f"{'#' * level} {enumeration.__name__}", "", told, "", "| Value | Name |", "|---|---|"]
     return "\n".join([*lines, *(f"| {member.value} | `{member.name}` |" for member in enumeration), ""])
+
+
+def enumerations_markdown(module: ModuleType) -> str:
+    """A chapter of Markdown about all enumerations of a module, in its order."""
+    found = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, IntEnum)]
+    own = [one for one in found if one.__module__ == module.__name__]
+    return "\n".join(["## Enumerations", "", *(enumeration_markdown(one) for one in own)])

@@ -2,7 +2,7 @@
 
 `stream_codec_of(form)` makes them once per class and version; the text stays on `.source`.  The running values of a
 block are attributes of a state object, by the names that the declarations give them; `mask` is the largest address.
-The helpers that the text calls are in `stream_values`.
+What a single value is, both ways, is said once, in `_scalar`; the helpers that the text calls are in `stream_values`.
 """
 
 from __future__ import annotations
@@ -79,6 +79,55 @@ def _codec_of(cls: type[Item], version: float) -> StreamCodec:
     return StreamCodec(scope["decode"], scope["encode"], source, writer.classes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Scalar:
+    """A single value, both ways.
+
+    Attributes:
+        stored: its form in the file: `take_` and `put_` of this name are its helpers.
+        taken: what the field has, in terms of the number that was taken.
+        put: what is put, in terms of the field.
+        moves: the running value that becomes what the field has; may be empty.
+    """
+
+    stored: str
+    taken: str
+    put: str
+    moves: str = ""
+
+
+def _scalar(part: Part, value: str, where: str) -> _Scalar:
+    """What a part says of a value; `value` is the expression of the number that is taken, or of the field."""
+    word = f"whole({value}, {U64:#x}, {where!r})"
+    address = f"whole({value}, mask, {where!r})"
+    match part:
+        case Byte():
+            return _Scalar("byte", value, value)
+        case Uleb():
+            return _Scalar("uleb", value, value)
+        case Clock(of=of):
+            last = f"last_{of}"
+            return _Scalar("uleb", f"({last} + {value}) & {U64:#x}", f"{word} - {last} & {U64:#x}", last)
+        case Summed():
+            return _Scalar("uleb", f"(total + {value}) & {U64:#x}", f"{word} - total & {U64:#x}", "total")
+        case Sleb(pointer=True):
+            return _Scalar("sleb", f"{value} & mask", f"signed({address}, mask)")
+        case Sleb():
+            return _Scalar("sleb", value, value)
+        case Relative(base=base, shift=shift):
+            origin, units = f"state.{base}", f"aligned({address}, {shift}, {where!r})"
+            return _Scalar("sleb", f"({origin} + {value} << {shift}) & mask", f"signed({units} - {origin}, mask)")
+        case Running(of=of):
+            last = f"last_{of}"
+            return _Scalar("sleb", f"({last} + {value}) & mask", f"signed({address} - {last}, mask)", last)
+        case Double():
+            return _Scalar("double", value, value)
+        case Text(marked=marked):
+            return _Scalar("marked_text" if marked else "text", value, value)
+        case _:
+            raise TypeError(f"{type(part).__name__} is no single value")
+
+
 def _indented(lines: Iterator[str] | list[str]) -> Iterator[str]:
     for line in lines:
         yield f"    {line}"
@@ -126,30 +175,6 @@ class _Source:
     def _take(self, part: Part, name: str, where: str, form: Form) -> Iterator[str]:
         """Lines that take a value from the data."""
         match part:
-            case Byte():
-                yield f"{name}, c = take_byte(data, c, end, {where!r})"
-            case Clock(of=of):
-                yield f"{name}, c = take_uleb(data, c, end, {where!r})"
-                yield f"{name} = last_{of} = (last_{of} + {name}) & {U64:#x}"
-            case Uleb():
-                yield f"{name}, c = take_uleb(data, c, end, {where!r})"
-            case Sleb(pointer=pointer):
-                yield f"{name}, c = take_sleb(data, c, end, {where!r})"
-                if pointer:
-                    yield f"{name} &= mask"
-            case Relative(base=base, shift=shift):
-                yield f"{name}, c = take_sleb(data, c, end, {where!r})"
-                yield f"{name} = (state.{base} + {name} << {shift}) & mask"
-            case Running(of=of):
-                yield f"{name}, c = take_sleb(data, c, end, {where!r})"
-                yield f"{name} = last_{of} = (last_{of} + {name}) & mask"
-            case Summed():
-                yield f"{name}, c = take_uleb(data, c, end, {where!r})"
-                yield f"{name} = total = (total + {name}) & {U64:#x}"
-            case Double():
-                yield f"{name}, c = take_double(data, c, end, {where!r})"
-            case Text(marked=marked):
-                yield f"{name}, c = take_{'marked_' if marked else ''}text(data, c, end, {where!r})"
             case Choice(by=by, cases=cases):
                 prefix = name[: -len(where.rpartition(".")[2])]
                 for number, (values, one) in enumerate(cases):
@@ -158,6 +183,15 @@ class _Source:
                 yield f"else: raise unknown({where!r}, {prefix}{by})"
             case Many():
                 yield from self._take_many(part, name, where, form)
+            case Between():
+                pass  # stands behind the count of its list
+            case _:
+                scalar = _scalar(part, name, where)
+                yield f"{name}, c = take_{scalar.stored}(data, c, end, {where!r})"
+                if scalar.moves:
+                    yield f"{name} = {scalar.moves} = {scalar.taken}"
+                elif scalar.taken != name:
+                    yield f"{name} = {scalar.taken}"
 
     def _take_many(self, part: Many, name: str, where: str, form: Form) -> Iterator[str]:
         if part.flag:
@@ -254,29 +288,6 @@ class _Source:
     def _put(self, part: Part, value: str, where: str, owner: str) -> Iterator[str]:
         """Lines that append a value to `out`."""
         match part:
-            case Byte():
-                yield f"out.append(byte({value}, {where!r}))"
-            case Clock(of=of):
-                yield f"out += put_uleb(whole({value}, {U64:#x}, {where!r}) - last_{of} & {U64:#x}, {where!r})"
-                yield f"last_{of} = {value}"
-            case Uleb():
-                yield f"out += put_uleb({value}, {where!r})"
-            case Sleb(pointer=pointer):
-                given = f"signed(whole({value}, mask, {where!r}), mask)" if pointer else value
-                yield f"out += put_sleb({given}, {where!r})"
-            case Relative(base=base, shift=shift):
-                given = f"aligned(whole({value}, mask, {where!r}), {shift}, {where!r})"
-                yield f"out += put_sleb(signed({given} - state.{base}, mask), {where!r})"
-            case Running(of=of):
-                yield f"out += put_sleb(signed(whole({value}, mask, {where!r}) - last_{of}, mask), {where!r})"
-                yield f"last_{of} = {value}"
-            case Summed():
-                yield f"out += put_uleb(whole({value}, {U64:#x}, {where!r}) - total & {U64:#x}, {where!r})"
-                yield f"total = {value}"
-            case Double():
-                yield f"out += put_double({value}, {where!r})"
-            case Text(marked=marked):
-                yield f"out += put_{'marked_' if marked else ''}text({value}, {where!r})"
             case Choice(by=by, cases=cases):
                 for number, (values, one) in enumerate(cases):
                     yield f"{'elif' if number else 'if'} {owner}.{by} in {_numbers(values)}:"
@@ -287,6 +298,11 @@ class _Source:
                 yield from self._put_many(part, value, where)
             case Between():
                 yield f"between = put_uleb({value}, {where!r})"
+            case _:
+                scalar = _scalar(part, value, where)
+                yield f"out += put_{scalar.stored}({scalar.put}, {where!r})"
+                if scalar.moves:
+                    yield f"{scalar.moves} = {value}"
 
     def _put_many(self, part: Many, value: str, where: str) -> Iterator[str]:
         yield "total = 0"

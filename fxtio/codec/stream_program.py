@@ -202,7 +202,7 @@ class Program:
         self.starts[head, subtype] = self._add(Op.CONST, head)
         parts = form.under(head)
         if isinstance(parts[0][1], Clock):
-            self._put(kind, *parts.pop(0), form)
+            self._put(kind, *parts.pop(0))
         if subtype >= 0:
             self._add(Op.CONST, subtype)
         begin = self._add(Op.BEGIN, kind, 0, self._ids[kind, "", "offset"])
@@ -227,16 +227,16 @@ class Program:
                 self._many(kind, name, part)
                 continue
             if part.when is None or part.when[0] in header:
-                self._put(owner, name, part, form)
+                self._put(owner, name, part)
                 continue
             assert len(part.when[1]) == 1
             test = self._add(Op.UNLESS, part.when[1][0], save=self._saved[part.when[0]])
-            self._put(owner, name, part, form)
+            self._put(owner, name, part)
             self._aim(test)
 
-    def _put(self, owner: int, name: str, part: Part, form: Form) -> None:
-        """The steps of one value."""
-        column = self._ids.get((owner, name, "value"), -1)
+    def _put(self, owner: int, name: str, part: Part, role: str = "value") -> None:
+        """The steps of one value, which goes to the column of this role; a text has a role of its own."""
+        column = self._ids.get((owner, name, role), -1)
         save = self._saved.get(name, -1)
         match part:
             case Clock(of=of):  # its column is filled when the record's kind is known
@@ -266,21 +266,10 @@ class Program:
 
     def _choice(self, owner: int, name: str, part: Choice) -> None:
         ends = []
-        bits = self._ids[owner, name, "bits"]
         for values, one in part.cases:
             for value in values:
                 test = self._add(Op.UNLESS, value, save=self._saved[part.by])
-                match one:
-                    case Sleb():
-                        self._add(Op.SLEB, 0, 0, bits)
-                    case Uleb():
-                        self._add(Op.ULEB, 0, 0, bits)
-                    case Double():
-                        self._add(Op.DOUBLE, 0, 0, bits)
-                    case Text(marked=marked):
-                        self._add(Op.TEXT, int(marked), 0, self._ids[owner, name, "text"])
-                    case _:
-                        raise TypeError(f"{type(one).__name__} cannot be chosen")
+                self._put(owner, name, one, "bits")
                 ends.append(self._add(Op.JUMP))
                 self._aim(test)
         self._add(Op.FAIL)
@@ -298,7 +287,7 @@ class Program:
         plan = self.lists[self._list_ids[kind, name]]
         if plan.form is None:
             assert isinstance(part.of, Part)
-            self._put(owner, "", part.of, Form(Item, 0, None, (), ()))
+            self._put(owner, "", part.of)
         else:
             self._fields(owner, list(plan.form.parts), plan.form, kind)
         self._saved = saved

@@ -8,6 +8,8 @@ from typing import Any
 from fxtio.codec.varint import put_sleb, put_uleb, take_sleb, take_uleb
 from fxtio.errors import DecodeError, EncodeError
 
+_BYTES = [bytes([value]) for value in range(256)]
+
 
 def cut(where: str) -> DecodeError:
     """The data end before a value."""
@@ -55,11 +57,6 @@ def take_marked_text(data: bytes, c: int, end: int, where: str) -> tuple[str | N
     return take_text(data, c + 1, end, where) if data[c] else (None, c + 1)
 
 
-def byte(value: Any, where: str) -> int:
-    """A byte, checked."""
-    return whole(value, 0xFF, where)
-
-
 def whole(value: Any, most: int, where: str) -> int:
     """A number from 0 on, checked."""
     if not isinstance(value, int) or not 0 <= value <= most:
@@ -78,6 +75,11 @@ def signed(difference: int, mask: int) -> int:
     """A difference of addresses, wrapped to the size of an address."""
     half = (mask >> 1) + 1
     return (difference + half & mask) - half
+
+
+def put_byte(value: Any, where: str) -> bytes:
+    """A byte."""
+    return _BYTES[whole(value, 0xFF, where)]
 
 
 def put_double(value: Any, where: str) -> bytes:
@@ -133,7 +135,8 @@ def listless(where: str, value: object) -> EncodeError:
 HELPERS: dict[str, Any] = {
     one.__name__: one
     for one in (
-        take_byte, take_uleb, take_sleb, take_double, take_text, take_marked_text, beyond, unknown, put_uleb, put_sleb,
-        put_double, put_text, put_marked_text, byte, whole, aligned, signed, misfit, absent, untimed, unasked, listless,
+        take_byte, take_uleb, take_sleb, take_double, take_text, take_marked_text, beyond, unknown, put_byte,
+        put_uleb, put_sleb, put_double, put_text, put_marked_text, whole, aligned, signed, misfit, absent, untimed,
+        unasked, listless,
     )
 }  # fmt: skip

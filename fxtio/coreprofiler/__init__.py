@@ -7,8 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fxtio.coreprofiler.reader import CoreProfilerTrace
     from fxtio.coreprofiler.writer import CoreProfilerWriter
     from fxtio.io.source import Source
@@ -31,9 +29,6 @@ class _CoreProfiler:
         from fxtio.coreprofiler.lines import looks_like_record
 
         return looks_like_record(head)
-
-    def sniff_directory(self, path: Path) -> bool:
-        return False
 
     def open(self, target: Any, *, source: Source | None, **options: Any) -> CoreProfilerTrace:
         from fxtio.coreprofiler.reader import CoreProfilerTrace

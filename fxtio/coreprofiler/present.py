@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler import simulator
 from fxtio.coreprofiler.describe import explain
 from fxtio.coreprofiler.layout import Item, OsThread
 from fxtio.coreprofiler.lines import form_of
@@ -18,6 +17,7 @@ from fxtio.coreprofiler.present_stats import stats
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
 from fxtio.coreprofiler.records import RECORDS
 from fxtio.coreprofiler.simulator import SHAPES
+from fxtio.coreprofiler.simulator import write as synth
 from fxtio.errors import FxtioError
 from fxtio.present import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 
@@ -160,17 +160,3 @@ def kinds_of(name: str) -> frozenset[type[Any]]:
     if not found:
         raise FxtioError(f"no record type {name!r}; there are {', '.join(cls.__name__ for cls in classes)}, Unknown")
     return found
-
-
-def synth(
-    target: Any,
-    shape: str,
-    *,
-    events: int | None,
-    size: int | None,
-    threads: int | None,
-    seed: int,
-    progress: Callable[[int, int | None], None],
-) -> tuple[int, int]:
-    """Write a synthetic trace, see `fxtio.coreprofiler.simulator.write`."""
-    return simulator.write(target, shape, events=events, size=size, threads=threads, seed=seed, progress=progress)

@@ -16,8 +16,7 @@ from typing import Any
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.style import Style
 from fxtio.coreprofiler.writer import CoreProfilerWriter
-
-Progress = Callable[[int, int | None], None]
+from fxtio.io.reading import Progress
 
 DEFAULT_EVENTS = 100_000
 

@@ -11,12 +11,12 @@ from fxtio.coreprofiler.lines import encode
 from fxtio.coreprofiler.parts import Record
 from fxtio.coreprofiler.style import Style, dialect
 from fxtio.errors import EncodeError
-from fxtio.io.sink import Sink, open_sink
+from fxtio.io.writing import TraceWriter
 
 _BUFFER = 1 << 18
 
 
-class CoreProfilerWriter:
+class CoreProfilerWriter(TraceWriter):
     """Writes a CoreProfiler trace.
 
     Args:
@@ -36,20 +36,7 @@ class CoreProfilerWriter:
             self.style = dialect(style) if isinstance(style, str) else style
         except KeyError as error:
             raise EncodeError(str(error.args[0]), "style") from None
-        self._out = bytearray(MARK if self.style.mark else b"")
-        self._closed = False
-        self._sink: Sink = open_sink(target)
-
-    def __enter__(self) -> CoreProfilerWriter:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    @property
-    def position(self) -> int:
-        """How many bytes were written, before compression."""
-        return self._sink.position + len(self._out)
+        super().__init__(target, bytearray(MARK if self.style.mark else b""))
 
     def put(self, record: Record | Opaque) -> None:
         """Append a record.
@@ -68,18 +55,3 @@ class CoreProfilerWriter:
         """Append records, see `put`."""
         for record in records:
             self.put(record)
-
-    def flush(self) -> None:
-        """Hand everything to the file."""
-        self._sink.write(self._out)
-        self._out.clear()
-
-    def close(self) -> None:
-        """Write what is left and close the file."""
-        if self._closed:
-            return
-        try:
-            self.flush()
-        finally:
-            self._closed = True
-            self._sink.close()

@@ -7,8 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fxtio.dcpi.reader import DcpiTrace
     from fxtio.dcpi.writer import DcpiWriter
     from fxtio.io.source import Source
@@ -32,9 +30,6 @@ class _Dcpi:
         from fxtio.dcpi.framing import looks_like_header
 
         return looks_like_header(head)
-
-    def sniff_directory(self, path: Path) -> bool:
-        return False
 
     def open(self, target: Any, *, source: Source | None, **options: Any) -> DcpiTrace:
         from fxtio.dcpi.reader import DcpiTrace

@@ -5,7 +5,7 @@ The same seed gives the same bytes on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ import numpy as np
 from fxtio.dcpi.layout import MAX_COUNT, STEP
 from fxtio.dcpi.writer import DcpiWriter, Value
 from fxtio.errors import FxtioError
+from fxtio.io.reading import Progress
 
 Array = np.ndarray[Any, Any]
-Progress = Callable[[int, int | None], None]
 
 DEFAULT_EVENTS = 100_000
 

@@ -18,7 +18,7 @@ from fxtio.dcpi.layout import HEAD_WORDS, HEX, KEYWORDS, MAX_COUNT, NUMBER, OFFS
 from fxtio.dcpi.records import Chunk, Footer, Line, Record, Terminator, encode
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
-from fxtio.io.sink import Sink, open_sink
+from fxtio.io.writing import TraceWriter
 
 Array = np.ndarray[Any, Any]
 
@@ -35,8 +35,8 @@ _PLACE = {Line: 0, Terminator: 1, Chunk: 2, Footer: 3}  # what may not come befo
 Value = str | int | datetime
 
 
-class DcpiWriter:
-    """Writes a DCPI profile.
+class DcpiWriter(TraceWriter):
+    """Writes a DCPI profile.  With a header, the last chunk and the footer come when it is closed.
 
     Args:
         target: where to, see `fxtio.create`.
@@ -53,24 +53,11 @@ class DcpiWriter:
     def __init__(self, target: Any, *, header: Mapping[str, Value] | Iterable[Line] | None = None) -> None:
         begin = None if header is None else _header_bytes(header)
         self._free = begin is None
-        self._out = bytearray(begin or b"")
         self._place = 0  # of the last record that was put
         self._pending = np.empty((2, 0), np.int64)  # offsets and counts of the last chunk, which may grow
         self._end = 0  # the offset behind all that was taken
         self._addresses = self._samples = 0
-        self._closed = False
-        self._sink: Sink = open_sink(target)
-
-    def __enter__(self) -> DcpiWriter:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    @property
-    def position(self) -> int:
-        """How many bytes were written, before compression."""
-        return self._sink.position + len(self._out)
+        super().__init__(target, bytearray(begin or b""))
 
     def put(self, record: Record) -> None:
         """Append a record as it is; the footer is one of them.
@@ -194,23 +181,10 @@ class DcpiWriter:
         if len(self._out) > _BUFFER:
             self.flush()
 
-    def flush(self) -> None:
-        """Hand everything to the file, but for the chunk that may still grow."""
-        self._sink.write(self._out)
-        self._out.clear()
-
-    def close(self) -> None:
-        """Write what is left, with the footer where there was a header, and close the file."""
-        if self._closed:
-            return
-        try:
-            if not self._free:
-                self._chunks(last=True)
-                self._append(encode(Footer(self._addresses, self._samples)))
-            self.flush()
-        finally:
-            self._closed = True
-            self._sink.close()
+    def _finish(self) -> None:
+        if not self._free:
+            self._chunks(last=True)
+            self._append(encode(Footer(self._addresses, self._samples)))
 
 
 def _numbers(values: Any, where: str) -> Array:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from enum import IntEnum
 from itertools import groupby
 from typing import Any
 
@@ -21,15 +20,14 @@ from fxtio.codec.describe import (
     Span,
     annotate,
     doc_of,
-    enumeration_markdown,
+    enumerations_markdown,
     layout_markdown,
     quoted,
     title_of,
-    word_table,
+    word_markdown,
 )
 from fxtio.codec.parts import Part, Text
 from fxtio.codec.record import Record
-from fxtio.codec.word import Word
 from fxtio.errors import FormatError
 from fxtio.finding import Finding
 from fxtio.fxt import enums, layout
@@ -170,18 +168,14 @@ and a range of bits includes both ends. A trace is little-endian, or big-endian 
 def describe_markdown() -> str:
     """The reference of all layouts: every record, argument and enumeration, in the specification's order."""
     sections = ["# Fuchsia trace format\n", _PREFACE]
-    sections += [_word_section(word) for word in (layout.RecordWord, layout.LargeWord, layout.StringRefWord)]
+    sections += [word_markdown(word, level=2) for word in (layout.RecordWord, layout.LargeWord, layout.StringRefWord)]
     kind = layout.RecordWord.fields["type"]
     for _, members in groupby(RECORDS.classes, lambda cls: cls.words[0].fields[kind.name].value):
         sections += _group(list(members))
-    sections += ["## Arguments\n", _word_section(layout.ArgumentWord, level=3)]
+    sections += ["## Arguments\n", word_markdown(layout.ArgumentWord)]
     sections += [layout_markdown(cls) for cls in ARGUMENTS.classes]
-    sections += ["## Enumerations\n", *(enumeration_markdown(one) for one in _enumerations())]
+    sections.append(enumerations_markdown(enums))
     return "\n".join(sections)
-
-
-def _word_section(word: type[Word], *, level: int = 2) -> str:
-    return "\n".join([f"{'#' * level} {title_of(word)}", "", doc_of(word).text, "", *word_table(word), ""])
 
 
 def _group(members: list[type[Record]]) -> list[str]:
@@ -192,8 +186,3 @@ def _group(members: list[type[Record]]) -> list[str]:
         cls for cls in members[0].words[0].__mro__ if all(issubclass(m.words[0], cls) for m in members)
     ]
     return [f"## {title_of(shared[0])}\n", *(layout_markdown(cls) for cls in members)]
-
-
-def _enumerations() -> list[type[IntEnum]]:
-    found = [one for one in vars(enums).values() if isinstance(one, type) and issubclass(one, IntEnum)]
-    return [one for one in found if one is not IntEnum]

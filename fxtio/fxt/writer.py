@@ -40,7 +40,7 @@ from fxtio.fxt.records import (
     ThreadWakeup,
     UserspaceObject,
 )
-from fxtio.io.sink import Sink, open_sink
+from fxtio.io.writing import TraceWriter
 
 NS_PER_SECOND = 1_000_000_000
 
@@ -54,8 +54,8 @@ _CHANGES_STATE = (Opaque, ProviderInfo, ProviderSection, Initialization, String,
 Args = Mapping[str, Any] | None
 
 
-class FxtWriter:
-    """Writes a trace in the Fuchsia trace format.
+class FxtWriter(TraceWriter):
+    """Writes a trace in the Fuchsia trace format.  Even one without a record gets its preamble, when it is closed.
 
     Args:
         target: where to, see `fxtio.create`.
@@ -92,37 +92,12 @@ class FxtWriter:
         self._main = first
         self._begun = False
         self._friendly = False  # whether a provider's tables are in force
-        self._closed = False
-        self._sink: Sink = open_sink(target)
+        super().__init__(target, self._out)
 
-    def __enter__(self) -> FxtWriter:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    @property
-    def position(self) -> int:
-        """How many bytes were written, before compression."""
-        return self._sink.position + len(self._out)
-
-    def close(self) -> None:
-        """Write what is left and close the file.  A trace without a record still gets its preamble."""
-        if self._closed:
-            return
-        try:
-            if not self._begun:
-                self._main._enter()
-            self.flush()
-        finally:
-            self._closed = True
-            self._leave()
-            self._sink.close()
-
-    def flush(self) -> None:
-        """Hand everything to the file."""
-        self._sink.write(self._out)
-        self._out.clear()
+    def _finish(self) -> None:
+        if not self._begun:
+            self._main._enter()
+        self._leave()  # so that nothing is appended the short way any more
 
     def _leave(self) -> None:
         """The next record will belong to another provider than now."""

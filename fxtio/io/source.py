@@ -142,7 +142,8 @@ def _size_of(stream: BinaryIO) -> int | None:
     """Bytes from here to the end, where the stream can tell."""
     try:
         here = stream.tell()
-        end = stream.seek(0, os.SEEK_END)
+        stream.seek(0, os.SEEK_END)  # what it returns is not asked: a mapped file says nothing before Python 3.13
+        end = stream.tell()
         stream.seek(here)
     except (OSError, ValueError, AttributeError):
         return None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import IntEnum
 from typing import Any
 
-from fxtio.codec.describe import doc_of, enumeration_markdown
+from fxtio.codec.describe import doc_of, enumerations_markdown
 from fxtio.codec.piece import Piece, Span
 from fxtio.codec.stream import SUBTYPE, UNKNOWN, Item, form_of
 from fxtio.codec.stream_describe import spans_of, stream_markdown
@@ -18,6 +17,7 @@ from fxtio.mono import records as r
 from fxtio.mono.batch import Batch
 from fxtio.mono.catalog import NAMED
 from fxtio.mono.events import State
+from fxtio.mono.framing import Recording
 from fxtio.mono.header import BUFFER_SIZE, buffer_dtype
 from fxtio.mono.layout import STREAM_HEADER
 from fxtio.mono.reader import MonoTrace
@@ -40,13 +40,13 @@ def explain(
     Yields:
         The events in the order of the file, and the headers between them.
     """
-    number, beginning = 0, True
+    number, everything = 0, kinds is None and record is None
+    last: Recording | None = None
     for batch in trace._batches():
-        everything = kinds is None and record is None
         found = batch.frame.recording
-        if beginning and everything and offset < len(found.raw):
-            yield _header(trace, batch)
-        beginning = False
+        if found is not last and everything and offset < found.offset + len(found.raw):
+            yield _header(trace, found)
+        last = found
         for buffer in range(len(batch.frame)):
             for piece in _buffer(trace, batch, buffer, number):
                 number += piece.number is not None
@@ -58,12 +58,11 @@ def explain(
                 if wanted:
                     yield piece
     left = [one for one in trace.findings if one.offset >= trace.position]
-    if kinds is None and (left or (beginning and record is None)):
+    if kinds is None and (left or (last is None and record is None)):
         yield Piece(None, trace.position, 0, "the end", "", [], left or list(trace.findings))
 
 
-def _header(trace: MonoTrace, batch: Batch) -> Piece:
-    recording = batch.frame.recording
+def _header(trace: MonoTrace, recording: Recording) -> Piece:
     values = recording.header
     at, spans = 0, []
     parsed = STREAM_HEADER.parse(recording.raw)
@@ -73,7 +72,9 @@ def _header(trace: MonoTrace, batch: Batch) -> Piece:
             value = getattr(values, part.name, parsed[part.name])
             spans.append(Span(at, recording.raw[at : at + size], part.name, str(value)))
         at += size
-    return Piece(None, recording.offset, len(recording.raw), "StreamHeader", "header format", spans, [])
+    place = recording.offset
+    wrong = _findings(trace, place, place + 1)
+    return Piece(None, place, len(recording.raw), "StreamHeader", "header format", spans, wrong)
 
 
 def _buffer(trace: MonoTrace, batch: Batch, buffer: int, number: int) -> Iterator[Piece]:
@@ -156,9 +157,7 @@ def describe_markdown() -> str:
         lines.append(f"| {at} .. {at + kind.itemsize - 1} | `{name}` |")
     lines += ["", "## Events", ""]
     lines += [stream_markdown(cls) for cls in r.EVENTS]
-    lines += ["## Enumerations", ""]
-    found = [one for one in vars(enums).values() if isinstance(one, type) and issubclass(one, IntEnum)]
-    lines += [enumeration_markdown(one) for one in found if one is not IntEnum]
+    lines.append(enumerations_markdown(enums))
     return "\n".join(lines)
 
 

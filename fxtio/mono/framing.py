@@ -1,12 +1,15 @@
 """Where buffers begin and end: bytes in, frames of whole buffers out, whatever the bytes are.
 
 A buffer's header tells its size, so the walk is a chain; where the chain breaks, it goes on at the next place from
-which it holds.  A size is believed only as far as bytes are there: memory is bounded by the largest buffer that is
-allowed.  Recordings may stand one behind the other, as serial lines deliver them.
+which it holds.  A size is believed when what is behind the buffer does not speak against it, or nothing is there; so it
+does not matter how the bytes arrive.  Memory is taken only as bytes are there, at most for two of the largest buffers
+that are allowed.  What was found is delivered before a fault is noted: findings come in the order of the file.
+Recordings may stand one behind the other, as serial lines deliver them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +43,8 @@ MAX_HEADER = 1 << 20
 
 _SIZE = slice(buffer_dtype().fields["size"][1], buffer_dtype().fields["size"][1] + 4)  # type: ignore[index]
 
+_MARKS = re.compile(b"|".join(map(re.escape, (BUFFER_MARK, HEADER_MARK))))
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
@@ -60,7 +65,9 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Some buffers of a recording.  Frames share their memory: each is valid until the next one is asked for.
+    """Some buffers of a recording, which has at least one frame, if only one without buffers.
+
+    Frames share their memory: each is valid until the next one is asked for.
 
     Attributes:
         recording: the recording.
@@ -90,7 +97,7 @@ class Frame:
 
     def select(self, numbers: Array) -> Frame:
         """Only some of the buffers (indices or a mask)."""
-        cut = self.cut and len(self) > 0 and bool(np.arange(len(self))[numbers][-1:] == len(self) - 1)
+        cut = self.cut and len(self) - 1 in np.arange(len(self))[numbers]
         headers = self.headers[numbers]
         return Frame(self.recording, self.data, self.base, self.begin[numbers], self.end[numbers], headers, cut)
 
@@ -115,14 +122,16 @@ class Framer:
         self._view = self._data.data
         self._at = 0  # where the next header is expected
         self._filled = 0
+        self._ended = False  # nothing more comes
         self._base = 0
         self._recording: Recording | None = None
+        self._bare = False  # there was no frame of the recording yet
         self.first: Recording | None = None
         self._found: list[tuple[int, int]] = []  # begin and end of the buffers of the frame in the making
 
     def __iter__(self) -> Iterator[Frame]:
         while True:
-            if self._found and self._at + BUFFER_SIZE > len(self._data):
+            if not self._fits(BUFFER_SIZE):
                 yield from self._frame()  # makes room
             if not self._have(1):
                 break
@@ -130,44 +139,44 @@ class Framer:
                 yield from self._frame()
                 if not self._begin():
                     return
-                continue
-            cut = False
-            if self._recording is None:
+            elif self._recording is None:
                 self._findings.add("bad-header", 0, "the trace does not begin with a header")
                 return
-            if not self._have(BUFFER_SIZE):
+            elif not self._have(BUFFER_SIZE):
+                yield from self._frame()
                 self._note_cut(f"the last {self._filled - self._at} bytes are no whole buffer header")
                 self._at = self._filled
             elif self._peek(len(BUFFER_MARK)) != BUFFER_MARK:
                 yield from self._frame()
                 self._skip("buffer-id", "no buffer begins here")
+            elif (size := self._size(0)) > MAX_BUFFER:
+                yield from self._frame()
+                self._skip("buffer-too-large", f"a buffer of {size:,} bytes")
             else:
-                size = int.from_bytes(self._view[self._at : self._at + BUFFER_SIZE][_SIZE], "little")
-                if self._found and self._at + BUFFER_SIZE + size + len(BUFFER_MARK) > len(self._data):
-                    yield from self._frame()  # makes room
-                if size > MAX_BUFFER:
-                    self._skip("buffer-too-large", f"a buffer of {size:,} bytes")
-                else:
-                    cut = self._buffer(size)
-            if cut:
-                yield from self._frame(cut=True)
+                yield from self._buffer(size)
         yield from self._frame()
 
     def _peek(self, count: int) -> bytes:
         return bytes(self._view[self._at : self._at + count])
 
+    def _size(self, place: int) -> int:
+        """What the buffer header that begins so many bytes from here, and is there, tells of its events."""
+        return int.from_bytes(self._view[self._at + place :][_SIZE], "little")
+
+    def _fits(self, count: int) -> bool:
+        """Whether the frame in the making can wait until so many bytes are looked at from here on."""
+        return not self._found or self._ended or self._at + count <= len(self._data)
+
     def _have(self, count: int) -> bool:
         """Try to have so many bytes from here on."""
-        while self._at + count > self._filled:
+        while self._at + count > self._filled and not self._ended:
             if self._at + count > len(self._data):
                 assert not self._found, "the frame in the making needs the memory"
                 self._make_room(count)
-            room = self._view[self._filled :]
-            got = self._source.readinto(room)
+            got = self._source.readinto(self._view[self._filled :])
             self._filled += got
-            if not got:
-                return False
-        return True
+            self._ended = not got
+        return self._at + count <= self._filled
 
     def _make_room(self, count: int) -> None:
         """Move what is left to the front; a bigger block is taken only in steps, as the bytes really come."""
@@ -181,14 +190,15 @@ class Framer:
         self._at, self._filled = 0, left
 
     def _frame(self, *, cut: bool = False) -> Iterator[Frame]:
-        """The buffers found so far, if there are any."""
-        if not self._found:
+        """The buffers found so far, if there are any or the recording had no frame yet."""
+        if not (self._found or self._bare):
             return
-        begin, end = np.array(self._found, np.int64).T.copy()
+        begin, end = np.array(self._found, np.int64).reshape(-1, 2).T.copy()
         dtype = buffer_dtype()
         raw = self._data[(begin - BUFFER_SIZE)[:, None] + np.arange(BUFFER_SIZE)]
         headers = np.ascontiguousarray(raw).view(dtype)[:, 0]
         assert self._recording is not None
+        self._bare = False
         yield Frame(self._recording, self._data[: self._filled], self._base, begin, end, headers, cut)
         self._found = []
 
@@ -213,64 +223,79 @@ class Framer:
         dialect = dialect_of(self._data_version or header.data_version, header.pointer_size)
         self._recording = Recording(header, head[:size], dialect, offset)
         self.first = self.first or self._recording
+        self._bare = True
         self._at += size
         return True
 
-    def _buffer(self, size: int) -> bool:
-        """Take in the buffer that begins here; True if it is cut."""
-        self._have(BUFFER_SIZE + size + len(BUFFER_MARK))  # what is behind it tells whether the size is right
-        begin, end = self._at + BUFFER_SIZE, min(self._at + BUFFER_SIZE + size, self._filled)
-        whole = end - begin == size
-        if not (whole and self._chains(end)):
-            inner = self._next(begin, end)
-            if inner is not None:
-                told = f"a buffer of {size:,} bytes, but the next one begins after {inner - begin:,}"
-                self._findings.add("buffer-overlap", self._base + self._at, told)
-                whole, end = True, inner
-        self._found.append((begin, end))
-        if not whole:
-            self._note_cut(f"a buffer of {size:,} bytes has only {end - begin:,}")
-        self._at = end
-        return not whole
+    def _buffer(self, size: int) -> Iterator[Frame]:
+        """Take in the buffer that begins here, of this size or only up to the next one."""
+        if not self._fits(BUFFER_SIZE + size + len(BUFFER_MARK)):
+            yield from self._frame()  # makes room
+        whole = self._have(BUFFER_SIZE + size)
+        if whole and self._chains(BUFFER_SIZE + size):
+            self._take(size)
+            return
+        yield from self._frame()  # makes room for what has to be looked at
+        inner = self._next(BUFFER_SIZE, BUFFER_SIZE + size)
+        if inner is not None:
+            told = f"a buffer of {size:,} bytes, but the next one begins after {inner - BUFFER_SIZE:,}"
+            self._findings.add("buffer-overlap", self._base + self._at, told)
+            self._take(inner - BUFFER_SIZE)
+        elif whole:
+            self._take(size)
+        else:
+            there = self._filled - self._at - BUFFER_SIZE
+            self._note_cut(f"a buffer of {size:,} bytes has only {there:,}")
+            self._take(there)
+            yield from self._frame(cut=True)
+
+    def _take(self, size: int) -> None:
+        """Put the buffer that begins here into the frame, with so many bytes of events."""
+        begin = self._at + BUFFER_SIZE
+        self._at = begin + size
+        self._found.append((begin, self._at))
 
     def _note_cut(self, message: str) -> None:
         """The end came too early; where the source tells why, that is enough."""
         if self._source.fault is None:
             self._findings.add("truncated", self._base + self._at, message)
 
-    def _chains(self, end: int) -> bool:
-        """Whether the bytes at hand say nothing against a buffer that ends here."""
-        mark = bytes(self._view[end : min(end + len(BUFFER_MARK), self._filled)])
+    def _chains(self, place: int) -> bool:
+        """Whether a buffer may end so many bytes from here: a header follows, or as much of one as there is."""
+        self._have(place + len(BUFFER_MARK))
+        mark = bytes(self._view[self._at + place : min(self._at + place + len(BUFFER_MARK), self._filled)])
         return BUFFER_MARK.startswith(mark) or HEADER_MARK.startswith(mark)
 
+    def _holds(self, place: int) -> bool:
+        """Whether a buffer may begin so many bytes from here, where its mark is."""
+        if not self._have(place + BUFFER_SIZE):
+            return True
+        size = self._size(place)
+        return size <= MAX_BUFFER and self._chains(place + BUFFER_SIZE + size)
+
     def _next(self, start: int, stop: int) -> int | None:
-        """Where in this range of `data` the next header begins from which the chain holds."""
-        window = bytes(self._view[start:stop])
-        found = -1
+        """How many bytes from here (`start` to before `stop`) the next header begins from which the chain holds."""
         while True:
-            marks = [window.find(mark, found + 1) for mark in (BUFFER_MARK, HEADER_MARK)]
-            found = min((mark for mark in marks if mark >= 0), default=-1)
-            if found < 0:
+            end = min(self._at + stop + len(BUFFER_MARK) - 1, self._filled)
+            found = _MARKS.search(self._view, self._at + start, end)
+            if found is None:
                 return None
-            if window.startswith(HEADER_MARK, found):
-                return start + found
-            place = start + found
-            size = int.from_bytes(self._view[place : place + BUFFER_SIZE][_SIZE], "little")
-            if size <= MAX_BUFFER and self._chains(place + BUFFER_SIZE + size):
+            place = found.start() - self._at
+            if found[0] == HEADER_MARK or self._holds(place):
                 return place
+            start = place + 1
 
     def _skip(self, rule: str, message: str) -> None:
         """Go on at the next header."""
         offset = self._base + self._at
         self._at += 1
-        while True:
-            place = self._next(self._at, self._filled)
+        while self._have(len(BUFFER_MARK)):
+            known = self._filled - self._at - len(BUFFER_MARK) + 1  # so many places have a whole mark behind them
+            place = self._next(0, known)
+            self._at += known if place is None else place
             if place is not None:
-                self._at = place
                 break
-            self._at = max(self._at, self._filled - BUFFER_SIZE)
-            if not self._have(self._filled - self._at + 1):
-                self._at = self._filled
-                break
+        else:
+            self._at = self._filled
         skipped = self._base + self._at - offset
         self._findings.add(rule, offset, f"{message}; {skipped:,} bytes are skipped")

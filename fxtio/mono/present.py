@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,11 +12,11 @@ import numpy as np
 from fxtio.codec.stream import Item
 from fxtio.errors import FxtioError
 from fxtio.mono import records as r
-from fxtio.mono import synth as shapes
 from fxtio.mono.catalog import NAMED
 from fxtio.mono.describe import explain
 from fxtio.mono.reader import Entry, Info, MonoTrace
 from fxtio.mono.synth import SHAPES
+from fxtio.mono.synth import write as synth
 from fxtio.present import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 from fxtio.table import Categories
 
@@ -43,6 +43,8 @@ def _facts(told: Info) -> Iterator[tuple[str, str]]:
     packed = f", {told.compression}" if told.compression else ""
     yield "format", f"{told.format}{packed}"
     yield "size", f"{human_size(told.size)}{' decompressed' if packed else ''}"
+    if told.recordings > 1:
+        yield "recordings", f"{told.recordings:,}; the header is that of the first"
     header = told.header
     if header is not None:
         yield "version", f"profiler {header.major}.{header.minor}, data version {header.data_version}"
@@ -62,6 +64,7 @@ def _info_json(told: Info) -> dict[str, Any]:
         "format": told.format,
         "compression": told.compression,
         "size": told.size,
+        "recordings": told.recordings,
         "header": header and {name: json_text(v) if isinstance(v, str) else v for name, v in header.items()},
         "buffers": told.buffers,
         "events": dict(told.events),
@@ -170,17 +173,3 @@ def kinds_of(name: str) -> frozenset[type[Any]]:
     if name.lower() not in known:
         raise FxtioError(f"no event {name!r}; there are {', '.join(cls.__name__ for cls in r.EVENTS)}")
     return frozenset({known[name.lower()]})
-
-
-def synth(
-    target: Any,
-    shape: str,
-    *,
-    events: int | None,
-    size: int | None,
-    threads: int | None,
-    seed: int,
-    progress: Callable[[int, int | None], None],
-) -> tuple[int, int]:
-    """Write a synthetic recording, see `fxtio.mono.synth.write`."""
-    return shapes.write(target, shape, events=events, size=size, threads=threads, seed=seed, progress=progress)

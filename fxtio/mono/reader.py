@@ -34,7 +34,8 @@ class Info:
         format: always `mono`.
         compression: `gzip`, `zstd`, `xz` or None.
         size: bytes, decompressed.
-        header: the header; None where there is none that can be read.
+        recordings: how many stand one behind the other; there is more than one where files were put together.
+        header: the header of the first; None where there is none that can be read.
         buffers: how many there are.
         events: how many events of each kind.
         threads: names of threads by id; every thread that wrote events is there, with an empty name if it has none.
@@ -47,6 +48,7 @@ class Info:
     format: str
     compression: str | None = None
     size: int = 0
+    recordings: int = 0
     header: StreamHeader | None = None
     buffers: int = 0
     events: Counter[str] = field(default_factory=Counter)
@@ -185,18 +187,32 @@ class MonoTrace(TraceFile):
                 for at, event in events_of(frame.recording.dialect, frame.header(number), data):
                     yield Entry(base + at, event.time, writers[number], event)
 
-    def buffers(self) -> Iterator[Buffer]:
-        """The buffers as they are: writing them with `MonoWriter.put_buffer` gives the same bytes.
+    def parts(self) -> Iterator[Recording | Buffer]:
+        """What the file is made of, in its order: a recording, for its header, then its buffers; then further ones.
+
+        `MonoWriter.put_recording` and `put_buffer` write them to the same bytes; `MonoWriter` itself takes the first.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
+        last: Recording | None = None
         for batch in self._batches():
             frame = batch.frame
+            if frame.recording is not last:
+                last = frame.recording
+                yield last
             for number, (begin, end) in enumerate(zip(frame.begin.tolist(), frame.end.tolist(), strict=True)):
                 header, data = frame.header(number), frame.data[begin:end].tobytes()
                 events = exact_events_of(frame.recording.dialect, header, data)
                 yield Buffer(frame.base + begin - BUFFER_SIZE, frame.recording, header, events)
+
+    def buffers(self) -> Iterator[Buffer]:
+        """The buffers as they are, without the recordings that `parts` tells too.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        return (part for part in self.parts() if isinstance(part, Buffer))
 
     def index(self) -> Table:
         """Where the buffers are, by their headers alone: nothing is decoded.
@@ -265,7 +281,7 @@ class MonoTrace(TraceFile):
         try:
             for frame in self._frames():
                 wanted = frame if thread is None else frame.select(frame.headers["thread"] == thread)
-                if len(wanted):
+                if thread is None or len(wanted):
                     assert self._findings is not None
                     yield Batch(wanted, self._findings, workers)
         finally:
@@ -274,8 +290,11 @@ class MonoTrace(TraceFile):
     def _summarize(self) -> Info:
         info = Info(self.name, self.format, self.compression)
         texts = Texts()
+        last: Recording | None = None
         for batch in self._batches():
             frame = batch.frame
+            info.recordings += frame.recording is not last
+            last = frame.recording
             info.buffers += len(frame)
             for cls, count in zip(r.EVENTS, batch.totals, strict=False):
                 if count:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from fxtio.io.reading import Progress
 from fxtio.mono import records as r
 from fxtio.mono.enums import GcEventType, MethodAction, MonitorEvent, SyncPointType
 from fxtio.mono.header import StreamHeader
 from fxtio.mono.writer import MonoWriter
 
 Array = np.ndarray[Any, Any]
-Progress = Callable[[int, int | None], None]
 
 DEFAULT_EVENTS = 100_000
 

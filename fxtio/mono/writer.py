@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fxtio.codec.stream import Dialect
 from fxtio.errors import EncodeError
 from fxtio.io.sink import Sink, open_sink
 from fxtio.mono import records as r
@@ -56,10 +57,7 @@ class MonoWriter(Measuring):
         else:
             header = header or header_for(data_version, pointer_size)
             head = encode_header(header)
-        if header.data_version not in r.VERSIONS or header.pointer_size not in (4, 8):
-            raise EncodeError(f"{header.data_version} and {header.pointer_size}", "data version and pointer size")
-        self.header = header
-        self._dialect = dialect_of(header.data_version, header.pointer_size)
+        self.header, self._dialect = header, _dialect_for(header)
         self._bases = Bases()
         self._definitions: list[bytes] = []
         self._defining: OpenBuffer | None = None
@@ -133,12 +131,13 @@ class MonoWriter(Measuring):
         """Begin another recording in the same file.
 
         Raises:
-            EncodeError: a value of the header does not fit.
+            EncodeError: a value of the header does not fit, or there is no such version.
         """
         found = decode_header(header)[0] if isinstance(header, bytes) else header
         raw = header if isinstance(header, bytes) else encode_header(header)
+        dialect = _dialect_for(found)
         self.flush()
-        self.header, self._dialect = found, dialect_of(found.data_version, found.pointer_size)
+        self.header, self._dialect = found, dialect
         self._send(raw)
 
     def bulk(self, tables: Mapping[type[r.Event], Mapping[str, Any]], *, thread: int = 0) -> None:
@@ -263,6 +262,12 @@ class MonoWriter(Measuring):
         """A method is left, by an exception if `thrown`."""
         action = MethodAction.EXCEPTION_LEAVE if thrown else MethodAction.LEAVE
         self.put(r.Call(time=time, action=action, method=method), thread=thread)
+
+
+def _dialect_for(header: StreamHeader) -> Dialect:
+    if header.data_version not in r.VERSIONS or header.pointer_size not in (4, 8):
+        raise EncodeError(f"{header.data_version} and {header.pointer_size}", "data version and pointer size")
+    return dialect_of(header.data_version, header.pointer_size)
 
 
 def header_for(data_version: int, pointer_size: int = 8) -> StreamHeader:

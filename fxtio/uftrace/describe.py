@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fxtio.codec.describe import doc_of, enumeration_markdown, layout_markdown, quoted, title_of, word_table
+from fxtio.codec.describe import enumerations_markdown, layout_markdown, quoted, title_of, word_markdown
 from fxtio.codec.piece import Bits, Piece, Span
 from fxtio.codec.record import Opaque
 from fxtio.codec.word import Field, Word
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Kinds = frozenset[type[Any]]
 _WORD = 8
 _OTHER_WORDS = (layout.RingWord, layout.CommitWord, layout.PerfMiscWord)
-_ENUMS = (enums.RecordType, enums.EventId, enums.PerfType, enums.RingType, enums.ByteOrder, enums.WordClass)
 
 
 def explain(trace: UftraceTrace, *, record: int | None, offset: int, kinds: Kinds | None) -> Iterator[Piece]:
@@ -131,8 +130,6 @@ def describe_markdown() -> str:
     """The layouts as a page of Markdown."""
     lines = ["# uftrace", "", "Made from the declarations in `fxtio.uftrace.layout` and `fxtio.uftrace.records`.", ""]
     lines += ["## Records", "", *(layout_markdown(cls) for cls in CLASSES.values())]
-    lines += ["## Other words", ""]
-    for word in _OTHER_WORDS:
-        lines += [f"### {title_of(word)}", "", doc_of(word).text, "", *word_table(word), ""]
-    lines += ["## Enumerations", "", *(enumeration_markdown(one) for one in _ENUMS)]
+    lines += ["## Other words", "", *(word_markdown(word) for word in _OTHER_WORDS)]
+    lines.append(enumerations_markdown(enums))
     return "\n".join(lines)

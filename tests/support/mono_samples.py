@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from fxtio.mono.framing import Recording
 from fxtio.mono.header import StreamHeader
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.writer import MonoWriter, header_for
@@ -28,19 +29,19 @@ def content(path: Path) -> bytes:
 
 
 def copied(trace: MonoTrace) -> bytes:
-    """A recording written again, buffer by buffer."""
+    """A file written again, part by part."""
     import io
 
     out = io.BytesIO()
-    first = trace.recording
-    assert first is not None
+    parts = trace.parts()
+    first = next(parts)
+    assert isinstance(first, Recording)
     with MonoWriter(out, header=first.raw) as writer:
-        last = first.offset
-        for buffer in trace.buffers():
-            if buffer.recording.offset != last:
-                writer.put_recording(buffer.recording.raw)
-                last = buffer.recording.offset
-            writer.put_buffer(buffer.header, buffer.events)
+        for part in parts:
+            if isinstance(part, Recording):
+                writer.put_recording(part.raw)
+            else:
+                writer.put_buffer(part.header, part.events)
     return out.getvalue()
 
 

@@ -71,14 +71,34 @@ static Called *find(PyObject *callable, const PyMethodDef *definition, Called *p
     return place;
 }
 
+static inline Called *near_call(const PyMethodDef *definition) {
+    return &near[((uintptr_t)definition >> 5) % NEAR];
+}
+
+static inline int is_of(const Called *called, const PyMethodDef *definition) {
+    return LIKELY(called->definition == definition && called->function == definition->ml_meth &&
+                  called->name == definition->ml_name);
+}
+
+/* A call of what is near, by code that is near: there are no limits then.  Whether it was recorded. */
+static inline int put_call(PyObject *code, PyObject *callable, enum Kind kind) {
+    const PyMethodDef *definition = definition_of(callable);
+    if (UNLIKELY(!definition || near_code(code)->object != code))
+        return 0;
+    const Called *called = near_call(definition);
+    const Site *site = called->site;
+    if (UNLIKELY(!is_of(called, definition) || !site || site->generation != session.generation || !site->swift))
+        return 0;
+    return put_swift(site, kind);
+}
+
 /* The site of a C function, NULL for what is none or is left out. */
-static inline Site *site_of_call(PyObject *callable) {
+static Site *site_of_call(PyObject *callable) {
     const PyMethodDef *definition = definition_of(callable);
     if (!definition || !hook || !session.active || current->busy)
         return NULL;
-    Called *called = &near[((uintptr_t)definition >> 5) % NEAR];
-    if (UNLIKELY(called->definition != definition || called->function != definition->ml_meth ||
-                 called->name != definition->ml_name)) {
+    Called *called = near_call(definition);
+    if (UNLIKELY(!is_of(called, definition))) {
         PyObject *type, *value, *trace;
         PyErr_Fetch(&type, &value, &trace);
         called = find(callable, definition, called);
@@ -96,7 +116,7 @@ static inline int wanted_of(PyObject *code) {
 
 /* A C function is called by this code.  0 if that code is left out. */
 int call_starts(PyObject *code, PyObject *callable) {
-    if (LIKELY(PyFunction_Check(callable)))
+    if (LIKELY(PyFunction_Check(callable) || put_call(code, callable, BEGIN)))
         return 1;
     int wanted = wanted_of(code);
     Site *site = wanted == 1 ? site_of_call(callable) : NULL;
@@ -107,6 +127,8 @@ int call_starts(PyObject *code, PyObject *callable) {
 
 /* It has returned, in whichever way. */
 void call_is_over(PyObject *code, PyObject *callable) {
+    if (LIKELY(put_call(code, callable, END)))
+        return;
     Site *site = wanted_of(code) == 1 ? site_of_call(callable) : NULL;
     if (site)
         call_ends(site);

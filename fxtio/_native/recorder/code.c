@@ -91,17 +91,9 @@ static __attribute__((noinline)) int begin_slow(PyObject *object, int first) {
     return 1;
 }
 
-/* What is near: two words in the thread's page, if there is room. */
 static inline int put_near(PyObject *object, enum Kind kind) {
-    State *state = current;
     const NearCode *near = near_code(object);
-    uint64_t *p = state->p;
-    if (UNLIKELY(near->object != object || p + 2 > state->swift_end || (kind == END && state->depth <= state->top)))
-        return 0;
-    p[1] = tick(state);
-    commit(state, p, 2, layout.event[kind] + 2 * layout.size_unit + state->identity.bits + near->site->refs);
-    state->depth += kind == BEGIN ? 1 : -1u;
-    return 1;
+    return LIKELY(near->object == object) && put_swift(near->site, kind);
 }
 
 /* A call begins.  0 if the code is left out. */

@@ -40,6 +40,18 @@ static inline NearCode *near_code(PyObject *object) {
     return &near_codes[((uintptr_t)object >> 4 ^ (uintptr_t)object >> 12) % NEAR_CODES];
 }
 
+/* Two words in the thread's page for a call that begins or ends, if there is room.  Whether it was recorded. */
+static inline int put_swift(const Site *site, enum Kind kind) {
+    State *state = current;
+    uint64_t *p = state->p;
+    if (UNLIKELY(p + 2 > state->swift_end || (kind == END && state->depth <= state->top)))
+        return 0;
+    p[1] = tick(state);
+    commit(state, p, 2, layout.event[kind] + 2 * layout.size_unit + state->identity.bits + site->refs);
+    state->depth += kind == BEGIN ? 1 : -1u;
+    return 1;
+}
+
 static inline Code *code_known(PyObject *object) {
     void *extra = NULL;
     PyUnstable_Code_GetExtra(object, code_index, &extra);

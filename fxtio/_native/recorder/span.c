@@ -18,6 +18,7 @@ typedef struct Span {
     Identity identity;
     unsigned open;      /* how often it began without an end */
     int shared;         /* several threads have begun it: each ends it for itself */
+    int tracked;        /* by the garbage collector */
     unsigned count;
     PyObject *late;     /* dict of arguments for its end, or NULL */
     struct Span *next;  /* of those that are let go */
@@ -42,6 +43,7 @@ static Span *span_new(Site *site) {
     span->site = (Site *)Py_XNewRef((PyObject *)site);
     span->open = 0;
     span->session = 0;
+    span->tracked = 0;
     span->count = 0;
     span->late = NULL;
     return span;
@@ -74,20 +76,20 @@ static int span_clear(Span *span) {
     return 0;
 }
 
-/* Tell the garbage collector, if the span holds anything that can hold the span. */
-static inline void track(Span *span) {
-    for (unsigned index = 0; index < span->count; index++)
-        if (UNLIKELY(PyObject_IS_GC(span->values[index]))) {
-            PyObject_GC_Track(span);
-            return;
-        }
+/* Tell the garbage collector of it: it holds something that can hold the span. */
+static void track(Span *span) {
+    if (span->tracked)
+        return;
+    PyObject_GC_Track(span);
+    span->tracked = 1;
 }
 
 /* A span may hold a span that holds a span, ...: what ends while another one is let go waits for its turn. */
 static void span_dealloc(Span *span) {
     static Span *waiting;
     static int busy;
-    PyObject_GC_UnTrack(span);
+    if (UNLIKELY(span->tracked))
+        PyObject_GC_UnTrack(span);
     span->next = waiting;
     waiting = span;
     if (busy)
@@ -110,9 +112,13 @@ PyObject *span(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObje
     if (!made)
         return NULL;
     made->count = site->count;
-    for (unsigned index = 0; index < site->count; index++)
+    int holds = 0;
+    for (unsigned index = 0; index < site->count; index++) {
         made->values[index] = Py_NewRef(args[count + index]);
-    track(made);
+        holds |= PyObject_IS_GC(args[count + index]);
+    }
+    if (UNLIKELY(holds))
+        track(made);
     return (PyObject *)made;
 }
 
@@ -232,8 +238,7 @@ static PyObject *span_set(Span *span, PyObject *const *args, Py_ssize_t count, P
     if (span->site && span->open && keys) {
         if (!span->late && !(span->late = PyDict_New()))
             return NULL;
-        if (!PyObject_GC_IsTracked((PyObject *)span))
-            PyObject_GC_Track(span);
+        track(span);
         for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(keys); index++)
             if (PyDict_SetItem(span->late, PyTuple_GET_ITEM(keys, index), args[index]))
                 return NULL;

@@ -1,0 +1,212 @@
+"""What is read of damaged recordings does not depend on how their bytes arrive, and several recordings are copied."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import tracemalloc
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import fxtio
+from fxtio.errors import DecodeError
+from fxtio.mono import framing, present
+from fxtio.mono import records as r
+from fxtio.mono.framing import Recording
+from fxtio.mono.header import BUFFER_SIZE, BufferHeader, encode_buffer_header, encode_header
+from fxtio.mono.magic import BUFFER_MARK, HEADER_MARK
+from fxtio.mono.reader import Buffer, MonoTrace
+from support.fxt_readings import Trickle
+from support.mono_samples import copied, header
+
+HEAD = encode_header(header())
+OLD = encode_header(header(4, 4))
+GOOD = r.GcResize(time=5, size=77)
+GOOD_BYTES = bytes.fromhex("21 05 4d")
+LARGEST = 400
+"""The largest buffer that is believed here, so that small inputs have too large ones."""
+
+
+def buffer(events: bytes = GOOD_BYTES, *, more: int = 0, thread: int = 1) -> bytes:
+    """A buffer that claims some bytes more or less than it has."""
+    return encode_buffer_header(BufferHeader(thread=thread), max(len(events) + more, 0)) + events
+
+
+@contextmanager
+def small(block: int = framing.BLOCK) -> Any:
+    """Read so many bytes at once, and believe no more than small inputs have."""
+    longest = max(len(HEAD), len(OLD))
+    with (
+        patch.object(framing, "BLOCK", block),
+        patch.object(framing, "MAX_BUFFER", LARGEST),
+        patch.object(framing, "MAX_HEADER", longest),
+    ):
+        yield
+
+
+def everything(data: Any, **options: Any) -> tuple[Any, ...]:
+    """What a reading tells."""
+    trace = MonoTrace(data, **options)
+    entries = list(trace.entries())
+    return entries, list(trace.findings), dict(trace.findings.counts)
+
+
+def first_fault(data: Any) -> tuple[str, int, str] | None:
+    """What strict reading raises."""
+    try:
+        list(MonoTrace(data, strict=True))
+    except DecodeError as error:
+        return error.rule, error.offset, error.message
+    return None
+
+
+SIZES = st.sampled_from([-2, -1, 1, 2, 3, 4, 5, 47, 48, 49, 51, 60, 102, LARGEST, 1 << 20]) | st.integers(-9, 300)
+PIECES = st.one_of(
+    st.just(buffer()),
+    st.integers(0, 60).map(lambda count: buffer(GOOD_BYTES * count)),
+    st.builds(lambda more, count: buffer(GOOD_BYTES * count, more=more), SIZES, st.integers(0, 40)),
+    st.builds(lambda more, cut: buffer(more=more)[:cut], SIZES, st.integers(1, BUFFER_SIZE + 3)),
+    st.sampled_from([HEAD, OLD, HEAD[:30], BUFFER_MARK, HEADER_MARK, BUFFER_MARK[:3], b"\0" * 90]),
+    st.binary(max_size=70),
+)
+
+
+@given(st.lists(PIECES, max_size=12), st.integers(1, 200), st.integers(1, 80), st.integers(0, 60))
+@example([buffer(), b"x", buffer(more=150), b"\0" * 90, buffer(thread=3), buffer(thread=4)], 60, 7, 0)
+@example([buffer(more=180), buffer(more=100), b"\0" * 40, buffer(thread=3), b"\0" * 90], 150, 7, 0)
+def test_damage_is_read_alike_however_the_bytes_arrive(pieces: list[bytes], block: int, chunk: int, cut: int) -> None:
+    data = HEAD + b"".join(pieces)
+    data = data[: max(len(data) - cut, len(HEAD))]
+    with small():
+        wanted, fault, parts = everything(data), first_fault(data), list(MonoTrace(data).parts())
+    assert [one.offset for one in wanted[1]][:1] == ([] if fault is None else [fault[1]])
+    with small(block):
+        assert everything(data) == wanted
+        assert first_fault(data) == fault
+        assert list(MonoTrace(data).parts()) == parts
+        assert everything(Trickle(data, chunk)) == wanted
+        assert first_fault(Trickle(data, chunk)) == fault
+
+
+@pytest.mark.parametrize("block", [60, 500, framing.BLOCK])
+def test_a_mapped_file_is_read_alike(tmp_path: Path, block: int) -> None:
+    path = tmp_path / "bad.mlpd"
+    data = HEAD + buffer(more=9) + buffer() + buffer() + b"hole" + buffer(more=150) + b"\0" * 90 + buffer()[:-1]
+    path.write_bytes(data)
+    with small():
+        wanted = everything(data)
+    assert wanted[2].keys() == {"buffer-id", "buffer-overlap", "truncated"}
+    with small(block), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert everything(path) == wanted
+        assert everything(file) == wanted
+        assert everything(mapped) == wanted
+
+
+@pytest.mark.parametrize("more", range(1, 60))
+def test_a_size_that_is_a_little_too_large_costs_no_buffer(more: int) -> None:
+    data = HEAD + buffer(more=more) + buffer(thread=2) + buffer(thread=3)
+    trace = MonoTrace(data)
+    threads = [entry.thread for entry in trace.entries()]
+    if more == len(buffer()):  # it ends where a buffer begins: nothing speaks against it
+        assert threads == [1, 3]
+    else:
+        assert threads == [1, 2, 3]
+        assert [(one.rule, one.offset) for one in trace.findings] == [("buffer-overlap", len(HEAD))]
+
+
+def test_marks_in_a_hole_are_believed_only_as_far_as_the_chain_holds() -> None:
+    """Also where what they claim lies behind the block; before, such a mark took the good buffers behind it."""
+    hole = buffer(b"", more=300) + b"\0" * 20
+    good = b"".join(buffer(thread=number) for number in range(2, 12))
+    data = HEAD + buffer() + b"hole" + hole + good
+    for block in (BUFFER_SIZE, 110, 170, 500, framing.BLOCK):
+        with small(block):
+            trace = MonoTrace(data)
+            assert [entry.thread for entry in trace.entries()] == list(range(1, 12)), block
+            assert [one.offset for one in trace.findings] == [len(HEAD + buffer())]
+
+
+@pytest.mark.parametrize("mark", [BUFFER_MARK, encode_buffer_header(BufferHeader(), 60_000)])
+@pytest.mark.parametrize("first", [b"hole", buffer(b"", more=60_000)], ids=["a hole", "a buffer"])
+def test_memory_is_bounded_while_the_next_header_is_looked_for(mark: bytes, first: bytes) -> None:
+    data = HEAD + buffer() + first + (mark + b"\0") * (1_000_000 // len(mark)) + b"\0" * 70_000 + buffer(thread=2)
+    block, largest = 1 << 12, 1 << 16
+    with (
+        patch.object(framing, "BLOCK", block),
+        patch.object(framing, "MAX_BUFFER", largest),
+        patch.object(framing, "MAX_HEADER", len(HEAD)),
+    ):
+        source = io.BytesIO(data)
+        trace = MonoTrace(source)
+        tracemalloc.start()
+        try:
+            threads = [entry.thread for entry in trace.entries()]
+            assert tracemalloc.get_traced_memory()[1] < 8 * (largest + block)
+        finally:
+            tracemalloc.stop()
+    assert threads == [1, 2]
+
+
+def test_the_first_fault_of_the_file_is_the_first_that_is_noted() -> None:
+    data = HEAD + buffer(b"\x0c") + buffer(more=20) + buffer() + buffer(b"\x0c") + buffer() + b"x" + buffer()[:-1]
+    places = [one.offset for one in MonoTrace(data).findings]
+    assert len(places) == 5
+    fault = first_fault(data)
+    assert fault is not None
+    assert fault[:2] == ("unknown-event", places[0])
+
+
+def test_a_thread_that_is_not_in_the_cut_end() -> None:
+    data = HEAD + buffer() + buffer(thread=2)[:-1]
+    assert [entry.record for entry in MonoTrace(data).entries(thread=1)] == [GOOD]
+    assert list(MonoTrace(data).entries(thread=3)) == []
+
+
+SEVERAL = {
+    "the first without buffers": [HEAD, OLD, buffer()],
+    "the last": [HEAD, buffer(), OLD],
+    "one in the middle": [HEAD, buffer(), OLD, HEAD, buffer()],
+    "many": [HEAD, OLD, OLD, HEAD, buffer(), buffer(), OLD, OLD],
+    "all": [HEAD, OLD],
+}
+
+
+@pytest.mark.parametrize("pieces", SEVERAL.values(), ids=list(SEVERAL))
+@pytest.mark.parametrize("block", [BUFFER_SIZE, 150, framing.BLOCK])
+def test_recordings_without_buffers_are_delivered(pieces: list[bytes], block: int) -> None:
+    data = b"".join(pieces)
+    with small(block):
+        trace = MonoTrace(data)
+        parts = list(trace.parts())
+        assert copied(MonoTrace(data)) == copied(MonoTrace(Trickle(data))) == data
+    places = [len(b"".join(pieces[:number])) for number in range(len(pieces))]
+    assert [part.offset for part in parts] == places
+    heads = [part.raw for part in parts if isinstance(part, Recording)]
+    assert heads == [piece for piece in pieces if piece in (HEAD, OLD)]
+    assert list(trace.buffers()) == [part for part in parts if isinstance(part, Buffer)]
+    further = [(one.rule, one.offset) for one in trace.findings]
+    assert further == [("another-recording", part.offset) for part in parts[1:] if isinstance(part, Recording)]
+    assert trace.info.recordings == len(heads)
+    assert trace.info.header == header()
+    assert trace.table("gc_resizes").num_rows == pieces.count(buffer())
+    told = list(present.explain(trace, record=None, offset=0, kinds=None))
+    assert b"".join(span.raw for piece in told for span in piece.spans) == data
+
+
+def test_the_command_tells_how_many_recordings_there_are() -> None:
+    (report,) = [present.info(MonoTrace(HEAD + buffer() + OLD))]
+    assert dict(report.facts)["recordings"] == "2; the header is that of the first"
+    assert report.json["recordings"] == 2
+    assert "recordings" not in dict(present.info(MonoTrace(HEAD + buffer())).facts)
+
+
+def test_a_header_alone_is_explained() -> None:
+    trace = fxtio.open(HEAD, format="mono")
+    told = list(present.explain(trace, record=None, offset=0, kinds=None))
+    assert [piece.name for piece in told] == ["StreamHeader"]
