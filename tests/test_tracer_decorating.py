@@ -132,6 +132,16 @@ def test_a_function_is_only_marked() -> None:
     assert space["work"].__code__ is code
 
 
+def test_functions_that_a_loop_makes(out: Path) -> None:
+    """Outside of functions, where code is only marked, they have the same."""
+    space: dict[str, Any] = {"trace": fxtio.trace, "made": []}
+    exec("for name in ('one', 'two'):\n @trace(name=name)\n def work(): pass\n made.append(work)", space)
+    with fxtio.tracing(out):
+        for work in (*space["made"], *space["made"]):
+            work()
+    assert [item.name for item in View(out).slices] == ["one", "two", "one", "two"]
+
+
 def test_doctests_are_found() -> None:
     module = ModuleType(__name__)
     module.__dict__.update(plain=plain, Shop=Shop)

@@ -108,19 +108,22 @@ def _function(
             monitor.watch(code)
         return target
     # Whole programs are recorded, too, and this function not twice.
-    recorder.watch(_own_code(target), None, None, False)
+    target.__code__ = target.__code__.replace()
+    recorder.watch(target.__code__, None, None, False)
     return _stand_in(target, site, _places(signature, keys), result, _kind(target))
 
 
 def _own_code(target: FunctionType) -> CodeType:
-    """Its code, which no other function has.
+    """Its code, which no other traced function has.
 
-    All functions that a `def` within a function makes have the same, and others of them may not be traced.  Else it
-    stays as it is: from CPython 3.13 on, calls of a function whose code was replaced are slower.
+    All functions that one `def` makes have the same, and others of them may not be traced, or under another name.  But
+    from CPython 3.13 on, calls of a function whose code was replaced are slower; a `def` that is in no function makes
+    only one, as a rule.
     """
-    if target.__code__.co_flags & inspect.CO_NESTED:
-        target.__code__ = target.__code__.replace()
-    return target.__code__
+    code = target.__code__
+    if code.co_flags & inspect.CO_NESTED or id(code) in _marked:
+        code = target.__code__ = code.replace()
+    return code
 
 
 def _kind(target: FunctionType) -> int:
