@@ -6,12 +6,14 @@ import os
 import stat
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import fxtio
+from fxtio.tracer.backend import IMPLEMENTATION, IN_C
 from fxtio.tracer.sources import gc
 from support.tracer_check import check_trace
 from support.tracer_program import MUCH, WORK, check_loss_told, inners
@@ -222,6 +224,56 @@ for number, file in enumerate(files):
     )
     assert "False" not in done.stdout
     check_trace(out, open_spans=True)
+
+
+@pytest.mark.skipif(IMPLEMENTATION != IN_C, reason="only the one in C goes back to places in the file")
+def test_a_ring_whose_descriptor_is_another_files(out: Path) -> None:
+    """Wherever the next chunk is: a part of the ring is mapped, and more may be when it is needed."""
+    source = """
+    import contextlib, tempfile, warnings
+    warnings.simplefilter("ignore")
+    def record(spans):
+        for _ in range(spans):
+            with fxtio.span("s"): pass
+    def is_ours(descriptor):
+        path = f"/proc/self/fd/{descriptor}"
+        return os.path.exists(path) and os.readlink(path) == os.path.realpath(OUT)
+    for round in range(36):
+        fxtio.start(OUT, ring="12MB")
+        record(400_000 + round * 4_080)
+        (descriptor,) = [int(one) for one in os.listdir("/proc/self/fd") if is_ours(one)]
+        with tempfile.TemporaryFile(buffering=0) as file:
+            file.write(b"m" * (16 << 20))
+            os.dup2(file.fileno(), descriptor)
+            record(10_000)
+            file.seek(0)
+            print(end="" if file.read() == b"m" * (16 << 20) else f"changed in round {round} ")
+        with contextlib.suppress(OSError):  # the recording stays as it was
+            fxtio.stop()
+        os.close(descriptor)
+    """
+    assert fine(source, out, timeout=100) == ""
+
+
+def test_threads_for_which_there_is_no_room(out: Path) -> None:
+    """The others go on."""
+    source = """
+    barrier = threading.Barrier(41)
+    def work():
+        fxtio.instant("thread")
+        barrier.wait()
+    threads = [threading.Thread(target=work) for _ in range(40)]
+    for thread in threads: thread.start()
+    barrier.wait()
+    for thread in threads: thread.join()
+    for number in range(1_000): fxtio.instant("after", n=number)
+    """
+    done = recorded(textwrap.dedent(source), out, max_size="1MiB")
+    seen = check_trace(out)
+    assert 0 < len(seen.rows(name="thread")) < 40
+    if IMPLEMENTATION == IN_C:  # in the other one all end together
+        assert len(seen.rows(name="after")) == 1_000
+    check_loss_told(seen, done.stderr)
 
 
 def test_a_program_that_changes_its_folder(tmp_path: Path) -> None:

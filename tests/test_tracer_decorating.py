@@ -142,6 +142,17 @@ def test_functions_that_a_loop_makes(out: Path) -> None:
     assert [item.name for item in View(out).slices] == ["one", "two", "one", "two"]
 
 
+def test_a_function_that_is_running_already(out: Path) -> None:
+    """It is recorded from its next call on: its end now would be the end of another span."""
+    space: dict[str, Any] = {"trace": fxtio.trace}
+    exec("def work():\n return trace(work)", space)
+    with fxtio.tracing(out), fxtio.span("before"):
+        traced = space["work"]()
+        with fxtio.span("between"):
+            traced()
+    assert [(item.name, item.depth) for item in View(out).slices] == [("before", 0), ("between", 1), ("work", 2)]
+
+
 def test_doctests_are_found() -> None:
     module = ModuleType(__name__)
     module.__dict__.update(plain=plain, Shop=Shop)

@@ -321,3 +321,40 @@ def test_names_that_are_odd_strings(out: Path) -> None:
     found = [span.name for span in seen.spans()]
     assert found[: len(names)] == ["\\ud800" if name == "\ud800" else str(name) for name in names]
     assert seen.rows(name="behind").size == 1
+
+
+HELD = """
+held = []
+@fxtio.trace
+def opens():
+    span = fxtio.span("held")
+    span.__enter__()
+    held.append(span)
+def down(n):
+    down(n - 1) if n else opens()
+@fxtio.trace
+def outer(n):
+    with contextlib.suppress(RecursionError):
+        down(n)
+    while held:
+        held.pop().__exit__(None, None, None)
+before = sys.getrecursionlimit()
+for n in range(90, 150):
+    fxtio.start(OUT)
+    outer(0)
+    sys.setrecursionlimit(150)
+    with contextlib.suppress(RecursionError):
+        outer(n)
+    sys.setrecursionlimit(before)
+    held.clear()
+    fxtio.stop()
+    depth = 0
+    for record in fxtio.open(OUT):
+        depth += (type(record).__name__ == "DurationBegin") - (type(record).__name__ == "DurationEnd")
+        assert depth >= 0, n
+    assert depth == 0, n
+"""
+
+
+def test_a_span_that_outlives_its_function_where_the_stack_is_full(out: Path) -> None:
+    fine("import contextlib, warnings\nwarnings.simplefilter('ignore')\n" + HELD, out)

@@ -132,6 +132,33 @@ def test_a_finalizer_that_ends_the_recording(out: Path) -> None:
     assert fine(source, out) == "survived\n"
 
 
+def test_a_collection_that_ends_the_recording(out: Path) -> None:
+    """It begins as a span is made, of which nothing else knows the site."""
+    source = """
+    import gc
+    kept = []
+    class Last:
+        def __init__(self): self.me = self
+        def __del__(self):
+            fxtio.stop()
+            kept.extend([bytes([65]) * size for size in range(100, 470, 8) for _ in range(100)])
+    def span(name):
+        return fxtio.span(name, "category")
+    gc.disable()
+    fxtio.start(OUT)
+    held = [span("held") for _ in range(200)]  # more than are kept for the next ones
+    span("fresh")
+    held.append(span("held"))
+    Last()
+    gc.set_threshold(1); gc.enable()
+    made = span("fresh")
+    with made:
+        gc.disable()
+    print("survived")
+    """
+    assert fine(source, out) == "survived\n"
+
+
 def test_threads_that_begin_while_the_recording_ends(out: Path) -> None:
     source = """
     sys.setswitchinterval(1e-6)

@@ -14,7 +14,7 @@ IN_PYTHON = "python"
 
 
 def _load() -> tuple[Any, str]:
-    if os.environ.get("FXTIO_RECORDER", IN_C) == IN_C:
+    if (os.environ.get("FXTIO_RECORDER") or IN_C) == IN_C:
         with contextlib.suppress(ImportError):
             return import_module("fxtio._native._recorder"), IN_C
     return import_module("fxtio.tracer.recorder"), IN_PYTHON

@@ -50,6 +50,9 @@ def trace(
     in there.  In an asyncio task, the whole call of a coroutine is on the task's track as well.  A call that ends with
     an exception says which.
 
+    From CPython 3.12 on it is the function's code that is marked; copies of the function that share it are recorded as
+    well.
+
     Args:
         function: what to trace; without it, a decorator comes back.
         name: the name of the spans; the qualified name unless told.
@@ -116,12 +119,12 @@ def _function(
 def _own_code(target: FunctionType) -> CodeType:
     """Its code, which no other traced function has.
 
-    All functions that one `def` makes have the same, and others of them may not be traced, or under another name.  But
-    from CPython 3.13 on, calls of a function whose code was replaced are slower; a `def` that is in no function makes
-    only one, as a rule.
+    All functions that one `def` makes have the same, and others of them may not be traced, or under another name.  And
+    a function may be running while it is recorded already: its end would have no begin.  But from CPython 3.13 on, calls
+    of a function whose code was replaced are slower, and a `def` that is in no function makes only one, as a rule.
     """
     code = target.__code__
-    if code.co_flags & inspect.CO_NESTED or id(code) in _marked:
+    if code.co_flags & inspect.CO_NESTED or id(code) in _marked or recorder.active():
         code = target.__code__ = code.replace()
     return code
 

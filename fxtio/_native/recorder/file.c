@@ -20,7 +20,8 @@ static struct {
     int fd;
     dev_t device;         /* which file that is: a program may close what is not its own */
     ino_t inode;
-    uint64_t end;         /* of the file, in bytes */
+    uint64_t begin;       /* of the first chunk, in bytes */
+    uint64_t end;         /* of the file */
     uint64_t reserved;    /* to where the file system has been asked for room */
     uint64_t limit;       /* it does not grow beyond */
     char *window;         /* a piece of the file, for the first words of chunks */
@@ -44,7 +45,7 @@ int file_start(int fd, uint64_t end, uint64_t limit, uint64_t ring) {
     file.fd = fd;
     file.device = status.st_dev;
     file.inode = status.st_ino;
-    file.end = end;
+    file.begin = file.end = end;
     file.limit = limit ? limit : UINT64_MAX;
     file.ring_room = (ring + CHUNK_BYTES - 1) / CHUNK_BYTES;
     if (ring && !(file.ring = calloc(file.ring_room, sizeof(uint64_t)))) {
@@ -124,9 +125,10 @@ static void reserve(void) {
     file.reserved = UINT64_MAX;
 #if defined(FALLOC_FL_KEEP_SIZE)
     struct statfs system;
-    uint64_t size = file.end < MOST_RESERVED ? file.end : MOST_RESERVED;
-    if (size > file.limit - file.end)
-        size = file.limit - file.end;
+    uint64_t size = file.end - file.begin, left = file.limit - file.end;
+    size = size < CHUNK_BYTES ? CHUNK_BYTES : size > MOST_RESERVED ? MOST_RESERVED : size;
+    if (size > left)
+        size = left;
     if (fstatfs(file.fd, &system) || system.f_type == TMPFS_MAGIC)
         return;
     if (!fallocate(file.fd, FALLOC_FL_KEEP_SIZE, (off_t)file.end, (off_t)size) || errno != EOPNOTSUPP)
@@ -139,6 +141,8 @@ uint64_t file_place(const uint64_t *chunk, int may_overwrite) {
     uint64_t hidden = filler(PAGE_WORDS), at = file.end;
     int full = file.ring_count == file.ring_room || at + CHUNK_BYTES > file.limit;
     int again = may_overwrite && file.ring_count && full;
+    if (!is_ours())
+        return 0;
     if (again) {
         at = file.ring[file.ring_next++ % file.ring_count];
         uint64_t *word = file_word(at);
@@ -146,8 +150,6 @@ uint64_t file_place(const uint64_t *chunk, int may_overwrite) {
             return 0;
         show(word, 0);
     } else if (at + CHUNK_BYTES > file.limit)
-        return 0;
-    if (!is_ours())
         return 0;
     if (!again && at + CHUNK_BYTES > file.reserved)
         reserve();

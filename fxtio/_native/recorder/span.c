@@ -34,13 +34,16 @@ static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t fla
 
 static Span *span_new(Site *site) {
     Span *span;
+    Py_XINCREF((PyObject *)site); /* a collection may end the recording, and with it what knows the site */
     if (spares) {
         span = spare[--spares];
         (void)PyObject_INIT((PyObject *)span, &SpanType);
-    } else if (!(span = PyObject_GC_New(Span, &SpanType)))
+    } else if (!(span = PyObject_GC_New(Span, &SpanType))) {
+        Py_XDECREF((PyObject *)site);
         return NULL;
+    }
     span->call = span_call;
-    span->site = (Site *)Py_XNewRef((PyObject *)site);
+    span->site = site;
     span->open = 0;
     span->session = 0;
     span->tracked = 0;

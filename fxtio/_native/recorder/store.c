@@ -202,10 +202,16 @@ static int flush(State *state) {
     return 0;
 }
 
+/* From now on something is lost. */
+static void lose(void) {
+    if (!session.lost_since)
+        session.lost_since = raw_clock(session.tsc) - session.base;
+}
+
 /* Nothing can be recorded any more; what is there stays. */
 static void close_all(void) {
     store.full = 1;
-    session.lost_since = raw_clock(session.tsc) - session.base;
+    lose();
     for (State *state = store.states; state; state = state->other)
         close_state(state);
 }
@@ -292,7 +298,7 @@ static State *join(void) {
     state->depth = 0;
     state->next = 0;
     if (open_chunk(state)) {
-        close_all();
+        lose(); /* but those go on that have a chunk */
         return NULL;
     }
     if (store.threads < layout.thread_slots) {

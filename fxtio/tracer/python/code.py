@@ -16,7 +16,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from fxtio.tracer.python.calls import calls_start, calls_wanted, site_of_call
-from fxtio.tracer.python.event import ASYNC_BEGIN, ASYNC_END, BEGIN, END, bare, event, event_with
+from fxtio.tracer.python.event import ASYNC_BEGIN, ASYNC_END, BEGIN, END, bare, end_anyhow, event, event_with
 from fxtio.tracer.python.held import again, end_held
 from fxtio.tracer.python.site import Site, site_of
 from fxtio.tracer.python.span import name_of_type
@@ -208,7 +208,10 @@ def _end(code: CodeType, last: bool, result: Any, error: BaseException | None) -
     held = end_held(state) if state.depth <= state.top else 0
     depth = state.depth - 1
     if not _missed(state, depth) and not (_limits.min_ticks and _taken_back(state, depth)):
-        _put_end(known, site, result if last else _NOTHING, error)
+        try:
+            _put_end(known, site, result if last else _NOTHING, error)
+        except RecursionError:  # the stack is full
+            end_anyhow(site)
     state.depth = depth
     if held:
         again(state, held)

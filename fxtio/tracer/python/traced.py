@@ -38,10 +38,13 @@ def _end(site: Site, depth: int, *said: Any) -> None:
     state = own.state
     held = end_held(state) if state.depth <= state.top else 0
     state.depth = depth
-    if said:
-        event_with(site, END, *said)
-    else:
-        event(site, END)
+    try:
+        if said:
+            event_with(site, END, *said)
+        else:
+            event(site, END)
+    except RecursionError:  # the stack is full
+        end_anyhow(site)
     if held:
         again(state, held)
 
