@@ -120,7 +120,7 @@ def _own_code(target: FunctionType) -> CodeType:
     """Its code, which no other traced function has.
 
     All functions that one `def` makes have the same, and others of them may not be traced, or under another name.  And
-    a function may be running while it is recorded already: its end would have no begin.  But from CPython 3.13 on, calls
+    a function may be running while others are recorded: its end would have no begin.  But from CPython 3.13 on, calls
     of a function whose code was replaced are slower, and a `def` that is in no function makes only one, as a rule.
     """
     code = target.__code__
