@@ -11,30 +11,17 @@ nearer to `dense`.
 
 from __future__ import annotations
 
-import argparse
 import os
-import platform
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
+
+from measuring import best, show
 
 from fxtio.dcpi import DcpiTrace, DcpiWriter
 from fxtio.dcpi.synth import HEADER, SHAPES, write
 from fxtio.table import Table
 
 SIZE = 100_000_000
-
-
-def best(work: Callable[[], object], rounds: int = 5) -> float:
-    """The shortest of some runs, in seconds."""
-    times = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        result = work()
-        times.append(time.perf_counter() - begin)
-        del result
-    return min(times)
 
 
 def batches(path: Path) -> int:
@@ -79,19 +66,5 @@ def run(folder: Path) -> list[tuple[str, str]]:
     return rows
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="Benchmark of reading and writing DCPI profiles.")
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        rows = run(Path(folder))
-    print(f"CPython {platform.python_version()} on {os.cpu_count()} cores ({platform.machine()})")
-    if options.markdown:
-        print("\n| what | figure |\n|---|---|")
-    for what, figure in rows:
-        print(f"| {what} | {figure} |" if options.markdown else f"{what:36} {figure}")
-
-
 if __name__ == "__main__":
-    main()
+    show("DCPI profiles", run)

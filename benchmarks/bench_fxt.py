@@ -10,17 +10,12 @@ one of the same kind).  Peers need the `test` extra, Perfetto also Node.js; one 
 
 from __future__ import annotations
 
-import argparse
 import os
-import platform
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from measuring import best, in_child, peak_memory, show, without_kernels
 
 import fxtio
 from fxtio import _native
@@ -51,17 +46,6 @@ def make_columns(events: int) -> dict[str, object]:
         "category": "benchmark",
         "args": {"count": (number % 1000).astype(np.int32), "label": names},
     }
-
-
-def best(work: Callable[[], object], rounds: int = 5) -> float:
-    """The shortest of some runs, in seconds."""
-    times = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        result = work()
-        times.append(time.perf_counter() - begin)
-        del result
-    return min(times)
 
 
 def columns(path: Path) -> object:
@@ -119,32 +103,17 @@ def friendly(events: int = 200_000) -> float:
     return best(work) / events
 
 
-def in_child(code: str, *arguments: str) -> float:
-    """A number that a fresh interpreter prints."""
-    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
-    return float(result.stdout)
-
-
 IMPORT = "import time; begin = time.perf_counter(); import fxtio; print(time.perf_counter() - begin)"
-MEMORY = r"""
-import re, sys, fxtio
+MEMORY = """
+import sys, fxtio
 rows = sum(tables["events"].num_rows for tables in fxtio.open(sys.argv[1]).batches("events", "args"))
-print(int(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1]) * 1024)
 """
 
 
-def without_kernels(path: Path) -> float:
+def twins(path: Path) -> float:
     """Seconds to columns with the Python twins of the kernels."""
-    from fxtio._native import python
-
-    kept = {name: getattr(_native, name) for name in ("walk", "gather", "walk_many")}
-    try:
-        for name in kept:
-            setattr(_native, name, getattr(python, name))
+    with without_kernels("walk", "gather", "walk_many"):
         return best(lambda: columns(path), 3)
-    finally:
-        for name, function in kept.items():
-            setattr(_native, name, function)
 
 
 def perfetto_import(path: Path) -> float | None:
@@ -176,7 +145,7 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
     seconds = best(lambda: columns(path), 7)
     rows = [("to columns, names resolved", rate(EVENTS, seconds), f"kernels: {_native.IMPLEMENTATION}")]
     rows.append(("with every derived column", rate(EVENTS, best(lambda: every_column(path), 7)), ""))
-    rows.append(("to columns, without C", rate(EVENTS, without_kernels(path)), ""))
+    rows.append(("to columns, without C", rate(EVENTS, twins(path)), ""))
     peer = pypi_fxt(short)
     if peer is not None:
         per_event = peer / PEER_EVENTS
@@ -192,7 +161,7 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
     while not giga.exists() or giga.stat().st_size < size:
         with path.open("rb") as source, giga.open("ab") as target:
             target.write(source.read())
-    peak = in_child(MEMORY, str(giga))
+    peak = peak_memory(MEMORY, str(giga))
     rows.append(("peak memory, 1 GB by batches", f"{peak / 1e6:.0f} MB", ""))
     rows.append(("import fxtio", f"{min(in_child(IMPORT) for _ in range(5)) * 1e3:.0f} ms", ""))
     return rows
@@ -203,24 +172,5 @@ def rate(count: int, seconds: float) -> str:
     return f"{count / seconds / 1e6:.2f} M events/s"
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="Benchmark of reading and writing FXT.")
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        rows = run(Path(folder))
-    python = f"CPython {platform.python_version()}"
-    if options.markdown:
-        print(f"Measured with {python} on {os.cpu_count()} cores ({platform.machine()}).\n")
-        print("| what | figure | beside fxtio to columns |\n|---|---|---|")
-        for row in rows:
-            print(f"| {' | '.join(row)} |")
-    else:
-        print(python)
-        for what, figure, beside in rows:
-            print(f"{what:32} {figure:>22}   {beside}")
-
-
 if __name__ == "__main__":
-    main()
+    show("FXT", run, "beside fxtio to columns")

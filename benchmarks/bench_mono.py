@@ -17,11 +17,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from measuring import best
 
 import fxtio
 from fxtio import _native
@@ -36,17 +35,6 @@ SYNTHETIC = 25_000_000
 WRITTEN = 5_000_000
 TABLES = ("calls", "allocations", "allocation_frames", "methods", "classes", "vtables", "gc_events", "threads")
 ONE_BYTE = 0x80
-
-
-def best(work: Callable[[], object], rounds: int = 5) -> float:
-    """The shortest of some runs, in seconds."""
-    times = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        result = work()
-        times.append(time.perf_counter() - begin)
-        del result
-    return min(times)
 
 
 def recording(folder: Path) -> Path:

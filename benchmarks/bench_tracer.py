@@ -240,19 +240,6 @@ def programs(children: Children, rounds: int) -> Iterator[Row]:
 
 # --- the command ----------------------------------------------------------------------------------------------------
 
-STAND_IN = (
-    "import sys, runpy, fxtio; fxtio.start(sys.argv[2], functions=True); sys.argv = sys.argv[3:];"
-    "runpy.run_path(sys.argv[0], run_name='__main__')"
-)
-
-
-def fxtio_command() -> list[str]:
-    """Our command, up to the name of the trace."""
-    if importlib.util.find_spec("fxtio.cli.run") is not None:
-        return [sys.executable, "-m", "fxtio", "run", "-o"]
-    print("fxtio run is not there; fxtio.start in a script stands in for it", file=sys.stderr)
-    return [sys.executable, "-c", STAND_IN, "-o"]
-
 
 @dataclass(frozen=True)
 class Whole:
@@ -291,7 +278,7 @@ def command(children: Children, rounds: int) -> Iterator[Row]:
     """The whole command on a program of two million calls: time, memory, size."""
     calls = children.ask("tracer_programs.py", "untraced", "count")
     times = -(-CALLS // calls)
-    ours = fxtio_command()
+    ours = [sys.executable, "-m", "fxtio", "run", "-o"]
     peer = [sys.executable, "-m", "viztracer", "--quiet", "--tracer_entries", str(3 * CALLS)]
     whole = {
         "": run_command([sys.executable], "", times, rounds),

@@ -10,18 +10,12 @@ the best of several rounds on one core; uftrace writes to the null device.  Need
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import shutil
 import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from measuring import best, peak_memory, show, without_kernels
 
 import fxtio
 from fxtio import _native
@@ -57,17 +51,6 @@ def record(folder: Path, name: str, source: str, *options: str) -> Path:
     return directory
 
 
-def best(work: Callable[[], object], rounds: int = 5) -> float:
-    """The shortest of some runs, in seconds."""
-    times = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        result = work()
-        times.append(time.perf_counter() - begin)
-        del result
-    return min(times)
-
-
 def tool(command: str, directory: Path) -> float:
     """Seconds of a command of uftrace."""
     line = ["uftrace", command, "--no-pager", "-d", str(directory)]
@@ -84,31 +67,16 @@ def pieces(directory: Path, *names: str) -> int:
     return sum(table.num_rows for batch in fxtio.open(directory).batches(*names) for table in batch.values())
 
 
-def without_kernels(directory: Path, *names: str) -> float:
+def twins(directory: Path, *names: str) -> float:
     """Seconds to tables with the Python twins of the kernels."""
-    from fxtio._native import python
-
-    kept = {name: getattr(_native, name) for name in ("distinct", "gather", "pair", "walk_payloads")}
-    try:
-        for name in kept:
-            setattr(_native, name, getattr(python, name))
+    with without_kernels("distinct", "gather", "pair", "walk_payloads"):
         return best(lambda: tables(directory, *names), 1)
-    finally:
-        for name, function in kept.items():
-            setattr(_native, name, function)
 
 
-MEMORY = r"""
-import re, sys, fxtio
+MEMORY = """
+import sys, fxtio
 rows = sum(batch["slices"].num_rows for batch in fxtio.open(sys.argv[1]).batches("slices") if batch)
-print(int(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1]) * 1024)
 """
-
-
-def peak_memory(directory: Path) -> float:
-    """The most memory of a process that pairs all calls by batches, in bytes."""
-    line = [sys.executable, "-c", MEMORY, str(directory)]
-    return float(subprocess.run(line, capture_output=True, text=True, check=True).stdout)
 
 
 def bulk(folder: Path) -> float:
@@ -160,8 +128,9 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
         rows.append((f"{what}: by batches", rate(count, by_batch), ""))
         rows.append((f"{what}: `uftrace report`", rate(count, report), f"{report / seconds:.1f} times slower"))
         rows.append((f"{what}: `uftrace dump`", rate(count, dump), f"{dump / seconds:.1f} times slower"))
-        rows.append((f"{what}: to tables, without C", rate(count, without_kernels(directory, *names)), ""))
-    rows.append(("peak memory, plain by batches", f"{peak_memory(folder / 'plain.data') / 1e6:.0f} MB", ""))
+        rows.append((f"{what}: to tables, without C", rate(count, twins(directory, *names)), ""))
+    peak = peak_memory(MEMORY, str(folder / "plain.data"))
+    rows.append(("peak memory, plain by batches", f"{peak / 1e6:.0f} MB", ""))
     rows.append(("bulk encode and write", rate(WRITTEN, bulk(folder)), ""))
     rows.append(("synthetic trace", rate(WRITTEN, synthetic(folder)), ""))
     return rows
@@ -174,25 +143,11 @@ def rate(count: int, seconds: float) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description="Benchmark of reading and writing data directories of uftrace.")
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    options = parser.parse_args()
     for program in ("uftrace", "gcc"):
         if not shutil.which(program):
             raise SystemExit(f"{program} is not installed")
-    with tempfile.TemporaryDirectory() as folder:
-        rows = run(Path(folder))
     version = subprocess.run(["uftrace", "--version"], capture_output=True, text=True, check=True).stdout.split(" (")[0]
-    python = f"CPython {platform.python_version()}, {version.strip()}"
-    if options.markdown:
-        print(f"Measured with {python} on {os.cpu_count()} cores ({platform.machine()}).\n")
-        print("| what | figure | beside fxtio to tables |\n|---|---|---|")
-        for row in rows:
-            print(f"| {' | '.join(row)} |")
-    else:
-        print(python)
-        for what, figure, beside in rows:
-            print(f"{what:48} {figure:>20}   {beside}")
+    show("data directories of uftrace", run, "beside fxtio to tables", tools=f", {version.strip()}")
 
 
 if __name__ == "__main__":

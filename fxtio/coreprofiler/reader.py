@@ -200,9 +200,6 @@ class CoreProfilerTrace(TraceFile):
         """The tables that a trace has, empty ones included."""
         return TABLES
 
-    def _examine(self) -> None:
-        _ = self.info
-
     def _blocks(self, *, detect: bool = False) -> Iterator[Block | tuple[int, bytes]]:
         if detect and self._detector is None:
             self._style = self._style or dialect("D2")

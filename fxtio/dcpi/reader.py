@@ -187,9 +187,6 @@ class DcpiTrace(TraceFile):
         """The tables that a profile has, empty ones included."""
         return TABLES
 
-    def _examine(self) -> None:
-        _ = self.info
-
     _share = 0.0
 
     def _items(self, info: Info | None = None) -> Iterator[Item]:

@@ -103,9 +103,6 @@ class FxtTrace(TraceFile):
         self._info: Info | None = None
         self._share = 0.0  # how much of the trace was read (0 to 1), 0 where that is not known
 
-    def _examine(self) -> None:
-        _ = self.info
-
     @property
     def info(self) -> Info:
         """A summary; reads the trace once, without making records.

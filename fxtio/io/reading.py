@@ -75,12 +75,13 @@ class TraceFile:
             DecodeError: in strict mode, at the first fault.
         """
         if self._findings is None:
-            self._examine()
+            _ = self.info
         assert self._findings is not None
         return self._findings
 
-    def _examine(self) -> None:
-        """Read the trace for its findings; the formats' own."""
+    @property
+    def info(self) -> Any:
+        """A summary, for which the trace is read once; the formats' own."""
         raise NotImplementedError
 
     def _open(self) -> Source:

@@ -133,9 +133,6 @@ class MonoTrace(TraceFile):
             self._info = self._summarize()
         return self._info
 
-    def _examine(self) -> None:
-        _ = self.info
-
     @property
     def names(self) -> Names:
         """What addresses mean; reads the trace once.

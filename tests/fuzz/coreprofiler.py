@@ -28,15 +28,7 @@ from support.fxt_readings import Trickle
 
 
 def check(data: bytes) -> bool:
-    """Read one input in every way.
-
-    Returns:
-        Whether there were findings.
-
-    Raises:
-        BrokenError: a property does not hold.
-        Exception: the reader crashed.
-    """
+    """Read one input in every way, see `Target.check`."""
     trace = CoreProfilerTrace(data)
     entries = list(trace.entries())
     check_strict(lambda: list(CoreProfilerTrace(data, strict=True)), trace.findings)

@@ -31,15 +31,7 @@ SIZE = WORD_TYPE.itemsize
 
 
 def check(data: bytes) -> bool:
-    """Read one input in every way.
-
-    Returns:
-        Whether there were findings.
-
-    Raises:
-        BrokenError: a property does not hold.
-        Exception: the reader crashed.
-    """
+    """Read one input in every way, see `Target.check`."""
     trace = DcpiTrace(data)
     entries = list(trace.entries())
     findings = trace.findings

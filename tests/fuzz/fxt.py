@@ -31,15 +31,7 @@ FAR = 64 * 1024  # bytes; longer traces of the corpus only slow it down
 
 
 def check(data: bytes) -> bool:
-    """Read one input in every way.
-
-    Returns:
-        Whether there were findings.
-
-    Raises:
-        BrokenError: a property does not hold.
-        Exception: the reader crashed.
-    """
+    """Read one input in every way, see `Target.check`."""
     trace = FxtTrace(data)
     records = plain(list(trace))
     found = bool(trace.findings)

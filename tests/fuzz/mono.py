@@ -35,15 +35,7 @@ IN_BUFFERS = {"unknown-event", "varint-too-long", "event-cut", "count-beyond-end
 
 
 def check(data: bytes) -> bool:
-    """Read one input in every way.
-
-    Returns:
-        Whether there were findings.
-
-    Raises:
-        BrokenError: a property does not hold.
-        Exception: the reader crashed.
-    """
+    """Read one input in every way, see `Target.check`."""
     trace = MonoTrace(data)
     entries = list(trace.entries())
     findings = told_by(trace.findings)

@@ -36,15 +36,7 @@ LONGEST_NAME = 60
 
 
 def check(data: bytes) -> bool:
-    """Read one input in every way.
-
-    Returns:
-        Whether there were findings.
-
-    Raises:
-        BrokenError: a property does not hold.
-        Exception: the reader crashed.
-    """
+    """Read one input in every way, see `Target.check`."""
     with tempfile.TemporaryDirectory() as folder:
         files = unpacked(data)
         target = Path(folder) / "trace"

@@ -1,0 +1,85 @@
+"""What the benchmarks of the formats have in common: the shortest time, memory of a child, kernels off, the table."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from fxtio import _native
+
+PEAK = r"""
+import re
+print(int(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1]) * 1024)
+"""
+
+
+def best(work: Callable[[], object], rounds: int = 5) -> float:
+    """The shortest of some runs, in seconds."""
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        result = work()
+        times.append(time.perf_counter() - begin)
+        del result
+    return min(times)
+
+
+def in_child(code: str, *arguments: str) -> float:
+    """A number that a fresh interpreter prints."""
+    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    return float(result.stdout)
+
+
+def peak_memory(code: str, *arguments: str) -> float:
+    """The most memory that a fresh interpreter has while it runs this, in bytes."""
+    return in_child(code + PEAK, *arguments)
+
+
+@contextlib.contextmanager
+def without_kernels(*names: str) -> Iterator[None]:
+    """The Python twins of these kernels take their places."""
+    from fxtio._native import python
+
+    kept = {name: getattr(_native, name) for name in names}
+    try:
+        for name in kept:
+            setattr(_native, name, getattr(python, name))
+        yield
+    finally:
+        for name, function in kept.items():
+            setattr(_native, name, function)
+
+
+def show(what: str, run: Callable[[Path], Sequence[Sequence[str]]], *more: str, tools: str = "") -> None:
+    """Measure and print, as the command line says.
+
+    Args:
+        what: of what this is the benchmark.
+        run: gives the rows, from a folder for its files: what, the figure, and a text for each of `more`.
+        more: titles of further columns.
+        tools: with what it is measured, beside Python.
+    """
+    parser = argparse.ArgumentParser(description=f"Benchmark of reading and writing {what}.")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = run(Path(folder))
+    machine = f"on {os.cpu_count()} cores ({platform.machine()}), kernels: {_native.IMPLEMENTATION}"
+    print(f"Measured with CPython {platform.python_version()}{tools} {machine}.\n")
+    if options.markdown:
+        titles = ("what", "figure", *more)
+        print(f"| {' | '.join(titles)} |\n{'|---' * len(titles)}|")
+        for row in rows:
+            print(f"| {' | '.join(row)} |")
+        return
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
