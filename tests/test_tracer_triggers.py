@@ -154,6 +154,7 @@ def test_a_signal(out: Path) -> None:
         out,
     )
     assert (done.returncode, done.stdout) == (-signal.SIGUSR2, "True\n")
+    assert "no dump" not in done.stderr, done.stderr
     names = [f"out-{number}.fxt" for number in (1, 2, 3)]
     assert [len(check_trace(out.with_name(name)).rows(name="step")) for name in names] == [1, 2, 3]
     assert marks(check_trace(out)) == [("SIGUSR2", name) for name in names]
