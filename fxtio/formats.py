@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fxtio.io.reading import TraceInfo
     from fxtio.io.source import Source
     from fxtio.present import Report
-    from fxtio.table import Table
+    from fxtio.table import Table, WritableTable
 
 BUILT_IN = {
     "fxt": "fxtio.fxt",
@@ -200,11 +200,11 @@ class Writer(Protocol):
 
     Attributes:
         format: the name of the format.
-        table_names: the tables that `write_table` takes.
+        writable_tables: the tables that `write_table` takes, by name.
     """
 
     format: ClassVar[str]
-    table_names: ClassVar[tuple[str, ...]]
+    writable_tables: ClassVar[Mapping[str, WritableTable]]
 
     @property
     def position(self) -> int:
@@ -230,7 +230,7 @@ class Writer(Protocol):
         """Append the rows of a table, the inverse of `Trace.table`.
 
         Args:
-            name: one of `table_names`.
+            name: one of `writable_tables`.
             columns: a table, or columns by name: arrays, `Categories`, `Optional`, lists, or one value for all rows.
                 Columns that follow from others, such as `offset`, are ignored.
 

@@ -6,8 +6,8 @@ polars, pandas and duckdb by the Arrow PyCapsule interface (with the `arrow` ext
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -302,31 +302,38 @@ def _to_arrow(pa: Any, column: Column) -> Any:
     return pa.array(column)
 
 
-def checked_columns(
-    columns: Table | Mapping[str, Any],
-    *,
-    required: Collection[str],
-    optional: Collection[str] = (),
-    ignored: Collection[str] = (),
-) -> tuple[dict[str, Column], int]:
+class WritableTable(NamedTuple):
+    """The columns of a table that a writer takes rows of.
+
+    Attributes:
+        required: names of columns that must be there.
+        optional: names of columns that may be missing, or None for all rows.
+        ignored: names of columns that tables of the reader have because they follow from others.
+    """
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+def checked_columns(columns: Table | Mapping[str, Any], table: WritableTable) -> tuple[dict[str, Column], int]:
     """Return the columns that a writer takes, all of the same length, and that length.
 
     Args:
         columns: a table, or columns by name: arrays of one dimension, `Categories`, `Optional`, `Bytes`, lists, or one
-            value for all rows.
-        required: names of columns that must be there.
-        optional: names of columns that may be missing, or None for all rows; then they are not in the result.
-        ignored: names of columns that are there because they follow from others; they are not even computed.
+            value for all rows.  Of the ignored ones not even the values are computed.
+        table: the names of the columns; optional ones that are not given are not in the result.
 
     Raises:
         EncodeError: a column is missing or unknown, has other values than these, or another length than the others.
     """
-    unknown = [name for name in columns if not (name in required or name in optional or name in ignored)]
+    taken = [*table.required, *table.optional]
+    unknown = [name for name in columns if name not in taken and name not in table.ignored]
     if unknown:
-        raise EncodeError(f"is no column of this table; there are {', '.join([*required, *optional])}", unknown[0])
-    given = {name: columns[name] for name in [*required, *optional] if name in columns}
-    given = {name: value for name, value in given.items() if name in required or value is not None}
-    missing = [name for name in required if name not in given]
+        raise EncodeError(f"is no column of this table; there are {', '.join(taken)}", unknown[0])
+    given = {name: columns[name] for name in taken if name in columns}
+    given = {name: value for name, value in given.items() if name in table.required or value is not None}
+    missing = [name for name in table.required if name not in given]
     if missing:
         raise EncodeError("the column is missing", missing[0])
     result = {name: _column(name, value) for name, value in given.items() if not _is_scalar(value)}

@@ -10,7 +10,7 @@ from fxtio.errors import EncodeError
 from fxtio.io.sink import Sink, open_sink
 
 if TYPE_CHECKING:
-    from fxtio.table import Table
+    from fxtio.table import Table, WritableTable
 
 
 class TraceWriter(ABC):
@@ -20,7 +20,7 @@ class TraceWriter(ABC):
     """
 
     format: ClassVar[str]
-    table_names: ClassVar[tuple[str, ...]] = ()
+    writable_tables: ClassVar[Mapping[str, WritableTable]] = {}
     _closed = False
 
     def __enter__(self) -> Self:
@@ -54,7 +54,7 @@ class TraceWriter(ABC):
         """Append the rows of a table, the inverse of `table` of the reader.
 
         Args:
-            name: one of `table_names`.
+            name: one of `writable_tables`.
             columns: a table, or columns by name: arrays, `Categories`, `Optional`, lists, or one value for all rows.
                 Columns that follow from others, such as `offset`, are ignored.
 
@@ -65,10 +65,15 @@ class TraceWriter(ABC):
             EncodeError: a column is missing or unknown, or a value does not fit; nothing was written.
             ValueError: the writer is closed.
         """
+        from fxtio.table import checked_columns  # numpy is loaded by those who write tables
+
         self._check_open()
-        if name not in self.table_names:
-            raise EncodeError(f"cannot be written, only {', '.join(self.table_names)}", f"table {name}")
-        return self._write_rows(name, columns)
+        if name not in self.writable_tables:
+            raise EncodeError(f"cannot be written, only {', '.join(self.writable_tables)}", f"table {name}")
+        checked, rows = checked_columns(columns, self.writable_tables[name])
+        if rows:
+            self._write_rows(name, checked, rows)
+        return rows
 
     def close(self) -> None:
         """Write what is left and close the file."""
@@ -88,8 +93,14 @@ class TraceWriter(ABC):
         """Copy a trace of the same format."""
         raise NotImplementedError
 
-    def _write_rows(self, name: str, columns: Any) -> int:
-        """Append the rows of a table that is in `table_names`."""
+    def _write_rows(self, name: str, columns: dict[str, Any], rows: int) -> None:
+        """Append rows of a table, at least one.
+
+        Args:
+            name: the table, one of `writable_tables`.
+            columns: all required columns and some of the optional ones, as columns of a `fxtio.table.Table`.
+            rows: the number of rows.
+        """
         raise NotImplementedError
 
     @abstractmethod
