@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,11 @@ def test_what_pages_cannot_say() -> None:
             kernel.build_data(entry, 1, {"depth": value})
 
 
+def events_of(blocks: Iterable[bytes], order: perf.Order) -> Iterator[perf.PerfEvent]:
+    for block in perf.parse(blocks, "perf-cpu0.dat", order, Findings(strict=True)):
+        yield from block.events()
+
+
 PERF: list[dict[str, Any]] = [
     {"kind": "task-name", "comm": "worker"},
     {"kind": "exec", "comm": "a name of more than fifteen bytes"},
@@ -132,7 +138,7 @@ def test_scheduler_events_come_back(order: perf.Order) -> None:
     raw = b"".join(perf.build(event, order) for event in events)
     for size in (1, 7, 1000):
         pieces = [raw[at : at + size] for at in range(0, len(raw), size)]
-        found = list(perf.parse(pieces, "perf-cpu0.dat", order, Findings(strict=True)))
+        found = list(events_of(pieces, order))
         assert [(one.time, one.pid, one.tid, one.kind, one.parent) for one in found] == [
             (one.time, one.pid, one.tid, one.kind, one.parent) for one in events
         ]
@@ -142,7 +148,7 @@ def test_scheduler_events_come_back(order: perf.Order) -> None:
 
 def test_real_scheduler_events_are_built_the_same() -> None:
     raw = (UFTRACE / "thread-v019" / "perf-cpu0.dat").read_bytes()
-    events = [one for one in perf.parse([raw], "perf-cpu0.dat", "little", Findings(strict=True)) if one.kind != "other"]
+    events = [one for one in events_of([raw], "little") if one.kind != "other"]
     assert len(events) > 20
     switches = [one for one in events if one.kind.startswith("sched")]
     for one in switches:
@@ -151,8 +157,11 @@ def test_real_scheduler_events_are_built_the_same() -> None:
 
 @given(raw=st.binary(max_size=200))
 def test_any_scheduler_file_is_survived(raw: bytes) -> None:
-    for event in perf.parse([raw], "perf-cpu0.dat", "little", Findings()):
-        assert event.raw in raw
+    findings = Findings()
+    events = [event for block in perf.parse([raw], "perf-cpu0.dat", "little", findings) for event in block.events()]
+    whole = b"".join(event.raw for event in events)
+    assert raw.startswith(whole)
+    assert bool(findings) == (whole != raw)
 
 
 @needs_uftrace

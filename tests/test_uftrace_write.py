@@ -15,7 +15,7 @@ from fxtio.errors import EncodeError
 from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.layout import DEPTHS
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Entry, Event
+from fxtio.uftrace.records import Event, FunctionEntry
 from fxtio.uftrace.writer import UftraceWriter
 
 
@@ -42,7 +42,7 @@ def test_every_kind_of_machine(order: Any, word_class: Any, tmp_path: Path) -> N
     assert items[0].values == {"arg1": -2, "arg2": "text", "arg3": 4096, "fparg1": 0.5, "arg4": 65535}
     assert items[1].values == {"vmsize": 1, "vmrss": 2, "shared": 3}
     assert items[2].values == {"retval": 7}
-    assert trace.header.pointer_size == word_class // 8
+    assert trace.info_file.pointer_size == word_class // 8
     args = trace.table("args")
     assert args["text"].to_list()[1] == "text" and args["bits"].tolist()[2] == 4096
     assert args["bits"].view(np.float64).tolist()[3] == 0.5 and args["bits"].tolist()[4] == 65535
@@ -102,19 +102,19 @@ def test_what_is_refused(tmp_path: Path) -> None:
         task.enter(function, 100, 1)
         refused(writer, "time goes back", lambda: task.enter("g", 99))
         refused(writer, "2 values are given, 1 are specified", lambda: task.enter(function, 100, 1, 2))
-        refused(writer, "is not what", lambda: task.enter(function, 100, 2**40))
+        refused(writer, "does not fit", lambda: task.enter(function, 100, 2**40))
         refused(writer, "1 values are given, 0 are specified", lambda: task.enter("g", 100, 1))
         refused(writer, "belongs to process 1", lambda: writer.task(1, 2))
-        refused(writer, "numbered from 1", lambda: writer.task(0))
+        refused(writer, "begin at 1", lambda: writer.task(0))
         refused(writer, "declared with other arguments", lambda: writer.function("f", arguments="arg1/i8"))
-        refused(writer, "is no specification", lambda: writer.function("h", arguments="arg1/z"))
-        refused(writer, "arguments are arg1", lambda: writer.function("h", arguments="retval"))
-        refused(writer, "of the same value", lambda: writer.function("h", arguments="arg1/i8,arg1/i16"))
-        refused(writer, "a name of its own", lambda: writer.function("h;i", arguments="arg1"))
-        refused(writer, "a line end or a NUL", lambda: writer.function("a\nb"))
-        refused(writer, "neither empty nor", lambda: writer.function(""))
+        refused(writer, "is not a specification", lambda: writer.function("h", arguments="arg1/z"))
+        refused(writer, "specified by arg1", lambda: writer.function("h", arguments="retval"))
+        refused(writer, "specified twice", lambda: writer.function("h", arguments="arg1/i8,arg1/i16"))
+        refused(writer, "must be unique", lambda: writer.function("h;i", arguments="arg1"))
+        refused(writer, "contains a line end", lambda: writer.function("a\nb"))
+        refused(writer, "must not be empty", lambda: writer.function(""))
         refused(writer, "cannot be the path", lambda: writer.function("x", module="/my lib/x.so"))
-        refused(writer, "another module is called", lambda: writer.function("x", module="/y/prog"))
+        refused(writer, "another module has", lambda: writer.function("x", module="/y/prog"))
         refused(writer, "over the limit", lambda: task.event(1_000_000, 100, bytes(70_000)))
         refused(writer, "a line end", lambda: writer.event_id("a\nb"))
         refused(writer, "a line end", lambda: writer.message(5, "a\nb"))
@@ -140,7 +140,7 @@ def test_what_columns_are_refused(tmp_path: Path) -> None:
         refused(writer, "differ in length", write(depth=np.array([0, 0, 0])))
         refused(writer, "does not fit", write(depth=np.array([0, 1024])))
         refused(writer, "does not fit", write(type=np.array([0, 4])))
-        refused(writer, "no whole words", write(payload=[b"123", None]))
+        refused(writer, "not a multiple of 8", write(payload=[b"123", None]))
         refused(writer, "differ in length", write(payload=[None]))
         write()()
         refused(writer, "time goes back", write(time=np.array([1, 2])))
@@ -164,31 +164,31 @@ def test_modules_and_files_of_ones_own(tmp_path: Path) -> None:
         task.enter(other, 1)
         task.enter(register, 2, 5)
         writer.file("note.txt", b"a note\n")
-        writer.put(1, Event(3, 0, 1_000_000, payload_of(None)))
+        writer.put(Event(3, 0, 1_000_000, payload_of(None)))
         writer.close()
         writer.close()
     trace = UftraceTrace(tmp_path / "t", strict=True)
     items = list(trace.entries())
     assert [item.function.module for item in items if item.function] == ["/lib/libx.so", "/usr/bin/prog"]
     assert items[1].values == {"arg1": 5}
-    assert trace.header.get("cpuinfo", "nr_cpus") == "1 / 1 (online/possible)"
+    assert trace.info_file.get("cpuinfo", "nr_cpus") == "1 / 1 (online/possible)"
     assert (tmp_path / "t" / "note.txt").read_bytes() == b"a note\n"
     assert trace.table("slices")["state"].to_list() == ["open", "open"]
 
 
 def test_many_tasks_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.uftrace.writer._HELD", 8)
+    monkeypatch.setattr("fxtio.uftrace.writer._BUFFERED", 8)
     with UftraceWriter(tmp_path / "t") as writer:
         for tid in range(1, 1500):
             writer.task(tid).enter("f", tid)
-    assert UftraceTrace(tmp_path / "t", strict=True).info.records == {"Entry": 1499}
+    assert UftraceTrace(tmp_path / "t", strict=True).info.records == {"FunctionEntry": 1499}
 
 
 def test_records_as_they_are(tmp_path: Path) -> None:
-    records = [Entry(5, 1000, 2**48 - 1, b"whatever"), Entry(1, 3, 7)]
+    records = [FunctionEntry(5, 1000, 2**48 - 1, b"whatever"), FunctionEntry(1, 3, 7)]
     with UftraceWriter(tmp_path / "t") as writer:
         for record in records:
-            writer.put(7, record)
+            writer.put(record, tid=7)
     trace = UftraceTrace(tmp_path / "t")
-    assert trace.header.tids == [7]
-    assert list(trace.records(7)) == records
+    assert trace.info_file.tids == [7]
+    assert list(trace.records(tid=7)) == records
