@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system 
 def either(request: pytest.FixtureRequest) -> Any:
     """The recorder in C and its twin, with a layout."""
     recorder = in_c if request.param else in_python
-    recorder.configure(LAYOUT)
+    in_python.configure(LAYOUT)
     return recorder
 
 

@@ -21,4 +21,5 @@ def _load() -> tuple[Any, str]:
 
 
 recorder, IMPLEMENTATION = _load()
-recorder.configure(LAYOUT)
+if IMPLEMENTATION == IN_PYTHON:
+    recorder.configure(LAYOUT)

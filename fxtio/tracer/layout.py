@@ -1,16 +1,18 @@
-"""What the recorder has to know of the format, taken from the declarations: headers and the places of fields.
+"""What the recorder in C and the tracer in Python agree on: kinds of events, and kinds of what a traced call returns.
 
-The recorder adds and multiplies, it knows no bit: a header is a sum of what stands here, with every field given as the
-value 1 in its place.
+Both are numbered by their order here.  `fxtio.tracer.header` turns them and the layout of the format into the constants
+of the C code.
 """
 
 from __future__ import annotations
+
+from enum import IntEnum
 
 from fxtio.codec.word import Word
 from fxtio.fxt import layout as w
 from fxtio.fxt.enums import ArgumentType, EventType
 
-_KINDS = {
+EVENT_TYPES = {
     "instant": EventType.INSTANT,
     "counter": EventType.COUNTER,
     "begin": EventType.DURATION_BEGIN,
@@ -22,8 +24,20 @@ _KINDS = {
     "flow_step": EventType.FLOW_STEP,
     "flow_end": EventType.FLOW_END,
 }
-KINDS = {name: number for number, name in enumerate(_KINDS)}
+"""The kinds of events that the recorder writes, and their types in the format."""
+
+KINDS = {name: number for number, name in enumerate(EVENT_TYPES)}
 """The kinds of events by name, numbered as `record` of the recorder takes them."""
+
+
+class ReturnKind(IntEnum):
+    """What a call of a callable returns, numbered as `Traced` of the recorder takes it."""
+
+    VALUE = 0
+    GENERATOR = 1
+    COROUTINE = 2
+    ASYNC_GENERATOR = 3
+
 
 _PLAIN = {
     "null": ArgumentType.NULL,
@@ -69,7 +83,7 @@ def _recorder_layout() -> dict[str, int]:
         "log_size": _unit(w.LogWord, "message_size"),
         "log_thread": _unit(w.LogWord, "thread"),
     }
-    words |= {name: _pattern(w.EventWord.of(event_type=kind)) for name, kind in _KINDS.items()}
+    words |= {name: _pattern(w.EventWord.of(event_type=kind)) for name, kind in EVENT_TYPES.items()}
     words |= {name: _pattern(w.PlainArgumentWord.of(type=kind)) for name, kind in _PLAIN.items()}
     return words
 
