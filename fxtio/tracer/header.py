@@ -148,7 +148,7 @@ def _return_kinds() -> list[str]:
     kinds = [kind.name for kind in ReturnKind]
     return [
         "",
-        "/* What a call of a traced callable returns. */",
+        "/* Kinds of what a call of a traced callable returns. */",
         *_enumeration("ReturnKind", "RETURNS", kinds, "RETURN_KINDS"),
     ]
 

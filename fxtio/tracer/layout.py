@@ -1,4 +1,4 @@
-"""What the recorder in C and the tracer in Python agree on: kinds of events, and kinds of what a traced call returns.
+"""The numbers on which the recorder in C and the tracer in Python agree: kinds of events and of results of calls.
 
 Both are numbered by their order here.  `fxtio.tracer.header` turns them and the layout of the format into the constants
 of the C code.
@@ -31,7 +31,7 @@ KINDS = {name: number for number, name in enumerate(EVENT_TYPES)}
 
 
 class ReturnKind(IntEnum):
-    """What a call of a callable returns, numbered as `Traced` of the recorder takes it."""
+    """The kinds of results of a callable, numbered as `Traced` of the recorder takes it."""
 
     VALUE = 0
     GENERATOR = 1

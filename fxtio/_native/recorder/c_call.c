@@ -1,8 +1,8 @@
 /* Calls of C functions.
  *
- * From CPython 3.12 on CALL, C_RETURN and C_RAISE of `sys.monitoring` report them, before that the profile function does.
- * A C function is known by its definition.  As a definition may be freed and another one come to its place, its name and
- * its function pointer are compared, too. */
+ * From CPython 3.12 on CALL, C_RETURN and C_RAISE of `sys.monitoring` report them, before that the profile function
+ * does.  A C function is known by its definition.  As a definition may be freed and another one come to its place,
+ * its name and its function pointer are compared, too. */
 #include "c_call.h"
 #include "call.h"
 #include "code.h"
@@ -58,7 +58,8 @@ static PyObject *ask_hook(PyObject *callable) {
     return NULL;
 }
 
-/* Find or ask for the site of a callable, and put it in an entry of the cache.  Returns NULL if that is impossible now. */
+/* Find or ask for the site of a callable, and put it in an entry of the cache.  Returns NULL if that is impossible
+ * now. */
 static CFunction *fill_entry(PyObject *callable, const PyMethodDef *definition, CFunction *entry) {
     PyCFunction function = definition->ml_meth;
     const char *name = definition->ml_name;
@@ -86,8 +87,8 @@ static inline int is_of(const CFunction *entry, const PyMethodDef *definition) {
                   entry->name == definition->ml_name);
 }
 
-/* Record the begin or end of a call if both the calling code and the callable are cached: then no limit applies.  Returns
- * whether it was recorded. */
+/* Record the begin or end of a call if both the calling code and the callable are cached: then no limit applies.
+ * Returns whether it was recorded. */
 static inline int record_fast(PyObject *code, PyObject *callable, enum EventKind kind) {
     const PyMethodDef *definition = definition_of(callable);
     if (UNLIKELY(!definition || code_cache_entry(code)->code != code))

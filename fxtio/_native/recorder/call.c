@@ -17,7 +17,8 @@ void call_note_begin(State *state) {
         state->open_calls[state->depth] = (OpenCall){state->cursor - 2, state->cursor[-1]};
 }
 
-/* Take back the begin of a call if the call was short and nothing was recorded since.  Returns whether that was done. */
+/* Take back the begin of a call if the call was short and nothing was recorded since.  Returns whether that was
+ * done. */
 int call_take_back(State *state, const Site *site) {
     if (!call_limits.min_ticks || !state->open_calls || state->depth >= MAX_OPEN_CALLS || site->inline_words)
         return 0;

@@ -1,4 +1,4 @@
-/* What is to be recorded of a code object: kept in the code object itself, the simple cases also in a cache. */
+/* How calls of a code object are recorded: kept in the code object itself, the simple cases also in a cache. */
 #include "code.h"
 #include "thread.h"
 
@@ -40,8 +40,8 @@ int code_init(void) {
     return code_extra_index < 0 ? -1 : 0;
 }
 
-/* Set what is to be recorded of a code object.  What it holds already is changed in place, as it may be in use.  Returns
- * NULL with an exception set on failure. */
+/* Set what is to be recorded of a code object.  What it holds already is changed in place, as it may be in use.
+ * Returns NULL with an exception set on failure. */
 CodeInfo *code_set_info(PyObject *code, PyObject *site, PyObject *names, int with_result, int is_decorated) {
     CodeInfo *info = code_any_info(code);
     if (!info) {
@@ -66,8 +66,8 @@ CodeInfo *code_set_info(PyObject *code, PyObject *site, PyObject *names, int wit
     return info;
 }
 
-/* Ask the code hook for the site of a code object.  If the hook fails, as with a full stack, the site has the plain name
- * of the code.  Returns NULL if the hook cannot be asked now. */
+/* Ask the code hook for the site of a code object.  If the hook fails, as with a full stack, the site has the plain
+ * name of the code.  Returns NULL if the hook cannot be asked now. */
 CodeInfo *code_ask_hook(PyObject *code) {
     if (!code_hook || !session.active || current->paused)
         return NULL;

@@ -1,4 +1,4 @@
-/* What is to be recorded of a code object: kept in the code object itself, the simple cases also in a cache. */
+/* How calls of a code object are recorded: kept in the code object itself, the simple cases also in a cache. */
 #ifndef FXTIO_CODE_H
 #define FXTIO_CODE_H
 
@@ -55,8 +55,8 @@ static inline CodeInfo *code_info(PyObject *code) {
     return LIKELY(info && (info->is_decorated || info->generation == session.generation)) ? info : NULL;
 }
 
-/* Return what is to be recorded of a code object, and ask the code hook if that is not known; NULL if it cannot be asked
- * now. */
+/* Return what is to be recorded of a code object, and ask the code hook if that is not known; NULL if it cannot be
+ * asked now. */
 static inline CodeInfo *code_info_or_ask(PyObject *code) {
     CodeInfo *info = code_info(code);
     return LIKELY(info != NULL) ? info : code_ask_hook(code);

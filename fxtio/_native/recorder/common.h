@@ -1,8 +1,10 @@
-/* What every module of the recorder includes: Python, the generated constants of the format, macros, saved exceptions.
+/* The common ground of all modules of the recorder: Python, the generated constants of the format, macros, saved
+ * exceptions.
  *
- * The recorder writes FXT records in their final form into a file that is valid at every instant.  These are its modules
- * from the ground up.  Each has a header of the same name with what other modules may use, and includes only headers of
- * modules that stand above it in this list (tests/test_architecture.py compares the list with the #include lines):
+ * The recorder writes FXT records in their final form into a file that is valid at every instant.  These are its
+ * modules from the ground up.  Each has a header of the same name with what other modules may use, and includes only
+ * headers of modules that stand above it in this list (tests/test_architecture.py compares the list with the
+ * #include lines):
  *
  *   layout       the constants of the format, generated from fxtio/fxt/layout.py
  *   common       this header
@@ -11,12 +13,12 @@
  *   file         the file of the recording: where its chunks lie, and how they get there
  *   definition   the region of strings and threads in front of the file
  *   thread       the state of each thread, and room for its records
- *   site         texts, and call sites: what all events of one place in the program have in common
+ *   site         texts, and call sites: the common part of all events of one place in the program
  *   event        events and log records
  *   task         tasks of asyncio: tracks, and flows from a task to those that it waits for
  *   open_span    spans that outlive the function in which they were opened
  *   call         the begin and the end of a call
- *   code         what is to be recorded of a code object
+ *   code         how calls of a code object are recorded
  *   c_call       calls of C functions
  *   function     calls that the interpreter reports: sys.monitoring, or a profile function
  *   stack        how much C stack is left

@@ -1,7 +1,7 @@
 /* Definitions: strings, threads and the names of both.
  *
- * Unused room of the region is filler.  A filler has a largest size, so the region consists of blocks of that size, and no
- * definition crosses the border of two blocks. */
+ * Unused room of the region is filler.  A filler has a largest size, so the region consists of blocks of that size,
+ * and no definition crosses the border of two blocks. */
 #include "definition.h"
 #include "file.h"
 

@@ -82,8 +82,8 @@ static int write_word(Draft *draft, uint64_t word) {
     return 0;
 }
 
-/* Write a text behind the header.  Returns its reference: 0 if it is empty, or does not fit, in which case `next` becomes
- * NULL. */
+/* Write a text behind the header.  Returns its reference: 0 if it is empty, or does not fit, in which case `next`
+ * becomes NULL. */
 static uint64_t write_inline(Draft *draft, PyObject *text, size_t limit) {
     PyObject *owner;
     size_t size;
@@ -142,9 +142,10 @@ static int write_value(Draft *draft, PyObject *value) {
     return 0;
 }
 
-/* Write an argument in front of `end`; without a slot (`key_ref` 0) its name goes inline.  Returns the word behind it, or
- * NULL if it does not fit. */
-static uint64_t *write_argument(uint64_t *header, const uint64_t *end, uint64_t key_ref, PyObject *key, PyObject *value) {
+/* Write an argument in front of `end`; without a slot (`key_ref` 0) its name goes inline.  Returns the word behind
+ * it, or NULL if it does not fit. */
+static uint64_t *write_argument(uint64_t *header, const uint64_t *end, uint64_t key_ref, PyObject *key,
+                                PyObject *value) {
     Draft draft = {ARGUMENT_NULL, 0, header + 1, end};
     if (header >= end)
         return NULL;
@@ -160,8 +161,8 @@ static uint64_t *write_argument(uint64_t *header, const uint64_t *end, uint64_t 
     return draft.next;
 }
 
-/* What an event holds besides its site: keys, their references, simple values (NULL for those that nobody could describe)
- * and perhaps an id. */
+/* The content of an event besides its site: keys, their references, simple values (NULL for those that nobody could
+ * describe) and perhaps an id. */
 typedef struct {
     unsigned count;
     const uint64_t *key_refs;
@@ -267,7 +268,8 @@ static uint64_t *write_names(uint64_t *next, const State *state, const Site *sit
     return write_name(next, site->inline_name);
 }
 
-/* Write an event, on a fresh page if it does not fit on this one; arguments that do not fit there either are left out. */
+/* Write an event, on a fresh page if it does not fit on this one; arguments that do not fit there either are left
+ * out. */
 static int write_event(Site *site, enum EventKind kind, const Content *content) {
     enum { WITHOUT_ARGUMENTS = 5 }; /* words: header, time, two of a thread, an id */
     State *state = current;

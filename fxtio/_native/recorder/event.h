@@ -5,8 +5,8 @@
 #include "site.h"
 #include "thread.h"
 
-/* All functions that record return whether they did.  `id` points to the last word of an event that has one (an async or
- * flow event, a counter), else it is NULL. */
+/* All functions that record return whether they did.  `id` points to the last word of an event that has one (an
+ * async or flow event, a counter), else it is NULL. */
 
 extern HIDDEN PyObject *result_name, *exception_name; /* "result", "exception" */
 

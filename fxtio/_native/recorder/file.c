@@ -37,8 +37,8 @@ static int is_ours(void) {
     return !fstat(file.fd, &status) && status.st_dev == file.device && status.st_ino == file.inode;
 }
 
-/* Take over an open file that ends at `end`.  With a `ring`, full chunks of so many bytes are kept and then overwritten.
- * Returns -1 with an exception set on failure. */
+/* Take over an open file that ends at `end`.  With a `ring`, full chunks of so many bytes are kept and then
+ * overwritten.  Returns -1 with an exception set on failure. */
 int file_start(int fd, uint64_t end, uint64_t limit, uint64_t ring) {
     struct stat status;
     memset(&file, 0, sizeof file);
@@ -126,9 +126,9 @@ uint64_t *file_word(uint64_t offset) {
     return (uint64_t *)(file.window + (offset - file.window_offset));
 }
 
-/* Ask the file system for room behind the end, for many chunks at once: that is cheaper than to allocate blocks for each
- * chunk when it is written.  The size of the file does not change.  A file system in memory has no blocks to find, and
- * one that does not support this is not asked again. */
+/* Ask the file system for room behind the end, for many chunks at once: that is cheaper than to allocate blocks for
+ * each chunk when it is written.  The size of the file does not change.  A file system in memory has no blocks to
+ * find, and one that does not support this is not asked again. */
 static void reserve(void) {
     file.reserved = UINT64_MAX;
 #if defined(FALLOC_FL_KEEP_SIZE)
@@ -144,8 +144,8 @@ static void reserve(void) {
 #endif
 }
 
-/* Write a chunk, hidden, behind the end of the file or over the oldest one of the ring.  Returns its offset, or 0 if there
- * is no room. */
+/* Write a chunk, hidden, behind the end of the file or over the oldest one of the ring.  Returns its offset, or 0 if
+ * there is no room. */
 uint64_t file_append(const uint64_t *chunk, int may_overwrite) {
     uint64_t hidden = filler(PAGE_WORDS), offset = file.end;
     int is_full = file.ring_count == file.ring_capacity || offset + CHUNK_BYTES > file.limit;

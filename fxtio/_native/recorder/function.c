@@ -1,7 +1,7 @@
 /* Calls that the interpreter reports.
  *
- * From CPython 3.12 on `sys.monitoring` calls the objects of this file, before that a profile function does.  A call of a
- * generator or coroutine consists of slices: one from each resumption to the next suspension. */
+ * From CPython 3.12 on `sys.monitoring` calls the objects of this file, before that a profile function does.  A call
+ * of a generator or coroutine consists of slices: one from each resumption to the next suspension. */
 #include "function.h"
 #include "c_call.h"
 #include "call.h"
@@ -225,8 +225,8 @@ static PyObject *profile_threads(PyObject *module, PyObject *on) {
     Py_RETURN_NONE;
 }
 
-/* profile_here(frame, event, arg): the function for threading.setprofile(), which a new thread calls at its first event.
- * It sets the profile function in C in its own place. */
+/* profile_here(frame, event, arg): the function for threading.setprofile(), which a new thread calls at its first
+ * event.  It sets the profile function in C in its own place. */
 static PyObject *profile_here(PyObject *module, PyObject *args) {
     (void)module, (void)args;
     PyEval_SetProfile(session.active ? profile : NULL, NULL);
@@ -236,7 +236,8 @@ static PyObject *profile_here(PyObject *module, PyObject *args) {
 
 /* ---- The functions of the module. ---- */
 
-/* watch(code, site, names, result): set how the calls of a code object are recorded; with None as site they never are. */
+/* watch(code, site, names, result): set how the calls of a code object are recorded; with None as site they never
+ * are. */
 static PyObject *watch(PyObject *module, PyObject *args) {
     PyObject *code, *site, *names;
     int with_result;

@@ -88,7 +88,7 @@ static const uint64_t ARGUMENT_HEADERS[ARGUMENT_TYPES] = {
     [ARGUMENT_BOOL] = UINT64_C(0x9),
 };
 
-/* What a call of a traced callable returns. */
+/* Kinds of what a call of a traced callable returns. */
 enum ReturnKind {
     RETURNS_VALUE,
     RETURNS_GENERATOR,

@@ -78,16 +78,16 @@ static PyObject *counter(PyObject *module, PyObject *const *args, Py_ssize_t cou
     return unless_escaped(Py_NewRef(Py_None));
 }
 
-/* ---- What the tracer asks for. ---- */
+/* ---- Events for the tracer. ---- */
 
 /* begin(site, *values): record a begin on the track of the thread.  Returns whether it was recorded. */
 static PyObject *begin(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     (void)module;
-    if (count < 1 || !Py_IS_TYPE(args[0], &SiteType) || (count > 1 && count - 1 < (Py_ssize_t)((Site *)args[0])->count)) {
+    Site *site = count > 0 && Py_IS_TYPE(args[0], &SiteType) ? (Site *)args[0] : NULL;
+    if (!site || (count > 1 && count - 1 < (Py_ssize_t)site->count)) {
         PyErr_SetString(PyExc_TypeError, "begin() takes a site and a value for each of its keys");
         return NULL;
     }
-    Site *site = (Site *)args[0];
     int recorded = count > 1 ? record_event(site, EVENT_BEGIN, args + 1, NULL) : record_bare(site, EVENT_BEGIN);
     return unless_escaped(PyBool_FromLong(recorded));
 }
@@ -148,9 +148,9 @@ static PyObject *item_or_none(PyObject *dict, const char *key) {
     return value ? value : Py_None;
 }
 
-/* collection(begin, end, phase, info): record the begin or end of a garbage collection.  With the two sites bound it is a
- * callback for gc.callbacks.  It is in C because an exception that Python code raises in such a callback is lost: an
- * interrupt that comes meanwhile, or a full stack. */
+/* collection(begin, end, phase, info): record the begin or end of a garbage collection.  With the two sites bound it
+ * is a callback for gc.callbacks.  It is in C because an exception that Python code raises in such a callback is
+ * lost: an interrupt that comes meanwhile, or a full stack. */
 static PyObject *collection(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     static uint64_t begin_generation; /* the session in which the present collection began; 0 if it was not recorded */
     (void)module;

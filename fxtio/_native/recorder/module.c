@@ -29,7 +29,8 @@ static void stop_writing(void) {
  *   definitions, end         begin and end of the room for definitions (bytes); chunks follow
  *   limit                    the file does not grow beyond (bytes), 0 for no limit
  *   ring                     bytes of full chunks that are kept before the oldest is overwritten, 0 to keep all
- *   tsc, base, step          whether the clock is the tick counter; what it shows at tick 0; least ticks between records
+ *   tsc, base                whether the clock is the tick counter, and what it shows at tick 0
+ *   step                     least ticks between two records of a thread
  *   only, without            sets of categories, or None
  *   thread_hook, value_hook, task_hook, wait_hook
  *   slow, slow_hook          spans that take more ticks are reported, 0 for none */
@@ -40,9 +41,9 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
     unsigned long long definitions, end, limit, ring, base, step, slow;
     PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOOKO", names, &fd, &definitions, &end, &limit, &ring, &tsc,
-                                     &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook, &wait_hook, &slow,
-                                     &slow_hook))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOOKO", names, &fd, &definitions, &end, &limit, &ring,
+                                     &tsc, &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook,
+                                     &wait_hook, &slow, &slow_hook))
         return NULL;
     if (session.active) {
         PyErr_SetString(PyExc_RuntimeError, "the recorder runs already");
@@ -127,8 +128,8 @@ static PyObject *reference(PyObject *module, PyObject *text) {
     return PyLong_FromUnsignedLongLong(session.text_slots && PyUnicode_GET_LENGTH(text) ? text_slot(text) : 0);
 }
 
-/* clocks(tsc): return what the clock of the recorder and CLOCK_MONOTONIC show at the same moment, as near as a few attempts
- * come. */
+/* clocks(tsc): return what the clock of the recorder and CLOCK_MONOTONIC show at the same moment, as near as a few
+ * attempts come. */
 static PyObject *clocks(PyObject *module, PyObject *with_tsc) {
     enum { ATTEMPTS = 20 };
     uint64_t least = UINT64_MAX, raw = 0, ns = 0;
@@ -204,7 +205,8 @@ static int add_constants(PyObject *module) {
 #else
     const int has_tsc = 0;
 #endif
-    return PyModule_AddIntConstant(module, "TSC", has_tsc) || PyModule_AddIntConstant(module, "CHUNK_BYTES", CHUNK_BYTES);
+    return PyModule_AddIntConstant(module, "TSC", has_tsc) ||
+           PyModule_AddIntConstant(module, "CHUNK_BYTES", CHUNK_BYTES);
 }
 
 static int init(PyObject *module) {

@@ -11,7 +11,8 @@ HIDDEN void open_span_remove_from(uint64_t thread, const void *span);
 HIDDEN unsigned open_spans_end(State *state);
 HIDDEN void open_spans_begin(State *state, unsigned count);
 
-/* End the spans that were opened in the function that is about to end.  Returns how many: open_spans_resume() takes it. */
+/* End the spans that were opened in the function that is about to end.  Returns how many: open_spans_resume() takes
+ * it. */
 static inline unsigned open_spans_suspend(State *state) {
     return UNLIKELY(state->depth <= state->open_span_depth) ? open_spans_end(state) : 0;
 }

@@ -1,4 +1,4 @@
-/* Texts, and call sites: what all events of one place in the program have in common, looked up once. */
+/* Texts, and call sites: the common part of all events of one place in the program, looked up once. */
 #include "site.h"
 #include "definition.h"
 #include "thread.h"
@@ -30,8 +30,8 @@ static PyObject *encode(PyObject *text) {
     return PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
 }
 
-/* Return the UTF-8 bytes of a text, and in `*owner` the object to release when they are no longer needed.  Returns NULL,
- * without an exception, on failure. */
+/* Return the UTF-8 bytes of a text, and in `*owner` the object to release when they are no longer needed.  Returns
+ * NULL, without an exception, on failure. */
 const char *text_utf8(PyObject *text, size_t *size, PyObject **owner) {
     *owner = NULL;
     if (PyUnicode_IS_COMPACT_ASCII(text)) {
@@ -194,7 +194,7 @@ static PyObject *site_make(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 PyTypeObject SiteType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fxtio._native._recorder.Site",
-    .tp_doc = "Site(category, name, keys=()): what all events of one place in the program have in common.",
+    .tp_doc = "Site(category, name, keys=()): the common part of all events of one place in the program.",
     .tp_basicsize = sizeof(Site),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = site_make,

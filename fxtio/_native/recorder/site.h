@@ -1,4 +1,4 @@
-/* Texts, and call sites: what all events of one place in the program have in common, looked up once. */
+/* Texts, and call sites: the common part of all events of one place in the program, looked up once. */
 #ifndef FXTIO_SITE_H
 #define FXTIO_SITE_H
 
@@ -24,7 +24,8 @@ HIDDEN int sites_init(void);
 HIDDEN void sites_clear(void);
 HIDDEN Site *site_new(PyObject *category, PyObject *name, PyObject *keys);
 HIDDEN Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys);
-HIDDEN Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys, int *failed);
+HIDDEN Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys,
+                          int *failed);
 HIDDEN int site_prepare(Site *site);
 
 HIDDEN uint64_t text_slot(PyObject *text);

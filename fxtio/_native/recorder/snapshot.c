@@ -1,7 +1,7 @@
 /* Copies of the running recording, and spans that are slow enough to ask for one.
  *
- * The file is valid at every instant, but a copy takes longer than that: a chunk could be shown or hidden meanwhile.  So
- * the interpreter lock is kept, and nobody records until the copy is complete. */
+ * The file is valid at every instant, but a copy takes longer than that: a chunk could be shown or hidden
+ * meanwhile.  So the interpreter lock is kept, and nobody records until the copy is complete. */
 #define _GNU_SOURCE
 #include "snapshot.h"
 #include "event.h"

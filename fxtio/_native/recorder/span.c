@@ -21,7 +21,7 @@ typedef struct Span {
     uint64_t begin_tick; /* the earliest tick after its last begin */
     Identity identity;   /* of the thread in which it began */
     unsigned open_count; /* begins without an end */
-    int is_shared;       /* several threads have begun it: each ends it for itself */
+    int is_shared;       /* whether several threads have entered it: each ends it for itself */
     int is_tracked;      /* by the garbage collector */
     unsigned count;
     PyObject *end_arguments;  /* dict of arguments for its end, or NULL */
@@ -281,7 +281,8 @@ static PyTypeObject SpanType = {
     .tp_name = "fxtio.Span",
     .tp_doc = "A span of time that is recorded: a context manager, returned by span().",
     .tp_basicsize = sizeof(Span),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_vectorcall_offset = offsetof(Span, call),
     .tp_call = PyVectorcall_Call,
     .tp_dealloc = (destructor)span_dealloc,

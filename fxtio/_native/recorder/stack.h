@@ -1,5 +1,5 @@
-/* How much C stack is left.  Unlike a Python function, a callable or generator that stands for another one takes C stack
- * for each call; in a deep recursion it raises RecursionError before the stack overflows. */
+/* How much C stack is left.  Unlike a Python function, a callable or generator that stands for another one takes C
+ * stack for each call; in a deep recursion it raises RecursionError before the stack overflows. */
 #ifndef FXTIO_STACK_H
 #define FXTIO_STACK_H
 

@@ -1,9 +1,9 @@
-/* Generators and coroutines that traced callables return: a span for each slice, from a resumption to the next suspension,
- * and for a coroutine its whole operation on the track of the task.
+/* Generators and coroutines that traced callables return: a span for each slice, from a resumption to the next
+ * suspension, and for a coroutine its whole operation on the track of the task.
  *
- * A stepper stands for a generator, coroutine or async generator.  Each kind has a type of its own, because what a program
- * may do with one it may not do with another.  A stepper reports the class of the object that it stands for, and takes
- * from that object every attribute that it does not have itself. */
+ * A stepper stands for a generator, coroutine or async generator.  Each kind has a type of its own, because what a
+ * program may do with one it may not do with another.  A stepper reports the class of the object that it stands for,
+ * and takes from that object every attribute that it does not have itself. */
 #include "stepper.h"
 #include "event.h"
 #include "open_span.h"
@@ -63,8 +63,8 @@ static void end_on_track(Stepper *stepper) {
         record_bare_with_id(stepper->site, EVENT_ASYNC_END, &track);
 }
 
-/* Record that a slice ends with the exception that is set, and keep that set.  The exceptions that end an iteration in the
- * ordinary way are not recorded. */
+/* Record that a slice ends with the exception that is set, and keep that set.  The exceptions that end an iteration
+ * in the ordinary way are not recorded. */
 static void record_failure(const Stepper *stepper) {
     SavedError error = error_save();
     if (!error.type || PyErr_GivenExceptionMatches(error.type, PyExc_GeneratorExit) ||
@@ -123,7 +123,8 @@ static PySendResult stepper_am_send(PyObject *self, PyObject *argument, PyObject
     return status_unless_escaped(status, value);
 }
 
-/* Return what send() and next() return for a step.  next() ends an iteration without an exception if the value is None. */
+/* Return what send() and next() return for a step.  next() ends an iteration without an exception if the value is
+ * None. */
 static PyObject *step_result(PySendResult status, PyObject *value, int is_next) {
     if (status != PYGEN_RETURN)
         return value;

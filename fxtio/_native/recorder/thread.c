@@ -1,10 +1,10 @@
 /* The state of each thread, and room for its records: a chunk of mapped pages for each, full chunks appended.
  *
- * When a chunk is full its pages are copied behind the end of the file, hidden.  Every page begins with a filler of a
- * whole page, so the file is valid even if the copy is cut between pages.  Then the copy is shown, and the mapped chunk is
- * hidden, cleared and shown again.  The mapped pages stay warm, which is what makes a record cheap: to touch a fresh page
- * costs more than to write the records that fill it.  (A kill between the two stores of which one shows the copy and the
- * other hides the original leaves a chunk twice.) */
+ * When a chunk is full its pages are copied behind the end of the file, hidden.  Every page begins with a filler of
+ * a whole page, so the file is valid even if the copy is cut between pages.  Then the copy is shown, and the mapped
+ * chunk is hidden, cleared and shown again.  The mapped pages stay warm, which is what makes a record cheap: to
+ * touch a fresh page costs more than to write the records that fill it.  (A kill between the two stores of which one
+ * shows the copy and the other hides the original leaves a chunk twice.) */
 #define _GNU_SOURCE
 #include "thread.h"
 #include "definition.h"
@@ -241,7 +241,8 @@ int thread_resume(State *state, Pause *pause) {
     state->paused--;
     if (goes_on && !threads.is_full)
         set_room(state, pause->cursor, pause->page_end);
-    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_RecursionError) && !PyErr_ExceptionMatches(PyExc_MemoryError)) {
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_RecursionError) &&
+        !PyErr_ExceptionMatches(PyExc_MemoryError)) {
         state->escaped = 1;
         error_discard(pause->error);
     } else
@@ -291,7 +292,8 @@ static void define_thread(State *state) {
     set_room(state, state->cursor, state->page_end);
 }
 
-/* Let the calling thread take part in the session.  Returns NULL if there is no room; other threads may still have some. */
+/* Let the calling thread take part in the session.  Returns NULL if there is no room; other threads may still have
+ * some. */
 static State *join_session(void) {
     State *state = thread_state();
     if (!state)

@@ -27,21 +27,21 @@ typedef struct {
 } OpenSpan;
 
 typedef struct State {
-    uint64_t *cursor;   /* where the next record goes */
-    uint64_t *page_end; /* the last word of its page, where no record begins; NULL, as `cursor`, if nothing can be recorded */
-    uint64_t *fast_end; /* the same for the fast paths, which cannot write inline threads: NULL for those */
-    PyThreadState *python_thread; /* of a thread that Python started, as this stays valid until it ends; else NULL */
+    uint64_t *cursor;   /* where the next record goes; NULL if nothing can be recorded */
+    uint64_t *page_end; /* the last word of its page, where no record begins; NULL if nothing can be recorded */
+    uint64_t *fast_end; /* `page_end` for the fast paths, which cannot write inline threads: NULL for those */
+    PyThreadState *python_thread; /* of a thread that Python started: this stays valid until it ends; else NULL */
     uint64_t earliest_tick;       /* of the next record */
     Identity identity;
-    unsigned paused;    /* code of the tracer runs: nothing is recorded */
-    unsigned depth;     /* calls that have begun and have not ended */
+    unsigned paused;          /* whether code of the tracer runs, how deeply nested: then nothing is recorded */
+    unsigned depth;           /* calls that have begun and have not ended */
     uint64_t *chunk;
-    uint64_t generation; /* of the session that the thread has joined */
-    uint64_t lost;       /* events for which there was no room */
-    uint64_t context_version; /* the version of the thread's context when `track` was found: it changes at each step of a task */
+    uint64_t generation;      /* of the session that the thread has joined */
+    uint64_t lost;            /* events for which there was no room */
+    uint64_t context_version; /* of the thread's context when `track` was determined: each step of a task changes it */
     uint64_t track;           /* the id of the running task's track, 0 for none */
     PyObject *flow_ids;       /* tuple of ids of flows that end at the next begin in this task, or NULL */
-    uint64_t await_version;   /* the version of the context in which flows to awaited tasks were last recorded */
+    uint64_t await_version;   /* of the context when flows to awaited tasks were last recorded */
     OpenSpan *open_spans;     /* the innermost last */
     unsigned open_span_count;
     unsigned open_span_depth; /* `depth` where the innermost was opened */
@@ -84,8 +84,8 @@ static inline uint64_t next_tick(State *state) {
     return now;
 }
 
-/* Make a record of so many words, of which all but the header is written, part of the trace.  The header is stored last:
- * before, the filler that begins there covers the record. */
+/* Make a record of so many words, of which all but the header is written, part of the trace.  The header is stored
+ * last: before, the filler that begins there covers the record. */
 static inline void commit(State *state, uint64_t *record, size_t words, uint64_t header) {
     uint64_t *rest = record + words;
     *rest = rest == state->page_end ? *rest : filler((uint64_t)(state->page_end - rest));

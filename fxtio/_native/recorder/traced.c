@@ -1,5 +1,5 @@
-/* Callables that stand for others and record their calls: for callables without a code object, and before CPython 3.12 for
- * functions. */
+/* Callables that stand for others and record their calls: for callables without a code object, and before CPython
+ * 3.12 for functions. */
 #include "traced.h"
 #include "event.h"
 #include "open_span.h"
@@ -16,7 +16,7 @@ typedef struct {
     vectorcallfunc call;
     PyObject *wrapped, *dict, *weak_references;
     Site *site;
-    PyObject *places; /* how to find the arguments to record: a tuple of (position or -1, keyword, default); or a function
+    PyObject *places; /* how to get the arguments to record: a tuple of (position or -1, keyword, default); a function
                        * of (args, kwargs) that returns their values; or NULL if none are recorded */
     int with_result;
     enum ReturnKind kind;
@@ -24,8 +24,8 @@ typedef struct {
 
 /* ---- Arguments to record. ---- */
 
-/* Return the value of an argument that a call does not pass, borrowed.  A function is asked for its present defaults, as
- * these may have changed since it was decorated. */
+/* Return the value of an argument that a call does not pass, borrowed.  A function is asked for its present
+ * defaults, as these may have changed since it was decorated. */
 static PyObject *default_value(const Traced *traced, PyObject *place, Py_ssize_t position, PyObject *keyword) {
     PyObject *function = traced->wrapped, *value = NULL;
     if (!PyFunction_Check(function))
@@ -41,7 +41,8 @@ static PyObject *default_value(const Traced *traced, PyObject *place, Py_ssize_t
 }
 
 /* Get the values of the arguments to record by their places. */
-static void get_values(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys, PyObject **values) {
+static void get_values(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys,
+                       PyObject **values) {
     for (unsigned index = 0; index < traced->site->count; index++) {
         PyObject *place = PyTuple_GET_ITEM(traced->places, index), *keyword = PyTuple_GET_ITEM(place, 1);
         Py_ssize_t position = PyLong_AsSsize_t(PyTuple_GET_ITEM(place, 0));
@@ -194,7 +195,8 @@ static int traced_traverse(Traced *traced, visitproc visit, void *arg) {
     return 0;
 }
 
-/* Break reference cycles.  The wrapped callable stays: this one can still be called, and that one breaks its own cycles. */
+/* Break reference cycles.  The wrapped callable stays: this one can still be called, and that one breaks its own
+ * cycles. */
 static int traced_clear(Traced *traced) {
     Py_CLEAR(traced->dict);
     Py_CLEAR(traced->places);
@@ -329,7 +331,7 @@ static PyTypeObject TracedType = {
 
 /* Make the types.  Returns -1 with an exception set on failure. */
 int traced_init(PyObject *module) {
-    return PyType_Ready(&TracedType) || stepper_init() || PyModule_AddObjectRef(module, "Traced", (PyObject *)&TracedType)
-               ? -1
-               : 0;
+    if (PyType_Ready(&TracedType) || stepper_init())
+        return -1;
+    return PyModule_AddObjectRef(module, "Traced", (PyObject *)&TracedType);
 }
