@@ -23,7 +23,7 @@ PRESENTING = "*.present"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("_native", "finding", "present"),
-    ("codec",),
+    ("codec", "_build"),
     ("table",),
     ("io",),
     ("formats",),
@@ -49,6 +49,9 @@ ONLY: dict[str, tuple[str, ...]] = {
 
 # What a room may not import although it is no part of fxtio: a traced program pays for it at its start.
 NOT_IN: dict[str, frozenset[str]] = {"tracer": frozenset({"numpy", "rich", "argparse"})}
+
+# Rooms whose modules do not import each other in circles, not even inside functions.
+WITHOUT_CIRCLES = ("tracer",)
 
 ONLY_MAIN_IMPORTS = "cli"
 
@@ -133,6 +136,29 @@ def wrong_imports(package: Path) -> list[str]:
     return found
 
 
+def import_circles(package: Path, room: str) -> list[str]:
+    """Return the circles of imports inside a room, those inside functions included; each as `a -> b -> a`."""
+    graph: dict[str, set[str]] = {}
+    for importer, path, tree in sources(package):
+        if room_of(importer) == room:
+            names = (name for node in ast.walk(tree) for name in imported(package, path, node))
+            graph[importer] = {name[6:] for name in names if name.startswith(f"fxtio.{room}")} - {importer}
+    circles = []
+    finished: set[str] = set()
+
+    def visit(module: str, above: list[str]) -> None:
+        if module in above:
+            circles.append(" -> ".join([*above[above.index(module) :], module]))
+        elif module not in finished:
+            for target in sorted(graph.get(module, ())):
+                visit(target, [*above, module])
+            finished.add(module)
+
+    for module in sorted(graph):
+        visit(module, [])
+    return circles
+
+
 def is_literal(node: ast.AST) -> bool:
     """Whether the expression is made of integer literals only, as `0xF`, `~7` and `1 << 5` are."""
     if isinstance(node, ast.UnaryOp):
@@ -208,6 +234,11 @@ def test_imports_go_down_only() -> None:
 
 def test_includes_go_down_only() -> None:
     assert wrong_includes(PACKAGE / "_native" / "recorder") == []
+
+
+@pytest.mark.parametrize("room", WITHOUT_CIRCLES)
+def test_no_module_imports_itself_by_way_of_others(room: str) -> None:
+    assert import_circles(PACKAGE, room) == []
 
 
 def test_bit_positions_stand_in_layouts_only() -> None:
@@ -296,6 +327,19 @@ def test_wrong_includes_are_found(tmp_path: Path) -> None:
         "low.c includes high.h: includes go down only",
         "other.c is not in the list of common.h",
     ]
+
+
+def test_circles_are_found(tmp_path: Path) -> None:
+    files = {
+        "tracer/a.py": "from fxtio.tracer import b",
+        "tracer/b.py": "def f():\n    from fxtio.tracer.c.d import x",
+        "tracer/c/d.py": "import importlib\nimportlib.import_module('fxtio.tracer.a')",
+        "tracer/c/__init__.py": "",
+        "tracer/e.py": "from fxtio.tracer import a, b",
+    }
+    package = grow(tmp_path, files)
+    assert import_circles(package, "tracer") == ["tracer.a -> tracer.b -> tracer.c.d -> tracer.a"]
+    assert import_circles(package, "fxt") == []
 
 
 BITS = (

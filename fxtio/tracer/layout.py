@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from fxtio.codec.word import Word
-from fxtio.fxt import layout as w
-from fxtio.fxt.enums import ArgumentType, EventType
+from fxtio.fxt.enums import EventType
 
 EVENT_TYPES = {
     "instant": EventType.INSTANT,
@@ -37,56 +35,3 @@ class ReturnKind(IntEnum):
     GENERATOR = 1
     COROUTINE = 2
     ASYNC_GENERATOR = 3
-
-
-_PLAIN = {
-    "null": ArgumentType.NULL,
-    "int64": ArgumentType.INT64,
-    "uint64": ArgumentType.UINT64,
-    "double": ArgumentType.DOUBLE,
-}
-
-
-def _unit(word: type[Word], field: str) -> int:
-    """A field that holds 1."""
-    return 1 << word.fields[field].lo
-
-
-def _pattern(word: type[Word]) -> int:
-    """A header in which all that is not fixed is 0."""
-    return word.pattern("tag", "const")[1]
-
-
-def _recorder_layout() -> dict[str, int]:
-    words = {
-        "size": _unit(w.RecordWord, "size"),
-        "filler": _pattern(w.StringWord),  # slot 0; spec: a string record with index 0 is ignored
-        "string": _pattern(w.StringWord),
-        "string_slot": _unit(w.StringWord, "index"),
-        "string_size": _unit(w.StringWord, "text_size"),
-        "string_slots": w.StringWord.fields["index"].mask,
-        "initialization": _pattern(w.InitializationWord) + 4 * _unit(w.RecordWord, "size"),  # with base and wall clock
-        "thread": _pattern(w.ThreadWord),
-        "thread_slot": _unit(w.ThreadWord, "index"),
-        "thread_slots": w.ThreadWord.fields["index"].mask,
-        "event_args": _unit(w.EventWord, "arg_count"),
-        "event_thread": _unit(w.EventWord, "thread"),
-        "event_category": _unit(w.EventWord, "category"),
-        "event_name": _unit(w.EventWord, "name"),
-        "int32": _pattern(w.Int32ArgumentWord),
-        "text": _pattern(w.StringArgumentWord),
-        "bool": _pattern(w.BoolArgumentWord),
-        "argument_name": _unit(w.ArgumentWord, "name"),
-        "argument_value": _unit(w.Int32ArgumentWord, "value"),
-        "text_inline": _unit(w.StringRefWord, "inline"),
-        "log": _pattern(w.LogWord),
-        "log_size": _unit(w.LogWord, "message_size"),
-        "log_thread": _unit(w.LogWord, "thread"),
-    }
-    words |= {name: _pattern(w.EventWord.of(event_type=kind)) for name, kind in EVENT_TYPES.items()}
-    words |= {name: _pattern(w.PlainArgumentWord.of(type=kind)) for name, kind in _PLAIN.items()}
-    return words
-
-
-LAYOUT = _recorder_layout()
-"""The layout as the recorder's `configure` takes it."""

@@ -1,4 +1,7 @@
-"""Arrows between spans, and log messages."""
+"""The marks that a program sets: spans, instants, counters, flows and log messages.
+
+Spans, instants and counters are functions of the recorder itself.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,10 @@ import os
 
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.layout import KINDS
+
+span = recorder.span
+instant = recorder.instant
+counter = recorder.counter
 
 _numbers = itertools.count(1)
 _PER_PROCESS = 1 << 40
@@ -20,10 +27,10 @@ class Flow:
     Args:
         name: its name.
         category: its category.
-        id: the same for all of its points; a new one, unless given.
+        id: the same for all of its points; a new one unless given.
 
     Attributes:
-        id: what another process needs to go on with it.
+        id: what another process needs to continue the arrow.
     """
 
     __slots__ = ("_site", "id")
@@ -33,30 +40,30 @@ class Flow:
         self._site = recorder.Site(category, name)
 
     def begin(self) -> None:
-        """The arrow starts in the span that is open here."""
+        """Begin the arrow in the span that is open here."""
         recorder.record(KINDS["flow_begin"], self._site, (), self.id)
 
     def step(self) -> None:
-        """It passes through the span that is open here."""
+        """Lead the arrow through the span that is open here."""
         recorder.record(KINDS["flow_step"], self._site, (), self.id)
 
     def end(self) -> None:
-        """It ends in the span that is open here."""
+        """End the arrow in the span that is open here."""
         recorder.record(KINDS["flow_end"], self._site, (), self.id)
 
 
 def flow(name: str, category: str = "", /, *, id: int | None = None) -> Flow:
-    """An arrow that starts in the span that is open here; see `Flow`.  With an id, it goes on with that arrow.
+    """Begin an arrow in the span that is open here, or continue the arrow with the given id.
 
     Args:
         name: its name.
         category: its category.
-        id: of the arrow to go on with.
+        id: the id of the arrow to continue; without it, a new arrow begins.
     """
-    made = Flow(name, category, id=id)
+    arrow = Flow(name, category, id=id)
     if id is None:
-        made.begin()
-    return made
+        arrow.begin()
+    return arrow
 
 
 def log(message: str, category: str = "log", /) -> None:
@@ -64,7 +71,7 @@ def log(message: str, category: str = "log", /) -> None:
 
     Args:
         message: the text; at most 1,000 bytes of it are in the instant, 4,000 in the log record.
-        category: of the instant.
+        category: the category of the instant.
     """
     recorder.message(message)
     recorder.instant("log", category, message=message)
