@@ -41,7 +41,7 @@ child = subprocess.run([sys.executable, "-P", "-c", source], check=True, capture
 assert child == f"{recorder.__file__} True\n", child
 P
 
-run=("$python" -m pytest -q -p no:cacheprovider -p no:xdist --hypothesis-seed=0)
+run=("$python" -m pytest -q -p no:cacheprovider -n0 --hypothesis-seed=0)
 "${run[@]}" tests/test_kernels.py tests/test_dcpi_kernels.py tests/test_uftrace_kernels.py tests/test_columns.py \
   tests/test_mono_codec.py tests/test_mono_bad.py
 

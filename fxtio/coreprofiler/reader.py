@@ -17,7 +17,7 @@ from fxtio.coreprofiler.stacks import Sample, Stacks
 from fxtio.coreprofiler.style import Detector, Style, dialect
 from fxtio.coreprofiler.timeline import Timeline
 from fxtio.finding import Level
-from fxtio.io.reading import TraceFile
+from fxtio.io.reading import FileReader
 from fxtio.table import Table
 
 NS_PER_MS = 1_000_000
@@ -70,8 +70,8 @@ class Info:
     timeline: Timeline = field(default_factory=Timeline)
 
 
-class CoreProfilerTrace(TraceFile):
-    """A CoreProfiler trace; the arguments are those of `fxtio.io.reading.TraceFile`."""
+class CoreProfilerTrace(FileReader):
+    """A CoreProfiler trace; the arguments are those of `fxtio.io.reading.FileReader`."""
 
     format = "coreprofiler"
 

@@ -11,12 +11,12 @@ from fxtio.coreprofiler.lines import encode
 from fxtio.coreprofiler.parts import Record
 from fxtio.coreprofiler.style import Style, dialect
 from fxtio.errors import EncodeError
-from fxtio.io.writing import TraceWriter
+from fxtio.io.writing import FileWriter
 
 _BUFFER = 1 << 18
 
 
-class CoreProfilerWriter(TraceWriter):
+class CoreProfilerWriter(FileWriter):
     """Writes a CoreProfiler trace.
 
     Args:
