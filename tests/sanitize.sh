@@ -50,13 +50,13 @@ left_out=(
   tests/test_tracer_conditions.py                                  # what becomes of the file
   tests/test_tracer_crash.py                                       # the same, and faults that the sanitizer reports
   tests/test_tracer_leaks.py                                       # counts what Python's own allocator gives
-  tests/test_tracer_extremes.py::test_a_million_names              # long; test_tracer_twins.py has shorter ones like
-  tests/test_tracer_extremes.py::test_forty_thousand_functions     # these two
+  tests/test_tracer_extremes.py::test_a_million_names              # long; test_tracer_recorder.py has a shorter one
+  tests/test_tracer_extremes.py::test_forty_thousand_functions     # long
   tests/test_tracer_extremes.py::test_threads_with_a_small_stack   # sanitized frames do not fit into 64 KiB
   tests/test_tracer_flight.py::test_dumps_while_threads_record     # long, and what becomes of the files
   tests/test_tracer_flight.py::test_killed_during_a_dump           # the same
   tests/test_tracer_perfetto.py::test_the_clock_is_right_over_time # waits
-  tests/test_tracer_twins.py::test_the_limit_holds                 # what becomes of the file
+  tests/test_tracer_recorder.py::test_the_limit_holds              # what becomes of the file
 )
 # Python's own allocator would give the memory of an object that is gone to the next one, and nothing would be seen.
 PYTHONMALLOC=malloc "${run[@]}" "${left_out[@]/#/--deselect=}" tests/test_tracer_*.py
