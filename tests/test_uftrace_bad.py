@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio.cli import main
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FxtioError
 from fxtio.uftrace import frames
@@ -288,6 +289,39 @@ def test_arbitrary_records(words: list[int], tail: bytes, tmp_path: Path) -> Non
 def test_real_directories_have_no_findings(name: str) -> None:
     check: Callable[[UftraceTrace], tuple[int, dict[str, int]]] = everything
     assert check(opened(name))[1] == {}
+
+
+@pytest.mark.parametrize("command", ["info", "dump", "stats"])
+def test_findings_of_small_files_are_printed(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    minimal(tmp_path / "t")
+    (tmp_path / "t" / "events.txt").write_text("EVENT: 1000000 a:b\nno event\n")
+    assert main([command, str(tmp_path / "t")]) == 1
+    captured = capsys.readouterr()
+    assert "in events.txt at byte 19: the line is not the name of an event [event-line]" in captured.out + captured.err
+
+
+@pytest.mark.parametrize(("name", "file"), [("tasks", "task.txt"), ("kernel", "kallsyms"), ("messages", "extern.dat")])
+def test_reading_one_table_gives_the_findings_of_its_files(name: str, file: str, tmp_path: Path) -> None:
+    target = minimal(tmp_path / "t")
+    with (target / file).open("a") as text:
+        text.write("nonsense\n")
+    trace = UftraceTrace(target)
+    trace.table(name)
+    assert [finding.file for finding in trace.findings] == [file]
+    with pytest.raises(DecodeError):
+        UftraceTrace(target, strict=True).table(name)
+
+
+def test_reading_events_gives_their_findings(tmp_path: Path) -> None:
+    target = minimal(tmp_path / "t")
+    (target / "perf-cpu0.dat").write_bytes(b"123")
+    trace = UftraceTrace(target)
+    assert list(trace.perf_events()) == []
+    assert trace.findings.counts == {"perf-record": 1}
+    (target / "kernel-cpu0.dat").write_bytes(b"123")
+    trace = UftraceTrace(target)
+    assert list(trace.kernel_events()) == []
+    assert trace.findings.counts == {"kernel-page": 1}
 
 
 def test_a_recorder_that_was_killed(tmp_path: Path) -> None:

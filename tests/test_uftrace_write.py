@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,14 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.errors import EncodeError
+from fxtio.table import Bytes
 from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.layout import DEPTHS
+from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Event, FunctionEntry
+from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 from fxtio.uftrace.writer import UftraceWriter
+from support.uftrace_samples import SAMPLES, UFTRACE, opened
 
 
 def test_through_the_front_door(tmp_path: Path) -> None:
@@ -59,8 +65,6 @@ CALLS: st.SearchStrategy[Any] = st.recursive(
 @given(calls=CALLS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_calls_come_back(calls: Any, tmp_path: Path) -> None:
-    import shutil
-
     shutil.rmtree(tmp_path / "t", ignore_errors=True)
     wanted: list[tuple[str, int, int, int]] = []
     with UftraceWriter(tmp_path / "t") as writer:
@@ -148,6 +152,148 @@ def test_what_columns_are_refused(tmp_path: Path) -> None:
             type=two["type"][:0], time=np.array([]), depth=np.array([]), function=([target], np.array([]))
         )
     assert UftraceTrace(tmp_path / "t", strict=True).table("slices").num_rows == 1
+
+
+def test_a_closed_writer_takes_nothing(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        task, function = writer.task(1), writer.function("f")
+    calls: list[Callable[[], object]] = [
+        lambda: task.enter("g", 1),
+        lambda: task.leave(1),
+        lambda: task.event(100_001, 1),
+        lambda: task.lost(1),
+        lambda: task.fork(2, 1),
+        lambda: task.write_records(type=0, time=np.array([]), depth=np.array([]), function=([function], np.array([]))),
+        lambda: writer.put(FunctionEntry(1, 0, 1)),
+        lambda: writer.file("note.txt", b""),
+        lambda: writer.function("g"),
+        lambda: writer.task(1),
+        lambda: writer.event_id("a:b"),
+        lambda: writer.message(1, "text"),
+        lambda: writer.sched(0, PerfEvent(1, 1, 1, "sched-in")),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="the writer is closed") as caught:
+            call()
+        assert caught.type is ValueError
+
+
+def slices_of(path: Path) -> list[tuple[Any, ...]]:
+    names = ("tid", "name", "start", "duration", "depth", "state")
+    return [tuple(row[name] for name in names) for row in UftraceTrace(path, strict=True).table("slices").rows()]
+
+
+def columns_of(rows: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    return dict(zip(("tid", "name", "start", "duration", "depth", "state"), map(list, zip(*rows, strict=True)),
+                    strict=True))  # fmt: skip
+
+
+@given(calls=CALLS, ticks=st.lists(st.integers(0, 1), min_size=1, max_size=100))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_slices_come_back(calls: Any, ticks: list[int], tmp_path: Path) -> None:
+    """Also where many records have the same time, in which case the order of the rows and the depths decide."""
+    rows: list[tuple[Any, ...]] = []
+    steps = cycle(ticks)
+    now = 0
+
+    def call(name: str, inner: Any, depth: int) -> None:
+        nonlocal now
+        now += next(steps)
+        start = now
+        for one in inner:
+            call(one[0], one[1], depth + 1)
+        now += next(steps)
+        rows.append((7, name, start, now - start, depth, "whole"))
+
+    call("outer", calls, 0)
+    shutil.rmtree(tmp_path, ignore_errors=True)
+    with UftraceWriter(tmp_path / "t") as writer:
+        assert writer.write_table("slices", columns_of(rows)) == len(rows)
+    assert slices_of(tmp_path / "t") == rows
+
+
+def test_slices_in_any_order_without_equal_times(tmp_path: Path) -> None:
+    rows = [(1, "main", 0, 100, 0), (1, "a", 10, 20, 1), (1, "b", 40, 50, 1), (1, "c", 50, 10, 2)]
+    with UftraceWriter(tmp_path / "t") as writer:
+        columns = dict(zip(("tid", "name", "start", "duration", "depth"), map(list, zip(*rows, strict=True)),
+                           strict=True))  # fmt: skip
+        writer.write_table("slices", columns)
+    assert {row[:5] for row in slices_of(tmp_path / "t")} == set(rows)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_recorded_slices_come_back(name: str, tmp_path: Path) -> None:
+    """With calls of all states, and deeper than a record can hold."""
+    table = opened(name).table("slices")
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.write_table("slices", table)
+    if table.num_rows:
+        assert slices_of(tmp_path / "t") == slices_of(UFTRACE / name)
+
+
+def test_what_slices_are_refused(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        one = {"tid": 1, "name": "f", "start": [10, 15], "duration": [10, 10], "depth": [0, 1]}
+
+        def write(**changes: Any) -> Any:
+            return lambda: writer.write_table("slices", one | changes)
+
+        refused(writer, "start: calls of a task overlap", write())
+        refused(writer, "duration: a duration is negative", write(duration=[-1, 5]))
+        refused(writer, "depth: a depth is not from 0", write(depth=[0, -1], start=[10, 30]))
+        refused(writer, "name: a call has no name", write(name=["f", None]))
+        refused(writer, "state: a value is not one of whole", write(state="finished"))
+        refused(writer, "tid: a number is negative", write(tid=-1))
+        refused(writer, "start: the values are not integers", write(start=[1.5, 2.5]))
+        writer.task(1).enter("g", 5)
+        refused(writer, "calls that were begun by `enter` are open", write(start=[10, 30]))
+        writer.task(1).leave(50)
+        refused(writer, "time goes back", write(start=[10, 30]))
+
+
+def test_records_as_columns(tmp_path: Path) -> None:
+    types = ["entry", "event", "lost", "exit"]
+    columns = {"tid": 5, "type": types, "time": [1, 2, 0, 4], "depth": 0, "address": [64, 1_000_000, 9, 64]}
+    payload = payload_of(b"data")
+    assert payload is not None
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.write_table("records", columns)
+        writer.write_table("records", {**columns, "time": [5, 6, 0, 7], "payload": Bytes([b"", payload, b"", b""])})
+        refused(
+            writer, "type: a value is not one of", lambda: writer.write_table("records", columns | {"type": "call"})
+        )
+        refused(writer, "does not fit", lambda: writer.write_table("records", columns | {"depth": 1024}))
+        refused(writer, "payload: the values are not bytes",
+                lambda: writer.write_table("records", columns | {"payload": 5}))  # fmt: skip
+    trace = UftraceTrace(tmp_path / "t", strict=True)
+    assert list(trace) == [
+        FunctionEntry(1, 0, 64), Event(2, 0, 1_000_000), Lost(0, 0, 9), FunctionExit(4, 0, 64),
+        FunctionEntry(5, 0, 64), Event(6, 0, 1_000_000, payload), Lost(0, 0, 9), FunctionExit(7, 0, 64),
+    ]  # fmt: skip
+    assert [entry.time for entry in trace.entries()] == [1, 2, None, 4, 5, 6, None, 7]
+
+
+def test_small_files_as_columns(tmp_path: Path) -> None:
+    sched = {
+        "time": [30, 10, 20], "cpu": [1, 0, 0], "pid": 5, "tid": [6, 5, 7], "kind": ["task-name", "exec", "task-new"],
+        "name": ["worker", "a name that is far too long", None], "parent": [0, 0, 5],
+    }  # fmt: skip
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.write_table("sched", sched)
+        writer.write_table("sched", {"time": 40, "cpu": 1, "pid": 5, "tid": 5, "kind": "sched-out (pre-empted)"})
+        writer.write_table("messages", {"time": [1, 2_000_000_000], "text": ["one", "two"]})
+        refused(writer, "kind: 'other'", lambda: writer.write_table("sched", sched | {"kind": "other"}))
+        refused(writer, "cpu: a number", lambda: writer.write_table("sched", sched | {"cpu": -1}))
+        refused(writer, "a line end", lambda: writer.write_table("messages", {"time": 1, "text": "a\nb"}))
+        refused(writer, "negative", lambda: writer.write_table("messages", {"time": -1, "text": "a"}))
+        refused(writer, "not texts", lambda: writer.write_table("messages", {"time": 1, "text": 5}))
+    trace = UftraceTrace(tmp_path / "t")
+    assert [(row["time"], row["cpu"], row["tid"], row["kind"], row["name"], row["parent"])
+            for row in trace.table("sched").rows()] == [
+        (10, 0, 5, "exec", "a name that is ", 0), (20, 0, 7, "task-new", "", 5), (30, 1, 6, "task-name", "worker", 0),
+        (40, 1, 5, "sched-out (pre-empted)", "", 0),
+    ]  # fmt: skip
+    assert [*trace.table("messages").rows()] == [{"time": 1, "text": "one"}, {"time": 2_000_000_000, "text": "two"}]
 
 
 def test_a_directory_that_is_not_empty(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ class CallOrder:
         order = np.arange(len(start))
         if (end[1:] < end[:-1]).any():
             order = np.lexsort((start, -depth, end))
-        first = _first_inside(depth[order])
+        first = _first_inside(start[order], end[order], depth[order], state[order])
         ranks = np.arange(len(order))
         has_entry, has_exit = state[order] != NO_ENTRY, np.isin(state[order], (WHOLE, NO_ENTRY))
         # An entry precedes all records of the first call inside of it, entries of outer calls come first.
@@ -138,8 +138,19 @@ class CallOrder:
             raise EncodeError("calls of a task overlap without being nested", "start")
 
 
-def _first_inside(depth: Array) -> Array:
+def _first_inside(start: Array, end: Array, depth: Array, state: Array) -> Array:
     """Return, for calls in the order of their ends, the row of the first call inside of each call, or its own row."""
+    rows = np.arange(len(start))
+    first = np.maximum(_first_deeper(depth), np.searchsorted(end, start, "left"))
+    # Deeper calls that ended before are not inside; at equal times, those are that took no time.
+    begin = np.where(state == NO_ENTRY, end, start)
+    while (outside := (first < rows) & (end[first] == start) & (begin[first] < start)).any():
+        first = first + outside
+    return np.minimum(first, rows)
+
+
+def _first_deeper(depth: Array) -> Array:
+    """Return, for each call, the first row of the uninterrupted rows before it that are deeper, or its own row."""
     count = len(depth)
     begin, end, state = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint8)
     stack = np.empty(count, np.int64), np.empty(count, np.uint64), np.empty(count, np.int64)
@@ -160,17 +171,27 @@ def call_states(column: Any | None, rows: int) -> Array:
     return np.full(rows, WHOLE, np.int64) if column is None else _codes("state", column, STATES)
 
 
-def wrapped(depth: Array, address: Array, most: int) -> tuple[Array, Array]:
-    """Return depths and addresses as records hold them: a depth beyond 1023 wraps around and carries into the address.
+def checked_depth(column: Any, function_size: int) -> Array:
+    """Return the depths of calls (int64).
 
     Args:
-        depth: the depths.
-        address: the first addresses of the functions (uint64).
-        most: the size of the functions in bytes, which limits the carry.
+        column: the depths.
+        function_size: the size of a function in bytes, which limits the carry into the address, see `wrapped`.
 
     Raises:
         EncodeError: a depth is negative or too large.
     """
-    if len(depth) and not 0 <= int(depth.min()) <= int(depth.max()) < most * DEPTHS:
-        raise EncodeError(f"a depth is not from 0 to {most * DEPTHS - 1:,}", "depth")
+    depth, limit = integers("depth", column), function_size * DEPTHS
+    if not 0 <= int(depth.min()) <= int(depth.max()) < limit:
+        raise EncodeError(f"a depth is not from 0 to {limit - 1:,}", "depth")
+    return depth.astype(np.int64)
+
+
+def wrapped(depth: Array, address: Array) -> tuple[Array, Array]:
+    """Return depths and addresses as records hold them: a depth beyond 1023 wraps around and carries into the address.
+
+    Args:
+        depth: the depths (int64).
+        address: the first addresses of the functions (uint64).
+    """
     return depth % DEPTHS, address + (depth // DEPTHS).astype(np.uint64)

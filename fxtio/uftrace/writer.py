@@ -18,7 +18,7 @@ from fxtio.io.writing import TraceWriter
 from fxtio.table import Bytes, Categories, WritableTable
 from fxtio.uftrace import payloads, perf
 from fxtio.uftrace.directory import StoredFile, is_file_name
-from fxtio.uftrace.encode import CallOrder, call_states, integers, record_bytes, type_codes, wrapped
+from fxtio.uftrace.encode import CallOrder, call_states, checked_depth, integers, record_bytes, type_codes, wrapped
 from fxtio.uftrace.enums import EventId, RecordType, WordClass
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, payload_of
 from fxtio.uftrace.info import INFO_FILE, InfoFile
@@ -194,7 +194,8 @@ class UftraceWriter(TraceWriter):
         names = columns["name"]
         if not isinstance(names, Categories) or bool((names.codes < 0).any()):
             raise EncodeError("a call has no name", "name")
-        start, duration, depth = (integers(name, columns[name]) for name in ("start", "duration", "depth"))
+        start, duration = (integers(name, columns[name]) for name in ("start", "duration"))
+        depth = checked_depth(columns["depth"], FUNCTION_SIZE)
         if int(duration.min()) < 0:
             raise EncodeError("a duration is negative", "duration")
         state = call_states(columns.get("state"), rows)
@@ -203,9 +204,9 @@ class UftraceWriter(TraceWriter):
         address[used] = [self.function(names.values[code]).address for code in used.tolist()]
         encoded = []
         for tid, chosen in _rows_of("tid", columns["tid"]):
-            order = CallOrder(start[chosen], (start + duration)[chosen], depth[chosen].astype(np.int64), state[chosen])
+            order = CallOrder(start[chosen], (start + duration)[chosen], depth[chosen], state[chosen])
             calls = chosen[order.row]
-            short, place = wrapped(depth[calls], address[names.codes[calls]], FUNCTION_SIZE)
+            short, place = wrapped(depth[calls], address[names.codes[calls]])
             raw = record_bytes(order.kind, order.time, short, place, None, self.order)
             task = self.task(tid)
             if task._open:

@@ -73,7 +73,8 @@ def read(folder: Path, files: Files | None = None, *, table: str = "", max_bytes
             trace.table(table)
         else:
             assert all(entry.record for entry in trace.entries())
-        return trace.findings
+        findings: Findings = trace.findings
+    return findings
 
 
 def too_large(folder: Path) -> Findings:
