@@ -51,7 +51,7 @@ NOT_IN: dict[str, frozenset[str]] = {"tracer": frozenset({"numpy", "rich", "argp
 
 ONLY_MAIN_IMPORTS = "cli"
 
-MAX_FILE_LINES = 450
+MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 60
 
 

@@ -46,7 +46,7 @@ FORMAT = _CoreProfiler()
 _LAZY = {
     "CoreProfilerTrace": "fxtio.coreprofiler.reader",
     "CoreProfilerWriter": "fxtio.coreprofiler.writer",
-    "describe_markdown": "fxtio.coreprofiler.describe",
+    "describe_markdown": "fxtio.coreprofiler.explain",
 }
 
 
