@@ -12,7 +12,7 @@ from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import CoreProfilerTrace, describe_markdown, frames
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.explain import spans_of, usage
-from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, UNDEFINED
+from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, UNDEFINED, OsThread
 from fxtio.coreprofiler.lines import Fault, decode, encode
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
@@ -120,7 +120,7 @@ def test_the_oracle_agrees(data: bytes) -> None:
 def in_the_specification(record: Any) -> bool:
     """Whether the specification itself knows how it is written; its texts have no quotes, its words no blanks."""
     other = (
-        isinstance(getattr(record, "thread", None), r.OsThread),
+        isinstance(getattr(record, "thread", None), OsThread),
         isinstance(record, r.ThreadDestroyed) and record.extra is not None,
         isinstance(record, r.ProfilerStart) and record.started_at.tzinfo is not None,
         isinstance(record, r.StackSample) and record.count is None,
@@ -159,7 +159,7 @@ def test_the_oracle_reads_what_is_written(cls: type[Any], data: st.DataObject) -
         (r.ProcessCpu(0.5, 1), "not an integer"),  # type: ignore[arg-type]
         (r.ProcessCpu(True, 1), "not an integer"),
         (r.ThreadCreated(2**64, 1), "not from 0"),
-        (r.JitStarted(r.OsThread(-1), 0, 0), "not from 0"),
+        (r.JitStarted(OsThread(-1), 0, 0), "not from 0"),
         (r.GcStarted(0, 0, "?", (1,)), "True and False"),  # type: ignore[arg-type]
         (r.StackSample(0, 0, 1, 0, 0, None, ("x",)), "not a Frame"),  # type: ignore[arg-type]
         (r.HeapGenerations(0, (r.HeapItem("a:b", 1, 2),)), "not a word"),
@@ -178,11 +178,11 @@ def test_what_cannot_be_said(record: Any, message: str) -> None:
         (b"thr dst 0x00000005 0x00000007", r.ThreadDestroyed(5, 7)),
         (b"thr crt 0x00000005", r.ThreadDestroyed(5)),
         (b"thr cpu 0x00000000 85403 18446744073709551586", r.ThreadCpu(0, 85403, 2**64 - 30)),
-        (b"jit cms 1234 5 0xAB", r.JitStarted(r.OsThread(1234), 5, 0xAB)),
+        (b"jit cms 1234 5 0xAB", r.JitStarted(OsThread(1234), 5, 0xAB)),
         (b"jit cms 0x4d2 5 0xAB", r.JitStarted(0x4D2, 5, 0xAB)),
         (b"str sam 0x0 5 ? 0:0 0x1:00ABCDEF", r.StackSample(0, 5, None, 0, 0, None, (r.Frame(1, 0xABCDEF),))),
         (b"sam str 0x0 -5 1 1:2:?", r.StackSample(0, -5, 1, 1, 2, UNDEFINED)),
-        (b"gch gcs 7 5 ? tfff", r.GcStarted(r.OsThread(7), 5, "?", (True, False, False, False))),
+        (b"gch gcs 7 5 ? tfff", r.GcStarted(OsThread(7), 5, "?", (True, False, False, False))),
         (b"gch gcs 0x7 5 induced t f", r.GcStarted(7, 5, "induced", (True, False))),
         (b"gch gen 5 LOH:1:2 g2:3:4", r.HeapGenerations(5, (r.HeapItem("LOH", 1, 2), r.HeapItem("g2", 3, 4)))),
         (b"cls ldf 0x1 0x2 0x3 0x4", r.ClassLoadedOld(1, 2, 3, 4)),

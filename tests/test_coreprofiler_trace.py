@@ -18,7 +18,7 @@ import fxtio
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, frames, state
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS
+from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, OsThread
 from fxtio.coreprofiler.synth import SHAPES
 from fxtio.errors import EncodeError, FormatError
 from oracle import coreprofiler as oracle
@@ -108,7 +108,7 @@ FLAGS = (True, False, False, False)
         ([r.GcFinished(0, 1)], ["gc-pairs"]),
         ([r.JitFinished(0, 1, 5, 0)], ["jit-pairs"]),
         ([r.JitStarted(0, 1, 5), r.JitStarted(0, 1, 6), r.JitFinished(0, 1, 6, 0), r.JitFinished(0, 1, 5, 0)], []),
-        ([r.JitStarted(0, 1, 5), r.JitStarted(r.OsThread(9), 1, 6)], ["thread-style"]),
+        ([r.JitStarted(0, 1, 5), r.JitStarted(OsThread(9), 1, 6)], ["thread-style"]),
         ([r.ProfilerResumed(1)], ["pause-pairs"]),
         ([r.ProfilerPaused(1), r.ProfilerPaused(2)], ["pause-pairs"]),
         ([r.ThreadCpu(0, 85403, 2**64 - 30)], ["usage-negative"]),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import DIALECTS, UNDEFINED
+from fxtio.coreprofiler.layout import DIALECTS, UNDEFINED, OsThread
 from fxtio.coreprofiler.tables import RECORD_TABLES, Items
 from fxtio.dcpi import DcpiTrace
 from fxtio.errors import EncodeError
@@ -78,7 +78,7 @@ def test_columns_of_any_kind() -> None:
     assert {sample.ip for sample in samples} == {UNDEFINED}
     jit = {"time": 5_000_000, "thread": np.int64(4), "thread_is_os": np.array([True, False]), "function_id": 1}
     assert list(CoreProfilerTrace(written_table("jit_starts", jit))) == [
-        r.JitStarted(r.OsThread(4), 5, 1),
+        r.JitStarted(OsThread(4), 5, 1),
         r.JitStarted(4, 5, 1),
     ]
     collection = {"time": 0, "thread": 0, "reason": "?", "generations": [(True, False)]}

@@ -14,7 +14,6 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from fxtio.coreprofiler.layout import OsThread as OsThread  # a public name of the records, too
 from fxtio.coreprofiler.layout import (
     MAX_32,
     MAX_64,
@@ -26,6 +25,7 @@ from fxtio.coreprofiler.layout import (
     Flags,
     Hexadecimal,
     LocalTime,
+    OsThread,
     Pointer,
     Quoted,
     Repeated,

@@ -15,7 +15,7 @@ import msgspec
 
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import Item
+from fxtio.coreprofiler.layout import Item, OsThread
 from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
 from fxtio.coreprofiler.state import Sample, Timeline
@@ -272,7 +272,7 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, r.OsThread):
+    if isinstance(value, OsThread):
         return {"os_thread": value.number}
     if isinstance(value, tuple):
         return [msgspec.structs.asdict(member) if isinstance(member, r.Compound) else member for member in value]

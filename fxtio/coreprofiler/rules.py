@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import Style
+from fxtio.coreprofiler.layout import OsThread, Style
 from fxtio.coreprofiler.state import MAX_OPEN, Sample, Stacks, Timeline
 from fxtio.finding import Findings, Level
 
@@ -57,7 +57,7 @@ class TimelineRules:
             timeline.loaded[cls.__name__] += 1
 
     def _add_interval(self, offset: int, record: Any, timeline: Timeline) -> None:
-        is_os = isinstance(record.thread, r.OsThread)
+        is_os = isinstance(record.thread, OsThread)
         if not self._thread_kinds or is_os in self._thread_kinds:
             self._thread_kinds.add(is_os)
         elif len(self._thread_kinds) == 1:

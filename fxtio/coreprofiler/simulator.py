@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import NS_PER_MS
+from fxtio.coreprofiler.layout import NS_PER_MS, OsThread
 
 SHAPES = {
     "sampling": "stack samples of threads that call and return",
@@ -156,7 +156,7 @@ class Simulator:
             self._put(r.ThreadAssigned(thread.iid, 1000 + thread.iid))
 
     def _thread_number(self, thread: _Thread) -> Any:
-        return r.OsThread(1000 + thread.iid) if self._os_threads else thread.iid
+        return OsThread(1000 + thread.iid) if self._os_threads else thread.iid
 
     def _define_function(self, thread: _Thread, iid: int) -> None:
         """Compile a function, at its first call."""

@@ -15,12 +15,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fxtio.coreprofiler.layout import NS_PER_MS, UNDEFINED
+from fxtio.coreprofiler.layout import NS_PER_MS, UNDEFINED, OsThread
 from fxtio.coreprofiler.records import (
     AllocItem,
     Frame,
     MemorySample,
-    OsThread,
     ProfilerPaused,
     ProfilerResumed,
     StackSample,
