@@ -57,7 +57,7 @@ def rewrite(path: Path) -> Callable[[], None]:
 
 def write_tables(path: Path) -> Callable[[], None]:
     """Return a function that writes the tables of a trace."""
-    tables = CoreProfilerTrace(path).tables(*CoreProfilerWriter.table_names)
+    tables = CoreProfilerTrace(path).tables(*CoreProfilerWriter.writable_tables)
 
     def work() -> None:
         with CoreProfilerWriter(os.devnull) as writer:

@@ -65,10 +65,17 @@ def open(  # noqa: A001
     strict: bool = ...,
     max_bytes: int | None = ...,
     progress: Progress | None = ...,
+    **options: Any,
 ) -> FxtTrace: ...
 @overload
 def open(  # noqa: A001
-    target: Any, *, format: str, strict: bool = ..., max_bytes: int | None = ..., progress: Progress | None = ...
+    target: Any,
+    *,
+    format: str,
+    strict: bool = ...,
+    max_bytes: int | None = ...,
+    progress: Progress | None = ...,
+    **options: Any,
 ) -> Any: ...
 def open(  # noqa: A001  # as in gzip and codecs
     target: Any,
@@ -77,6 +84,7 @@ def open(  # noqa: A001  # as in gzip and codecs
     strict: bool = False,
     max_bytes: int | None = None,
     progress: Progress | None = None,
+    **options: Any,
 ) -> Any:
     """Open a trace for reading.
 
@@ -87,6 +95,7 @@ def open(  # noqa: A001  # as in gzip and codecs
         strict: raise `DecodeError` at the first fault, instead of collecting findings and reading on.
         max_bytes: read no more than so many decompressed bytes.
         progress: called now and then with the bytes read and the bytes in all (or None).
+        options: what else the format's reader takes, for example `data_version` of `fxtio.mono.MonoTrace`.
 
     Returns:
         The trace, of its format's class; for type checkers that of `fxtio.fxt.FxtTrace`, unless another format is
@@ -95,11 +104,12 @@ def open(  # noqa: A001  # as in gzip and codecs
     Raises:
         FormatError: it is not a trace of a known format.
         OSError: it cannot be opened.
+        TypeError: the format's reader has no such option.
     """
     from fxtio.formats import by_name, of_directory, of_source
     from fxtio.io.source import is_directory, open_source
 
-    options = {"strict": strict, "max_bytes": max_bytes, "progress": progress}
+    options |= {"strict": strict, "max_bytes": max_bytes, "progress": progress}
     folder = is_directory(target)
     source = None if folder else open_source(target, limit=max_bytes)
     try:
@@ -109,7 +119,7 @@ def open(  # noqa: A001  # as in gzip and codecs
             name = target if source is None else source.name
             raise FormatError(f"{name} is {is_what}; a trace in the format {chosen.name} is {wanted}")
         return chosen.open(target, source=source, **options)
-    except FxtioError:
+    except (FxtioError, TypeError):
         if source is not None:
             source.close()
         raise

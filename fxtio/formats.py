@@ -1,26 +1,31 @@
-"""Which formats there are, and which one a file or a directory has: by content first, then by suffix.
+"""The contract of a format, and the registry: which format a file or a directory has, by content first, then by suffix.
 
-A format is an object with the attributes of `Format`; other packages add theirs by the entry point group
-`fxtio.formats`.  What the commands print about its traces is in a module of its own, a `Presenter`, so that nobody else
-loads it.
+Every format is a package with the same rooms (modules of the same name and role), and one `Format` object in its
+`__init__`.  Its reader fulfils `Trace`, its writer `Writer`, and the commands use its rooms `report`, `explain` and
+`synth`.  Other distributions add a format by the entry point group `fxtio.formats`.  `docs/explanation/architecture.md`
+describes how to add one; `tests/contract` holds all of them to what is said here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
 from fxtio.errors import FormatError
 
 if TYPE_CHECKING:
     from fxtio.codec.piece import Piece
     from fxtio.finding import Findings
+    from fxtio.io.reading import TraceInfo
     from fxtio.io.source import Source
     from fxtio.present import Report
+    from fxtio.table import Table, WritableTable
 
 BUILT_IN = {
     "fxt": "fxtio.fxt",
@@ -29,96 +34,263 @@ BUILT_IN = {
     "mono": "fxtio.mono",
     "coreprofiler": "fxtio.coreprofiler",
 }
-"""Name and module of the formats that come with the package."""
+"""Name and package of the formats that come with fxtio, in the order in which they are asked what a file is."""
 
-_PACKED = (".gz", ".zst", ".xz")
+_COMPRESSION_SUFFIXES = (".gz", ".zst", ".xz")
 
 
-class Format(Protocol):
-    """What a format gives.  Its module imports nothing heavy: it is loaded whenever a trace is opened.
+def _never(_: object) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format.  Making one imports nothing: all formats are asked what a file is before one of them is loaded.
 
     Attributes:
-        name: its name, for example `fxt`.
-        suffixes: what its files are called, for example `.fxt`.
-        present: the name of the module that presents its traces, see `Presenter`.
-        directory: whether its traces are directories, see `DirectoryFormat`.
+        name: the name, for example `fxt`.
+        title: the name for people, for example `Fuchsia trace format`.
+        package: the package whose modules are the rooms of the format, for example `fxtio.fxt`.
+        suffixes: the endings of its files, for example `(".fxt", ".ftf")`.
+        trace: the name of the reader's class in the room `reader`, see `Trace`.
+        writer: the name of the writer's class in the room `writer`, see `Writer`.
+        sniff: returns whether a file that begins with these bytes is of this format.
+        sniff_directory: returns whether a directory is a trace of this format; None where traces are files.
     """
 
     name: str
+    title: str
+    package: str
     suffixes: tuple[str, ...]
-    present: str
-    directory: bool
+    trace: str
+    writer: str
+    sniff: Callable[[bytes], bool] = _never
+    sniff_directory: Callable[[Path], bool] | None = None
 
-    def sniff(self, head: bytes) -> bool:
-        """Whether a file that begins with these bytes is of this format."""
+    @property
+    def directory(self) -> bool:
+        """Whether traces of this format are directories."""
+        return self.sniff_directory is not None
 
-    def open(self, target: Any, *, source: Source | None, **options: Any) -> Any:
-        """A reader, see `Trace`; `source` is None for a directory."""
+    def room(self, name: str) -> Any:
+        """Import a module of the format's package."""
+        if name in ("report", "explain", "synth") and find_spec(f"{self.package}.present"):
+            name = "present"  # until every format has its rooms
+        return import_module(f"{self.package}.{name}")
 
-    def create(self, target: Any, **options: Any) -> Any:
-        """A writer."""
+    def open(self, target: Any, *, source: Source | None = None, **options: Any) -> Trace:
+        """Open a trace.
+
+        Args:
+            target: what to read, see `fxtio.open`.
+            source: the already opened file, if there is one.
+            options: `strict`, `max_bytes`, `progress`, and those of the format's reader.
+        """
+        cls = getattr(self.room("reader"), self.trace)
+        if self.directory:
+            return cast("Trace", cls(target, **options))
+        return cast("Trace", cls(target, source=source, **options))
+
+    def create(self, target: Any, **options: Any) -> Writer:
+        """Create a trace.
+
+        Args:
+            target: where to write, see `fxtio.create`.
+            options: those of the format's writer.
+        """
+        return cast("Writer", getattr(self.room("writer"), self.writer)(target, **options))
+
+    @property
+    def report(self) -> ReportRoom:
+        """The room that describes traces to people and programs."""
+        return cast("ReportRoom", self.room("report"))
+
+    @property
+    def explain(self) -> ExplainRoom:
+        """The room that annotates bytes."""
+        return cast("ExplainRoom", self.room("explain"))
+
+    @property
+    def synth(self) -> SynthRoom:
+        """The room that writes synthetic traces."""
+        return cast("SynthRoom", self.room("synth"))
 
 
-class DirectoryFormat(Format, Protocol):
-    """A format whose `directory` is true; its `sniff` is false of everything."""
+class Entry(Protocol):
+    """A record with its place and time.  A format may add attributes behind these, such as the thread."""
 
-    def sniff_directory(self, path: Path) -> bool:
-        """Whether this directory is a trace of the format; nothing outside of it is looked at."""
+    @property
+    def offset(self) -> int:
+        """The byte offset of the record in the (decompressed) file."""
+
+    @property
+    def time(self) -> int | None:
+        """Nanoseconds, or None for a record without time."""
+
+    @property
+    def record(self) -> Any:
+        """The record."""
 
 
 class Trace(Protocol):
-    """What the readers of all formats have in common."""
+    """A reader.  Every reading goes on behind a fault, and adds a finding for it, or raises `DecodeError` if strict.
+
+    Attributes:
+        name: where the trace is read from.
+        format: the name of the format.
+        compression: `gzip`, `zstd`, `xz` or None.
+    """
+
+    name: str
+    format: str
+    compression: str | None
 
     @property
-    def name(self) -> str:
-        """Where it was read from."""
-
-    @property
-    def format(self) -> str:
-        """The name of the format."""
+    def info(self) -> TraceInfo:
+        """A summary; the first use reads the trace once, without making records."""
 
     @property
     def findings(self) -> Findings:
-        """What was wrong, as far as the last reading came."""
+        """The faults that the last reading found; reads the trace if nothing was read yet."""
 
-    def entries(self, *, resolve: bool = True) -> Iterator[Any]:
-        """The records with where and when they are, in the order of the file."""
+    def __iter__(self) -> Iterator[Any]:
+        """The records, see `records`."""
 
-    def __enter__(self) -> Any: ...
+    def records(self, *, resolve: bool = True) -> Iterator[Any]:
+        """Yield the records as typed objects, in the order of the file.
+
+        Args:
+            resolve: give records as they mean, for example with names in place of table slots.  Without it, the file as
+                it stands: whatever would not be written back to the same bytes is `Opaque`.
+        """
+
+    def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
+        """Yield the records as `records` does, with their places and times."""
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The names of the tables; every trace of the format has all of them, some may be empty."""
+
+    def table(self, name: str) -> Table:
+        """Return one whole table.
+
+        Raises:
+            KeyError: the format has no such table.
+        """
+
+    def tables(self, *names: str) -> dict[str, Table]:
+        """Return several whole tables, made in one reading."""
+
+    def batches(self, *names: str) -> Iterator[dict[str, Table]]:
+        """Yield tables in batches of bounded size; every batch has all tables that were asked for.
+
+        A column that refers to rows of another table counts within the batch.
+        """
+
+    def close(self) -> None:
+        """Close what is still open."""
+
+    def __enter__(self) -> Self: ...
 
     def __exit__(self, *exception: object) -> None: ...
 
 
-class Presenter(Protocol):
-    """What the commands ask a format's presenting module for.
+class Writer(Protocol):
+    """A writer.  After `close`, whatever would write raises `ValueError`.
 
     Attributes:
-        SHAPES: what synthetic traces there are: name, and what is in them.
+        format: the name of the format.
+        writable_tables: the tables that `write_table` takes, by name.
     """
 
-    SHAPES: dict[str, str]
+    format: ClassVar[str]
+    writable_tables: ClassVar[Mapping[str, WritableTable]]
+
+    @property
+    def position(self) -> int:
+        """How many bytes were written, before compression."""
+
+    def put(self, record: Any) -> None:
+        """Append a record as it is.  Where it belongs (a task, a thread) may be told by keyword.
+
+        Raises:
+            EncodeError: the format cannot express it; nothing was written.
+            ValueError: the writer is closed.
+        """
+
+    def copy(self, trace: Any) -> None:
+        """Copy a whole trace of the same format to the same bytes: header, style and byte order included.
+
+        Raises:
+            EncodeError: the trace is of another format, or something was written before.
+            ValueError: the writer is closed.
+        """
+
+    def write_table(self, name: str, columns: Table | Mapping[str, Any]) -> int:
+        """Append the rows of a table, the inverse of `Trace.table`.
+
+        Args:
+            name: one of `writable_tables`.
+            columns: a table, or columns by name: arrays, `Categories`, `Optional`, lists, or one value for all rows.
+                Columns that follow from others, such as `offset`, are ignored.
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            EncodeError: a column is missing or unknown, or a value does not fit; nothing was written.
+            ValueError: the writer is closed.
+        """
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class ReportRoom(Protocol):
+    """The room `report`: traces as values that commands print."""
 
     def info(self, trace: Any) -> Report:
-        """What is inside a trace."""
+        """Describe what is inside a trace."""
 
     def stats(self, trace: Any, top: int) -> Report:
-        """What fills a trace; only the `top` largest of whatever there may be many of."""
+        """Count what fills a trace; list only the `top` largest of whatever there may be many of."""
 
     def text_lines(self, entries: Sequence[Any]) -> Iterable[str]:
-        """Entries of a trace as a line of text each."""
+        """Format entries of a trace as one line of text each."""
 
     def json_objects(self, entries: Sequence[Any]) -> list[dict[str, Any]]:
-        """Entries of a trace as JSON objects; texts that are not UTF-8 may stay as they are."""
+        """Convert entries of a trace to JSON objects that begin with `offset`, `type` and `time`.
+
+        Text that is not UTF-8 may be left with surrogate escapes.
+        """
+
+
+class ExplainRoom(Protocol):
+    """The room `explain`: annotated bytes."""
 
     def kinds_of(self, name: str) -> Any:
-        """The kinds of records that a name stands for, as `explain` takes them.
+        """Return the kinds of records that a name stands for, as `explain` takes them.
 
         Raises:
             FxtioError: there are none; the message lists the names.
         """
 
     def explain(self, trace: Any, *, record: int | None, offset: int, kinds: Any) -> Iterator[Piece]:
-        """Take a trace apart, from a record or a byte on; only records of these kinds, all where it is None."""
+        """Yield annotated records, from a record number or a byte on; only these kinds, or all where it is None."""
+
+
+class SynthRoom(Protocol):
+    """The room `synth`: synthetic traces.
+
+    Attributes:
+        SHAPES: name and description of each shape.
+    """
+
+    SHAPES: dict[str, str]
 
     def synth(
         self,
@@ -131,74 +303,66 @@ class Presenter(Protocol):
         seed: int,
         progress: Callable[[int, int | None], None],
     ) -> tuple[int, int]:
-        """Write a synthetic trace with about so many events or bytes; gives how many of both there are."""
+        """Write a synthetic trace with about so many events or bytes; return the number of both."""
 
 
 def formats() -> dict[str, Format]:
-    """All formats by name."""
-    found: dict[str, Format] = {name: import_module(module).FORMAT for name, module in BUILT_IN.items()}
+    """Return all formats by name."""
+    result: dict[str, Format] = {name: import_module(package).FORMAT for name, package in BUILT_IN.items()}
     for point in entry_points(group="fxtio.formats"):
-        if point.name not in found:
-            found[point.name] = point.load()
-    return found
+        if point.name not in result:
+            result[point.name] = point.load()
+    return result
 
 
 def by_name(name: str) -> Format:
-    """The format of this name.
+    """Return the format of this name.
 
     Raises:
         FormatError: there is none.
     """
     known = formats()
     if name not in known:
-        raise FormatError(f"no format {name!r}; there are {', '.join(sorted(known))}")
+        raise FormatError(f"there is no format {name!r}, only {', '.join(sorted(known))}")
     return known[name]
 
 
 def by_suffix(name: str) -> Format | None:
-    """The format whose files are called like this; a suffix of a compression is looked through."""
-    for packed in _PACKED:
-        name = name.removesuffix(packed)
-    for one in formats().values():
-        if name.endswith(one.suffixes):
-            return one
-    return None
+    """Return the format whose files have this suffix, before that of a compression."""
+    for suffix in _COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return next((item for item in formats().values() if name.endswith(item.suffixes)), None)
 
 
 def by_content(source: Source) -> Format | None:
-    """The format whose files begin like this."""
-    return next((one for one in formats().values() if one.sniff(source.head)), None)
+    """Return the format whose files begin like this."""
+    return next((item for item in formats().values() if item.sniff(source.head)), None)
 
 
 def of_source(source: Source) -> Format:
-    """The format of opened data.
+    """Return the format of an opened file.
 
     Raises:
-        FormatError: it is none that is known.
+        FormatError: the format is not known.
     """
-    found = by_content(source) or by_suffix(source.name)
-    if found is not None and not found.directory:
-        return found
+    result = by_content(source) or by_suffix(source.name)
+    if result is not None and not result.directory:
+        return result
     if not source.head:
         raise FormatError(f"{source.name} is empty")
     begin = source.head[:16]
     shown = repr(begin.decode("ascii")) if begin.isascii() and begin.decode("ascii").isprintable() else begin.hex(" ")
-    raise FormatError(f"{source.name} is no trace of a known format ({', '.join(formats())}); it begins with {shown}")
+    names = ", ".join(formats())
+    raise FormatError(f"{source.name} is not a trace of a known format ({names}); it begins with {shown}")
 
 
 def of_directory(path: str | PathLike[str]) -> Format:
-    """The format of a directory.
+    """Return the format of a directory.
 
     Raises:
-        FormatError: it is none that is known.
+        FormatError: it is not a trace.
     """
-    for one in formats().values():
-        if one.directory and cast("DirectoryFormat", one).sniff_directory(Path(path)):
-            return one
-    raise FormatError(f"{path} is a directory, not a trace file")
-
-
-def presenter_of(one: Format) -> Presenter:
-    """The module that presents the format's traces."""
-    presenter: Any = import_module(one.present)
-    return presenter  # type: ignore[no-any-return]
+    for item in formats().values():
+        if item.sniff_directory is not None and item.sniff_directory(Path(path)):
+            return item
+    raise FormatError(f"{path} is a directory, not a trace of a known format")

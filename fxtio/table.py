@@ -6,10 +6,12 @@ polars, pandas and duckdb by the Arrow PyCapsule interface (with the `arrow` ext
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from fxtio.errors import EncodeError
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +29,13 @@ class Categories:
     def __init__(self, codes: Array, values: Sequence[str]) -> None:
         self.codes = codes
         self.values = values
+
+    @classmethod
+    def of(cls, texts: Iterable[str | None]) -> Categories:
+        """Encode texts, None for null."""
+        code_of: dict[str | None, int] = {None: -1}
+        codes = [code_of.setdefault(text, len(code_of) - 1) for text in texts]
+        return cls(np.array(codes, np.int32), [text for text in code_of if text is not None])
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -99,7 +108,60 @@ class Bytes(list[bytes]):
         return Bytes(self[row] for row in np.arange(len(self))[rows].tolist())
 
 
-Column = Array | Categories | Optional | Bytes
+class Lists:
+    """A column of lists: each row has some rows of another table.
+
+    Attributes:
+        counts: the number of items of each row (int64).
+        items: the items of all rows, one after the other, as a table.
+    """
+
+    __slots__ = ("counts", "items")
+
+    def __init__(self, counts: Array, items: Table) -> None:
+        self.counts = counts
+        self.items = items
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Mapping[str, Any]]]) -> Lists:
+        """Convert lists of items, each a mapping from column names to values; what an item lacks is null.
+
+        Raises:
+            EncodeError: values of a column have different types.
+        """
+        items = [item for row in rows for item in row]
+        names = dict.fromkeys(name for item in items for name in item)
+        columns = {name: _column(name, [item.get(name) for item in items]) for name in names}
+        return cls(np.array([len(row) for row in rows], np.int64), Table(columns))
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, row: int) -> list[dict[str, Any]]:
+        (items,) = self.take(np.array([row])).to_list()
+        return items
+
+    def __iter__(self) -> Iterator[list[dict[str, Any]]]:
+        return iter(self.to_list())
+
+    def to_list(self) -> list[list[dict[str, Any]]]:
+        """All rows as lists of dictionaries."""
+        items = list(self.items.rows())
+        ends = np.cumsum(self.counts)
+        return [items[a:b] for a, b in zip((ends - self.counts).tolist(), ends.tolist(), strict=True)]
+
+    def take(self, rows: Array) -> Lists:
+        """Some rows, by indices or a mask."""
+        counts = self.counts[rows]
+        begins = (np.cumsum(self.counts) - self.counts)[rows]
+        items = np.arange(int(counts.sum())) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
+        return Lists(counts, self.items.take(items))
+
+    def __repr__(self) -> str:
+        return f"Lists({len(self):,} rows, {int(self.counts.sum()):,} items)"
+
+
+Column = Array | Categories | Optional | Bytes | Lists
 
 
 class Growing:
@@ -125,6 +187,7 @@ class Growing:
         if isinstance(piece, Bytes):
             self._bytes += piece
             return
+        assert not isinstance(piece, Lists)  # it is made of grown columns
         parts = _arrays(piece)
         rows = self._rows + len(piece)
         if not self._arrays:
@@ -191,8 +254,9 @@ class Derived:
 class Table:
     """Columns of the same length, by name and in order; at least one of them is not `Derived`.
 
-    It reads like a mapping, but is none to `isinstance`: polars and pandas would take it for a dictionary of lists,
-    instead of asking for its Arrow stream.
+    Indexing, iterating, `in`, `keys` and `items` go by column names, as in pandas.  `len` is the number of rows, as in
+    pyarrow, polars and pandas.  It is no `collections.abc.Mapping`: polars and pandas would take it for a dictionary of
+    lists, instead of asking for its Arrow stream.
     """
 
     def __init__(self, columns: Mapping[str, Column | Derived]) -> None:
@@ -202,7 +266,7 @@ class Table:
         try:
             column = self._columns[name]
         except KeyError:
-            raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}") from None
+            raise KeyError(f"there is no column {name!r}, only {', '.join(self._columns)}") from None
         if isinstance(column, Derived):
             column = self._columns[name] = column.make()
         return column
@@ -211,7 +275,10 @@ class Table:
         return iter(self._columns)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return self.num_rows
+
+    def __bool__(self) -> bool:
+        raise TypeError("the truth of a table could mean its rows or its columns; compare num_rows or num_columns")
 
     def __contains__(self, name: object) -> bool:
         return name in self._columns
@@ -230,12 +297,22 @@ class Table:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows."""
+        """The number of rows."""
         plain = (column for column in self._columns.values() if not isinstance(column, Derived))
         return len(next(plain, ()))
 
+    @property
+    def num_columns(self) -> int:
+        """The number of columns."""
+        return len(self._columns)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return list(self._columns)
+
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows as dictionaries of Python values."""
+        """Yield the rows as dictionaries of Python values."""
         lists = [column.tolist() if isinstance(column, np.ndarray) else column.to_list() for column in self.values()]
         for values in zip(*lists, strict=True):
             yield dict(zip(self._columns, values, strict=True))
@@ -276,4 +353,102 @@ def _to_arrow(pa: Any, column: Column) -> Any:
         return pa.array(column.values, mask=~column.present)
     if isinstance(column, Bytes):
         return pa.array(column, pa.binary())
+    if isinstance(column, Lists):
+        items = [_to_arrow(pa, part) for part in column.items.values()]
+        structs = pa.StructArray.from_arrays(items, column.items.column_names)
+        offsets = np.concatenate([[0], np.cumsum(column.counts)])
+        return pa.LargeListArray.from_arrays(pa.array(offsets), structs)
     return pa.array(column)
+
+
+class WritableTable(NamedTuple):
+    """The columns of a table that a writer takes rows of.
+
+    Attributes:
+        required: names of columns that must be there.
+        optional: names of columns that may be missing, or None for all rows.
+        ignored: names of columns that tables of the reader have because they follow from others.
+    """
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+def checked_columns(columns: Table | Mapping[str, Any], table: WritableTable) -> tuple[dict[str, Column], int]:
+    """Return the columns that a writer takes, all of the same length, and that length.
+
+    Args:
+        columns: a table, or columns by name: arrays of one dimension, `Categories`, `Optional`, `Bytes`, `Lists`,
+            lists, or one value for all rows.  Of the ignored ones not even the values are computed.
+        table: the names of the columns; optional ones that are not given are not in the result.
+
+    Raises:
+        EncodeError: a column is missing or unknown, has other values than these, or another length than the others.
+    """
+    taken = [*table.required, *table.optional]
+    unknown = [name for name in columns if name not in taken and name not in table.ignored]
+    if unknown:
+        raise EncodeError(f"is no column of this table; there are {', '.join(taken)}", unknown[0])
+    given = {name: columns[name] for name in taken if name in columns}
+    given = {name: value for name, value in given.items() if name in table.required or value is not None}
+    missing = [name for name in table.required if name not in given]
+    if missing:
+        raise EncodeError("the column is missing", missing[0])
+    result = {name: _column(name, value) for name, value in given.items() if not _is_scalar(value)}
+    lengths = {len(column) for column in result.values()} or {1}
+    if len(lengths) > 1:
+        shown = ", ".join(f"{name} {len(column):,}" for name, column in result.items())
+        raise EncodeError(f"columns have different lengths: {shown}", "columns")
+    (rows,) = lengths
+    result |= {name: _repeated(name, value, rows) for name, value in given.items() if name not in result}
+    return {name: result[name] for name in given}, rows
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, str | bytes | int | float | np.generic)
+
+
+def _repeated(name: str, value: Any, rows: int) -> Column:
+    if isinstance(value, str):
+        return Categories(np.zeros(rows, np.int32), [value])
+    if isinstance(value, bytes):
+        return Bytes([value]) if rows == 1 else Bytes([value] * rows)
+    if value is None:
+        raise EncodeError("has no value", name)
+    number = value if isinstance(value, np.generic) else _numbers(name, [value], is_float=isinstance(value, float))
+    return np.repeat(number, rows)
+
+
+def _column(name: str, values: Any) -> Column:
+    if isinstance(values, Categories | Optional | Bytes | Lists):
+        return values
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise EncodeError(f"has {values.ndim} dimensions, not one", name)
+        if values.dtype.kind in "biuf":
+            return values
+        values = values.tolist()
+    items = list(values)
+    kinds = {type(item) for item in items}
+    present = np.array([item is not None for item in items], np.bool_)
+    if kinds <= {str, type(None)}:
+        return Categories.of(items) if str in kinds else Optional(np.zeros(len(items), np.int64), present)
+    if kinds == {bytes}:
+        return Bytes(items)
+    if kinds and kinds <= {list, tuple} and all(isinstance(item, Mapping) for row in items for item in row):
+        return Lists.of(items)
+    if not kinds <= {int, float, bool, type(None)}:
+        raise EncodeError(f"has values of the types {', '.join(sorted(kind.__name__ for kind in kinds))}", name)
+    array = _numbers(name, [0 if item is None else item for item in items], is_float=float in kinds)
+    return array if bool(present.all()) else Optional(array, present)
+
+
+def _numbers(name: str, items: list[Any], *, is_float: bool) -> Array:
+    """Return numbers as an array; whole numbers keep their exact values."""
+    if is_float:
+        return np.array(items, np.float64)
+    try:
+        return np.array(items, np.uint64 if max(items) >= 2**63 else np.int64)
+    except OverflowError:
+        raise EncodeError(f"from {min(items):,} to {max(items):,} does not fit 64 bits", name) from None

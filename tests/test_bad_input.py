@@ -351,7 +351,7 @@ def test_an_empty_file_can_be_read_again(tmp_path: Path) -> None:
 def test_other_files(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("Call me Ishmael.")
-    with pytest.raises(FormatError, match=r"no trace of a known format .*begins with 'Call me Ishmael\.'"):
+    with pytest.raises(FormatError, match=r"not a trace of a known format .*begins with 'Call me Ishmael\.'"):
         fxtio.open(text)
     with pytest.raises(FormatError, match="is a directory"):
         fxtio.open(tmp_path)

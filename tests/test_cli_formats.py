@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import fxtio
-import fxtio.fxt.present
 from fxtio import formats
 from fxtio.cli import main
 from fxtio.fxt import FORMAT
@@ -19,19 +18,25 @@ from support.toy_format import DIRECTORIES, FILES, FIRST
 
 Capture = pytest.CaptureFixture[str]
 
+ROOMS: tuple[type, ...] = (formats.ReportRoom, formats.ExplainRoom, formats.SynthRoom)
+
 LINES = FIRST + b"one\nTWO\x1b[31m\nthree\n"
 
 
-PRESENTERS: tuple[formats.Presenter, ...] = (fxtio.fxt.present, toy_format)
-"""What mypy holds against the protocol."""
+def _rooms(report: formats.ReportRoom, explain: formats.ExplainRoom, synth: formats.SynthRoom) -> None:
+    """Nothing to run: mypy holds modules against the protocols."""
+
+
+_rooms(toy_format, toy_format, toy_format)
 
 
 @pytest.mark.parametrize("name", formats.BUILT_IN)
-def test_every_format_can_be_presented(name: str) -> None:
+def test_every_format_has_its_rooms(name: str) -> None:
     one = import_module(formats.BUILT_IN[name]).FORMAT
-    assert (one.name, type(one.suffixes), type(one.directory)) == (name, tuple, bool)
-    wanted = {told for told in vars(formats.Presenter) if not told.startswith("_")} | {"SHAPES"}
-    assert wanted - vars(formats.presenter_of(one)).keys() == set()
+    assert (one.name, one.package) == (name, formats.BUILT_IN[name])
+    for room, protocol in zip(["report", "explain", "synth"], ROOMS, strict=True):
+        wanted = {told for told in vars(protocol) if not told.startswith("_")} | {*protocol.__annotations__}
+        assert wanted - vars(one.room(room)).keys() == set()
 
 
 def test_looking_for_a_format_loads_nothing_heavy() -> None:
@@ -112,11 +117,26 @@ def test_synth(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_synth_names_the_shapes_of_the_format(tmp_path: Path, capsys: Capture) -> None:
-    for name, told in (("toy", "there are greeting\n"), ("fxt", "there are spans, counters, flows, ")):
+    for name, told in (("toy", "greeting\n"), ("fxt", "spans, counters, flows, ")):
         with pytest.raises(SystemExit) as stop:
             main(["synth", "cubes", "--format", name, "-o", str(tmp_path / "trace")])
         assert stop.value.code == 2
-        assert f"no shape 'cubes' in the format {name}; {told}" in capsys.readouterr().err
+        assert f"the format {name} has no shape 'cubes', only {told}" in capsys.readouterr().err
+
+
+def test_synth_lists_the_shapes(capsys: Capture) -> None:
+    assert main(["synth", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["format", "shape", "content"]
+    assert "toys    greeting  the same word again and again" in lines
+    assert any(line.startswith("fxt     spans ") for line in lines)
+
+
+@pytest.mark.parametrize("arguments", [["spans"], ["-o", "trace.fxt"], []])
+def test_synth_needs_a_shape_and_an_output(arguments: list[str], capsys: Capture) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["synth", *arguments])
+    assert f"the argument {'-o' if arguments == ['spans'] else 'SHAPE'} is missing" in capsys.readouterr().err
 
 
 def test_a_directory_is_not_written_to_a_pipe(capsys: Capture) -> None:
@@ -136,7 +156,7 @@ def test_open_tells_the_format(trace: str, tmp_path: Path) -> None:
     assert fxtio.open(trace, format=name).format == name
     with pytest.raises(fxtio.FormatError, match=f"is .*directory; a trace in the format {other} is"):
         fxtio.open(trace, format=other)
-    with pytest.raises(fxtio.FormatError, match="is a directory, not a trace file"):
+    with pytest.raises(fxtio.FormatError, match="is a directory, not a trace of a known format"):
         fxtio.open(tmp_path)
     (text := tmp_path / "text").write_bytes(b"toy, said the child")
     assert main(["info", str(text)]) == 2

@@ -110,7 +110,7 @@ UNREADABLE: dict[str, tuple[bytes | None, str]] = {
     "damaged.gz": (b"\x1f\x8b\x08", "the gzip stream is cut or damaged"),
     "text.txt": (b"hello\n", "is a text file"),
     "text.fxt": ("grüße".encode() * 20, "is a text file"),
-    "other": (bz2.compress(b"hello"), "no trace of a known format"),
+    "other": (bz2.compress(b"hello"), "not a trace of a known format"),
 }
 
 
@@ -129,7 +129,7 @@ def test_what_cannot_be_read(verb: str, name: str, capsys: Capture, tmp_path: Pa
 
 def test_a_directory(capsys: Capture, tmp_path: Path) -> None:
     assert main(["info", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"fxtio: {tmp_path} is a directory, not a trace file\n"
+    assert capsys.readouterr().err == f"fxtio: {tmp_path} is a directory, not a trace of a known format\n"
 
 
 @pytest.mark.parametrize(

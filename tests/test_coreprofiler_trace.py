@@ -251,9 +251,9 @@ def test_tables_have_what_records_have(style: str, monkeypatch: pytest.MonkeyPat
     pieces = [piece["frames"].num_rows for piece in trace.batches("frames")]
     assert len(pieces) > 5
     assert sum(pieces) == len(expected)
-    with pytest.raises(KeyError, match="the tables are"):
+    with pytest.raises(KeyError, match="there is no table"):
         trace.table("nothing")
-    with pytest.raises(KeyError, match="the tables are"):
+    with pytest.raises(KeyError, match="there is no table"):
         trace.batches("nothing")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ from hypothesis import strategies as st
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import DIALECTS, UNDEFINED, OsThread
-from fxtio.coreprofiler.tables import RECORD_TABLES, Items
+from fxtio.coreprofiler.tables import RECORD_TABLES
 from fxtio.dcpi import DcpiTrace
 from fxtio.errors import EncodeError
-from fxtio.table import Optional, Table
+from fxtio.table import Lists, Optional, Table
 from support import coreprofiler as support
 
 CLASSES = pytest.mark.parametrize("cls", r.RECORDS, ids=lambda cls: cls.__name__)
@@ -32,7 +31,7 @@ def written_table(name: str, columns: Any, *, style: str = "D2") -> bytes:
 
 
 def test_every_table_of_records_can_be_written() -> None:
-    assert set(CoreProfilerWriter.table_names) == {cls.table for cls in r.RECORDS}
+    assert set(CoreProfilerWriter.writable_tables) == {cls.table for cls in r.RECORDS}
 
 
 @CLASSES
@@ -60,7 +59,7 @@ def test_tables_of_a_simulation(style: str) -> None:
 
 
 def test_columns_of_any_kind() -> None:
-    frames = Items(
+    frames = Lists(
         np.array([2, 0, 1]),
         Table({"sample": np.array([0, 0, 2]), "function_iid": np.array([1, -1, 3]),
                "ip": Optional(np.array([0, 5, 6], np.uint64), np.array([False, True, True]))}),
@@ -72,46 +71,51 @@ def test_columns_of_any_kind() -> None:
         r.StackSample(7, 1, None, 0, 0),
         r.StackSample(7, 2, None, 0, 0, None, (r.Frame(3, 6),)),
     ]
-    lists = [[r.Frame(1)], [{"function_iid": 2, "ip": 9}], ({"function_iid": 2, "ip_undefined": True},)]
+    lists = [[{"function_iid": 1}], [], ({"function_iid": 2, "ip": 9, "sample": 5}, {"function_iid": None, "ip": None})]
     samples = list(CoreProfilerTrace(written_table("samples", columns | {"frames": lists, "ip_undefined": True})))
-    assert [sample.frames for sample in samples] == [(r.Frame(1),), (r.Frame(2, 9),), (r.Frame(2, UNDEFINED),)]
+    assert [sample.frames for sample in samples] == [(r.Frame(1),), (), (r.Frame(2, 9), r.Frame(None))]
     assert {sample.ip for sample in samples} == {UNDEFINED}
     jit = {"time": 5_000_000, "thread": np.int64(4), "thread_is_os": np.array([True, False]), "function_id": 1}
     assert list(CoreProfilerTrace(written_table("jit_starts", jit))) == [
         r.JitStarted(OsThread(4), 5, 1),
         r.JitStarted(4, 5, 1),
     ]
-    collection = {"time": 0, "thread": 0, "reason": "?", "generations": [(True, False)]}
+    collection = {"time": 0, "thread": 0, "reason": "?", "generations": "tf"}
     assert list(CoreProfilerTrace(written_table("gc_starts", collection))) == [r.GcStarted(0, 0, "?", (True, False))]
-    start = datetime(2018, 4, 10, 12)  # noqa: DTZ001
-    assert written_table("starts", {"started_at": start}) == written_table("starts", {"started_at": "2018-04-10 12:00"})
+    assert written_table("starts", {"started_at": "2018-04-10 12:00"}) == b"prf stm 2018-04-10 12:00:00.000\n"
+
+
+GC = {"time": 0, "thread": 0, "reason": "?"}
+MEMORY = {"time": 0, "thread": 0}
+ITEM = {"class_iid": 1, "count": 1, "size": 8}
 
 
 @pytest.mark.parametrize(
     ("name", "columns", "message"),
     [
-        ("frames", {"function_iid": [1]}, "no table 'frames'"),
-        ("nothing", {}, "the tables are starts, config"),
-        ("pauses", {}, "pauses.time: the column is missing"),
-        ("pauses", {"time": [0], "name": ["x"]}, "no such column; the columns are time"),
-        ("pauses", {"timestamp": [0]}, "no such column"),
+        ("frames", {"function_iid": [1]}, "table frames: cannot be written"),
+        ("pauses", {}, "time: the column is missing"),
+        ("pauses", {"time": [0], "name": ["x"]}, "name: is no column"),
+        ("pauses", {"timestamp": [0]}, "timestamp: is no column"),
         ("pauses", {"time": [1]}, "not a whole number of milliseconds"),
         ("pauses", {"time": [0.5]}, "not an integer"),
-        ("pauses", {"time": [None]}, "not an integer"),
-        ("pauses", {"time": np.zeros((1, 1), np.int64)}, "2 dimensions"),
-        ("pauses", {"time": object()}, "not a column"),
-        ("process_cpu", {"time": [0, 1_000_000], "usage": [1]}, "has 1 rows, others have 2"),
+        ("pauses", {"time": [0, None]}, "not an integer"),
+        ("pauses", {"time": ["x"]}, "not an integer"),
+        ("process_cpu", {"time": [0, 1_000_000], "usage": [1]}, "different lengths"),
         ("process_cpu", {"time": [0, 1_000_000], "usage": [1, -1]}, "not from 0"),
-        ("process_cpu", {"time": [0], "usage": [True]}, "not an integer"),
-        ("starts", {"started_at": ["yesterday"]}, "isoformat"),
-        ("starts", {"started_at": [5]}, "not a datetime"),
-        ("gc_starts", {"time": 0, "thread": 0, "reason": "?", "generations": ["tx"]}, "other letters"),
-        ("gc_starts", {"time": 0, "thread": 0, "reason": "?", "generations": [5]}, "neither a text"),
+        ("process_cpu", {"time": [0], "usage": [1.0]}, "not an integer"),
+        ("starts", {"started_at": ["yesterday"]}, "not a date and time"),
+        ("starts", {"started_at": [5]}, "not a date and time"),
+        ("starts", {"started_at": "2018-04-10 12:00:00.000001"}, "finer than a millisecond"),
+        ("gc_starts", GC | {"generations": ["tx"]}, "not a text of t and f"),
+        ("gc_starts", GC | {"generations": [5]}, "not a text of t and f"),
         ("class_names", {"class_iid": [1, 2], "name": ["good", "line\nend"]}, "line end"),
-        ("memory_samples", {"time": 0, "thread": 0, "items": ["text"]}, "not a list of items"),
-        ("memory_samples", {"time": 0, "thread": 0, "items": [["x"]]}, "not a AllocItem"),
-        ("memory_samples", {"time": 0, "thread": 0, "items": [[{"class_iid": 1}]]}, "missing"),
-        ("memory_samples", {"time": 0, "thread": 0, "items": [[{"class_iid": 1, "bytes": 1}]]}, "no such column"),
+        ("class_names", {"class_iid": [1], "name": [5]}, "not a text"),
+        ("memory_samples", MEMORY | {"items": ["text"]}, "a column of lists is needed"),
+        ("memory_samples", MEMORY | {"items": [[5]]}, "list"),
+        ("memory_samples", MEMORY | {"items": [[{"class_iid": 1}]]}, "count: the column is missing"),
+        ("memory_samples", MEMORY | {"items": [[ITEM | {"bytes": 1}]]}, "bytes: is no column"),
+        ("memory_samples", MEMORY | {"items": [[ITEM | {"size": -8}]]}, "not from 0"),
     ],
 )
 def test_tables_that_are_refused(name: str, columns: dict[str, Any], message: str) -> None:
@@ -155,8 +159,8 @@ def test_copies_that_are_refused() -> None:
             start(writer)
             with pytest.raises(EncodeError, match="first"):
                 writer.copy(trace)
-    with CoreProfilerWriter(io.BytesIO()) as writer, pytest.raises(EncodeError, match="the format dcpi"):
-        writer.copy(DcpiTrace(b"image 12\n"))  # type: ignore[arg-type]
+    with CoreProfilerWriter(io.BytesIO()) as writer, pytest.raises(EncodeError, match="dcpi trace cannot be copied"):
+        writer.copy(DcpiTrace(b"image 12\n"))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from fxtio.errors import FxtioError
 from fxtio.present import human_size, json_text, printable
 
 if TYPE_CHECKING:
-    from fxtio.formats import Format, Presenter, Trace
+    from fxtio.formats import Format, Trace
     from fxtio.io.source import Source
     from fxtio.present import Report
 
@@ -103,7 +103,7 @@ def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[Trace]:
     source = None if is_directory(options.file) else open_source(options.file)
     with Progress(human_size, hidden=prints and sys.stdout.isatty()) as progress:
         try:
-            chosen = of_directory(options.file) if source is None else _format_of(source)
+            chosen = of_directory(options.file) if source is None else _format_of_source(source)
             trace: Trace = chosen.open(options.file, source=source, progress=progress)
         except FxtioError:
             if source is not None:
@@ -113,7 +113,7 @@ def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[Trace]:
             yield trace
 
 
-def _format_of(source: Source) -> Format:
+def _format_of_source(source: Source) -> Format:
     """The format of a file.  Text is a trace only by its content, whatever its suffix says."""
     from fxtio.formats import by_content, of_source
 
@@ -124,11 +124,11 @@ def _format_of(source: Source) -> Format:
     return of_source(source)
 
 
-def presenter_of(trace: Trace) -> Presenter:
-    """What tells about traces of this format."""
-    from fxtio import formats
+def format_of(trace: Trace) -> Format:
+    """Return the format of a trace."""
+    from fxtio.formats import by_name
 
-    return formats.presenter_of(formats.by_name(trace.format))
+    return by_name(trace.format)
 
 
 def _is_text(head: bytes) -> bool:

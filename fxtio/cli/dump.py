@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from itertools import islice
 from typing import Any
 
-from fxtio.cli.common import add_examples, add_input, count, open_trace, presenter_of, print_findings
+from fxtio.cli.common import add_examples, add_input, count, format_of, open_trace, print_findings
 from fxtio.present import json_text, printable
 
 NAME = "dump"
@@ -28,13 +28,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print the records."""
     with open_trace(options, prints=True) as trace:
-        presenter = presenter_of(trace)
+        report = format_of(trace).report
         entries = islice(trace.entries(resolve=not options.raw), options.limit)
         while some := list(islice(entries, _AT_ONCE)):
             if options.json:
-                sys.stdout.buffer.write(_json_lines(presenter.json_objects(some)))
+                sys.stdout.buffer.write(_json_lines(report.json_objects(some)))
             else:
-                print("\n".join(map(printable, presenter.text_lines(some))))
+                print("\n".join(map(printable, report.text_lines(some))))
     return print_findings(trace)
 
 

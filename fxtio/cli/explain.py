@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from fxtio.cli.common import FINE, FOUND, UsageError, add_examples, add_input, count, open_trace, presenter_of
+from fxtio.cli.common import FINE, FOUND, UsageError, add_examples, add_input, count, format_of, open_trace
 from fxtio.present import printable
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ def run(options: Namespace) -> int:
     wanted = options.count or (1 if placed else _DEFAULT_COUNT)
     code, shown, color = FINE, 0, _has_color()
     with open_trace(options, prints=True) as trace:
-        presenter = presenter_of(trace)
-        kinds = None if options.type is None else presenter.kinds_of(options.type)
-        pieces = presenter.explain(trace, record=options.record, offset=options.offset or 0, kinds=kinds)
+        room = format_of(trace).explain
+        kinds = None if options.type is None else room.kinds_of(options.type)
+        pieces = room.explain(trace, record=options.record, offset=options.offset or 0, kinds=kinds)
         for piece in islice(pieces, wanted):
             if shown:
                 print()

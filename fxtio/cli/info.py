@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from fxtio.cli.common import add_examples, add_input, open_trace, presenter_of, print_report
+from fxtio.cli.common import add_examples, add_input, format_of, open_trace, print_report
 
 NAME = "info"
 HELP = "Tell what is inside a trace"
@@ -20,5 +20,5 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print the summary."""
     with open_trace(options) as trace:
-        report = presenter_of(trace).info(trace)
+        report = format_of(trace).report.info(trace)
     return print_report(report, trace, as_json=options.json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from fxtio.cli.common import add_examples, add_input, count, open_trace, presenter_of, print_report
+from fxtio.cli.common import add_examples, add_input, count, format_of, open_trace, print_report
 
 NAME = "stats"
 HELP = "Tell what fills a trace: records and bytes by type, provider, category, name"
@@ -22,5 +22,5 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Count, then print."""
     with open_trace(options) as trace:
-        report = presenter_of(trace).stats(trace, options.top)
+        report = format_of(trace).report.stats(trace, options.top)
     return print_report(report, trace, as_json=options.json)

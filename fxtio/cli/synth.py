@@ -1,15 +1,11 @@
-"""`fxtio synth`: write a synthetic trace; every format has shapes of its own.
-
-Help is quick because it knows those of FXT only.  The others are told by the error about a shape that a format has not.
-"""
+"""`fxtio synth`: write a synthetic trace; every format has shapes of its own, which `--list` prints."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
 
-from fxtio.cli.common import FINE, Progress, UsageError, add_examples, count, size
-from fxtio.fxt.present_shapes import SHAPES
+from fxtio.cli.common import FINE, Progress, UsageError, add_examples, count, print_table, size
 from fxtio.present import human_size, printable
 
 NAME = "synth"
@@ -18,13 +14,11 @@ HELP = "Write a synthetic trace"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Describe the verb's arguments."""
-    told = "; ".join(f"{shape}: {what}" for shape, what in SHAPES.items())
-    parser.add_argument("shape", metavar="SHAPE", help=f"{told}; another format has others: any wrong one lists them")
+    parser.add_argument("shape", metavar="SHAPE", nargs="?", help="what the trace holds; --list prints the shapes")
     parser.set_defaults(refuse=parser.error)
     parser.add_argument(
         "-o",
         "--output",
-        required=True,
         metavar="FILE",
         help="the trace; .gz, .zst, .xz compress; - for standard output",
     )
@@ -34,8 +28,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--threads", type=count, metavar="T", help="on how many threads (default: 8; threads: 1000)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="another seed, another trace (default: 0)")
     parser.add_argument("--format", default="fxt", metavar="NAME", help="the format (default: fxt)")
+    parser.add_argument("--list", action="store_true", help="print the shapes of all formats")
     add_examples(
         parser,
+        "fxtio synth --list",
         "fxtio synth spans -o spans.fxt",
         "fxtio synth mixed -o big.fxt.zst --size 1GiB --threads 64 --seed 7",
         "fxtio synth flows -o - | fxtio info -",
@@ -43,14 +39,20 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Write the trace."""
-    from fxtio.formats import by_name, presenter_of
+    """Write the trace, or list the shapes."""
+    from fxtio.formats import by_name
 
+    if options.list:
+        return _print_shapes()
+    if options.shape is None or options.output is None:
+        options.refuse(
+            f"the argument {'SHAPE' if options.shape is None else '-o'} is missing; --list prints the shapes"
+        )
     chosen = by_name(options.format)
-    presenter = presenter_of(chosen)
-    if options.shape not in presenter.SHAPES:
-        known = ", ".join(presenter.SHAPES)
-        options.refuse(f"no shape {options.shape!r} in the format {chosen.name}; there are {known}")
+    room = chosen.synth
+    if options.shape not in room.SHAPES:
+        known = ", ".join(room.SHAPES)
+        options.refuse(f"the format {chosen.name} has no shape {options.shape!r}, only {known}")
     if options.output == "-" and chosen.directory:
         raise UsageError(f"a trace in the format {chosen.name} is a directory; it cannot go to standard output")
     if options.output == "-" and sys.stdout.isatty():
@@ -59,7 +61,7 @@ def run(options: Namespace) -> int:
         raise UsageError("the seed cannot be negative")
     show = human_size if options.size else (lambda done: f"{done:,} events")
     with Progress(show) as progress:
-        events, written = presenter.synth(
+        events, written = room.synth(
             options.output,
             options.shape,
             events=options.events,
@@ -70,4 +72,12 @@ def run(options: Namespace) -> int:
         )
     where = "standard output" if options.output == "-" else printable(options.output)
     print(f"fxtio: {events:,} events, {human_size(written)}: {where}", file=sys.stderr)
+    return FINE
+
+
+def _print_shapes() -> int:
+    from fxtio.formats import formats
+
+    rows = [(name, *shape) for name, item in formats().items() for shape in item.synth.SHAPES.items()]
+    print_table(["format", "shape", "content"], rows)
     return FINE

@@ -4,44 +4,31 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from fxtio.coreprofiler.reader import CoreProfilerTrace
-    from fxtio.coreprofiler.writer import CoreProfilerWriter
-    from fxtio.io.source import Source
+from fxtio.formats import Format
 
 _FIRST = re.compile(rb"(?:\xef\xbb\xbf)?[a-z]{3} [a-z]{3} ")
 
 
-class _CoreProfiler:
-    """The format, see `fxtio.formats.Format`."""
+def _sniff(head: bytes) -> bool:
+    """Return whether a file begins like a trace.  There is no magic number: the first line must be a record."""
+    if not _FIRST.match(head):  # most files are of other formats: nothing is loaded for them
+        return False
+    from fxtio.coreprofiler.lines import looks_like_record
 
-    name = "coreprofiler"
-    suffixes = (".cpl", ".coreprofiler")
-    present = "fxtio.coreprofiler.present"
-    directory = False
-
-    def sniff(self, head: bytes) -> bool:
-        """There is no magic number: the first line is a record."""
-        if not _FIRST.match(head):  # most files are of other formats: nothing is loaded for them
-            return False
-        from fxtio.coreprofiler.lines import looks_like_record
-
-        return looks_like_record(head)
-
-    def open(self, target: Any, *, source: Source | None, **options: Any) -> CoreProfilerTrace:
-        from fxtio.coreprofiler.reader import CoreProfilerTrace
-
-        return CoreProfilerTrace(target, source=source, **options)
-
-    def create(self, target: Any, **options: Any) -> CoreProfilerWriter:
-        from fxtio.coreprofiler.writer import CoreProfilerWriter
-
-        return CoreProfilerWriter(target, **options)
+    return looks_like_record(head)
 
 
-FORMAT = _CoreProfiler()
+FORMAT = Format(
+    name="coreprofiler",
+    title="CoreProfiler trace",
+    package="fxtio.coreprofiler",
+    suffixes=(".cpl", ".coreprofiler"),
+    trace="CoreProfilerTrace",
+    writer="CoreProfilerWriter",
+    sniff=_sniff,
+)
 
 _LAZY = {
     "CoreProfilerTrace": "fxtio.coreprofiler.reader",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.frames import Block, Framer
@@ -16,7 +15,7 @@ from fxtio.coreprofiler.state import Sample, Stacks, Timeline
 from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.tables import TABLES, TIME_FIELD, Collector
 from fxtio.finding import Level
-from fxtio.io.reading import TraceFile
+from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
 
 
@@ -35,42 +34,26 @@ class Entry(NamedTuple):
 
 
 @dataclass(slots=True)
-class Info:
-    """A summary of a trace.
+class Info(TraceInfo):
+    """A summary of a trace.  Times are from the start of profiling; the first record gives its local time.
 
     Attributes:
-        name: where it was read from.
-        format: always `coreprofiler`.
-        compression: `gzip`, `zstd`, `xz` or None.
-        size: bytes, decompressed.
-        records: number of records of each class; `Opaque` are lines that are not records.
-        start: the earliest time in nanoseconds, or None without records that have a time.
-        end: the latest time in nanoseconds, or None.
-        started_at: when profiling began, local time with or without its distance from UTC; or None.
         style: how the file is written.
         config: the profiler's parameters.
         threads: Internal IDs of threads, with the newest thread of the operating system (None unknown).
         timeline: collections, compilations, pauses and CPU time.
     """
 
-    name: str
-    format: str
-    compression: str | None
-    style: Style
-    size: int = 0
-    records: Counter[str] = field(default_factory=Counter)
-    start: int | None = None
-    end: int | None = None
-    started_at: datetime | None = None
+    style: Style = field(default_factory=lambda: dialect("D2"))
     config: dict[str, str] = field(default_factory=dict)
     threads: dict[int | None, int | None] = field(default_factory=dict)
     timeline: Timeline = field(default_factory=Timeline)
 
 
-class CoreProfilerTrace(TraceFile):
-    """A CoreProfiler trace; the arguments are those of `fxtio.io.reading.TraceFile`."""
+class CoreProfilerTrace(FileReader):
+    """A CoreProfiler trace; the arguments are those of `fxtio.io.reading.FileReader`."""
 
-    format = "coreprofiler"
+    format: ClassVar[str] = "coreprofiler"
 
     _info: Info | None = None
     _style: Style | None = None
@@ -79,15 +62,12 @@ class CoreProfilerTrace(TraceFile):
 
     @property
     def info(self) -> Info:
-        """The summary; the first access reads the whole trace and applies all rules.
+        """The summary; the first use reads the whole trace and applies all rules.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        if self._info is None:
-            self.watch(None)
-            assert self._info is not None
-        return self._info
+        return self._info or self.watch(None)
 
     @property
     def style(self) -> Style:
@@ -122,10 +102,6 @@ class CoreProfilerTrace(TraceFile):
             return None if started is None else started + timedelta(microseconds=time // 1000)
         except OverflowError:
             return None
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the records as `records` does."""
-        return self.records()
 
     def records(self, *, resolve: bool = True) -> Iterator[Any]:
         """Yield the records as typed objects, in the order of the file; a line that is not a record is `Opaque`.
@@ -163,49 +139,23 @@ class CoreProfilerTrace(TraceFile):
             stacks = stacks or Stacks(self._findings)
             yield from stacks.samples(zip(offsets, records, strict=True))
 
-    def batches(self, *names: str) -> Iterator[dict[str, Table]]:
-        """Return an iterator of tables block by block, in bounded memory; there is at least one batch.
-
-        Args:
-            names: the tables, see `table_names`.  Numbers of rows (`sample` in `frames`) count within the batch.
-
-        Raises:
-            KeyError: there is no such table.
-            DecodeError: in strict mode, at the first fault; raised by the iterator.
-        """
-        empty = Collector(names).tables()
-        return self._batches(names, empty)
-
-    def _batches(self, names: tuple[str, ...], empty: dict[str, Table]) -> Iterator[dict[str, Table]]:
-        count = 0
+    def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
+        is_empty = True
         for block in self._blocks():
             if isinstance(block, Block):
                 collector = Collector(names)
                 collector.add(block, 0.0)
                 yield collector.tables()
-                count += 1
-        if not count:
-            yield empty
+                is_empty = False
+        if is_empty:
+            yield Collector(names).tables()
 
-    def tables(self, *names: str) -> dict[str, Table]:
-        """Return several whole tables, made in one reading.
-
-        Args:
-            names: the tables, see `table_names`.
-
-        Raises:
-            KeyError: there is no such table.
-            DecodeError: in strict mode, at the first fault.
-        """
+    def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         collector = Collector(names)
         for block in self._blocks():
             if isinstance(block, Block):
                 collector.add(block, self._share)
         return collector.tables()
-
-    def table(self, name: str) -> Table:
-        """Return one whole table, see `tables`."""
-        return self.tables(name)[name]
 
     @property
     def table_names(self) -> tuple[str, ...]:
@@ -258,7 +208,7 @@ class CoreProfilerTrace(TraceFile):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        info = Info(self.name, self.format, self.compression, dialect("D2"))
+        info = Info(self.name, self.format, self.compression)
         rules: Rules | None = None
         for offsets, records in self._record_blocks(resolve=True, detect=True):
             assert self._findings is not None

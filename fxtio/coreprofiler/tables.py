@@ -2,12 +2,11 @@
 
 A record table begins with `offset`, and with `time` (nanoseconds from the start of profiling) if the records have one.
 Texts are dictionary-encoded, numbers and pointers are integers; an unknown number (`?`) is -1.  A list of compound
-items is an `Items` column of the record table, and the same items are the rows of a table of their own.
+items is a `Lists` column of the record table, and the same items are the rows of a table of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,10 @@ from fxtio.coreprofiler.columns import (
     columns_from,
 )
 from fxtio.coreprofiler.frames import Block
-from fxtio.coreprofiler.layout import NS_PER_MS, Flags, LocalTime, Pointer
+from fxtio.coreprofiler.layout import NS_PER_MS, Flags, LocalTime, Pointer, ThreadNumber
 from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.records import RECORDS
-from fxtio.table import Array, Categories, Column, Derived, Growing, Optional, Table
+from fxtio.table import Array, Categories, Column, Derived, Growing, Lists, Optional, Table, WritableTable
 
 RECORD_TABLES: dict[str, type[Any]] = {cls.table: cls for cls in RECORDS}
 """The tables of records, with the classes of their rows."""
@@ -59,70 +58,44 @@ TIME_FIELD = "timestamp"
 """The field of records with their time in milliseconds; the tables have it as `time`, in nanoseconds."""
 
 
-class Items:
-    """A column of lists: the compound items of each row.
+def undefined_column(name: str) -> str:
+    """Return the name of the column that marks the instruction pointers which the file gives as `?`."""
+    return f"{name}_undefined"
 
-    Attributes:
-        counts: number of items of each row (int64).
-        table: the items of all rows, one after the other.
-    """
 
-    __slots__ = ("counts", "table")
+def os_column(name: str) -> str:
+    """Return the name of the column that marks the threads which are numbers of the operating system."""
+    return f"{name}_is_os"
 
-    def __init__(self, counts: Array, table: Table) -> None:
-        self.counts = counts
-        self.table = table
 
-    def __len__(self) -> int:
-        return len(self.counts)
+def _writable(cls: type[Any], *ignored: str) -> WritableTable:
+    """Return the columns of a record or compound class that can be written."""
+    required = len(cls.__struct_fields__) - len(cls.__struct_defaults__)
+    names = ["time" if name == TIME_FIELD else name for name in cls.__struct_fields__]
+    marks = [undefined_column(field.name) for field in layout_of(cls).fields if isinstance(field.item, Pointer)]
+    marks += [os_column(field.name) for field in layout_of(cls).fields if isinstance(field.item, ThreadNumber)]
+    return WritableTable(tuple(names[:required]), (*names[required:], *marks), ignored)
 
-    def __getitem__(self, row: int) -> list[dict[str, Any]]:
-        end = int(self.counts[: row + 1].sum()) if row >= 0 else int(self.counts[: len(self) + row + 1].sum())
-        return list(self.table.take(np.arange(end - int(self.counts[row]), end)).rows())
 
-    def __iter__(self) -> Iterator[list[dict[str, Any]]]:
-        return iter(self.to_list())
+WRITABLE = {cls.table: _writable(cls, "offset") for cls in RECORDS}
+"""The columns of each record table that can be written."""
 
-    def to_list(self) -> list[list[dict[str, Any]]]:
-        """Return the items of each row as dictionaries."""
-        items = list(self.table.rows())
-        ends = np.cumsum(self.counts)
-        return [items[a:b] for a, b in zip((ends - self.counts).tolist(), ends.tolist(), strict=True)]
-
-    def take(self, rows: Array) -> Items:
-        """Return some rows, given by indices or a mask."""
-        counts = self.counts[rows]
-        begins = (np.cumsum(self.counts) - self.counts)[rows]
-        items = np.arange(int(counts.sum())) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
-        return Items(counts, self.table.take(items))
-
-    def __arrow_array__(self, type: Any = None) -> Any:
-        """Return the column as a list array of structs, for pyarrow."""
-        import pyarrow as pa
-
-        batch = self.table.to_arrow().combine_chunks()
-        columns = [column.combine_chunks() for column in batch.columns]
-        offsets = np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int32)
-        return pa.ListArray.from_arrays(pa.array(offsets), pa.StructArray.from_arrays(columns, batch.column_names))
-
-    def __repr__(self) -> str:
-        return f"Items({len(self):,} rows, {int(self.counts.sum()):,} items)"
+WRITABLE_ITEMS = {
+    member: _writable(member, *(row_column(cls) for cls in RECORDS))
+    for cls in RECORDS
+    for member in layout_of(cls).members.values()
+}
+"""The columns of the items of lists that can be written, by their classes."""
 
 
 class Collector:
     """Builds the tables of many blocks.
 
     Args:
-        names: the tables.
-
-    Raises:
-        KeyError: there is no such table.
+        names: the tables, of `TABLES`.
     """
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        unknown = [name for name in names if name not in TABLES]
-        if unknown:
-            raise KeyError(f"no table {unknown[0]!r}; the tables are {', '.join(TABLES)}")
         self._names = names
         self._records = [RECORD_TABLES[name] for name in names if name in RECORD_TABLES]
         lists = [ITEM_TABLES[name] for name in names if name in ITEM_TABLES]
@@ -160,7 +133,7 @@ class Collector:
         for name in self._names:
             if name in RECORD_TABLES:
                 cls = RECORD_TABLES[name]
-                lists = {key: Items(counts[key], Table(columns[key])) for key in counts if key[0] is cls}
+                lists = {key: Lists(counts[key], Table(columns[key])) for key in counts if key[0] is cls}
                 items: dict[str, Any] = {field: lists[cls, field] for field in layout_of(cls).members}
                 tables[name] = Table(columns[cls] | items)
             else:
@@ -221,16 +194,6 @@ class Collector:
                 self._values.append(text)
             codes.append(code)
         return Categories(np.array(codes, np.int32), self._values)
-
-
-def undefined_column(name: str) -> str:
-    """Return the name of the column that marks the instruction pointers which the file gives as `?`."""
-    return f"{name}_undefined"
-
-
-def os_column(name: str) -> str:
-    """Return the name of the column that marks the threads which are numbers of the operating system."""
-    return f"{name}_is_os"
 
 
 def _row_numbers(counts: Array) -> Any:

@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler.encode import Columns, lines_of
+from fxtio.coreprofiler.encode import lines_of
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, Style, dialect
 from fxtio.coreprofiler.lines import encode
-from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.coreprofiler.records import Record
-from fxtio.coreprofiler.tables import RECORD_TABLES
+from fxtio.coreprofiler.tables import WRITABLE
 from fxtio.errors import EncodeError
-from fxtio.io.writing import TraceWriter
+from fxtio.io.writing import FileWriter
+from fxtio.table import WritableTable
 
 _BUFFER = 1 << 18
 
 
-class CoreProfilerWriter(TraceWriter):
+class CoreProfilerWriter(FileWriter):
     """A writer of CoreProfiler traces.
+
+    `copy` takes over the style of the trace.  `write_table` takes every table of records; columns of lists are
+    `fxtio.table.Lists`, or a list of dictionaries for each row.
 
     Args:
         target: what to write to, see `fxtio.create`.
@@ -26,15 +29,14 @@ class CoreProfilerWriter(TraceWriter):
 
     Attributes:
         style: the style.
-        table_names: the tables that `write_table` takes: those of records.
 
     Raises:
         EncodeError: there is no such dialect.
         OSError: the target cannot be created.
     """
 
-    format = "coreprofiler"
-    table_names: ClassVar[tuple[str, ...]] = tuple(RECORD_TABLES)
+    format: ClassVar[str] = "coreprofiler"
+    writable_tables: ClassVar[dict[str, WritableTable]] = WRITABLE
 
     def __init__(self, target: Any, *, style: str | Style = "D2") -> None:
         try:
@@ -51,22 +53,15 @@ class CoreProfilerWriter(TraceWriter):
             EncodeError: it is not a record, or the format cannot express it; nothing was written.
             ValueError: the writer is closed.
         """
-        self._require_open()
+        self._check_open()
         self._append(encode(record, self.style))
 
-    def copy(self, trace: CoreProfilerTrace) -> None:
-        """Write an exact copy of a trace, and take over its style.
+    def flush(self) -> None:
+        """Hand what was gathered to the file."""
+        super().flush()
+        self._is_fresh = False
 
-        Args:
-            trace: a CoreProfiler trace.
-
-        Raises:
-            EncodeError: it is of another format, or something was written before.
-            ValueError: the writer is closed.
-        """
-        self._require_open()
-        if not isinstance(trace, CoreProfilerTrace):
-            raise EncodeError(f"a trace in the format {trace.format} cannot be copied to {self.format}", "trace")
+    def _copy(self, trace: Any) -> None:
         if not self._is_fresh:
             raise EncodeError("a copy must be the first thing that is written", "trace")
         self.style = trace.style
@@ -75,37 +70,8 @@ class CoreProfilerWriter(TraceWriter):
         for record in trace.records(resolve=False):
             self._append(encode(record, self.style))
 
-    def write_table(self, name: str, columns: Columns) -> int:
-        """Write the rows of a table, the inverse of `CoreProfilerTrace.table`.
-
-        Args:
-            name: one of `table_names`.
-            columns: a table or a mapping from column names to arrays, `Categories`, `Optional`, `Items`, lists, or
-                scalars for all rows.  Columns of optional fields may be missing, and `offset` is ignored.  Lists of
-                items are `Items`, or a list of compounds or dictionaries for each row.
-
-        Returns:
-            The number of rows.
-
-        Raises:
-            EncodeError: there is no such table, a column is unknown or missing, or a value does not fit; nothing was
-                written.
-            ValueError: the writer is closed.
-        """
-        self._require_open()
-        lines = lines_of(name, columns, self.style)
-        if lines:
-            self._append(b"".join(lines))
-        return len(lines)
-
-    def flush(self) -> None:
-        """Hand what was written to the file."""
-        super().flush()
-        self._is_fresh = False
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise ValueError("the writer is closed")
+    def _write_rows(self, name: str, columns: dict[str, Any], rows: int) -> None:
+        self._append(lines_of(name, columns, rows, self.style))
 
     def _append(self, data: bytes) -> None:
         self._is_fresh = False

@@ -4,45 +4,34 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from fxtio.dcpi.reader import DcpiTrace
-    from fxtio.dcpi.writer import DcpiWriter
-    from fxtio.io.source import Source
-
+from fxtio.formats import Format
 
 _FIRST = re.compile(rb"[a-z]{4,}[ \t]")
 
 
-class _Dcpi:
-    """The format, see `fxtio.formats.Format`."""
+def _sniff(head: bytes) -> bool:
+    """Return whether a file begins like a profile.
 
-    name = "dcpi"
-    suffixes = (".dcpi",)
-    present = "fxtio.dcpi.present"
-    directory = False
+    There is no magic number: whole lines of known keywords decide, or the line that versions begin with.
+    """
+    if not _FIRST.match(head):  # most files are of other formats: nothing is loaded for them
+        return False
+    from fxtio.dcpi.framing import looks_like_header
 
-    def sniff(self, head: bytes) -> bool:
-        """There is no magic number: whole lines of known keywords tell, or the line that versions begin with."""
-        if not _FIRST.match(head):  # most files are of other formats: nothing is loaded for them
-            return False
-        from fxtio.dcpi.framing import looks_like_header
-
-        return looks_like_header(head)
-
-    def open(self, target: Any, *, source: Source | None, **options: Any) -> DcpiTrace:
-        from fxtio.dcpi.reader import DcpiTrace
-
-        return DcpiTrace(target, source=source, **options)
-
-    def create(self, target: Any, **options: Any) -> DcpiWriter:
-        from fxtio.dcpi.writer import DcpiWriter
-
-        return DcpiWriter(target, **options)
+    return looks_like_header(head)
 
 
-FORMAT = _Dcpi()
+FORMAT = Format(
+    name="dcpi",
+    title="DCPI profile",
+    package="fxtio.dcpi",
+    suffixes=(".dcpi",),
+    trace="DcpiTrace",
+    writer="DcpiWriter",
+    sniff=_sniff,
+)
 
 _LAZY = {
     "DcpiTrace": "fxtio.dcpi.reader",

@@ -17,7 +17,7 @@ from fxtio.dcpi.records import PIECE, Chunk, Footer, Line, More, Record, Termina
 from fxtio.dcpi.rules import BodyRules
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.io.reading import TraceFile
+from fxtio.io.reading import FileReader
 from fxtio.io.source import Source
 from fxtio.table import Table
 
@@ -73,8 +73,8 @@ class Info:
     footer: Footer | None = None
 
 
-class DcpiTrace(TraceFile):
-    """A DCPI profile; the arguments are those of `fxtio.io.reading.TraceFile`."""
+class DcpiTrace(FileReader):
+    """A DCPI profile; the arguments are those of `fxtio.io.reading.FileReader`."""
 
     format = "dcpi"
 

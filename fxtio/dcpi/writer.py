@@ -18,7 +18,7 @@ from fxtio.dcpi.layout import HEAD_WORDS, HEX, KEYWORDS, MAX_COUNT, NUMBER, OFFS
 from fxtio.dcpi.records import Chunk, Footer, Line, Record, Terminator, encode
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
-from fxtio.io.writing import TraceWriter
+from fxtio.io.writing import FileWriter
 
 Array = np.ndarray[Any, Any]
 
@@ -35,7 +35,7 @@ _PLACE = {Line: 0, Terminator: 1, Chunk: 2, Footer: 3}  # what may not come befo
 Value = str | int | datetime
 
 
-class DcpiWriter(TraceWriter):
+class DcpiWriter(FileWriter):
     """Writes a DCPI profile.  With a header, the last chunk and the footer come when it is closed.
 
     Args:

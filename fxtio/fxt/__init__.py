@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from fxtio.fxt.reader import FxtTrace
-    from fxtio.fxt.writer import FxtWriter
-    from fxtio.io.source import Source
+from fxtio.formats import Format
 
 
-class _Fxt:
-    """The format, see `fxtio.formats.Format`."""
+def _sniff(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is of this format."""
+    from fxtio.fxt.framing import MAGIC
 
-    name = "fxt"
-    suffixes: tuple[str, ...] = (".fxt", ".ftf")
-    present = "fxtio.fxt.present"
-    directory = False
-
-    def sniff(self, head: bytes) -> bool:
-        from fxtio.fxt.framing import MAGIC
-
-        return head[:8] in (MAGIC, MAGIC[::-1])
-
-    def open(self, target: Any, *, source: Source | None, **options: Any) -> FxtTrace:
-        from fxtio.fxt.reader import FxtTrace
-
-        return FxtTrace(target, source=source, **options)
-
-    def create(self, target: Any, **options: Any) -> FxtWriter:
-        from fxtio.fxt.writer import FxtWriter
-
-        return FxtWriter(target, **options)
+    return head[:8] in (MAGIC, MAGIC[::-1])
 
 
-FORMAT = _Fxt()
+FORMAT = Format(
+    name="fxt",
+    title="Fuchsia trace format",
+    package="fxtio.fxt",
+    suffixes=(".fxt", ".ftf"),
+    trace="FxtTrace",
+    writer="FxtWriter",
+    sniff=_sniff,
+)
 
 _LAZY = {
     "FxtTrace": "fxtio.fxt.reader",

@@ -19,7 +19,7 @@ from fxtio.fxt.columns import Builder
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.framing import Frame, Framer
 from fxtio.fxt.records import RECORDS, KernelObject
-from fxtio.io.reading import TraceFile
+from fxtio.io.reading import FileReader
 from fxtio.table import Table
 
 _TIMED = [cls for cls in RECORDS.classes if "timestamp" in cls.__struct_fields__]
@@ -93,8 +93,8 @@ class Entry(NamedTuple):
     record: Any
 
 
-class FxtTrace(TraceFile):
-    """A trace in the Fuchsia trace format; the arguments are those of `fxtio.io.reading.TraceFile`."""
+class FxtTrace(FileReader):
+    """A trace in the Fuchsia trace format; the arguments are those of `fxtio.io.reading.FileReader`."""
 
     format = "fxt"
 

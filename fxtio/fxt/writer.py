@@ -40,7 +40,7 @@ from fxtio.fxt.records import (
     ThreadWakeup,
     UserspaceObject,
 )
-from fxtio.io.writing import TraceWriter
+from fxtio.io.writing import FileWriter
 
 NS_PER_SECOND = 1_000_000_000
 
@@ -54,7 +54,7 @@ _CHANGES_STATE = (Opaque, ProviderInfo, ProviderSection, Initialization, String,
 Args = Mapping[str, Any] | None
 
 
-class FxtWriter(TraceWriter):
+class FxtWriter(FileWriter):
     """Writes a trace in the Fuchsia trace format.  Even one without a record gets its preamble, when it is closed.
 
     Args:

@@ -1,23 +1,182 @@
-"""What the readers of formats that are one file have in common: opening it once or again, findings, progress."""
+"""The base classes of readers: options, findings, opening a file once or again, progress, tables by name."""
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from fxtio.errors import FormatError
 from fxtio.finding import Findings
 from fxtio.io.source import Source, open_source
 
+if TYPE_CHECKING:
+    from fxtio.table import Table
+
 Progress = Callable[[int, int | None], None]
 """Called with the bytes read so far and the bytes in all (None where unknown)."""
 
 
-class TraceFile:
-    """A trace in one file, read from its beginning as often as the target allows.
+@dataclass(slots=True)
+class TraceInfo:
+    """A summary of a trace: what all formats know.
+
+    Attributes:
+        name: where it was read from.
+        format: the name of the format.
+        compression: `gzip`, `zstd`, `xz` or None.
+        size: bytes, decompressed.
+        records: the number of records of each class; `Opaque` are those that could not be decoded.
+        start: the earliest time in nanoseconds, or None without timed records.
+        end: the latest time in nanoseconds, or None.
+        started_at: the wall-clock time of the start, where the trace has it.
+    """
+
+    name: str
+    format: str
+    compression: str | None = None
+    size: int = 0
+    records: Counter[str] = field(default_factory=Counter)
+    start: int | None = None
+    end: int | None = None
+    started_at: datetime | None = None
+
+
+class TraceReader(ABC):
+    """The base of every reader, see `fxtio.formats.Trace`.
+
+    A format implements `entries`, `_summarize`, `_read_tables` and `_read_batches`; it may override `records` where
+    making records alone is quicker.
+
+    Args:
+        name: where it is read from.
+        strict: raise `DecodeError` at the first fault, instead of collecting findings.
+        max_bytes: read no more than so many (decompressed) bytes.
+        progress: called now and then while reading.
+    """
+
+    format: ClassVar[str]
+    compression: str | None = None
+
+    def __init__(
+        self, name: str, *, strict: bool = False, max_bytes: int | None = None, progress: Progress | None = None
+    ) -> None:
+        self.name = name
+        self._strict = strict
+        self._max_bytes = max_bytes
+        self._progress = progress
+        self._findings: Findings | None = None
+        self._info: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:  # noqa: B027  # a reader that keeps nothing open has nothing to do
+        """Close what was opened here and is still open."""
+
+    @property
+    def info(self) -> Any:
+        """A summary; the first use reads the trace once, without making records.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        if self._info is None:
+            self._info = self._summarize()
+        return self._info
+
+    @property
+    def findings(self) -> Findings:
+        """The faults that the last reading found, as far as it came; reads the trace if nothing was read yet.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        if self._findings is None:
+            _ = self.info
+        assert self._findings is not None
+        return self._findings
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the records, see `records`."""
+        return self.records()
+
+    def records(self, *, resolve: bool = True) -> Iterator[Any]:
+        """Yield the records as typed objects, in the order of the file, see `fxtio.formats.Trace`.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        return (entry.record for entry in self.entries(resolve=resolve))
+
+    @abstractmethod
+    def entries(self, *, resolve: bool = True) -> Iterator[Any]:
+        """Yield the records as `records` does, with their places and times.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+
+    @property
+    @abstractmethod
+    def table_names(self) -> tuple[str, ...]:
+        """The names of the tables; every trace has all of them, some may be empty."""
+
+    def table(self, name: str) -> Table:
+        """Return one whole table, see `tables`."""
+        return self.tables(name)[name]
+
+    def tables(self, *names: str) -> dict[str, Table]:
+        """Return several whole tables, made in one reading.
+
+        Raises:
+            KeyError: there is no such table.
+            DecodeError: in strict mode, at the first fault.
+        """
+        return self._read_tables(self._checked(names))
+
+    def batches(self, *names: str) -> Iterator[dict[str, Table]]:
+        """Yield tables in batches of bounded size; every batch has all tables that were asked for.
+
+        A column that refers to rows of another table counts within the batch.
+
+        Raises:
+            KeyError: there is no such table.
+            DecodeError: in strict mode, at the first fault.
+        """
+        return self._read_batches(self._checked(names))
+
+    def _checked(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of tables without repetition, or raise KeyError."""
+        for name in names:
+            if name not in self.table_names:
+                raise KeyError(f"there is no table {name!r}, only {', '.join(self.table_names)}")
+        return tuple(dict.fromkeys(names))
+
+    def _summarize(self) -> Any:
+        """Read the whole trace and return its summary, a `TraceInfo`."""
+        raise NotImplementedError
+
+    def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
+        """Read the trace and return these tables."""
+        raise NotImplementedError
+
+    def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
+        """Read the trace and yield these tables in batches."""
+        raise NotImplementedError
+
+
+class FileReader(TraceReader):
+    """The base of readers of formats that are one file, read from its beginning as often as the target allows.
 
     Args:
         target: what to read, see `fxtio.open`.
@@ -41,51 +200,24 @@ class TraceFile:
         progress: Progress | None = None,
         source: Source | None = None,
     ) -> None:
-        self._target = target
-        self._strict = strict
-        self._max_bytes = max_bytes
-        self._progress = progress
         first = source or open_source(target, limit=max_bytes)
+        super().__init__(first.name, strict=strict, max_bytes=max_bytes, progress=progress)
+        self.compression = first.compression
+        self.position = 0
+        self._target = target
         self._source: Source | None = first
         self._again = can_reopen(target)
         if self._again:  # a file is open only while it is read
             first.close()
             self._source = None
-        self._findings: Findings | None = None
-        self.name = first.name
-        self.compression = first.compression
-        self.position = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close what was opened here and is still open."""
         if self._source is not None:
             self._source.close()
 
-    @property
-    def findings(self) -> Findings:
-        """What was wrong, as far as the last reading came; reads the trace if nothing was read yet.
-
-        Raises:
-            DecodeError: in strict mode, at the first fault.
-        """
-        if self._findings is None:
-            _ = self.info
-        assert self._findings is not None
-        return self._findings
-
-    @property
-    def info(self) -> Any:
-        """A summary, for which the trace is read once; the formats' own."""
-        raise NotImplementedError
-
     def _open(self) -> Source:
-        """The source from its beginning.
+        """Return the source at its beginning.
 
         Raises:
             FormatError: it can be read only once.
@@ -99,11 +231,11 @@ class TraceFile:
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[Source, Findings]]:
-        """Read from the beginning, in a `with` block: the source, and what takes the findings.
+        """Open the source from its beginning for a `with` block; give it and the findings to add to.
 
         Raises:
             FormatError: it can be read only once.
-            DecodeError: in strict mode, where there is not a byte.
+            DecodeError: in strict mode, if it is empty.
         """
         source = self._open()
         findings = self._findings = Findings(strict=self._strict)
@@ -118,14 +250,14 @@ class TraceFile:
             source.close()
 
     def _tell(self, source: Source) -> None:
-        """Say how far the reading is."""
+        """Report progress."""
         self.position = source.position
         if self._progress is not None:
             self._progress(source.consumed or source.position, source.total)
 
 
 def can_reopen(target: Any) -> bool:
-    """Whether the same bytes come when it is opened again: not from standard input or a named pipe."""
+    """Return whether opening it again gives the same bytes; standard input and named pipes do not."""
     if isinstance(target, bytes | bytearray | memoryview):
         return True
     return isinstance(target, str | os.PathLike) and ("://" in str(target) or Path(target).is_file())

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from fxtio.io.source import Source
-    from fxtio.mono.reader import MonoTrace
-    from fxtio.mono.writer import MonoWriter
+from fxtio.formats import Format
 
 
-class _Mono:
-    """The format, see `fxtio.formats.Format`."""
+def _sniff(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is of this format."""
+    from fxtio.mono.magic import HEADER_MARK
 
-    name = "mono"
-    suffixes: tuple[str, ...] = (".mlpd",)
-    present = "fxtio.mono.present"
-    directory = False
-
-    def sniff(self, head: bytes) -> bool:
-        from fxtio.mono.magic import HEADER_MARK
-
-        return head.startswith(HEADER_MARK)
-
-    def open(self, target: Any, *, source: Source | None, **options: Any) -> MonoTrace:
-        from fxtio.mono.reader import MonoTrace
-
-        return MonoTrace(target, source=source, **options)
-
-    def create(self, target: Any, **options: Any) -> MonoWriter:
-        from fxtio.mono.writer import MonoWriter
-
-        return MonoWriter(target, **options)
+    return head.startswith(HEADER_MARK)
 
 
-FORMAT = _Mono()
+FORMAT = Format(
+    name="mono",
+    title="Mono log profiler recording",
+    package="fxtio.mono",
+    suffixes=(".mlpd",),
+    trace="MonoTrace",
+    writer="MonoWriter",
+    sniff=_sniff,
+)
 
 _LAZY = {
     "MonoTrace": "fxtio.mono.reader",

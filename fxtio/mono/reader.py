@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fxtio.io.reading import TraceFile
+from fxtio.io.reading import FileReader
 from fxtio.mono import records as r
 from fxtio.mono.batch import Batch, Workers
 from fxtio.mono.catalog import Texts, columns_of, owners_of
@@ -90,8 +90,8 @@ class Buffer(NamedTuple):
     events: list[Any]
 
 
-class MonoTrace(TraceFile):
-    """A recording of the Mono log profiler; the arguments are those of `fxtio.io.reading.TraceFile`.
+class MonoTrace(FileReader):
+    """A recording of the Mono log profiler; the arguments are those of `fxtio.io.reading.FileReader`.
 
     Args:
         target: what to read, see `fxtio.open`.
@@ -149,8 +149,8 @@ class MonoTrace(TraceFile):
         """The events in the order of the file, see `records`."""
         return self.records()
 
-    def records(self) -> Iterator[r.Event]:
-        """The events as typed objects, in the order of the file.
+    def records(self, *, resolve: bool = True) -> Iterator[r.Event]:
+        """The events as typed objects, in the order of the file; `resolve` makes no difference.
 
         Raises:
             DecodeError: in strict mode, at the first fault.

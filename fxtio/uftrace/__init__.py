@@ -4,46 +4,32 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from fxtio.io.source import Source
-    from fxtio.uftrace.reader import UftraceTrace
-    from fxtio.uftrace.writer import UftraceWriter
+from fxtio.formats import Format
 
 
-class _Uftrace:
-    """The format, see `fxtio.formats.DirectoryFormat`."""
+def _sniff_directory(path: Path) -> bool:
+    """Return whether a directory is one of uftrace's."""
+    from fxtio.uftrace.directory import Directory
+    from fxtio.uftrace.info import MAGIC
 
-    name = "uftrace"
-    suffixes = (".data",)
-    present = "fxtio.uftrace.present"
-    directory = True
-
-    def sniff(self, head: bytes) -> bool:
-        return False
-
-    def sniff_directory(self, path: Path) -> bool:
-        from fxtio.uftrace.directory import Directory
-        from fxtio.uftrace.info import MAGIC
-
-        directory = Directory(path)
-        if "info" in directory:
-            return directory.head("info").startswith(MAGIC)
-        return "task.txt" in directory and any(name.startswith("sid-") for name in directory.names)  # it was killed
-
-    def open(self, target: Any, *, source: Source | None, **options: Any) -> UftraceTrace:
-        from fxtio.uftrace.reader import UftraceTrace
-
-        return UftraceTrace(target, **options)
-
-    def create(self, target: Any, **options: Any) -> UftraceWriter:
-        from fxtio.uftrace.writer import UftraceWriter
-
-        return UftraceWriter(target, **options)
+    directory = Directory(path)
+    if "info" in directory:
+        return directory.head("info").startswith(MAGIC)
+    # A recorder that was killed leaves no info file.
+    return "task.txt" in directory and any(name.startswith("sid-") for name in directory.names)
 
 
-FORMAT = _Uftrace()
+FORMAT = Format(
+    name="uftrace",
+    title="uftrace data directory",
+    package="fxtio.uftrace",
+    suffixes=(".data",),
+    trace="UftraceTrace",
+    writer="UftraceWriter",
+    sniff_directory=_sniff_directory,
+)
 
 _LAZY = {
     "UftraceTrace": "fxtio.uftrace.reader",

@@ -12,12 +12,13 @@ import io
 import random
 from collections.abc import Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from fuzz.checks import check_presented, check_strict, told_by
 from fuzz.engine import CORPUS, Change, Target, require
-from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, frames, present
+from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, explain, frames, report
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS
 from fxtio.coreprofiler.synth import SHAPES
@@ -26,6 +27,9 @@ from fxtio.errors import EncodeError
 from fxtio.table import Table
 from support import coreprofiler as support
 from support.fxt_readings import Trickle
+
+ROOMS = SimpleNamespace(**vars(report) | {"explain": explain.explain})
+"""What the commands use."""
 
 
 def check(data: bytes) -> bool:
@@ -77,7 +81,7 @@ def check_copy(data: bytes, entries: list[Any]) -> None:
     for raw, entry in zip(raws, entries, strict=True):
         require(entry.offset == at, "a record stands where the line before it ends")
         at += len(raw)
-    require(check_presented(CoreProfilerTrace(data), present) == lines, "all bytes are explained")
+    require(check_presented(CoreProfilerTrace(data), ROOMS) == lines, "all bytes are explained")
 
 
 def check_tables(tables: dict[str, Table], entries: list[Any]) -> None:

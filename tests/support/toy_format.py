@@ -6,6 +6,7 @@ line but the first is a record; one that has no text is a fault.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from fxtio.codec.piece import Piece, Span
 from fxtio.errors import FxtioError
 from fxtio.finding import Findings
+from fxtio.formats import Format
 from fxtio.io.source import Source, open_source
 from fxtio.present import Report, ReportTable, json_text
 
@@ -50,20 +52,13 @@ class ToyTrace:
         return iter(self.lines)
 
 
-class Toy:
-    present = "support.toy_format"
-    suffixes: tuple[str, ...] = ()
+class Toy(Format):
+    """A format whose rooms are all this module."""
 
-    def __init__(self, name: str, *, directory: bool) -> None:
-        self.name, self.directory = name, directory
+    def room(self, name: str) -> Any:
+        return sys.modules[__name__]
 
-    def sniff(self, head: bytes) -> bool:
-        return not self.directory and head.startswith(FIRST)
-
-    def sniff_directory(self, path: Path) -> bool:
-        return (path / "lines").is_file()
-
-    def open(self, target: Any, *, source: Source | None, **options: Any) -> ToyTrace:
+    def open(self, target: Any, *, source: Source | None = None, **options: Any) -> Any:
         return ToyTrace(target, self.name, source or open_source(Path(target) / "lines"))
 
     def create(self, target: Any, **options: Any) -> Any:
@@ -110,4 +105,9 @@ def synth(target: str, shape: str, *, events: int | None, **options: Any) -> tup
     return events or 3, len(data)
 
 
-FILES, DIRECTORIES = Toy("toy", directory=False), Toy("toys", directory=True)
+def _toy(name: str, **sniff: Any) -> Toy:
+    return Toy(name, "a toy", __name__, (), "ToyTrace", "", **sniff)
+
+
+FILES = _toy("toy", sniff=lambda head: head.startswith(FIRST))
+DIRECTORIES = _toy("toys", sniff_directory=lambda path: (path / "lines").is_file())
