@@ -111,7 +111,7 @@ def test_the_oracle_agrees(data: bytes) -> None:
         elif isinstance(found, r.MemorySample):
             assert [one[:3] for one in told["alloc_item"]] == [(i.class_iid, i.count, i.size) for i in found.items]
         elif isinstance(found, r.FunctionInfo):
-            assert told["code_info"] == [(one.start, one.size) for one in found.code]
+            assert told["code_info"] == [(block.address, block.size) for block in found.code]
             assert len(told["il_map"]) == len(found.il_map)
         elif not isinstance(found, r.GcStarted | r.ProfilerStart | r.AllocationTable):
             assert list(told.values())[1:] == [getattr(found, name) for name in found.__struct_fields__]

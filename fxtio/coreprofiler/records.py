@@ -117,13 +117,13 @@ class CodeInfo(Compound, frozen=True, gc=False):
     """A block of native code.
 
     Attributes:
-        start: its address.
+        address: the address of its first byte.
         size: its bytes.
     """
 
     item: ClassVar[str] = "code_info"
     table: ClassVar[str] = "code"
-    start: Id
+    address: Id
     size: HexPart
 
 

@@ -21,6 +21,7 @@ SHAPES = {
     "instrumentation": "a sample without ticks at every call and return",
     "memory": "allocations with their stacks, garbage collections, what remains in the heap",
     "mixed": "samples, allocations, collections, compilations, pauses, CPU time",
+    "dialects": "the same with the records that only older or newer dialects have",
 }
 """The shapes of synthetic traces, with their contents."""
 
@@ -29,6 +30,7 @@ _WEIGHTS = {  # of the actions of a thread: call, return, go on, be sampled, all
     "instrumentation": (30, 28, 10, 0, 0, 0, 0, 0),
     "memory": (25, 22, 5, 5, 40, 1, 0, 0),
     "mixed": (30, 26, 8, 25, 8, 1, 1, 2),
+    "dialects": (25, 20, 8, 20, 12, 5, 5, 5),
 }
 
 FUNCTIONS, CLASSES, DEEPEST = 400, 60, 40
@@ -137,7 +139,7 @@ class Simulator:
         config = {
             "CollectionMethod": "Sampling" if sampling else "Instrumentation",
             "SamplingTimeoutMs": "10",
-            "HighGranularityEnabled": "F" if self._shape == "mixed" else "T",
+            "HighGranularityEnabled": "F" if self._shape in ("mixed", "dialects") else "T",
             "TracingSuspendedOnStart": "F",
             "LineTraceEnabled": "T" if self._lines else "F",
             "CpuTraceTimeoutMs": "10",
@@ -151,6 +153,9 @@ class Simulator:
         self._put(r.AssemblyLoaded(0x2000, 0x1000, 0x3000, 0, "synthetic"))
         self._put(r.ModuleLoaded(0x3000, 0x10000000, 0x2000, 0, "/synthetic/synthetic.dll"))
         self._put(r.ModuleAttached(0x3000, 0x2000))
+        if self._shape == "dialects":
+            self._put(r.SourceFile(0, "/synthetic/synthetic.cs"))
+            self._put(r.SourceLine(1, 0, 1, 10, 4, 10, 30))
         for thread in self._threads:
             self._put(r.ThreadCreated(0x5000 + 0x100 * thread.iid, thread.iid))
             self._put(r.ThreadAssigned(thread.iid, 1000 + thread.iid))
@@ -161,19 +166,32 @@ class Simulator:
     def _define_function(self, thread: _Thread, iid: int) -> None:
         """Compile a function, at its first call."""
         self._functions.add(iid)
-        start, size = _CODE + iid * 0x1000, 0x100 + iid
-        self._put(r.JitStarted(self._thread_number(thread), self.timestamp, start))
-        self._put(r.JitFinished(self._thread_number(thread), self.timestamp + 1, start, 0))
-        mapped = tuple(r.IlMap(at, at * 4, at * 4 + 4) for at in range(iid % 4))
-        code = (r.CodeInfo(start, size),)
-        self._put(r.FunctionInfo(iid, start, 0x4000 + iid % CLASSES, 0x3000, 0x06000000 + iid, code, mapped))
-        self._put(
-            r.FunctionName(iid, f"Synthetic.Class{iid % CLASSES}<T, U>::Method{iid}", "int", f"(ref int, T[] x{iid})")
-        )
+        address, size = _CODE + iid * 0x1000, 0x100 + iid
+        number, name = self._thread_number(thread), f"Synthetic.Class{iid % CLASSES}<T, U>::Method{iid}"
+        where = (0x4000 + iid % CLASSES, 0x3000, 0x06000000 + iid)  # class, module, token
+        il_map = tuple(r.IlMap(at, at * 4, at * 4 + 4) for at in range(iid % 4))
+        code = (r.CodeInfo(address, size),)
+        kind = iid % 3 if self._shape == "dialects" else 0
+        if kind == 1:
+            self._put(r.JitSearchStarted(number, self.timestamp, address))
+            self._put(r.JitSearchFinished(number, self.timestamp, address))
+            self._put(r.FunctionFound(address, iid, *where, code, il_map))
+            self._put(r.FunctionNameOld(iid, name))
+            return
+        self._put(r.JitStarted(number, self.timestamp, address))
+        self._put(r.JitFinished(number, self.timestamp + 1, address, 0))
+        if kind == 2:
+            self._put(r.FunctionCompiled(address, iid, *where, 0, code, il_map))
+        else:
+            self._put(r.FunctionInfo(iid, address, *where, code, il_map))
+        self._put(r.FunctionName(iid, name, "int", f"(ref int, T[] x{iid})"))
 
     def _define_class(self, iid: int) -> None:
         self._classes.add(iid)
-        self._put(r.ClassLoaded(0x4000 + iid, iid, 0x3000, 0x02000000 + iid, 0))
+        if self._shape == "dialects" and iid % 2:
+            self._put(r.ClassLoadedOld(0x4000 + iid, 0x3000, 0x02000000 + iid, 0))
+        else:
+            self._put(r.ClassLoaded(0x4000 + iid, iid, 0x3000, 0x02000000 + iid, 0))
         self._put(r.ClassName(iid, f"Synthetic.Class{iid}<T, U>"))
 
     def _ip(self, function: int) -> int | None:
@@ -208,7 +226,7 @@ class Simulator:
             self._report(thread, 0)
 
     def _sample(self, thread: _Thread) -> None:
-        low_granularity = self._shape == "mixed"
+        low_granularity = self._shape in ("mixed", "dialects")
         self._report(thread, 1 + self._random.randrange(9) * low_granularity)
 
     def _report(self, thread: _Thread, ticks: int) -> None:
@@ -249,6 +267,9 @@ class Simulator:
             live[:] = live[0] // 2, live[0] // 2 * (live[1] // max(live[0], 1))
         items = tuple(r.AltItem(iid, count, size) for iid, (count, size) in sorted(self._live.items()) if count)
         self._put(r.AllocationTable(self.timestamp, items))
+        if self._shape == "dialects":
+            sizes = [("loh", 4096), ("gen2", 2048), ("gen1", 1024), ("gen0", 512)]
+            self._put(r.HeapGenerations(self.timestamp, tuple(r.HeapItem(name, size, size) for name, size in sizes)))
 
     def _pause(self, thread: _Thread) -> None:
         self._put((r.ProfilerResumed if self._paused else r.ProfilerPaused)(self.timestamp))
