@@ -94,7 +94,7 @@ class Begin:
         at = 1 + int(_SIZE.get(words[1]))
         if len(words) < at + 4 or words[at] != LAYOUT["initialization"]:
             return None
-        return cls(ProviderInfoWord.read(words[1]).provider, at + 1, words[at + 1], words[at + 3])
+        return cls(ProviderInfoWord.read(words[1]).provider_id, at + 1, words[at + 1], words[at + 3])
 
 
 class DamagedError(OSError):
