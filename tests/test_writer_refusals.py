@@ -27,7 +27,7 @@ def arg(value: Any, key: Any = "key") -> Callable[[Track], None]:
 
 
 REFUSED: dict[str, tuple[Callable[[Track], object], str]] = {
-    "16 arguments": (lambda t: t.instant("event", 5, args={str(n): n for n in range(16)}), "16 arguments; the limit is"),
+    "16 arguments": (lambda t: t.instant("event", 5, args={str(n): n for n in range(16)}), "16 arguments; the limit"),
     "16 series": (lambda t: t.counter("event", 5, {str(n): n for n in range(16)}), "16 arguments"),
     "name too long": (lambda t: t.instant(LONG, 5), "name: .*32,001 bytes"),
     "name too long in UTF-8": (lambda t: t.instant("ä" * 16_001, 5), "name: .*32,002 bytes"),
