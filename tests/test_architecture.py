@@ -7,6 +7,7 @@ nothing can fail proves nothing.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ PRESENTING = "*.present"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("_native", "finding", "present"),
-    ("codec",),
+    ("codec", "_build"),
     ("table",),
     ("io",),
     ("formats",),
@@ -51,7 +52,7 @@ NOT_IN: dict[str, frozenset[str]] = {"tracer": frozenset({"numpy", "rich", "argp
 
 ONLY_MAIN_IMPORTS = "cli"
 
-MAX_FILE_LINES = 450
+MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 60
 
 
@@ -132,6 +133,41 @@ def wrong_imports(package: Path) -> list[str]:
     return found
 
 
+def type_checking_only(tree: ast.Module) -> set[ast.AST]:
+    """The nodes of a module that only type checkers look at."""
+    guarded = [
+        node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    ]
+    return {inner for node in guarded for statement in node.body for inner in ast.walk(statement)}
+
+
+def circles(package: Path) -> list[str]:
+    """Groups of modules that import each other, within functions too; imports for type checkers do not count."""
+    imports: dict[str, set[str]] = {}
+    for importer, path, tree in sources(package):
+        ignored = type_checking_only(tree)
+        names = (name for node in ast.walk(tree) if node not in ignored for name in imported(package, path, node))
+        imports[importer] = {name.partition(".")[2] for name in names if name.partition(".")[0] == "fxtio"}
+    reached = {name: reachable(name, imports) for name in imports}
+    groups = {
+        tuple(sorted(other for other in imports if name in reached[other] and other in reached[name]))
+        for name in imports
+        if name in reached[name]
+    }
+    return [" and ".join(group) for group in sorted(groups)]
+
+
+def reachable(start: str, imports: dict[str, set[str]]) -> set[str]:
+    """What a module imports, directly or through others."""
+    result: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for name in imports.get(waiting.pop(), set()) - result:
+            result.add(name)
+            waiting.append(name)
+    return result
+
+
 def is_literal(node: ast.AST) -> bool:
     """Whether the expression is made of integer literals only, as `0xF`, `~7` and `1 << 5` are."""
     if isinstance(node, ast.UnaryOp):
@@ -184,8 +220,33 @@ def too_long(root: Path) -> list[str]:
     return found
 
 
+def wrong_includes(folder: Path) -> list[str]:
+    """Return what is wrong with the modules in C of a folder, whose order is the list in the comment of `common.h`."""
+    order = re.findall(r"^ \*   (\w+) {2,}\S", (folder / "common.h").read_text(encoding="utf-8"), re.MULTILINE)
+    paths = sorted(folder.glob("*.[ch]"))
+    modules = {path.stem for path in paths}
+    messages = [f"common.h lists {module}, which is no module" for module in order if module not in modules]
+    for path in paths:
+        if path.stem not in order:
+            messages.append(f"{path.name} is not in the list of common.h")
+            continue
+        below = order[: order.index(path.stem)] + [path.stem] * (path.suffix == ".c")
+        included = re.findall(r'^#\s*include\s+"(.*)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+        wrong = [name for name in included if name.removesuffix(".h") not in below]
+        messages += [f"{path.name} includes {name}: includes go down only" for name in wrong]
+    return messages
+
+
 def test_imports_go_down_only() -> None:
     assert wrong_imports(PACKAGE) == []
+
+
+def test_includes_go_down_only() -> None:
+    assert wrong_includes(PACKAGE / "_native" / "recorder") == []
+
+
+def test_no_modules_import_each_other() -> None:
+    assert circles(PACKAGE) == []
 
 
 def test_bit_positions_stand_in_layouts_only() -> None:
@@ -256,6 +317,35 @@ def test_right_imports_pass(tmp_path: Path) -> None:
         "__main__.py": "from fxtio.cli import main",
     }
     assert wrong_imports(grow(tmp_path, files)) == []
+
+
+def test_wrong_includes_are_found(tmp_path: Path) -> None:
+    files = {
+        "common.h": "/* The modules:\n *\n *   common  this\n *   low     a\n *   high    b\n *   absent  c */\n",
+        "low.h": '#include "common.h"\n#include <stdint.h>\n',
+        "low.c": '#include "low.h"\n#include "high.h"\n',
+        "high.h": '#include "low.h"\n#include "high.h"\n',
+        "high.c": '#include "high.h"\n# include "../kernels.h"\n',
+        "other.c": '#include "common.h"\n',
+    }
+    assert wrong_includes(grow(tmp_path, files)) == [
+        "common.h lists absent, which is no module",
+        "high.c includes ../kernels.h: includes go down only",
+        "high.h includes high.h: includes go down only",
+        "low.c includes high.h: includes go down only",
+        "other.c is not in the list of common.h",
+    ]
+
+
+def test_circles_are_found(tmp_path: Path) -> None:
+    files = {
+        "codec/a.py": "def f():\n    from fxtio.codec import b",
+        "codec/b.py": "import fxtio.codec.c",
+        "codec/c.py": "from fxtio.codec.a import f",
+        "codec/d.py": "from fxtio.codec import e",
+        "codec/e.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fxtio.codec import d",
+    }
+    assert circles(grow(tmp_path, files)) == ["codec.a and codec.b and codec.c"]
 
 
 BITS = (

@@ -22,6 +22,8 @@ import pytest
 from fxtio import tracer
 from support.checkout import CHECKOUT, CORPUS, run_python
 
+pytestmark = pytest.mark.once
+
 FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = "<!-- not run -->"
 SAVED = re.compile(r"<!-- file: (\S+) -->")

@@ -13,6 +13,8 @@ import judges
 from judges import perfetto
 from support.checkout import CHECKOUT, CORPUS, run_python
 
+pytestmark = pytest.mark.once
+
 EXAMPLES = CHECKOUT / "examples"
 FXT = CORPUS / "fxt"
 

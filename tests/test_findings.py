@@ -1,21 +1,53 @@
-"""Every rule that a reader can report stands in the reference, and none that it cannot."""
+"""Every rule that is documented is broken by a file, and every rule that such a file breaks is documented."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
-import fxtio
-from support.checkout import CHECKOUT
+import pytest
 
-RULE = re.compile(r"""(?:\.add|\.tell|DecodeError|Fault)\(\s*"([a-z]+(?:-[a-z]+)*)",""")
-PAGE = re.compile(r"^\| `([a-z-]+)` \|", re.MULTILINE)
+from fxtio.finding import Findings
+from fxtio.formats import formats
+from support.checkout import CHECKOUT, PACKAGE
+
+PAGE = (CHECKOUT / "docs/reference/findings.md").read_text()
+SECTION = re.compile(r"^\(findings-([a-z]+)\)=$", re.MULTILINE)
+ROW = re.compile(r"^\| `([a-z0-9-]+)` \| (error|warning) \|", re.MULTILINE)
+ADDED = re.compile(r"""(?:\.add|DecodeError|Fault)\(\s*"([a-z]+(?:-[a-z]+)*)",""")
 
 
-def test_the_reference_names_every_rule() -> None:
-    sources = Path(fxtio.__file__).parent.rglob("*.py")
-    texts = [source.read_text() for source in sources]
-    used = {rule for text in texts for rule in RULE.findall(text)}
-    # Named through variables:
-    used |= {"argument-size", "truncated", "size-beyond-end", "buffer-id", "buffer-too-large"}
-    assert used == set(PAGE.findall((CHECKOUT / "docs/reference/findings.md").read_text()))
+def documented() -> Iterator[tuple[str, str, str]]:
+    """Format, rule and level of every row of the page; a section begins with a label such as `(findings-fxt)=`."""
+    parts = SECTION.split(PAGE)
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        for rule, level in ROW.findall(text):
+            yield name, rule, level
+
+
+DOCUMENTED = [*documented()]
+
+
+def cases_of(name: str) -> dict[str, Callable[[Path], Findings]]:
+    cases: dict[str, Callable[[Path], Findings]] = import_module(f"broken.{name}").CASES
+    return cases
+
+
+@pytest.mark.parametrize(("name", "rule", "level"), DOCUMENTED)
+def test_a_documented_rule_is_found(name: str, rule: str, level: str, tmp_path: Path) -> None:
+    findings = cases_of(name)[rule](tmp_path)
+    assert rule in findings.counts
+    assert {finding.level.value for finding in findings if finding.rule == rule} == {level}
+    assert {*findings.counts} <= {each for format_name, each, _ in DOCUMENTED if format_name == name}
+
+
+@pytest.mark.parametrize("name", [*formats(), "merge"])
+def test_every_case_is_documented(name: str) -> None:
+    assert {*cases_of(name)} == {rule for format_name, rule, _ in DOCUMENTED if format_name == name}
+
+
+def test_every_rule_in_the_source_is_documented() -> None:
+    used = {rule for path in PACKAGE.rglob("*.py") for rule in ADDED.findall(path.read_text())}
+    assert used <= {rule for _, rule, _ in DOCUMENTED}

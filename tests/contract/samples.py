@@ -1,0 +1,71 @@
+"""Traces of every format for the contract tests: one of each synthetic shape, and the files of the corpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fxtio
+from fxtio.formats import Format, formats
+from support.checkout import CHECKOUT
+
+CORPUS = CHECKOUT / "tests" / "corpus"
+
+EVENTS = 300
+
+_NO_TRACES = {".md", ".json", ".tsv", ".py"}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A trace to read.
+
+    Attributes:
+        format: its format.
+        shape: the synthetic shape, or empty.
+        path: the file or directory of the corpus, or None.
+    """
+
+    format: Format
+    shape: str = ""
+    path: Path | None = None
+
+    def __str__(self) -> str:
+        return f"{self.format.name}-{self.shape or (self.path and self.path.name)}"
+
+    def make(self, folder: Path) -> Path:
+        """Return the path of the trace, which is written below `folder` if it is synthetic."""
+        if self.path is not None:
+            return self.path
+        path = folder / f"sample{self.format.suffixes[0]}"
+        if not path.exists():
+            self.format.synth.synth(
+                str(path), self.shape, events=EVENTS, size=None, threads=None, seed=1, progress=lambda *_: None
+            )
+        return path
+
+
+SYNTHETIC = [Sample(item, shape) for item in formats().values() for shape in item.synth.SHAPES]
+
+RECORDED = [
+    Sample(item, path=path)
+    for item in formats().values()
+    for path in sorted((CORPUS / item.name).glob("*"))
+    if (path.is_dir() if item.directory else path.is_file() and path.suffix not in _NO_TRACES)
+    and path.name not in {"expected", "SHA256SUMS"}
+]
+
+SAMPLES = [*SYNTHETIC, *RECORDED]
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    """Return what a trace is made of: the bytes of its file, or of all files of its directory."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def open_sample(sample: Sample, folder: Path, **options: Any) -> Any:
+    """Open a sample; synthetic ones are written below `folder` first."""
+    return fxtio.open(sample.make(folder), format=sample.format.name, **options)

@@ -1,0 +1,151 @@
+"""What `fxtio.formats.Writer` promises, of every format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fxtio
+from contract.samples import SAMPLES, SYNTHETIC, Sample, files_of, open_sample
+from fxtio.errors import EncodeError
+from fxtio.formats import formats
+from fxtio.io.writing import TraceWriter
+from fxtio.table import Table, WritableTable
+
+every_format = pytest.mark.parametrize("name", formats())
+
+
+def sample_of(name: str) -> Sample:
+    return next(sample for sample in SYNTHETIC if sample.format.name == name)
+
+
+def create(name: str, folder: Path) -> Any:
+    return fxtio.create(folder / f"made{formats()[name].suffixes[0]}", format=name)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+def test_a_copy_has_the_same_bytes(sample: Sample, tmp_path: Path) -> None:
+    path = sample.make(tmp_path)
+    made = tmp_path / f"copy{sample.format.suffixes[0]}"
+    with open_sample(sample, tmp_path) as trace, fxtio.create(made, format=sample.format.name) as writer:
+        writer.copy(trace)
+    if path.suffix == ".gz":  # the copy is not compressed
+        with fxtio.open(made) as copy, fxtio.open(path) as original:
+            assert list(copy.entries(resolve=False)) == list(original.entries(resolve=False))
+    else:
+        assert files_of(made) == files_of(path)
+
+
+@every_format
+def test_attributes(name: str, tmp_path: Path) -> None:
+    with create(name, tmp_path) as writer:
+        assert isinstance(writer, TraceWriter)
+        assert writer.format == name
+        assert type(writer.position) is int
+
+
+@every_format
+def test_only_a_trace_of_the_same_format_is_copied(name: str, tmp_path: Path) -> None:
+    other = sample_of(next(each for each in formats() if each != name))
+    (tmp_path / "other").mkdir()
+    message = f"{other.format.name} trace cannot be copied to a {name} trace"
+    with (
+        open_sample(other, tmp_path / "other") as trace,
+        create(name, tmp_path) as writer,
+        pytest.raises(EncodeError, match=message),
+    ):
+        writer.copy(trace)
+
+
+@every_format
+def test_nothing_is_copied_behind_something(name: str, tmp_path: Path) -> None:
+    with open_sample(sample_of(name), tmp_path) as trace, create(name, tmp_path) as writer:
+        writer.copy(trace)
+        position = writer.position
+        with pytest.raises(EncodeError):
+            writer.copy(trace)
+        assert writer.position == position
+
+
+@every_format
+def test_a_closed_writer_takes_nothing(name: str, tmp_path: Path) -> None:
+    sample = sample_of(name)
+    with open_sample(sample, tmp_path) as trace:
+        record = next(iter(trace.records(resolve=False)))
+        writer = create(name, tmp_path)
+        writer.copy(trace)
+        writer.close()
+        writer.close()  # once more changes nothing
+        before = files_of(tmp_path / f"made{sample.format.suffixes[0]}")
+        for write in (
+            lambda: writer.put(record),
+            lambda: writer.copy(trace),
+            *(lambda table=table: writer.write_table(table, {}) for table in ["no table", *writer.writable_tables]),
+        ):
+            with pytest.raises(ValueError, match="the writer is closed") as raised:
+                write()
+            assert type(raised.value) is ValueError
+    assert files_of(tmp_path / f"made{sample.format.suffixes[0]}") == before
+
+
+@every_format
+def test_something_else_than_a_record_is_refused(name: str, tmp_path: Path) -> None:
+    with create(name, tmp_path) as writer:
+        for nothing in (None, "text", 7, object()):
+            with pytest.raises(EncodeError):
+                writer.put(nothing)
+
+
+@every_format
+def test_tables_are_checked_before_anything_is_written(name: str, tmp_path: Path) -> None:
+    with create(name, tmp_path) as writer:
+        position = writer.position
+        with pytest.raises(EncodeError, match="no such table"):
+            writer.write_table("no such table", {})
+        for table, spec in writer.writable_tables.items():
+            with pytest.raises(EncodeError, match=spec.required[0]):
+                writer.write_table(table, {})
+            with pytest.raises(EncodeError, match="no_such_column"):
+                writer.write_table(table, {"no_such_column": [1]})
+        assert writer.position == position
+
+
+@pytest.mark.parametrize("sample", SYNTHETIC, ids=str)
+def test_rows_that_are_written_are_read_again(sample: Sample, tmp_path: Path) -> None:
+    with open_sample(sample, tmp_path) as trace:
+        for table, spec in writable_tables(sample).items():
+            rows = trace.table(table)
+            assert {*rows.column_names} <= {*spec.required, *spec.optional, *spec.ignored}
+            (below := tmp_path / table).mkdir()
+            with create(sample.format.name, below) as writer:
+                assert writer.write_table(table, rows) == rows.num_rows
+            if rows.num_rows:
+                names = [name for name in rows.column_names if name not in spec.ignored]
+                with fxtio.open(below / f"made{sample.format.suffixes[0]}") as made:
+                    assert plain(made.table(table), names) == plain(rows, names)
+                    assert [str(finding) for finding in made.findings] == []
+
+
+def writable_tables(sample: Sample) -> Mapping[str, WritableTable]:
+    writer: type[TraceWriter] = getattr(sample.format.room("writer"), sample.format.writer)
+    return writer.writable_tables
+
+
+def plain(table: Table, names: list[str]) -> dict[str, list[Any]]:
+    return {name: [*table[name]] for name in names}
+
+
+@every_format
+def test_every_writable_table_has_rows_in_some_sample(name: str, tmp_path: Path) -> None:
+    """So that the test above proves something for each."""
+    samples = [sample for sample in SYNTHETIC if sample.format.name == name]
+    missing = {*writable_tables(samples[0])}
+    assert missing
+    for sample in samples:
+        (below := tmp_path / str(sample)).mkdir()
+        with open_sample(sample, below) as trace:
+            missing -= {table for table in missing if trace.table(table).num_rows}
+    assert missing == set()
