@@ -287,9 +287,9 @@ class TaskReader:
             if word & mask != value or (kind == RecordType.LOST and more):
                 return False
             if kind != RecordType.LOST:
-                if not time <= moment <= (time or when) + _MAX_PAUSE:
+                if not time <= moment <= (time or moment) + _MAX_PAUSE:
                     return False
-                time = when
+                time = moment
                 address = _FIELDS["address"].get(word)
                 if kind != RecordType.EVENT and len(self._functions) and self._functions.index(address) < 0:
                     return False
