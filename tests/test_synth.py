@@ -308,4 +308,4 @@ def test_command_wrong_usage(arguments: list[str], capsys: Capture) -> None:
 def test_command_does_not_write_to_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert main(["synth", "spans", "-o", "-"]) == 2
-    assert "no text for a terminal" in capsys.readouterr().err
+    assert "is not written to a terminal" in capsys.readouterr().err
