@@ -5,6 +5,7 @@ In the specification's order, with its names and inclusive ranges.  Sizes are in
 
 from __future__ import annotations
 
+from fxtio.codec.parts import MAX_TEXT
 from fxtio.codec.word import Word, bits, const, reserved, tag
 from fxtio.fxt.enums import (
     ArgumentType,
@@ -324,3 +325,19 @@ class BlobArgumentWord(ArgumentWord):
 
     type: ArgumentType = tag(0, 3, ArgumentType.BLOB)
     value_size: int = bits(32, 63, doc="payload size in bytes")
+
+
+MAX_RECORD_WORDS = RecordWord.fields["size"].mask
+"""Words of the largest record that is no large record.  spec: Record header"""
+
+MAX_ARGUMENTS = EventWord.fields["arg_count"].mask
+"""Arguments that an event has at most.  spec: Event record"""
+
+MAX_STRING_SLOT = StringWord.fields["index"].mask
+"""The last slot of the string table.  spec: String record"""
+
+MAX_THREAD_SLOT = ThreadWord.fields["index"].mask
+"""The last slot of the thread table.  spec: Thread record"""
+
+MAX_TEXT_BYTES = MAX_TEXT
+"""Bytes of the longest string.  spec: String references"""
