@@ -28,7 +28,7 @@ Order = Literal["little", "big"]
 BLOCK = 1 << 20
 """The size of a block in bytes."""
 
-END, BAD, PARTIAL, FULL, LATER, UNKNOWN = range(6)  # the reasons for which `_native.walk_payloads` stops
+END, BAD, PARTIAL, FULL, LATER, UNKNOWN = PayloadWalkEnd
 _MAX_RECORD = BLOCK // 2  # bytes; a larger size is taken for a fault
 
 _CHAIN = 3
