@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fxtio import _native
+from fxtio._native.constants import PayloadWalkEnd
 from fxtio.codec.columns import Block
 from fxtio.finding import Findings, Level
 from fxtio.uftrace.enums import RecordType
