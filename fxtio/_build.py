@@ -1,20 +1,37 @@
-"""What the build does beside the usual: install `fxtio.pth`, which Python reads at its start.
+"""Additions to the build: the file `fxtio.pth`, and a report for each C extension that could not be built.
 
-It lets `FXTIO=out.fxt python app.py` record, and the Python processes that a recorded program starts.
+Python reads `fxtio.pth` when it starts.  It lets `FXTIO=out.fxt python app.py` record, and the Python processes that a
+recorded program starts.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import runpy
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
+_EXTENSIONS = runpy.run_path(str(Path(__file__).with_name("_native") / "extensions.py"))  # fxtio is not installed yet
+PACKAGE: str = _EXTENSIONS["PACKAGE"]
+TITLES: dict[str, str] = _EXTENSIONS["TITLES"]
+
 NAME = "fxtio.pth"
-LINE = 'import os; os.environ.get("FXTIO") and __import__("fxtio.tracer.environment", fromlist=["start"]).start()\n'
+LINE = (
+    'import os; os.environ.get("FXTIO") and '
+    '__import__("fxtio.tracer.session", fromlist=["start_from_environment"]).start_from_environment()\n'
+)
 
 
 class BuildWithStart(build_py):
-    """Builds the modules, and the file beside them.  An editable install does without it."""
+    """Builds the modules and `fxtio.pth`.  An editable install has no such file."""
 
     def run(self) -> None:
         """Build."""
@@ -23,5 +40,62 @@ class BuildWithStart(build_py):
             Path(self.build_lib, NAME).write_text(LINE, "ascii")
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
-        """The files that were built."""
+        """Return the files that were built."""
         return [*super().get_outputs(include_bytecode), str(Path(self.build_lib, NAME))]
+
+
+class BuildExtensions(build_ext):
+    """Builds the C extensions.  In place of one that cannot be built it leaves a file that says why."""
+
+    def build_extension(self, ext: Any) -> None:
+        """Build an extension; if that fails, report it, and let setuptools decide whether to go on."""
+        name = ext.name.removeprefix(f"{PACKAGE}.")
+        path = self._report_path(name)
+        path.unlink(missing_ok=True)
+        with tempfile.TemporaryFile() as messages:
+            try:
+                with _stderr_redirected(messages):
+                    super().build_extension(ext)
+            except Exception as error:
+                output = _text_of(messages)
+                summary = next((line for line in output.splitlines() if "error:" in line), str(error)).strip()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(f"{summary}\n\n{output}{error}\n", "utf-8")
+                rule = "*" * 78
+                lines = [f"fxtio: the extension {ext.name} ({TITLES[name]}) was NOT built: {summary}"]
+                lines.append(f"fxtio: without it, {_EXTENSIONS['CONSEQUENCES'][name]}; {_EXTENSIONS['REMEDY']}")
+                sys.stderr.write("\n".join([output, rule, *lines, rule, ""]))
+                raise
+            sys.stderr.write(_text_of(messages))
+
+    def copy_extensions_to_source(self) -> None:
+        """Copy what was built, and the reports, for an editable install."""
+        super().copy_extensions_to_source()
+        folder = Path(self.get_finalized_command("build_py").get_package_dir(PACKAGE))
+        for name in TITLES:
+            report = self._report_path(name)
+            folder.joinpath(report.name).unlink(missing_ok=True)
+            if report.exists():
+                shutil.copy(report, folder)
+
+    def _report_path(self, name: str) -> Path:
+        return Path(self.build_lib, *PACKAGE.split("."), _EXTENSIONS["report_name"](name))
+
+
+@contextlib.contextmanager
+def _stderr_redirected(file: IO[bytes]) -> Iterator[None]:
+    """Write to a file what this process and the compiler write to standard error."""
+    sys.stderr.flush()
+    original = os.dup(2)
+    try:
+        os.dup2(file.fileno(), 2)
+        yield
+        sys.stderr.flush()
+    finally:
+        os.dup2(original, 2)
+        os.close(original)
+
+
+def _text_of(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fxtio._native import extensions
+
 pytest.register_assert_rewrite("judges", "oracle", "support")
 
 # A child started in the checkout would otherwise import fxtio/ from its working directory.
@@ -29,6 +31,14 @@ settings.register_profile(
     "fuzz", max_examples=50_000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests marked `recorder` where the C extension could not be built."""
+    _, missing = extensions.load(extensions.RECORDER)
+    for item in items:
+        if missing and item.get_closest_marker("recorder"):
+            item.add_marker(pytest.mark.skip(reason=f"the recorder is missing: {missing}"))
 
 
 def pytest_collection_finish() -> None:

@@ -41,7 +41,7 @@ child = subprocess.run([sys.executable, "-P", "-c", source], check=True, capture
 assert child == f"{recorder.__file__} True\n", child
 P
 
-run=("$python" -m pytest -q -p no:cacheprovider -p no:xdist --hypothesis-seed=0)
+run=("$python" -m pytest -q -p no:cacheprovider -n0 --hypothesis-seed=0)
 "${run[@]}" tests/test_kernels.py tests/test_dcpi_kernels.py tests/test_uftrace_kernels.py tests/test_columns.py \
   tests/test_mono_codec.py tests/test_mono_bad.py
 
@@ -50,13 +50,13 @@ left_out=(
   tests/test_tracer_conditions.py                                  # what becomes of the file
   tests/test_tracer_crash.py                                       # the same, and faults that the sanitizer reports
   tests/test_tracer_leaks.py                                       # counts what Python's own allocator gives
-  tests/test_tracer_extremes.py::test_a_million_names              # long; test_tracer_twins.py has shorter ones like
-  tests/test_tracer_extremes.py::test_forty_thousand_functions     # these two
+  tests/test_tracer_extremes.py::test_a_million_names              # long; test_tracer_recorder.py has a shorter one
+  tests/test_tracer_extremes.py::test_forty_thousand_functions     # long
   tests/test_tracer_extremes.py::test_threads_with_a_small_stack   # sanitized frames do not fit into 64 KiB
   tests/test_tracer_flight.py::test_dumps_while_threads_record     # long, and what becomes of the files
   tests/test_tracer_flight.py::test_killed_during_a_dump           # the same
   tests/test_tracer_perfetto.py::test_the_clock_is_right_over_time # waits
-  tests/test_tracer_twins.py::test_the_limit_holds                 # what becomes of the file
+  tests/test_tracer_recorder.py::test_the_limit_holds              # what becomes of the file
 )
 # Python's own allocator would give the memory of an object that is gone to the next one, and nothing would be seen.
 PYTHONMALLOC=malloc "${run[@]}" "${left_out[@]/#/--deselect=}" tests/test_tracer_*.py

@@ -7,6 +7,7 @@ nothing can fail proves nothing.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -229,8 +230,29 @@ def too_long(root: Path) -> list[str]:
     return found
 
 
+def wrong_includes(folder: Path) -> list[str]:
+    """Return what is wrong with the modules in C of a folder, whose order is the list in the comment of `common.h`."""
+    order = re.findall(r"^ \*   (\w+) {2,}\S", (folder / "common.h").read_text(encoding="utf-8"), re.MULTILINE)
+    paths = sorted(folder.glob("*.[ch]"))
+    modules = {path.stem for path in paths}
+    messages = [f"common.h lists {module}, which is no module" for module in order if module not in modules]
+    for path in paths:
+        if path.stem not in order:
+            messages.append(f"{path.name} is not in the list of common.h")
+            continue
+        below = order[: order.index(path.stem)] + [path.stem] * (path.suffix == ".c")
+        included = re.findall(r'^#\s*include\s+"(.*)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+        wrong = [name for name in included if name.removesuffix(".h") not in below]
+        messages += [f"{path.name} includes {name}: includes go down only" for name in wrong]
+    return messages
+
+
 def test_imports_go_down_only() -> None:
     assert wrong_imports(PACKAGE) == []
+
+
+def test_includes_go_down_only() -> None:
+    assert wrong_includes(PACKAGE / "_native" / "recorder") == []
 
 
 def test_no_modules_import_each_other() -> None:
@@ -305,6 +327,24 @@ def test_right_imports_pass(tmp_path: Path) -> None:
         "__main__.py": "from fxtio.cli import main",
     }
     assert wrong_imports(grow(tmp_path, files)) == []
+
+
+def test_wrong_includes_are_found(tmp_path: Path) -> None:
+    files = {
+        "common.h": "/* The modules:\n *\n *   common  this\n *   low     a\n *   high    b\n *   absent  c */\n",
+        "low.h": '#include "common.h"\n#include <stdint.h>\n',
+        "low.c": '#include "low.h"\n#include "high.h"\n',
+        "high.h": '#include "low.h"\n#include "high.h"\n',
+        "high.c": '#include "high.h"\n# include "../kernels.h"\n',
+        "other.c": '#include "common.h"\n',
+    }
+    assert wrong_includes(grow(tmp_path, files)) == [
+        "common.h lists absent, which is no module",
+        "high.c includes ../kernels.h: includes go down only",
+        "high.h includes high.h: includes go down only",
+        "low.c includes high.h: includes go down only",
+        "other.c is not in the list of common.h",
+    ]
 
 
 def test_circles_are_found(tmp_path: Path) -> None:

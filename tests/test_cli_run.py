@@ -11,6 +11,8 @@ import pytest
 
 import fxtio
 
+pytestmark = pytest.mark.recorder
+
 PRINT = "import sys; print(__file__, sys._getframe().f_code.co_filename, sys.argv, sys.path[0], __name__)\n"
 PROGRAM = "import sub.inner\ndef outer(): return sub.inner.inner()\nfor _ in range(3): outer()\n"
 RUN = [sys.executable, "-m", "fxtio", "run", "-q", "-o", "out.fxt"]

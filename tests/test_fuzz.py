@@ -10,6 +10,8 @@ import pytest
 
 from fuzz import engine
 
+pytestmark = pytest.mark.once
+
 FEW = 6  # inputs of each target, of either kind
 
 

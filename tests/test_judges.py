@@ -19,6 +19,8 @@ import pytest
 import judges
 from judges import perfetto, pypi_fxt
 
+pytestmark = pytest.mark.once
+
 CORPUS = Path(__file__).parent / "corpus" / "fxt"
 TRACES = sorted(path.name for path in CORPUS.glob("*.fxt"))
 VECTORS: dict[str, bytes] = {

@@ -22,6 +22,8 @@ from fxtio.fxt import FxtWriter, Koid, Pointer
 from judges import perfetto
 from judges.perfetto import Perfetto
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _judge() -> None:

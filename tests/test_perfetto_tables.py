@@ -21,6 +21,8 @@ from fxtio.fxt.references import Thread
 from judges import perfetto
 from judges.perfetto import Perfetto
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _judge() -> None:

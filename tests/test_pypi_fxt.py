@@ -23,6 +23,8 @@ from fxtio.fxt.references import Thread
 from judges import pypi_fxt
 from judges.pypi_fxt import PypiTrace
 
+pytestmark = pytest.mark.once
+
 KOID = (1 << 64) - 1
 EVENTS = (
     "instant", "counter", "duration_begin", "duration_end", "duration_complete", "async_begin", "async_instant",

@@ -20,7 +20,7 @@ from support.checkout import CORPUS
 from support.tracer_check import check_trace
 from support.tracer_run import run
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and signals")
+pytestmark = pytest.mark.recorder
 
 Capture = pytest.CaptureFixture[str]
 
@@ -142,7 +142,7 @@ def test_a_trace_that_is_there_is_not_replaced(tmp_path: Path, capsys: Capture) 
     live = killed(out, 1)
     out.write_text("an older one")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    assert "is there already" in refused(capsys, live)
+    assert "exists already" in refused(capsys, live)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert main(["recover", "-o", str(out), str(live)]) == 0
     check(out, 1)
@@ -166,7 +166,7 @@ def test_a_recording_that_goes_on(out: Path, capsys: Capture) -> None:
 def test_a_process_that_only_has_the_same_number(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is looked at whether the process has the file open."""
     killed(out)
-    monkeypatch.setattr("fxtio.tracer.archive.alive", lambda pid: True)
+    monkeypatch.setattr("fxtio.tracer.archive.is_alive", lambda pid: True)
     monkeypatch.setattr("fxtio.tracer.recovery.Path", lambda path: Path("/proc/self/fdinfo"))
     assert main(["recover", str(out)]) == 0
 
@@ -187,8 +187,8 @@ def test_parts_that_are_left_out(tmp_path: Path, capsys: Capture) -> None:
     told = capsys.readouterr().err
     assert " with 1 child process," in told
     assert f"{running} is left out: its process still runs\n" in told
-    assert f"{tmp_path / of_older.name} is left out: it is no part of this recording\n" in told
-    assert "999999999.part is left out: it is no part of this recording\n" in told
+    assert f"{tmp_path / of_older.name} is left out: it is not a part of this recording\n" in told
+    assert "999999999.part is left out: it is not a part of this recording\n" in told
     left = {running.name, of_older.name, "out.fxt.999999999.part", "out.fxt.notes.part", "out.fxt", "older"}
     assert {path.name for path in tmp_path.iterdir()} == left
     assert len(check_trace(out, open_spans=True).spans("child")) == 1
@@ -243,9 +243,9 @@ def test_wrong_files(tmp_path: Path, capsys: Capture) -> None:
         writer.thread(1, 2).instant("name", 3)
     for path in (text, empty, tmp_path / "written.fxt", CORPUS / "fxt" / "magic-trace.fxt"):
         before = path.read_bytes()
-        assert refused(capsys, path) == f"fxtio: {path.resolve()} is no recording of fxtio\n"
+        assert refused(capsys, path) == f"fxtio: {path.resolve()} is not a recording of fxtio\n"
         assert path.read_bytes() == before
-    assert refused(capsys, tmp_path) == f"fxtio: {tmp_path} is no regular file\n"
+    assert refused(capsys, tmp_path) == f"fxtio: {tmp_path} is not a regular file\n"
     assert (
         refused(capsys, tmp_path / "missing.fxt") == f"fxtio: {tmp_path / 'missing.fxt'}: No such file or directory\n"
     )
@@ -257,7 +257,7 @@ def test_files_of_a_recording_that_are_not_its_own(tmp_path: Path, capsys: Captu
     killed(out, 1)
     (part,) = tmp_path.glob("*.[0-9]*.part")
     assert (
-        refused(capsys, part) == f"fxtio: {part} is the part of a child process; recover {out}, of which it is a part\n"
+        refused(capsys, part) == f"fxtio: {part} is the part of a child process; recover {out}, which it belongs to\n"
     )
     assert main(["recover", str(out)]) == 0
     capsys.readouterr()

@@ -13,6 +13,8 @@ import pytest
 import fxtio
 from support.tracer_check import Seen, check_trace
 
+pytestmark = pytest.mark.recorder
+
 
 def work(numbers: list[int]) -> None:
     numbers.append(len(numbers))

@@ -12,6 +12,8 @@ import pytest
 from support.tracer_check import check_trace
 from support.tracer_run import recorded
 
+pytestmark = pytest.mark.recorder
+
 MONITORING = sys.version_info >= (3, 12)
 
 WORK = """

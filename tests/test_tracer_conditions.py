@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 import fxtio
-from fxtio.tracer.backend import IMPLEMENTATION, IN_C
 from fxtio.tracer.sources import gc
 from support.tracer_check import check_trace
 from support.tracer_program import MUCH, WORK, check_loss_told, inners
 from support.tracer_run import fine, of_program, recorded, run
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs what POSIX has")
+pytestmark = pytest.mark.recorder
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def test_a_small_max_size_is_used(size: str, out: Path) -> None:
 
 
 def test_no_room_is_held_that_is_not_needed(out: Path) -> None:
-    program = "import fxtio.tracer.file as file; file._ALWAYS_SQUEEZED = 0\n"
+    program = "import fxtio.tracer.file as file; file._SQUEEZED_UP_TO = 0\n"
     recorded(program + "for _ in range(400_000): fxtio.instant('tick')", out)
     status = out.stat()
     assert status.st_size > 6_000_000
@@ -226,7 +225,6 @@ for number, file in enumerate(files):
     check_trace(out, open_spans=True)
 
 
-@pytest.mark.skipif(IMPLEMENTATION != IN_C, reason="only the one in C goes back to places in the file")
 def test_a_ring_whose_descriptor_is_another_files(out: Path) -> None:
     """Wherever the next chunk is: a part of the ring is mapped, and more may be when it is needed."""
     source = """
@@ -271,8 +269,7 @@ def test_threads_for_which_there_is_no_room(out: Path) -> None:
     done = recorded(textwrap.dedent(source), out, max_size="1MiB")
     seen = check_trace(out)
     assert 0 < len(seen.rows(name="thread")) < 40
-    if IMPLEMENTATION == IN_C:  # in the other one all end together
-        assert len(seen.rows(name="after")) == 1_000
+    assert len(seen.rows(name="after")) == 1_000
     check_loss_told(seen, done.stderr)
 
 

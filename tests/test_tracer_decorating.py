@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 import fxtio
-from fxtio.tracer import IMPLEMENTATION
 from support.tracer_run import fine
 from support.tracer_view import View
+
+pytestmark = pytest.mark.recorder
 
 
 @fxtio.trace
@@ -95,8 +96,7 @@ def test_what_is_decorated_is_what_it_was() -> None:
     bare = inspect.unwrap(plain)
     assert inspect.signature(plain) == inspect.signature(bare)
     assert str(inspect.signature(plain)).startswith("(first: ")
-    copied = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
-    for attribute in (*copied, "__defaults__") if IMPLEMENTATION == "c" else copied:  # the twin has its own defaults
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__defaults__"):
         assert getattr(plain, attribute) == getattr(bare, attribute)
     assert pickle.loads(pickle.dumps(plain)) is plain
     assert pickle.loads(pickle.dumps(Shop.static)) is Shop.static

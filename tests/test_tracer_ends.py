@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from support.tracer_check import check_trace
 from support.tracer_program import WORK, inners
 from support.tracer_run import fine, of_program, recorded, run
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs what POSIX has")
+pytestmark = pytest.mark.recorder
 
 
 ENDS = {

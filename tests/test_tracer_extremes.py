@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 import fxtio
-from fxtio.tracer import IMPLEMENTATION
 from support.tracer_check import check_trace
 from support.tracer_program import Chain
 from support.tracer_run import fine, recorded
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs what POSIX has")
+pytestmark = pytest.mark.recorder
 
 
 def depth_of(source: str, call: str, out: Path | str, **options: Any) -> str:
@@ -53,12 +52,10 @@ def test_recursion(how: str, limit: int, out: Path) -> None:
     traced = depth_of("\n".join(lines), "down(1)", out, functions=how == "functions", include=["__main__", "<string>"])
     depths = [int(text) for text in traced.split()]
     assert len(depths) == len(bare) == 2
-    before = sys.version_info < (3, 12)
-    least = limit // 2 - 10 if IMPLEMENTATION == "python" else 3_000  # a wrapper in Python takes a frame for each call
+    wrapped = how == "decorated" and sys.version_info < (3, 12)
     for depth, without in zip(depths, bare, strict=True):
-        assert depth >= (min(without, least) - 10 if how == "decorated" and before else without - 10)
-    # A profile function in Python is taken away by the interpreter when the stack is full.
-    check_trace(out, open_spans=IMPLEMENTATION == "python" and how == "functions" and before)
+        assert depth >= (min(without, 3_000) - 10 if wrapped else without - 10)
+    check_trace(out)
 
 
 @pytest.mark.parametrize("size", [64 << 10, 256 << 10, 512 << 10])

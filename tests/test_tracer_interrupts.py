@@ -10,6 +10,8 @@ import pytest
 from support.tracer_check import check_trace
 from support.tracer_run import fine
 
+pytestmark = pytest.mark.recorder
+
 PRELUDE = """
 import signal
 def handler(*_):

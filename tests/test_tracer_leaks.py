@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fxtio.tracer.backend import IMPLEMENTATION, IN_C
 from support.tracer_run import fine
+
+pytestmark = pytest.mark.recorder
 
 WORK = """
 import gc
@@ -74,16 +74,10 @@ leaked(lambda: work(1000), 3)
 """
 
 
-threads_leak = pytest.mark.xfail(
-    IMPLEMENTATION != IN_C and sys.version_info < (3, 12),
-    reason="the profile function sees the end of a thread's data, and makes them anew",
-)
-
-
 @pytest.mark.parametrize(
     ("source", "options"),
     [
-        pytest.param(CYCLES, {}, id="recordings", marks=threads_leak),
+        pytest.param(CYCLES, {}, id="recordings"),
         pytest.param(EVENTS, {"ring": "1MiB"}, id="events"),
     ],
 )

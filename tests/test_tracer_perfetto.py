@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import decimal
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,10 +17,11 @@ import numpy as np
 import pytest
 
 import fxtio
-from fxtio.tracer import IMPLEMENTATION
 from support.tracer_check import check_trace
 from support.tracer_run import fine
 from support.tracer_view import View
+
+pytestmark = pytest.mark.recorder
 
 RATE_ERROR = 1.001
 """The rate of the processor's counter is measured, for some milliseconds at least."""
@@ -126,11 +126,6 @@ def test_arguments(out: Path) -> None:
     )
 
 
-@pytest.mark.xfail(
-    sys.version_info < (3, 12) and IMPLEMENTATION == "python",
-    reason="a Python function that stands for another one has defaults of its own",
-    strict=True,
-)
 def test_defaults_that_change(out: Path) -> None:
     @fxtio.trace(args=["n", "key", "first"])
     def work(first: int, n: int = 1, *, key: int = 2) -> int:

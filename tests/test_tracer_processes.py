@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +15,13 @@ from support.checkout import PACKAGE
 from support.tracer_check import Seen, check_trace
 from support.tracer_run import of_program
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs what POSIX has")
+pytestmark = pytest.mark.recorder
 
-START = re.search(r"^LINE = (.*)$", (PACKAGE / "_build.py").read_text("utf-8"), re.MULTILINE)
+(START,) = [
+    ast.literal_eval(node.value)
+    for node in ast.parse((PACKAGE / "_build.py").read_text("utf-8")).body  # importing it takes setuptools
+    if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LINE"
+]
 
 FRONT = """\
 import multiprocessing, os, subprocess, sys
@@ -33,10 +37,9 @@ def square(number):
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """One in which Python begins as it does where fxtio is installed the ordinary way."""
-    assert START is not None
     folder = tmp_path / "start"
     folder.mkdir()
-    (folder / "sitecustomize.py").write_text(eval(START[1]))  # an editable install has no fxtio.pth
+    (folder / "sitecustomize.py").write_text(START)  # an editable install has no fxtio.pth
     ours = ("FXTIO", "FXTIO_OPTIONS", "FXTIO_PARENT")
     return {name: value for name, value in os.environ.items() if name not in ours} | {"PYTHONPATH": str(folder)}
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 import fxtio
-from fxtio.tracer import IMPLEMENTATION
 from support.tracer_check import check_trace
 from support.tracer_run import fine, recorded
 from support.tracer_sources import RAISED, instants, logs, told
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs what POSIX has")
+pytestmark = pytest.mark.recorder
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("nosuch", r"no source 'nosuch'; there are exceptions, gc, imports, logging, process, warnings, and all"),
+        ("nosuch", r"no source 'nosuch'; the sources are exceptions, gc, imports, logging, process, warnings, and all"),
         ("gc:10ms", "gc takes no option"),
         ("process:soon", "'soon' is not a time"),
         ("process:0ms", "time between samples"),
@@ -130,7 +128,6 @@ thread.start(); thread.join()
     assert around.depth + 1 == first.depth
 
 
-@pytest.mark.skipif(IMPLEMENTATION != "c", reason="a callback in Python needs room on the stack")
 def test_collections_at_the_end_of_the_stack(out: Path) -> None:
     source = """
 import gc

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -16,7 +15,7 @@ from support.tracer_program import Chain
 from support.tracer_run import fine
 from support.tracer_view import View
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs what POSIX has")
+pytestmark = pytest.mark.recorder
 
 
 def test_exceptions_go_through(out: Path) -> None:
@@ -302,7 +301,7 @@ def test_a_span_outlives_the_function_that_opened_it(how: str, out: Path) -> Non
             self.span.__exit__(None, None, None)
     @traced
     def body():
-        time.sleep(0.002)
+        pass
     for _ in range(2):
         with fxtio.span("around"), managed():
             body()
@@ -324,9 +323,9 @@ def test_a_span_outlives_the_function_that_opened_it(how: str, out: Path) -> Non
             above.append((parent.name or "").rpartition(".")[2])
             parent = view.parent(parent)
         assert above == (["inner span", "outer span", "around"] if number < 2 else ["left open"])
-    pieces = [item for item in view.named("inner span") if item.dur > 1_500_000]
-    assert len(pieces) == 2
-    assert not [item for item in view.named("managed") if item.dur > 1_500_000]
+    parents = {body.parent_id for body in bodies[:2]}
+    assert len(parents) == 2
+    assert parents <= {item.id for item in view.named("inner span")}
 
 
 def test_what_is_turned_off_costs_no_events(out: Path) -> None:
@@ -344,7 +343,7 @@ def test_losses_are_warned_of(out: Path) -> None:
     fxtio.start(out, max_size="3MiB")
     for n in range(200_000):
         fxtio.instant("here", n=n)
-    with pytest.warns(RecordingWarning, match="found no room"):
+    with pytest.warns(RecordingWarning, match="events were lost"):
         summary = fxtio.stop()
     assert summary is not None
     seen = check_trace(out)

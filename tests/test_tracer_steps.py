@@ -19,6 +19,8 @@ import pytest
 import fxtio
 from support.tracer_check import check_trace
 
+pytestmark = pytest.mark.recorder
+
 
 @fxtio.trace(name="echo")
 def echo() -> Generator[Any, Any, str]:

@@ -18,7 +18,7 @@ from fxtio.tracer import flight
 from support.tracer_check import Seen, check_trace
 from support.tracer_run import fine, recorded, run
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs what POSIX has")
+pytestmark = pytest.mark.recorder
 
 
 def marks(seen: Seen) -> list[tuple[str, str]]:
@@ -211,7 +211,7 @@ def test_a_signal_that_cannot_be_had(out: Path) -> None:
         out,
     )
     assert done.returncode == 0, done.stderr
-    assert "fxtio: no dump on SIGUSR2: not in the main thread" in done.stderr
+    assert "fxtio: no dump on SIGUSR2: only the main thread can install a signal handler" in done.stderr
     assert marks(check_trace(out)) == [("slow any", "out-1.fxt")]
 
 
@@ -251,7 +251,7 @@ def test_spans_of_all_kinds_can_be_slow(out: Path) -> None:
         """
         import asyncio, contextlib
         from fxtio.tracer import flight, session
-        flight.REST_NS = 0
+        flight.MIN_INTERVAL_NS = 0
         fxtio.start(OUT, dump_on=["slow:1ns"], categories=["-not"])
         def wait():
             session._process.recording._dumps.wait()
@@ -293,8 +293,8 @@ def test_spans_of_all_kinds_can_be_slow(out: Path) -> None:
 
 
 def test_not_too_many(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flight, "REST_NS", 0)
-    monkeypatch.setattr(flight, "MOST", 2)
+    monkeypatch.setattr(flight, "MIN_INTERVAL_NS", 0)
+    monkeypatch.setattr(flight, "MAX_DUMPS", 2)
     with fxtio.tracing(out, dump_on=["slow:1ns", "exception"]):
         for number in range(50):
             with fxtio.span("each", n=number):
@@ -349,7 +349,7 @@ def test_by_the_command_and_the_environment(tmp_path: Path) -> None:
     of_command = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     options = f'{{"dump_on": {triggers!s}}}'.replace("'", '"')
     environment = os.environ | {"FXTIO": str(tmp_path / "env.fxt"), "FXTIO_OPTIONS": options}
-    source = f"from fxtio.tracer import environment; environment.start(); exec(open({str(program)!r}).read())"
+    source = f"from fxtio.tracer import session; session.start_from_environment(); exec(open({str(program)!r}).read())"
     of_environment = subprocess.run(
         [sys.executable, "-P", "-c", source], capture_output=True, text=True, timeout=60, env=environment, check=False
     )

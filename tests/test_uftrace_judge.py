@@ -24,6 +24,8 @@ from support import uftrace_dump
 from support.uftrace_judge import VIEWS, compile_c, needs_compiler, needs_uftrace, record, run, views
 from support.uftrace_samples import SAMPLES, UFTRACE, flame, minimal, opened, reference_flame
 
+pytestmark = pytest.mark.once
+
 # What Debian's uftrace 0.13 cannot say about a directory, and why.
 WITHOUT = {
     "args-all-v013": {"dump": "aborts on an 80-bit float"},

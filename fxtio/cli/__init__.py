@@ -106,7 +106,7 @@ def _parser(*only: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action=_Version, help="show the version, and whether the C kernels are there")
+    parser.add_argument("--version", action=_Version, help="show the version, and which C extensions are there")
     verbs = parser.add_subparsers(dest="verb", required=True)
     for name in only or VERBS:
         module = import_module(f"fxtio.cli.{name}")
@@ -117,15 +117,14 @@ def _parser(*only: str) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Print the version.  Looking for the kernels takes time, so it is done only when asked."""
+    """Print the version, and whether the C extensions are there."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
         super().__init__(option_strings, dest, nargs=0, help=help)
 
     def __call__(self, parser: argparse.ArgumentParser, *ignored: Any) -> None:
         from fxtio import __version__
-        from fxtio._native import IMPLEMENTATION
+        from fxtio._native.extensions import status
 
-        kernels = "C kernels" if IMPLEMENTATION == "c" else "Python kernels: the C extension is not there"
-        print(f"fxtio {__version__} ({kernels})")
+        print(f"fxtio {__version__}", *status(), sep="\n")
         parser.exit()

@@ -15,13 +15,15 @@ HELP = "Finish the recording of a program that was killed"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Describe the verb's arguments."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="what was recorded to, as app.fxt or app.fxt.zst.part")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="the file that was recorded to, such as app.fxt or app.fxt.zst.part"
+    )
     parser.add_argument(
         "-o",
         "--output",
         type=Path,
         metavar="OUT",
-        help="another name for the trace (.gz, .zst, .xz compress); then the files stay where they are",
+        help="another name for the trace (.gz, .zst, .xz compress); then no file is removed",
     )
     add_examples(
         parser, "fxtio recover app.fxt", "fxtio recover app.fxt.zst.part", "fxtio recover -o app.fxt.gz app.fxt"
@@ -32,11 +34,11 @@ def run(options: Namespace) -> int:
     """Write the trace."""
     from fxtio.tracer.recovery import recover
 
-    done = recover(options.file, options.output)
-    noun = "process" if len(done.parts) == 1 else "processes"
-    children = f" with {len(done.parts)} child {noun}" if done.parts else ""
-    told = f"{human_size(done.size)}{children}, from {human_size(done.before)}"
-    print(f"fxtio: {told}: {printable(str(done.path))}", file=sys.stderr)
-    for part, why in done.left:
-        print(f"fxtio: {printable(str(part))} is left out: {why}", file=sys.stderr)
-    return FOUND if done.left else FINE
+    outcome = recover(options.file, options.output)
+    noun = "process" if len(outcome.parts) == 1 else "processes"
+    children = f" with {len(outcome.parts)} child {noun}" if outcome.parts else ""
+    sizes = f"{human_size(outcome.size)}{children}, from {human_size(outcome.input_size)}"
+    print(f"fxtio: {sizes}: {printable(str(outcome.path))}", file=sys.stderr)
+    for part, fault in outcome.left_out:
+        print(f"fxtio: {printable(str(part))} is left out: {fault}", file=sys.stderr)
+    return FOUND if outcome.left_out else FINE

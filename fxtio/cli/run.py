@@ -30,19 +30,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("-o", "--output", default="trace.fxt", metavar="FILE", help="the trace (trace.fxt); .zst and .gz compress")
-    add("--spans-only", action="store_true", help="only what the program marks itself")
-    add("--c-functions", action="store_true", help="the calls of C functions, too")
-    add("--include", action="append", default=[], metavar="WHAT", help="only functions of this module, file or folder")
-    add("--exclude", action="append", default=[], metavar="WHAT", help="no functions of this module, file or folder")
-    add("--category", action="append", default=[], metavar="NAME", help="only this category; -NAME: not this one")
-    add("--source", action="append", default=[], metavar="NAME", help="record this too, such as gc; all: all there is")
-    add("--min-duration", default=0, metavar="TIME", help="leave out calls shorter than this, such as 10us")
-    add("--max-depth", type=int, default=0, metavar="N", help="leave out calls nested deeper")
-    add("--max-size", default=0, metavar="SIZE", help="end the recording when the file is so large, such as 1GiB")
-    add("--ring", metavar="SIZE", help="keep only about the last so many bytes, such as 64MiB")
-    add("--dump-on", action="append", default=[], metavar="WHAT", help="dump on exception, SIGUSR2 or slow:100ms")
+    add("--spans-only", action="store_true", help="record only what the program marks itself")
+    add("--c-functions", action="store_true", help="record the calls of C functions as well")
+    add("--include", action="append", default=[], metavar="WHERE", help="only functions of this module, file or folder")
+    add("--exclude", action="append", default=[], metavar="WHERE", help="no functions of this module, file or folder")
+    add("--category", action="append", default=[], metavar="NAME", help="only this category, or with -NAME all others")
+    add("--source", action="append", default=[], metavar="NAME", help="record another source, such as gc, or all")
+    add("--min-duration", default=0, metavar="TIME", help="leave out shorter calls, such as 10us")
+    add("--max-depth", type=int, default=0, metavar="N", help="leave out calls that are nested deeper")
+    add("--max-size", default=0, metavar="SIZE", help="stop recording when the file has this size, such as 1GiB")
+    add("--ring", metavar="SIZE", help="keep only the last events, about this many bytes, such as 64MiB")
+    add("--dump-on", action="append", default=[], metavar="WHEN", help="dump on exception, SIGUSR2 or slow:100ms")
     add("--no-children", action="store_true", help="do not record the processes that the program starts")
-    add("-q", "--quiet", action="store_true", help="do not say where the trace is")
+    add("-q", "--quiet", action="store_true", help="do not print where the trace is")
     add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...", help="run a module, with arguments")
     add("-c", dest="code", nargs=argparse.REMAINDER, metavar="CODE ...", help="run this code, with arguments")
     add("program", nargs=argparse.REMAINDER, metavar="script ...", help="the script, with arguments")
@@ -52,40 +52,42 @@ def run(options: argparse.Namespace) -> Callable[[], None]:
     """Begin to record.
 
     Returns:
-        What runs the program.
+        A function that runs the program.
 
     Raises:
-        FxtioError: there is no such program, or an option makes no sense.
+        FxtioError: the recorder is missing, there is no such program, or an option makes no sense.
         OSError: the trace cannot be written.
     """
     from fxtio.tracer import program, session
+    from fxtio.tracer.backend import require_recorder
 
+    require_recorder()
     if options.output == "-":
         raise FxtioError("a recording is a file, not a stream: give it a name, or /dev/shm/... to keep it in memory")
     try:
-        ready = _program(options)
-        chosen = _options(options)
-        ready.enter()
-        session.begin(chosen)
+        target = _program(options)
+        recording_options = _options(options)
+        target.enter()
+        session.begin(recording_options)
     except (program.ProgramError, ValueError) as error:
         raise FxtioError(str(error)) from None
     if not options.quiet:
-        session.tell_at_exit()
-    start: Callable[[], None] = ready.run
+        session.report_at_exit()
+    start: Callable[[], None] = target.run
     return start
 
 
 def _program(options: argparse.Namespace) -> Any:
     from fxtio.tracer import program
 
-    for given, make in (
+    for words, make in (
         (options.module, program.of_module),
         (options.code, program.of_code),
         (options.program, program.of_script),
     ):
-        if given:
-            return make(given[0], given[1:])
-    raise program.ProgramError("what shall be run? Give a script, -m MODULE or -c CODE")
+        if words:
+            return make(words[0], words[1:])
+    raise program.ProgramError("there is nothing to run: give a script, -m MODULE or -c CODE")
 
 
 def _options(options: argparse.Namespace) -> Any:

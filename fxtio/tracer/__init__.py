@@ -9,31 +9,29 @@
         with fxtio.span("request", path="/"):
             work()
 
-What is called here may be called at any time and from any thread; while nothing is recorded it does next to nothing.
+All of this may be called at any time and from any thread; while nothing is recorded it does next to nothing.  Where the
+recorder, a C extension, is missing, the marks do nothing and a recording cannot be started.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fxtio.tracer.backend import IMPLEMENTATION, recorder
+from fxtio.tracer.backend import MISSING, RecorderMissingError
 from fxtio.tracer.decorate import trace
-from fxtio.tracer.flows import Flow, flow, log
+from fxtio.tracer.marks import Flow, counter, flow, instant, log, span
+from fxtio.tracer.notices import RecordingWarning
 from fxtio.tracer.options import Options
-from fxtio.tracer.recording import Recording, RecordingWarning, Summary
 from fxtio.tracer.session import dump, start, stop, tracing
 
-if TYPE_CHECKING:  # the twin says what the types are
-    from fxtio.tracer.python.span import counter, instant, span
-else:
-    span = recorder.span
-    instant = recorder.instant
-    counter = recorder.counter
+if TYPE_CHECKING or not MISSING:
+    # Not when a recording starts: the program may have changed its user or root folder, and could import nothing.
+    from fxtio.tracer.recording import Recording, Summary
 
 __all__ = [
-    "IMPLEMENTATION",
     "Flow",
     "Options",
+    "RecorderMissingError",
     "Recording",
     "RecordingWarning",
     "Summary",
@@ -48,3 +46,12 @@ __all__ = [
     "trace",
     "tracing",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use what cannot be imported on all platforms that the recorder is missing on."""
+    if name not in ("Recording", "Summary"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fxtio.tracer import recording
+
+    return getattr(recording, name)

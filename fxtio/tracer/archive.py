@@ -1,4 +1,4 @@
-"""Several processes in one trace: each is a provider, its records follow those of the one before."""
+"""The parts of a trace: each process records to a file of its own, and its records follow those of the first one."""
 
 from __future__ import annotations
 
@@ -10,155 +10,201 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from fxtio.codec.generate import encode
-from fxtio.fxt.layout import ProviderInfoWord, RecordWord
-from fxtio.fxt.records import Magic
-from fxtio.tracer.layout import LAYOUT
+from fxtio.codec.generate import codec_of, encode
+from fxtio.codec.record import Record
+from fxtio.errors import DecodeError
+from fxtio.fxt.layout import RecordWord
+from fxtio.fxt.records import Initialization, Magic, ProviderInfo
+from fxtio.tracer.backend import recorder
 
-_SUFFIX = ".part"
+R = TypeVar("R", bound=Record)
+
 RUNNING = "its process still runs"
-_PIECE = 4 * 1024 * 1024
-_FRONT = 512  # bytes in which the first three records lie
-_MAGIC = int.from_bytes(encode(Magic()), sys.byteorder)
+_SUFFIX = ".part"
+_BLOCK_BYTES = 4 * 1024 * 1024
+_MAX_FRONT_BYTES = 512
 _SIZE = RecordWord.fields["size"]
+_MAGIC = encode(Magic())
+
+
+@dataclass(frozen=True)
+class Front:
+    """The records with which the file of a recording begins: magic number, provider, clock.
+
+    Attributes:
+        provider: the process, by its id and name.
+        clock: the rate of the clock in ticks per second, and the time of tick 0 in nanoseconds since the Unix epoch.
+    """
+
+    provider: ProviderInfo
+    clock: Initialization
+
+    @classmethod
+    def read(cls, path: Path) -> Front | None:
+        """Return the front of a file, or None if the file is not a recording or cannot be read."""
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            return cls.parse(file.read(_MAX_FRONT_BYTES))
+        return None
+
+    @classmethod
+    def parse(cls, data: bytes) -> Front | None:
+        """Return the front with which these bytes begin, or None if they are not a recording's."""
+        provider = _decode(data, len(_MAGIC), ProviderInfo)
+        if provider is None:
+            return None
+        clock = _decode(data, len(_MAGIC) + len(encode(provider)), Initialization)
+        if clock is None or clock.wall_clock is None:
+            return None
+        front = cls(provider, clock)
+        return front if data.startswith(front.encode()) else None
+
+    def encode(self) -> bytes:
+        """Return the bytes of the records."""
+        return _MAGIC + encode(self.provider) + encode(self.clock)
+
+    @property
+    def clock_offset(self) -> int:
+        """The offset of the clock's record in bytes."""
+        return len(_MAGIC) + len(encode(self.provider))
+
+    def encode_clock(self, rate: int) -> bytes:
+        """Return the bytes of the clock's record with another rate, in ticks per second."""
+        return encode(self.clock.replace(ticks_per_second=rate))
+
+
+def _decode(data: bytes, offset: int, cls: type[R]) -> R | None:
+    """Decode the record at an offset in bytes; None if it is incomplete or of another class."""
+    words = memoryview(data)[: len(data) // 8 * 8].cast("Q")
+    start = offset // 8
+    mask, pattern = cls.words[0].pattern("tag", "const")
+    if start >= len(words) or words[start] & mask != pattern:
+        return None
+    stop = start + _SIZE.get(words[start])
+    if stop > len(words):
+        return None
+    try:
+        record: R = codec_of(cls).decode(words, data, start, stop, [])
+    except DecodeError:
+        return None
+    return record
 
 
 def part_of(path: Path, pid: int, wall_ns: int) -> Path:
-    """Where a child process records what will be part of `path`.
+    """Return where a child process records its part of a trace.
 
-    A process that becomes another program (`exec`) keeps its id, and what it has recorded: then there is a number.
+    A process that becomes another program (`exec`) keeps its id and its earlier part: then the name gets a number.
+
+    Args:
+        path: the trace.
+        pid: the child process.
+        wall_ns: the time of tick 0, which tells parts of this recording from those of earlier ones.
     """
     for ending in itertools.chain([""], (f"-{number}" for number in itertools.count(1))):
         part = path.with_name(f"{path.name}.{pid}{ending}{_SUFFIX}")
-        known = Begin.of(part)
-        if known is None or known.wall_ns != wall_ns:
+        front = Front.read(part)
+        if front is None or front.clock.wall_clock != wall_ns:
             return part
     raise AssertionError
 
 
-def pid_of(name: str) -> int | None:
-    """The process of a part, by what its name has between that of the trace and its suffix; None if it is no part's."""
-    pid, dash, number = name.partition("-")
+def pid_of(label: str) -> int | None:
+    """Return the process id of a part, or None if it is not the name of a part.
+
+    Args:
+        label: what the name has between the name of the trace and the suffix.
+    """
+    pid, dash, number = label.partition("-")
     return int(pid) if pid.isdigit() and (number.isdigit() if dash else True) else None
 
 
 def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
-    """All files that look like parts of a trace, each with what keeps it out of the trace, or an empty text.
+    """Find all files that look like parts of a trace.
 
     Args:
         path: the trace.
-        wall_ns: when the recording began; parts of another one, which had the same name, are none of this.
+        wall_ns: the time of tick 0; parts of an earlier recording with the same name have another.
+
+    Yields:
+        Each file, and the reason why it is not a part of the trace, or an empty text.
     """
     for part in sorted(path.parent.glob(f"{_escaped(path.name)}.*{_SUFFIX}")):
         pid = pid_of(part.name[len(path.name) + 1 : -len(_SUFFIX)])
         if pid is not None:
-            ours = Begin.of(part)
-            if ours is None or ours.wall_ns != wall_ns:
-                yield part, "it is no part of this recording"
+            front = Front.read(part)
+            if front is None or front.clock.wall_clock != wall_ns:
+                yield part, "it is not a part of this recording"
             else:
-                yield part, RUNNING if alive(pid) else ""
-
-
-@dataclass(frozen=True)
-class Begin:
-    """What the first records of a recording tell.
-
-    Attributes:
-        pid: the process.
-        rate_at: the word that holds the rate of the clock.
-        rate: its ticks per second.
-        wall_ns: nanoseconds since the Unix epoch at tick 0.
-    """
-
-    pid: int
-    rate_at: int
-    rate: int
-    wall_ns: int
-
-    @classmethod
-    def of(cls, path: Path) -> Begin | None:
-        """That of a file; None if it is no recording."""
-        with contextlib.suppress(OSError), open(path, "rb") as file:
-            head = file.read(_FRONT)
-            return cls.read(memoryview(head[: len(head) // 8 * 8]).cast("Q"))
-        return None
-
-    @classmethod
-    def read(cls, words: memoryview) -> Begin | None:
-        """That of the file with these words: magic number, provider, clock, as `RecordingFile` writes them."""
-        mask, provider = ProviderInfoWord.pattern("tag")
-        if len(words) < 2 or words[0] != _MAGIC or words[1] & mask != provider:
-            return None
-        at = 1 + int(_SIZE.get(words[1]))
-        if len(words) < at + 4 or words[at] != LAYOUT["initialization"]:
-            return None
-        return cls(ProviderInfoWord.read(words[1]).provider_id, at + 1, words[at + 1], words[at + 3])
+                yield part, RUNNING if is_alive(pid) else ""
 
 
 class DamagedError(OSError):
-    """A file in whose midst there are no records any more."""
+    """A file has something else than records before its end."""
 
 
-def squeezed(fd: int, recorder: Any, *, name: str = "") -> Iterator[memoryview]:
-    """The records of a file, but for the fillers, piece by piece.  A record that is cut off at the end is left out.
+def squeezed(fd: int, *, name: str = "") -> Iterator[memoryview]:
+    """Read the records of a file without the fillers, block by block.  An incomplete last record is left out.
 
     Args:
         fd: the file.
-        recorder: the recorder.
-        name: what to call the file when it is damaged; without it, records end where the damage begins.
+        name: the name of the file for the message when it is damaged; without it, the records end at the damage.
+
+    Yields:
+        Blocks of whole records; each is valid until the next one.
 
     Raises:
         DamagedError: something else than a record follows.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
-    buffer = bytearray(_PIECE)
-    at = 0
-    while size := os.preadv(fd, [buffer], at):
-        with memoryview(buffer) as view, view[:size] as piece:
-            looked, left = recorder.squeeze(piece)
-            yield piece[: left * 8]
-        if not looked:
+    buffer = bytearray(_BLOCK_BYTES)
+    offset = 0
+    while size := os.preadv(fd, [buffer], offset):
+        with memoryview(buffer) as view, view[:size] as block:
+            examined, left = recorder.squeeze(block)
+            yield block[: left * 8]
+        if not examined:
             if name and size >= 8 and not _SIZE.get(int.from_bytes(buffer[:8], sys.byteorder)):
-                raise DamagedError(errno.EILSEQ, f"damaged at byte {at:,}", name)
+                raise DamagedError(errno.EILSEQ, f"damaged at byte {offset:,}", name)
             return
-        at += looked * 8
+        offset += examined * 8
 
 
-def part_records(path: Path, rate: int, recorder: Any, *, checked: bool = False) -> Iterator[memoryview]:
-    """The records of a child process, which shares the clock of its parent, with the rate that is known by now.
+def part_records(path: Path, rate: int, *, checked: bool = False) -> Iterator[memoryview]:
+    """Read the records of a child process, which shares the clock of its parent, with the rate measured since.
 
     Args:
         path: the part.
         rate: ticks per second.
-        recorder: the recorder.
         checked: refuse a part that is damaged.
 
+    Yields:
+        Blocks of whole records; each is valid until the next one.
+
     Raises:
-        DamagedError: it is damaged.
-        OSError: it cannot be read.
+        DamagedError: the part is damaged.
+        OSError: the part cannot be read.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for number, piece in enumerate(squeezed(fd, recorder, name=str(path) if checked else "")):
-            words = piece.cast("Q")
-            if number == 0 and (begin := Begin.read(words)) is not None:
-                words[begin.rate_at] = rate
-            yield piece
+        for number, block in enumerate(squeezed(fd, name=str(path) if checked else "")):
+            if number == 0 and (front := Front.parse(bytes(block[:_MAX_FRONT_BYTES]))) is not None:
+                clock = front.encode_clock(rate)
+                block[front.clock_offset : front.clock_offset + len(clock)] = clock
+            yield block
     finally:
         os.close(fd)
 
 
 def remove(paths: list[Path]) -> None:
-    """Remove parts that are in the trace now."""
+    """Remove files, as far as possible."""
     for path in paths:
         with contextlib.suppress(OSError):
             path.unlink()
 
 
-def alive(pid: int) -> bool:
-    """Whether a process runs."""
+def is_alive(pid: int) -> bool:
+    """Return whether a process runs."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -166,9 +212,10 @@ def alive(pid: int) -> bool:
     except PermissionError:
         return True
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] not in "ZX"  # dead, only not yet waited for
+        return file.read().rpartition(")")[2].split()[0] not in "ZX"  # it has ended, but nobody has waited for it
     return True
 
 
 def _escaped(name: str) -> str:
+    """Return a glob pattern that matches exactly this name."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)

@@ -1,24 +1,34 @@
-"""Which recorder runs: the one in C, or where that is not there its twin in Python, which is slower and says so."""
+"""The recorder: the C extension `fxtio._native._recorder`, or stand-ins where it cannot be imported."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-from fxtio.tracer.layout import LAYOUT
+from fxtio._native.extensions import CONSEQUENCES, RECORDER, REMEDY, load
+from fxtio.errors import FxtioError
 
-IN_C = "c"
-IN_PYTHON = "python"
+if TYPE_CHECKING:
+    from fxtio._native import _recorder as recorder
+
+    MISSING: str
+else:
+    recorder, MISSING = load(RECORDER)
+    if recorder is None:
+        from fxtio.tracer import absent as recorder
+
+__all__ = ["MISSING", "RecorderMissingError", "recorder", "require_recorder"]
 
 
-def _load() -> tuple[Any, str]:
-    if (os.environ.get("FXTIO_RECORDER") or IN_C) == IN_C:
-        with contextlib.suppress(ImportError):
-            return import_module("fxtio._native._recorder"), IN_C
-    return import_module("fxtio.tracer.recorder"), IN_PYTHON
+class RecorderMissingError(FxtioError):
+    """The recorder cannot be imported, so nothing can be recorded."""
 
 
-recorder, IMPLEMENTATION = _load()
-recorder.configure(LAYOUT)
+def require_recorder() -> None:
+    """Make sure that programs can be recorded.
+
+    Raises:
+        RecorderMissingError: the recorder is missing; the message says why and how to get it.
+    """
+    if MISSING:
+        consequence = f"the recorder, a C extension, is missing, so {CONSEQUENCES[RECORDER]}"
+        raise RecorderMissingError(f"{consequence} ({MISSING}); {REMEDY}")

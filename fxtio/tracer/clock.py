@@ -1,20 +1,21 @@
-"""The clock of a recording: the processor's tick counter where the kernel trusts it, else CLOCK_MONOTONIC."""
+"""The clock of a recording: the processor's tick counter (TSC) if the kernel trusts it, else CLOCK_MONOTONIC."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+
+from fxtio.tracer.backend import recorder
 
 NS_PER_SECOND = 1_000_000_000
-_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-_SHORT_NS = 2_000_000
+_KERNEL_CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+_FIRST_MEASUREMENT_NS = 2_000_000
 
 
-def trusted_tsc() -> bool:
-    """Whether the kernel itself keeps time by the tick counter: then it is invariant and the same on all cores."""
+def kernel_uses_tsc() -> bool:
+    """Return whether the kernel keeps time by the tick counter: then it is invariant and the same on all cores."""
     try:
-        with open(_SOURCE) as file:
+        with open(_KERNEL_CLOCK) as file:
             return file.read().strip() == "tsc"
     except OSError:
         return False
@@ -29,7 +30,7 @@ class RecordingClock:
         base: what it showed at tick 0.
         base_ns: CLOCK_MONOTONIC at tick 0.
         wall_ns: nanoseconds since the Unix epoch at tick 0.
-        rate: ticks per second, as well as is known by now.
+        rate: ticks per second, as far as measured.
     """
 
     tsc: bool
@@ -39,19 +40,19 @@ class RecordingClock:
     rate: int
 
     @classmethod
-    def start(cls, recorder: Any) -> RecordingClock:
-        """A clock that starts at 0 now."""
-        tsc = bool(recorder.TSC) and trusted_tsc()
+    def start(cls) -> RecordingClock:
+        """Return a clock whose tick 0 is now."""
+        tsc = bool(recorder.TSC) and kernel_uses_tsc()
         base, base_ns = recorder.clocks(tsc)
         clock = cls(tsc, base, base_ns, time.time_ns(), NS_PER_SECOND)
         if tsc:
-            while time.monotonic_ns() - base_ns < _SHORT_NS:
-                time.sleep(_SHORT_NS / 2 / NS_PER_SECOND)
-            clock.measure(recorder)
+            while time.monotonic_ns() - base_ns < _FIRST_MEASUREMENT_NS:
+                time.sleep(_FIRST_MEASUREMENT_NS / 2 / NS_PER_SECOND)
+            clock.measure()
         return clock
 
-    def measure(self, recorder: Any) -> None:
-        """Find the rate from the time since the start; the longer that is, the better."""
+    def measure(self) -> None:
+        """Set the rate from the time since the start; the longer that is, the more exact."""
         if self.tsc:
             raw, now = recorder.clocks(True)
             if now > self.base_ns:
@@ -59,5 +60,5 @@ class RecordingClock:
 
     @property
     def step(self) -> int:
-        """Ticks that are at least a nanosecond, so that no two moments of a thread are the same nanosecond."""
+        """Ticks that last at least a nanosecond, so that no two events of a thread have the same nanosecond."""
         return -(-self.rate // NS_PER_SECOND)

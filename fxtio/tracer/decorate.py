@@ -1,7 +1,7 @@
 """`@trace`: functions, methods, generators, coroutines and classes that record their calls.
 
-Where `sys.monitoring` is there, a function is only marked: it stays the same object and costs nothing while nothing is
-recorded.  Otherwise, and for callables without a code object, an object that calls it stands in its place.
+Where `sys.monitoring` exists, a function is only marked: it stays the same object and costs nothing while nothing is
+recorded.  Otherwise, and for callables without a code object, it is replaced by an object that calls it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, overload
 
+from fxtio.fxt.layout import MAX_ARGUMENTS
 from fxtio.tracer import monitor
-from fxtio.tracer.backend import recorder
+from fxtio.tracer.backend import MISSING, recorder
+from fxtio.tracer.layout import ReturnKind
 
 F = TypeVar("F")
 _COPIED = ("__module__", "__name__", "__qualname__", "__doc__")
-_MOST = 15
 _marked: weakref.WeakValueDictionary[int, CodeType] = weakref.WeakValueDictionary()
-"""Code of decorated functions, by identity: equal code objects are still different ones."""
+"""The code of decorated functions, by identity: equal code objects may belong to different functions."""
 
 
 @overload
@@ -46,53 +47,56 @@ def trace(
 ) -> Any:
     """Record the calls of a function, a method, or of all methods of a class.
 
-    A span for each call.  Of a generator or coroutine, a span for each stretch in which it runs; what it waits is not
-    in there.  In an asyncio task, the whole call of a coroutine is on the task's track as well.  A call that ends with
-    an exception says which.
+    Each call is a span.  For a generator or coroutine there is a span for each stretch in which it runs, without the
+    time that it waits.  In an asyncio task, the whole call of a coroutine is on the task's track as well.  If a call
+    ends with an exception, the span has its class as an argument.
 
-    From CPython 3.12 on it is the function's code that is marked; copies of the function that share it are recorded as
-    well.
+    From CPython 3.12 on the function's code is marked; copies of the function that share its code are recorded as well.
+
+    Where the recorder is missing, the function is returned unchanged.
 
     Args:
-        function: what to trace; without it, a decorator comes back.
-        name: the name of the spans; the qualified name unless told.
+        function: what to trace; without it, a decorator is returned.
+        name: the name of the spans; the qualified name unless given.
         category: their category.
         args: names of arguments to record, or True for all but `self` and `cls`.
         result: whether to record what is returned.
         skip: names of arguments, and in a class of methods, to leave out.
 
     Raises:
-        TypeError: it cannot be called.
-        ValueError: an argument is named that the function does not have.
+        TypeError: the object cannot be called.
+        ValueError: `args` names an argument that the function does not have, or more than an event can hold.
     """
     if function is None:
         return partial(_traced, name=name, category=category, args=args, result=result, skip=frozenset(skip))
     return _traced(function, name=name, category=category, args=args, result=result, skip=frozenset(skip))
 
 
-def _traced(target: Any, **how: Any) -> Any:
+def _traced(target: Any, **settings: Any) -> Any:
+    if MISSING:
+        return target
     if isinstance(target, type):
-        return _class(target, **how)
+        return _traced_class(target, **settings)
     if isinstance(target, staticmethod | classmethod):
-        inner = target.__func__
-        made = _traced(inner, **how)
-        return target if made is inner else type(target)(made)
+        function = target.__func__
+        traced = _traced(function, **settings)
+        return target if traced is function else type(target)(traced)
     if not callable(target):
         raise TypeError(f"{target!r} cannot be called")
-    return _function(target, **how) if isinstance(target, FunctionType) else _callable(target, **how)
+    return _traced_function(target, **settings) if isinstance(target, FunctionType) else _wrapper(target, **settings)
 
 
-def _class(target: type, name: str | None, skip: frozenset[str], **how: Any) -> type:
-    """Trace what the class itself defines."""
+def _traced_class(target: type, name: str | None, skip: frozenset[str], **settings: Any) -> type:
+    """Trace the methods that the class itself defines."""
     for attribute, value in list(vars(target).items()):
         if attribute not in skip and isinstance(value, FunctionType | staticmethod | classmethod):
-            made = _traced(value, name=f"{name}.{attribute}" if name else None, skip=skip, **how)
-            if made is not value:
-                setattr(target, attribute, made)
+            traced = _traced(value, name=f"{name}.{attribute}" if name else None, skip=skip, **settings)
+            if traced is not value:
+                setattr(target, attribute, traced)
     return target
 
 
-def _function(
+def _traced_function(
     target: FunctionType,
     name: str | None,
     category: str,
@@ -101,7 +105,7 @@ def _function(
     skip: frozenset[str],
 ) -> Any:
     signature = inspect.signature(target, follow_wrapped=False)
-    keys = _wanted(signature, args, skip, target.__qualname__)
+    keys = _recorded_arguments(signature, args, skip, target.__qualname__)
     site = recorder.Site(category, name or target.__qualname__, keys)
     if monitor.AVAILABLE:
         code = _own_code(target)
@@ -110,18 +114,19 @@ def _function(
         if recorder.active() and monitor.acquire():
             monitor.watch(code)
         return target
-    # Whole programs are recorded, too, and this function not twice.
+    # The recording of a whole program must not record this function a second time.
     target.__code__ = target.__code__.replace()
     recorder.watch(target.__code__, None, None, False)
-    return _stand_in(target, site, _places(signature, keys), result, _kind(target))
+    return _wrap(target, site, _sources_of(signature, keys), result, _return_kind(target))
 
 
 def _own_code(target: FunctionType) -> CodeType:
-    """Its code, which no other traced function has.
+    """Return the function's code, after making sure that no other traced function shares it.
 
-    All functions that one `def` makes have the same, and others of them may not be traced, or under another name.  And
-    a function may be running while others are recorded: its end would have no begin.  But from CPython 3.13 on, calls
-    of a function whose code was replaced are slower, and a `def` that is in no function makes only one, as a rule.
+    All functions that one `def` makes share their code, and the others may be untraced or traced under another name.
+    And a running function that is decorated while others are recorded would record an end without a begin.  But from
+    CPython 3.13 on, calls of a function whose code was replaced are slower; a `def` outside of functions usually makes
+    only one function, so its code is kept.
     """
     code = target.__code__
     if code.co_flags & inspect.CO_NESTED or id(code) in _marked or recorder.active():
@@ -129,42 +134,46 @@ def _own_code(target: FunctionType) -> CodeType:
     return code
 
 
-def _kind(target: FunctionType) -> int:
-    """What a call gives: 0 its result, else something that takes steps, as `Traced` numbers them."""
-    kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-    return next((number for number, test in enumerate(kinds, 1) if test(target)), 0)
+def _return_kind(target: FunctionType) -> ReturnKind:
+    """Return the kind of what a call returns: a plain value, or an object that runs in steps."""
+    if inspect.isgeneratorfunction(target):
+        return ReturnKind.GENERATOR
+    if inspect.iscoroutinefunction(target):
+        return ReturnKind.COROUTINE
+    return ReturnKind.ASYNC_GENERATOR if inspect.isasyncgenfunction(target) else ReturnKind.VALUE
 
 
-def _callable(
+def _wrapper(
     target: Any, name: str | None, category: str, args: bool | Collection[str], result: bool, skip: frozenset[str]
 ) -> Any:
-    called = name or getattr(target, "__qualname__", None) or type(target).__qualname__
+    """Trace a callable that is not a Python function."""
+    label = name or getattr(target, "__qualname__", None) or type(target).__qualname__
     keys: tuple[str, ...] = ()
-    places = None
+    sources = None
     if args:
         signature = inspect.signature(target)
-        keys = _wanted(signature, args, skip, called)
-        places = _places(signature, keys)
-    return _stand_in(target, recorder.Site(category, called, keys), places, result)
+        keys = _recorded_arguments(signature, args, skip, label)
+        sources = _sources_of(signature, keys)
+    return _wrap(target, recorder.Site(category, label, keys), sources, result)
 
 
-def _stand_in(target: Any, site: Any, places: Any, result: bool, kind: int = 0) -> Any:
-    made = recorder.Traced(target, site, places, result, kind)
+def _wrap(target: Any, site: Any, sources: Any, result: bool, kind: ReturnKind = ReturnKind.VALUE) -> Any:
+    traced = recorder.Traced(target, site, sources, result, kind)
     for attribute in _COPIED:
         if (value := getattr(target, attribute, None)) is not None:
-            setattr(made, attribute, value)
-    return made
+            setattr(traced, attribute, value)
+    return traced
 
 
 def same(target: Any) -> Any:
-    """What a traced callable without a name is when it has been pickled."""
+    """Return the argument.  A traced callable without a name is pickled as a call of this function."""
     return target
 
 
-def _places(signature: inspect.Signature, keys: tuple[str, ...]) -> Any:
-    """Where the arguments to record come in a call, or what tells their values; None for none."""
+def _sources_of(signature: inspect.Signature, keys: tuple[str, ...]) -> Any:
+    """Return how to find the arguments to record in a call, as `Traced` takes it: places, a function, or None."""
     parameters = list(signature.parameters.values())
-    if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters):
+    if any(parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in parameters):
         return partial(values_of, signature, keys) if keys else None
     return tuple([_place(parameters, key) for key in keys]) or None
 
@@ -172,7 +181,7 @@ def _places(signature: inspect.Signature, keys: tuple[str, ...]) -> Any:
 def values_of(
     signature: inspect.Signature, keys: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """The values of some arguments of a call.
+    """Return the values of some arguments of a call.
 
     Raises:
         TypeError: the call does not fit the signature.
@@ -183,7 +192,7 @@ def values_of(
 
 
 def _place(parameters: list[inspect.Parameter], key: str) -> tuple[int, str, Any]:
-    """Where an argument comes: its position (-1 for none), its keyword, and what it is if it is not given."""
+    """Return where a call has an argument: its position (-1 for none), its keyword, and its default."""
     for position, parameter in enumerate(parameters):
         if parameter.name == key:
             by_position = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
@@ -192,10 +201,10 @@ def _place(parameters: list[inspect.Parameter], key: str) -> tuple[int, str, Any
     raise AssertionError(key)
 
 
-def _wanted(
+def _recorded_arguments(
     signature: inspect.Signature, args: bool | Collection[str], skip: frozenset[str], owner: str
 ) -> tuple[str, ...]:
-    """The names of the arguments to record."""
+    """Return the names of the arguments to record."""
     names = list(signature.parameters)
     if args is True:
         chosen = [name for index, name in enumerate(names) if index or name not in ("self", "cls")]
@@ -204,13 +213,13 @@ def _wanted(
         if unknown := [name for name in chosen if name not in names]:
             raise ValueError(f"{owner}() has no argument {unknown[0]!r}")
     chosen = [name for name in chosen if name not in skip]
-    if len(chosen) > _MOST:
-        raise ValueError(f"{owner}(): {len(chosen)} arguments, {_MOST} are the most that an event holds")
+    if len(chosen) > MAX_ARGUMENTS:
+        raise ValueError(f"{owner}(): {len(chosen)} arguments; an event holds at most {MAX_ARGUMENTS}")
     return tuple(chosen)
 
 
 def switch_on() -> None:
-    """Have the marked functions record."""
+    """Begin to monitor the decorated functions."""
     if monitor.AVAILABLE and monitor.acquire():
         for code in _marked.values():
             monitor.watch(code)

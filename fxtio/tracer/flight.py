@@ -1,8 +1,8 @@
-"""The flight recorder: dumps of a recording that goes on, and what triggers them.
+"""The flight recorder: dumps of a recording that goes on, and the triggers that take them.
 
-A dump is taken in two steps.  First a copy of the file as it is at one instant, to a file without a name: as long as
-that takes, nobody records.  Then, at leisure, the fillers are taken out of the copy and it is compressed; where the
-program waits for nothing, a thread does that.
+A dump is taken in two steps.  First the file is copied as it is at one instant, to a file without a name; nothing is
+recorded until the copy is complete.  Then the fillers are removed from the copy and it is compressed, in its own thread
+where the program need not wait for it.
 """
 
 from __future__ import annotations
@@ -24,31 +24,36 @@ from typing import Any
 from fxtio.tracer.archive import squeezed
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND
-from fxtio.tracer.environment import tell
-from fxtio.tracer.file import COMPRESSED, far, opener, refuse_unwritable, replace
+from fxtio.tracer.file import COMPRESSED, high_descriptor, opener, refuse_unwritable, replace
 from fxtio.tracer.layout import KINDS
+from fxtio.tracer.notices import report
 from fxtio.tracer.units import time_in_ns
 
-REST_NS = NS_PER_SECOND
-"""So long after a dump for an exception there is no other one, and likewise for slow spans.
+MIN_INTERVAL_NS = NS_PER_SECOND
+"""The time between two dumps for exceptions, and likewise for slow spans.
 
-What repeats itself, repeats itself fast: the dumps would hold the same moments, and the program would do little else.
+Errors that repeat usually repeat fast: the dumps would hold the same moments, and the program would do little else.
 """
 
-MOST = 100
-"""So many dumps there are for exceptions, and so many for slow spans: a service that fails for weeks shall not fill the
-disk, and the first ones tell."""
+MAX_DUMPS = 100
+"""The number of dumps for exceptions, and likewise for slow spans.
+
+A service that fails for weeks must not fill the disk, and the first dumps show the cause.
+"""
 
 _EXCEPTION, _SLOW = "exception", "slow"
-_FREE = frozenset({signal.SIGUSR1, signal.SIGUSR2})
-_UNFIT = frozenset({"SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"})
+_HARMLESS = frozenset({signal.SIGUSR1, signal.SIGUSR2})
+"""Signals after which the program goes on, although by default they would end it."""
+
+_UNSUITABLE = frozenset({"SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"})
+"""Signals that cannot be caught, or after which no Python code can run."""
 
 
-# ---- What is wanted.
+# ---- Conditions.
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Conditions:
     """When dumps are taken.
 
     Attributes:
@@ -62,26 +67,26 @@ class Wanted:
     slow_ns: int = 0
 
     @classmethod
-    def of(cls, triggers: Iterable[str]) -> Wanted:
-        """What `exception`, `SIGUSR2` and `slow:100ms` ask for.
+    def parse(cls, triggers: Iterable[str]) -> Conditions:
+        """Return the conditions for texts such as `exception`, `SIGUSR2` and `slow:100ms`.
 
         Raises:
-            ValueError: one of them is no trigger.
+            ValueError: a text is not a trigger.
         """
-        exception, signals, times = False, [], []
+        exception, signals, limits = False, [], []
         for trigger in triggers:
             kind, _, limit = trigger.partition(":")
             if kind == _SLOW:
-                times.append(time_in_ns(limit))
+                limits.append(time_in_ns(limit))
             elif trigger == _EXCEPTION:
                 exception = True
-            elif trigger in signal.Signals.__members__ and trigger not in _UNFIT:
+            elif trigger in signal.Signals.__members__ and trigger not in _UNSUITABLE:
                 signals.append(signal.Signals[trigger])
             else:
-                raise ValueError(f"{trigger!r} is no trigger: those are exception, signals as SIGUSR2, and slow:100ms")
-        if times and not min(times):
-            raise ValueError("every span takes longer than nothing: slow needs a time such as slow:100ms")
-        return cls(exception, tuple(dict.fromkeys(signals)), min(times, default=0))
+                raise ValueError(f"{trigger!r} is not a trigger, such as exception, a signal (SIGUSR2), or slow:100ms")
+        if limits and not min(limits):
+            raise ValueError("slow needs a time greater than 0, such as slow:100ms")
+        return cls(exception, tuple(dict.fromkeys(signals)), min(limits, default=0))
 
 
 # ---- Dumps.
@@ -89,21 +94,21 @@ class Wanted:
 
 @dataclass(frozen=True)
 class _Copy:
-    """The recording as it was at one instant, to be made a trace of its own.
+    """The recording as it was at one instant, from which a trace is made.
 
     Attributes:
         fd: a file without a name.
         path: the name of the trace.
-        open: opens it.
+        open_file: opens the trace for writing.
     """
 
     fd: int
     path: Path
-    open: Callable[[Path], Any]
+    open_file: Callable[[Path], Any]
 
     def write(self) -> None:
         try:
-            replace(self.path, squeezed(self.fd, recorder), self.open)
+            replace(self.path, squeezed(self.fd), self.open_file)
         finally:
             self.close()
 
@@ -116,34 +121,37 @@ class Dumps:
     """The dumps of one recording.
 
     Args:
-        like: the trace that the dumps are called after, with a number: `last-1.fxt`.
-        part: what tells the dumps of a child process from those of its parent.
-        taken: the names that belong to the recording itself.
+        trace: the trace after which the dumps are named, with a number: `last-1.fxt`.
+        label: distinguishes the names of a child process from those of its parent.
+        reserved: the paths of the recording itself.
         copy: copies the recording to a file.
     """
 
-    def __init__(self, like: Path, part: str, taken: Collection[Path], copy: Callable[[int], None]) -> None:
-        self._like, self._part, self._taken, self._copy = like, part, taken, copy
+    def __init__(self, trace: Path, label: str, reserved: Collection[Path], copy: Callable[[int], None]) -> None:
+        self._trace, self._label, self._reserved, self._copy = trace, label, reserved, copy
         self._numbers = itertools.count(1)
         self._writing = _thread.allocate_lock()
 
     @property
-    def writing(self) -> bool:
-        """Whether a thread of ours is at it."""
+    def is_writing(self) -> bool:
+        """Whether a thread is writing a dump."""
         return self._writing.locked()
 
     def take(self, path: str | os.PathLike[str] | None = None) -> _Copy:
         """Copy the recording as it is now.
 
+        Args:
+            path: where the dump goes; the next free name unless given.
+
         Raises:
-            OSError: it cannot be copied, or the dump not be written.
-            ValueError: the name is the recording's own.
+            OSError: it cannot be copied, or the dump cannot be written.
+            ValueError: the path is the recording's own.
         """
-        target = self._next() if path is None else Path(path).resolve()
-        if target in self._taken:
-            raise ValueError(f"{target} is what is recorded to")
+        target = self._next_path() if path is None else Path(path).resolve()
+        if target in self._reserved:
+            raise ValueError(f"{target} is the file of the recording itself")
         refuse_unwritable(target)
-        copy = _Copy(_nameless(target.parent), target, opener(target))
+        copy = _Copy(_unnamed_file(target.parent), target, opener(target))
         try:
             self._copy(copy.fd)
         except BaseException:
@@ -151,141 +159,153 @@ class Dumps:
             raise
         return copy
 
-    def _next(self) -> Path:
-        packing = self._like.suffix if self._like.suffix in COMPRESSED else ""
-        name = Path(self._like.name.removesuffix(packing))
+    def _next_path(self) -> Path:
+        compression = self._trace.suffix if self._trace.suffix in COMPRESSED else ""
+        name = Path(self._trace.name.removesuffix(compression))
         for number in self._numbers:
-            path = self._like.with_name(f"{name.stem}{self._part}-{number}{name.suffix}{packing}")
+            path = self._trace.with_name(f"{name.stem}{self._label}-{number}{name.suffix}{compression}")
             if not path.exists():
                 break
         return path
 
     def write_later(self, copy: _Copy) -> None:
-        """Let a thread write it, if one can; an error is told on standard error."""
+        """Have a thread write the dump, which reports errors on standard error; if no thread can, write it now."""
         if self._writing.acquire(blocking=False):
             try:
-                _thread.start_new_thread(recorder.unrecorded, (partial(self._written, copy),))
+                _thread.start_new_thread(recorder.unrecorded, (partial(self._write_in_thread, copy),))
                 return
-            except RuntimeError:  # no more threads, perhaps because the interpreter ends
+            except RuntimeError:  # no thread can be started, perhaps because the interpreter ends
                 self._writing.release()
         copy.write()
 
-    def _written(self, copy: _Copy) -> None:
+    def _write_in_thread(self, copy: _Copy) -> None:
         try:
             copy.write()
         except Exception as error:
-            tell(f"{copy.path} is no dump: {error}")
+            report(f"the dump {copy.path} cannot be written: {error}")
         finally:
             self._writing.release()
 
     def wait(self) -> None:
-        """Wait until what is being written is written."""
+        """Wait until no dump is being written."""
         with self._writing:
             pass
 
 
-_nameless_numbers = itertools.count()
+_file_numbers = itertools.count()
 
 
-def _nameless(folder: Path) -> int:
-    """A file without a name in this folder, which is gone when it is closed."""
-    path = folder / f".fxtio-dump.{os.getpid()}-{next(_nameless_numbers)}"
+def _unnamed_file(folder: Path) -> int:
+    """Create a file in a folder that has no name and vanishes when it is closed; return its descriptor."""
+    path = folder / f".fxtio-dump.{os.getpid()}-{next(_file_numbers)}"
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     path.unlink()
-    return far(fd)
+    return high_descriptor(fd)
 
 
 # ---- Triggers.
 
 
 class _Limit:
-    """How often one trigger takes dumps."""
+    """Limits how often one trigger takes dumps."""
 
     def __init__(self) -> None:
-        self.left, self.next_ns = MOST, 0
+        self.remaining, self.next_ns = MAX_DUMPS, 0
 
-    def reached(self) -> bool:
-        """Whether there is to be none now."""
-        return not self.left or time.monotonic_ns() < self.next_ns
+    def is_reached(self) -> bool:
+        """Return whether no dump is due now."""
+        return not self.remaining or time.monotonic_ns() < self.next_ns
 
     def count(self) -> None:
-        """One was tried."""
-        self.left -= 1
-        self.next_ns = time.monotonic_ns() + REST_NS
+        """Note an attempt."""
+        self.remaining -= 1
+        self.next_ns = time.monotonic_ns() + MIN_INTERVAL_NS
 
 
 class Triggers:
-    """What takes dumps while a recording runs.
+    """Takes dumps when their conditions are met.
 
     Args:
-        wanted: which triggers there are.
-        dumps: the recording's.
-        dump: takes a dump and writes it, or with True lets a thread write it; gives its path, None if the recording
+        conditions: when dumps are taken.
+        dumps: the recording's dumps.
+        dump: takes a dump and writes it, or with True has a thread write it; returns its path, or None if the recording
             has ended.
 
-    Hooks and handlers that the program has installed are called as before, after the dump: they may end the program.
-    Those it installs later replace ours, as they would replace its own; ours are taken back in the end only where they
-    still are in place, and do nothing but call those before from then on.
+    Hooks and handlers that the program has installed are called as before, after the dump, since they may end the
+    program.  Those that it installs later replace ours.  At the end ours are removed only where they are still in
+    place; elsewhere they do nothing from then on but call the ones they replaced.
     """
 
-    def __init__(self, wanted: Wanted, dumps: Dumps, dump: Callable[[bool], str | None]) -> None:
-        self._wanted, self._dumps, self._dump = wanted, dumps, dump
+    def __init__(self, conditions: Conditions, dumps: Dumps, dump: Callable[[bool], str | None]) -> None:
+        self._conditions, self._dumps, self._dump = conditions, dumps, dump
         self._active = False
-        self._turn = _thread.allocate_lock()
+        self._busy = _thread.allocate_lock()
         self._limits = {_EXCEPTION: _Limit(), _SLOW: _Limit()}
         self._site = recorder.Site("fxtio", "dump", ("reason", "path"))
         self._last_error = 0
-        self._before: dict[str, Any] = {}
+        self._replaced: dict[str, Any] = {}
         self._handlers: dict[int, tuple[str, Any]] = {}
-        # One object each: a bound method is made anew whenever it is asked for.
+        # Each access to a method makes a new object; these are kept to recognize them when they are removed.
         self._exception_hook, self._thread_hook = self._on_exception, self._on_thread
         self._signal_handler = self._on_signal
 
     def install(self) -> None:
-        """Begin."""
+        """Put the hooks and handlers in place."""
         self._active = True
-        if self._wanted.exception:
+        if self._conditions.exception:
             self._last_error = id(getattr(sys, "last_value", None))
-            self._before = {"exception": sys.excepthook, "thread": threading.excepthook}
+            self._replaced = {"exception": sys.excepthook, "thread": threading.excepthook}
             sys.excepthook, threading.excepthook = self._exception_hook, self._thread_hook
-        for number in self._wanted.signals:
-            before = signal.getsignal(number)
-            if threading.get_ident() != threading.main_thread().ident or before is None:
-                tell(f"no dump on {number.name}: not in the main thread, or the signal is in other hands")
-                continue
-            self._handlers[int(number)] = number.name, before
-            signal.signal(number, self._signal_handler)
+        for number in self._conditions.signals:
+            handler = signal.getsignal(number)
+            if threading.get_ident() != threading.main_thread().ident:
+                report(f"no dump on {number.name}: only the main thread can install a signal handler")
+            elif handler is None:
+                report(f"no dump on {number.name}: the signal has a handler that was not installed by Python")
+            else:
+                self._handlers[int(number)] = number.name, handler
+                signal.signal(number, self._signal_handler)
 
     def remove(self) -> None:
-        """End; from now on the hooks only call those before."""
+        """Take no more dumps, and restore the hooks and handlers that were replaced."""
         self._active = False
         if getattr(sys, "excepthook", None) is self._exception_hook:
-            sys.excepthook = self._before["exception"]
+            sys.excepthook = self._replaced["exception"]
         if threading.excepthook is self._thread_hook:
-            threading.excepthook = self._before["thread"]
-        for number, (_, before) in self._handlers.items():
+            threading.excepthook = self._replaced["thread"]
+        for number, (_, handler) in self._handlers.items():
             if signal.getsignal(number) is self._signal_handler:
                 with contextlib.suppress(ValueError):  # not the main thread
-                    signal.signal(number, before)
+                    signal.signal(number, handler)
 
-    def _take(self, trigger: str, what: str = "", *, later: bool) -> tuple[str, str] | None:
-        """Take a dump: why, and its path.  None if there is none; two at the same moment would be the same."""
+    def _take(self, trigger: str, detail: str = "", *, later: bool) -> tuple[str, str] | None:
+        """Take a dump.
+
+        Args:
+            trigger: what asks for it.
+            detail: which exception or span.
+            later: have a thread write it.
+
+        Returns:
+            The reason and the path; None if there is no dump, for example because another one is being taken.
+        """
         limit = self._limits.get(trigger)
-        if not self._active or (limit and limit.reached()) or not self._turn.acquire(blocking=False):
+        if not self._active or (limit and limit.is_reached()) or not self._busy.acquire(blocking=False):
             return None
-        reason = f"{trigger} {what}".rstrip()
+        reason = f"{trigger} {detail}".rstrip()
         try:
             path = recorder.unrecorded(partial(self._dump, later))
             return (reason, path) if path else None
-        except Exception as error:  # the tracer may fail, the program may not
-            tell(f"no dump ({reason}): {error}")
+        except Exception as error:  # an error of the tracer must not reach the program
+            report(f"no dump ({reason}): {error}")
             return None
         finally:
             if limit:
                 limit.count()
-            self._turn.release()
+            self._busy.release()
 
     def _mark(self, taken: tuple[str, str] | None) -> None:
+        """Record that a dump was taken."""
         if taken:
             recorder.record(KINDS["instant"], self._site, taken, None)
 
@@ -293,43 +313,43 @@ class Triggers:
 
     def _on_exception(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
         self._last_error = id(error)
-        self._by_exception(kind)
-        self._before["exception"](kind, error, trace)
+        self._dump_for_exception(kind)
+        self._replaced["exception"](kind, error, trace)
 
     def _on_thread(self, args: Any) -> None:
-        self._by_exception(args.exc_type)
-        self._before["thread"](args)
+        self._dump_for_exception(args.exc_type)
+        self._replaced["thread"](args)
 
-    def _by_exception(self, kind: type[BaseException]) -> None:
-        if not issubclass(kind, SystemExit | KeyboardInterrupt):  # which are wishes
+    def _dump_for_exception(self, kind: type[BaseException]) -> None:
+        if not issubclass(kind, SystemExit | KeyboardInterrupt):  # these end the program on purpose
             self._mark(self._take(_EXCEPTION, kind.__name__, later=False))
 
     def at_exit(self) -> None:
-        """The program ends: perhaps by an exception that went to a hook of its own, which did not tell ours."""
+        """Take a dump if the program ends by an exception that did not reach our hook, because another replaced it."""
         error = getattr(sys, "last_value", None)
-        if self._wanted.exception and error is not None and id(error) != self._last_error:
-            self._by_exception(type(error))
+        if self._conditions.exception and error is not None and id(error) != self._last_error:
+            self._dump_for_exception(type(error))
 
     # ---- Signals.
 
     def _on_signal(self, number: int, frame: Any) -> None:
-        name, before = self._handlers[number]
-        goes_on = self._active and number in _FREE
-        self._mark(self._take(name, later=goes_on))
-        if callable(before):
-            before(number, frame)
-        elif before == signal.SIG_DFL and not goes_on:
+        name, handler = self._handlers[number]
+        continues = self._active and number in _HARMLESS
+        self._mark(self._take(name, later=continues))
+        if callable(handler):
+            handler(number, frame)
+        elif handler == signal.SIG_DFL and not continues:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-            signal.signal(number, self._signal_handler)  # still here: the signal is one that does no harm
+            signal.signal(number, self._signal_handler)  # the program still runs: the signal's default is to do nothing
 
     # ---- Slow spans.
 
     @property
     def slow_hook(self) -> Callable[[str, int], Any] | None:
-        """What the recorder has to call, if anything."""
-        return self._on_slow if self._wanted.slow_ns else None
+        """The hook for slow spans that the recorder calls, if they take dumps."""
+        return self._on_slow if self._conditions.slow_ns else None
 
     def _on_slow(self, name: str, _ticks: int) -> tuple[Any, tuple[str, str]] | None:
-        taken = None if self._dumps.writing else self._take(_SLOW, name, later=True)
+        taken = None if self._dumps.is_writing else self._take(_SLOW, name, later=True)
         return (self._site, taken) if taken else None

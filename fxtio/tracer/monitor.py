@@ -1,4 +1,4 @@
-"""Our place at `sys.monitoring` (CPython 3.12 on): one tool for decorated functions and for whole programs."""
+"""The tracer's tool of `sys.monitoring` (CPython 3.12 on), shared by decorated functions and whole programs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from fxtio.tracer.backend import recorder
 
-AVAILABLE = sys.version_info >= (3, 12) and hasattr(recorder, "on_start")
+AVAILABLE = sys.version_info >= (3, 12)
 """Whether functions are traced this way."""
 
-_IDS = (4, 3, 2)  # those without a fixed meaning first; debuggers, coverage and optimizers keep theirs
+_TOOL_IDS = (4, 3, 2)  # ids without a fixed meaning first; debuggers, coverage and optimizers keep theirs
 _NAME = "fxtio"
 _CALLBACKS = {
     "PY_START": "on_start",
@@ -27,10 +27,13 @@ _CALLBACKS = {
 }
 _CALLS = ("CALL", "C_RETURN", "C_RAISE")
 _LOCAL = ("PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD")
-_UNWINDING = ("PY_THROW", "PY_UNWIND")  # cannot be asked for code by code
+_UNWINDING = ("PY_THROW", "PY_UNWIND")  # events that cannot be requested for single code objects
 
 _tools: list[int] = []
-"""Our place, if we have one."""
+"""Our tool id, if we have one."""
+
+_watched: list[CodeType] = []
+"""Code objects with events of their own."""
 
 
 def _monitoring() -> Any:
@@ -42,9 +45,13 @@ def _events(*names: str) -> int:
 
 
 def acquire() -> bool:
-    """Take a place, if there is one left."""
+    """Take a tool id.
+
+    Returns:
+        Whether we have one: all of them may be in use by others.
+    """
     monitoring = _monitoring()
-    for tool in () if _tools else _IDS:
+    for tool in () if _tools else _TOOL_IDS:
         if monitoring.get_tool(tool) is None:
             monitoring.use_tool_id(tool, _NAME)
             _tools.append(tool)
@@ -55,7 +62,7 @@ def acquire() -> bool:
 
 
 def release() -> None:
-    """Give the place back; nothing is monitored any more."""
+    """End all monitoring and return the tool id."""
     for tool in _tools:
         _monitoring().set_events(tool, 0)
         for code in _watched:
@@ -68,35 +75,37 @@ def release() -> None:
 
 
 def watch_all(*, functions: bool, calls: bool) -> None:
-    """Have the events of all functions, or only those that watched code needs beside its own; and of C functions."""
+    """Monitor the whole program.
+
+    Args:
+        functions: monitor all Python functions; if False, only what watched code needs besides its own events.
+        calls: monitor the calls of C functions as well.
+    """
     _add_events(_events(*_UNWINDING, *(_LOCAL if functions else ()), *(_CALLS if calls else ())))
     if functions:
-        _monitoring().restart_events()  # what another recording has left out may be wanted now
+        _monitoring().restart_events()  # this recording may include what an earlier one has disabled
 
 
 def _add_events(events: int) -> None:
     _monitoring().set_events(_tools[0], _monitoring().get_events(_tools[0]) | events)
 
 
-_watched: list[CodeType] = []
-
-
 def watch(code: CodeType) -> None:
-    """Have the events of this code."""
+    """Monitor one code object."""
     _monitoring().set_local_events(_tools[0], code, _events(*_LOCAL))
     _watched.append(code)
 
 
 def listen(event: str, callback: Callable[..., Any]) -> None:
-    """Have an event that has nothing to do with calls told to this callback, everywhere, if there is a place for us."""
+    """Call `callback` for all events of a kind that has nothing to do with calls, if there is a tool id for us."""
     if acquire():
         _monitoring().register_callback(_tools[0], _events(event), callback)
         _add_events(_events(event))
 
 
 def ignore(event: str) -> None:
-    """The end of `listen`."""
+    """End what `listen` began."""
     for tool in _tools:
-        unwanted = _events(event)
-        _monitoring().set_events(tool, _monitoring().get_events(tool) & ~unwanted)
-        _monitoring().register_callback(tool, unwanted, None)
+        bit = _events(event)
+        _monitoring().set_events(tool, _monitoring().get_events(tool) & ~bit)
+        _monitoring().register_callback(tool, bit, None)

@@ -1,4 +1,4 @@
-"""What a program can say about a recording."""
+"""The options of a recording."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fxtio.tracer.functions import absolute
+from fxtio.tracer.functions import absolute_pattern
 
 DEFAULT_OUTPUT = "trace.fxt"
-_PLACES = ("include", "exclude")
-_SEVERAL = ("categories", "include", "exclude", "sources", "dump_on")
+_PATTERNS = ("include", "exclude")
+_LISTS = ("categories", "include", "exclude", "sources", "dump_on")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is recorded.
+    """The options of a recording.
 
     Attributes:
         output: the file; `.zst`, `.gz` and `.xz` compress it at the end.
-        categories: only events of these; those that begin with `-` are left out instead.
-        functions: whether to record the calls of Python functions without being asked to by a decorator.
+        categories: record only events of these categories; a name that begins with `-` is left out instead.
+        functions: whether to record the calls of Python functions that are not decorated.
         c_functions: whether to record the calls of C functions by these as well.
-        include: files, folders and modules (with `*`) of which functions are recorded; all, unless told.
-        exclude: those of which none are.
+        include: files, folders and modules (with `*`) whose functions are recorded; all if empty.
+        exclude: files, folders and modules whose functions are not recorded.
         max_depth: calls nested deeper are left out; 0 for no limit.
-        min_duration: calls shorter than this are left out where nothing was recorded within, such as "10us".
-        max_size: the file does not grow beyond, such as "1GiB"; what comes later is lost and counted.
-        ring: keep only about the last so many bytes, such as "64MiB"; None keeps everything.
-        children: whether processes that this one starts record as well, to become part of the same trace.
-        sources: what is recorded besides, such as "gc" and "logging"; "all" for all that `fxtio.tracer.sources` has.
-        dump_on: what takes dumps: "exception" that nobody catches, a signal as "SIGUSR2", a span that takes longer than
-            a time as "slow:100ms".
+        min_duration: calls shorter than this, such as "10us", are left out if nothing was recorded within them.
+        max_size: the file does not grow beyond this, such as "1GiB"; later events are lost and counted.
+        ring: keep only about this many bytes of the latest events, such as "64MiB"; None keeps everything.
+        children: whether to record the processes that this one starts, as parts of the same trace.
+        sources: what to record besides, such as "gc" and "logging"; "all" for all of `fxtio.tracer.sources`.
+        dump_on: what takes dumps: "exception" for one that nobody catches, a signal such as "SIGUSR2", or a span that
+            takes longer than a time, such as "slow:100ms".
     """
 
     output: str | os.PathLike[str] = DEFAULT_OUTPUT
@@ -49,7 +49,7 @@ class Options:
     dump_on: Iterable[str] = ()
 
     def __post_init__(self) -> None:
-        for name in _SEVERAL:
-            given = getattr(self, name)
-            several = (given,) if isinstance(given, str) else tuple(given)
-            object.__setattr__(self, name, tuple(map(absolute, several)) if name in _PLACES else several)
+        for name in _LISTS:
+            value = getattr(self, name)
+            values = (value,) if isinstance(value, str) else tuple(value)
+            object.__setattr__(self, name, tuple(map(absolute_pattern, values)) if name in _PATTERNS else values)

@@ -17,15 +17,13 @@ class ProgramError(Exception):
 
 
 class Program:
-    """A program that is ready to run.
+    """A program that is ready to run.  Creating this object changes nothing in the interpreter.
 
     Args:
-        arguments: what it finds in `sys.argv`, its name first.
-        first_path: what it finds first in `sys.path`.
+        arguments: its `sys.argv`, beginning with its name.
+        first_path: the first entry of its `sys.path`.
         main: its `__main__` module.
-        code: makes its code.
-
-    Making one does not change anything yet.
+        code: compiles its code.
     """
 
     def __init__(
@@ -37,14 +35,14 @@ class Program:
         self._code = code
 
     def enter(self) -> None:
-        """Make the interpreter look as if it had been started with the program."""
+        """Set up the interpreter as if it had been started with the program."""
         sys.argv[:] = self._arguments
         if not sys.flags.safe_path:
             sys.path[0] = self._first_path
         sys.modules["__main__"] = self._main
 
     def run(self) -> None:
-        """Run it.  Whatever it raises comes out, without our own frames."""
+        """Run the program.  Its exceptions come out, without our own frames in their tracebacks."""
         try:
             exec(self._code(), self._main.__dict__)
         except SystemExit:
@@ -55,7 +53,7 @@ class Program:
 
 
 def of_script(path: str, arguments: Sequence[str]) -> Program:
-    """A script, a folder or zip file with a `__main__.py`, or `-` for standard input.
+    """Return the program in a script, in a folder or zip file with a `__main__.py`, or on standard input (`-`).
 
     Raises:
         ProgramError: it cannot be read.
@@ -75,13 +73,13 @@ def of_script(path: str, arguments: Sequence[str]) -> Program:
 
 
 def of_code(source: str, arguments: Sequence[str]) -> Program:
-    """What stands behind `-c`."""
+    """Return the program that follows `-c`."""
     main = _main_module(None)
     return Program(["-c", *arguments], "", main, lambda: compile(source, "<string>", "exec", dont_inherit=True))
 
 
 def of_module(name: str, arguments: Sequence[str]) -> Program:
-    """What stands behind `-m`.
+    """Return the program that follows `-m`.
 
     Raises:
         ProgramError: there is no such module.
@@ -116,8 +114,8 @@ def _of_spec(spec: Any, arguments: Sequence[str], first_path: str) -> Program:
     main.__dict__["__cached__"] = spec.cached
 
     def code() -> CodeType:
-        made: CodeType = spec.loader.get_code(spec.name)
-        return made
+        compiled: CodeType = spec.loader.get_code(spec.name)
+        return compiled
 
     return Program([spec.origin or spec.name, *arguments], first_path, main, code)
 
@@ -148,16 +146,16 @@ def _is_archive(path: str) -> bool:
 
 
 def _hide_frames(trace: TracebackType | None) -> None:
-    """Have the traceback shown without the frames that are not the program's."""
-    shown = sys.excepthook
+    """Have the next traceback shown without the frames that are not the program's."""
+    original = sys.excepthook
 
-    def hook(kind: type[BaseException], error: BaseException, given: TracebackType | None) -> Any:
-        while given is not None and given.tb_frame.f_code.co_filename != __file__:
-            given = given.tb_next
-        while given is not None and given.tb_frame.f_code.co_filename == __file__:
-            given = given.tb_next
-        error.__traceback__ = given
-        sys.excepthook = shown
-        shown(kind, error, given)
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        while trace is not None and trace.tb_frame.f_code.co_filename != __file__:
+            trace = trace.tb_next
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        error.__traceback__ = trace
+        sys.excepthook = original
+        original(kind, error, trace)
 
     sys.excepthook = hook

@@ -1,4 +1,4 @@
-"""What remains of a recording whose program was killed, made the trace that it would have become."""
+"""Recovery of a recording whose program was killed: what is left becomes the trace that it would have become."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 
 from fxtio.errors import FxtioError
 from fxtio.tracer import archive
-from fxtio.tracer.backend import recorder
-from fxtio.tracer.file import COMPRESSED, live_of, opener, refuse_unwritable, replace
+from fxtio.tracer.file import COMPRESSED, live_path, opener, refuse_unwritable, replace
 
 
 class RecoveryError(FxtioError):
@@ -20,100 +19,106 @@ class RecoveryError(FxtioError):
 
 @dataclass(frozen=True)
 class Recovered:
-    """What became of a recording.
+    """The outcome of a recovery.
 
     Attributes:
         path: the trace.
-        before: how many bytes the files had that it was made from.
-        size: how many it has.
+        input_size: the size in bytes of the files that it was made from.
+        size: its own size in bytes.
         parts: the parts of child processes that are in it.
-        left: files that look like parts and are not in it, and why.
+        left_out: files that look like parts but are not in it, each with the reason.
     """
 
     path: Path
-    before: int
+    input_size: int
     size: int
     parts: list[Path]
-    left: list[tuple[Path, str]]
+    left_out: list[tuple[Path, str]]
 
 
-def recover(given: Path, output: Path | None = None) -> Recovered:
-    """Squeeze the fillers out, put the parts of child processes behind, compress if the name asks for it.
+def recover(path: Path, output: Path | None = None) -> Recovered:
+    """Remove the fillers, append the parts of child processes, and compress if the name asks for it.
 
     Args:
-        given: what was recorded to (`app.fxt`, `app.fxt.zst.part`), or the name that the trace should have had.
+        path: the file that was recorded to (`app.fxt`, `app.fxt.zst.part`), or the intended name of the trace.
         output: another name for the trace; then all files stay where they are, while otherwise they become the trace.
 
     Raises:
-        RecoveryError: it is no recording, goes on, or would replace another trace.
+        RecoveryError: the file is not a recording, is still recorded to, or would replace another trace.
         OSError: something cannot be read or written; then nothing has changed.
     """
-    trace = _trace_of(given.resolve())
-    live = live_of(trace)
-    path = trace if output is None else output.resolve()
+    trace = _trace_of(path.resolve())
+    live = live_path(trace)
+    target = trace if output is None else output.resolve()
     if live.exists() and not live.is_file():
-        raise RecoveryError(f"{live} is no regular file")
+        raise RecoveryError(f"{live} is not a regular file")
     with open(live, "rb") as file:
-        begin = _look_at(file.fileno(), live)
-        found = list(archive.parts_and_faults(trace, begin.wall_ns))
-        parts = [part for part, why in found if not why]
-        if output is None and path != live and path.exists():
-            raise RecoveryError(f"{path} is there already; say -o with another name, or with this one to replace it")
-        refuse_unwritable(path)
-        before = sum(one.stat().st_size for one in (live, *parts))
-        pieces = (archive.part_records(part, begin.rate, recorder, checked=True) for part in parts)
-        squeezed = archive.squeezed(file.fileno(), recorder, name=str(live))
+        front = _checked_front(file.fileno(), live)
+        candidates = list(archive.parts_and_faults(trace, front.clock.wall_clock or 0))
+        parts = [part for part, fault in candidates if not fault]
+        if output is None and target != live and target.exists():
+            raise RecoveryError(f"{target} exists already; use -o with another name, or with this one to replace it")
+        refuse_unwritable(target)
+        input_size = sum(source.stat().st_size for source in (live, *parts))
+        rate = front.clock.ticks_per_second
+        blocks = itertools.chain(
+            archive.squeezed(file.fileno(), name=str(live)),
+            *(archive.part_records(part, rate, checked=True) for part in parts),
+        )
         try:
-            replace(path, itertools.chain(squeezed, *pieces), opener(path))
+            replace(target, blocks, opener(target))
         except archive.DamagedError as error:
-            told = f"{error.filename} is {error.strerror}; `fxtio merge` takes over what is behind that, too"
-            raise RecoveryError(told) from None
-    if path == trace:
-        archive.remove([*parts, *([live] if live != path else [])])
-    return Recovered(path, before, path.stat().st_size, parts, [(part, why) for part, why in found if why])
+            advice = "`fxtio merge` reads on behind the damage"
+            raise RecoveryError(f"{error.filename} is {error.strerror}; {advice}") from None
+    if target == trace:
+        archive.remove([*parts, *([live] if live != target else [])])
+    left_out = [(part, fault) for part, fault in candidates if fault]
+    return Recovered(target, input_size, target.stat().st_size, parts, left_out)
 
 
-def _trace_of(given: Path) -> Path:
-    """The name of the trace that a file is to become.
+def _trace_of(path: Path) -> Path:
+    """Return the name of the trace that a file is to become.
 
     Raises:
-        RecoveryError: it is the part of a child process, or finished.
+        RecoveryError: the file is the part of a child process, or finished.
     """
-    trace = given.with_suffix("") if given.suffix == ".part" else given
+    trace = path.with_suffix("") if path.suffix == ".part" else path
     if trace.suffix in COMPRESSED:
-        if not live_of(trace).exists() and trace.exists():
-            raise RecoveryError(f"{trace} is finished: there is no {live_of(trace).name}")
+        if not live_path(trace).exists() and trace.exists():
+            raise RecoveryError(f"{trace} is finished: there is no {live_path(trace).name}")
         return trace
-    if given.suffix == ".part" and archive.pid_of(trace.suffix[1:]) is not None:
+    if path.suffix == ".part" and archive.pid_of(trace.suffix[1:]) is not None:
         whole = trace.with_suffix("")
-        raise RecoveryError(f"{given} is the part of a child process; recover {whole}, of which it is a part")
-    return given
+        raise RecoveryError(f"{path} is the part of a child process; recover {whole}, which it belongs to")
+    return path
 
 
-def _look_at(fd: int, live: Path) -> archive.Begin:
-    """Refuse what is no recording, or one that goes on; what its begin tells.
+def _checked_front(fd: int, live: Path) -> archive.Front:
+    """Return the front of a recording that has ended.
 
     Raises:
-        RecoveryError: it is such a file.
+        RecoveryError: the file is not a recording, or is still recorded to.
     """
-    begin = archive.Begin.of(live)
-    if begin is None:
-        raise RecoveryError(f"{live} is no recording of fxtio")
-    if archive.alive(begin.pid) and _has_open(begin.pid, fd):
-        raise RecoveryError(f"{live} is still recorded to, by process {begin.pid}")
-    return begin
+    front = archive.Front.read(live)
+    if front is None:
+        raise RecoveryError(f"{live} is not a recording of fxtio")
+    pid = front.provider.provider_id
+    if archive.is_alive(pid) and _has_open(pid, fd):
+        raise RecoveryError(f"{live} is still recorded to, by process {pid}")
+    return front
 
 
 def _has_open(pid: int, fd: int) -> bool:
-    """Whether a process has this file open; true where that cannot be seen."""
+    """Return whether a process has this file open; True where that cannot be seen."""
     try:
-        opened = list(Path(f"/proc/{pid}/fd").iterdir())
+        descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
     except OSError:
         return True
-    return any(_same(one, os.fstat(fd)) for one in opened)
+    status = os.fstat(fd)
+    return any(_is_same(descriptor, status) for descriptor in descriptors)
 
 
-def _same(path: Path, status: os.stat_result) -> bool:
+def _is_same(path: Path, status: os.stat_result) -> bool:
     with contextlib.suppress(OSError):
         return os.path.samestat(path.stat(), status)
     return False

@@ -1,4 +1,4 @@
-"""What this process records: at most one recording at a time, which ends with the process at the latest."""
+"""The recording of this process: at most one at a time, which ends with the process at the latest."""
 
 from __future__ import annotations
 
@@ -6,28 +6,36 @@ import atexit
 import os
 import threading
 import warnings
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fxtio.tracer import environment
-from fxtio.tracer.backend import recorder
-from fxtio.tracer.clock import RecordingClock
+from fxtio.tracer.backend import recorder, require_recorder
+from fxtio.tracer.notices import RecordingWarning, report
 from fxtio.tracer.options import DEFAULT_OUTPUT, Options
-from fxtio.tracer.recording import Recording, RecordingWarning, Summary, child
+
+if TYPE_CHECKING:
+    from fxtio.tracer.clock import RecordingClock
+    from fxtio.tracer.recording import Recording, Summary
 
 
 class _Process:
-    """What this process records.  `lock` keeps starts and stops apart."""
+    """The state of this process.
+
+    Attributes:
+        lock: keeps starts and stops apart.
+        recording: the recording that runs, if any.
+        reports_at_exit: whether to say at the end where the trace is.
+    """
 
     def __init__(self) -> None:
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
-        """Be as in the beginning; the lock a new one, for another thread may have held it at a fork."""
+    def reset(self) -> None:
+        """Return to the initial state, with a new lock: after a fork, another thread may have held the old one."""
         self.lock = threading.RLock()
         self.recording: Recording | None = None
-        self.telling = False
+        self.reports_at_exit = False
 
 
 _process = _Process()
@@ -41,6 +49,7 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
         options: see `Options`.
 
     Raises:
+        RecorderMissingError: the recorder, a C extension, is missing.
         RuntimeError: a recording runs already.
         OSError: the file cannot be written.
         TypeError: there is no such option.
@@ -51,17 +60,34 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
 
 def begin(options: Options, clock: RecordingClock | None = None) -> Recording:
     """Begin to record; with the clock of a parent process, as a part of its trace."""
+    require_recorder()
+    from fxtio.tracer.recording import Recording, child_recording  # needs POSIX, as the recorder does
+
     with _process.lock:
         if _process.recording is not None:
             raise RuntimeError(f"a recording to {_process.recording.options.output} runs already")
-        made = Recording(options) if clock is None else child(options, clock, Path(options.output))
-        _process.recording = made
-        return made
+        if clock is None:
+            recording = Recording(options)
+        else:
+            recording = child_recording(options, clock, Path(options.output))
+        _process.recording = recording
+        return recording
 
 
-def running() -> bool:
-    """Whether this process records."""
-    return _process.recording is not None
+@cache  # in a virtual environment Python reads `fxtio.pth` twice
+def start_from_environment() -> None:
+    """Begin to record if the environment variables ask for it; `fxtio.pth` calls this when Python starts.
+
+    A program that cannot be recorded runs all the same; the reason is written to standard error.
+    """
+    try:
+        require_recorder()
+        from fxtio.tracer import environment
+
+        if _process.recording is None and (request := environment.requested()):
+            begin(*request)
+    except Exception as error:
+        report(f"nothing is recorded: {error}")
 
 
 def stop() -> Summary | None:
@@ -79,22 +105,23 @@ def stop() -> Summary | None:
 
 
 def dump(path: str | os.PathLike[str] | None = None) -> Path | None:
-    """Write what the recording holds at this instant as a trace of its own; the recording goes on untouched.
+    """Write what the recording holds at this instant as a trace of its own; the recording goes on.
 
     Args:
         path: the trace; `.zst`, `.gz` and `.xz` compress it.  Unless given it is called after the recording, with the
             next number that is free: `last-1.fxt`.
 
     Returns:
-        Where it is; None if nothing is recorded.
+        The path of the dump; None if nothing is recorded.
 
     Raises:
-        OSError: it cannot be written.
+        RecorderMissingError: the recorder, a C extension, is missing.
+        OSError: the dump cannot be written.
         ValueError: the path is the recording's own.
     """
+    require_recorder()
     recording = _process.recording
-    found: Path | None = recorder.unrecorded(partial(recording.dump, path)) if recording is not None else None
-    return found
+    return None if recording is None else recorder.unrecorded(partial(recording.dump, path))
 
 
 class tracing:  # noqa: N801  # used like a function
@@ -107,25 +134,25 @@ class tracing:  # noqa: N801  # used like a function
 
     def __init__(self, output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> None:
         self._options = Options(output, **options)
-        self._mine: Recording | None = None
+        self._recording: Recording | None = None
 
     def __enter__(self) -> tracing:
         with _process.lock:
             if _process.recording is None:
-                self._mine = begin(self._options)
+                self._recording = begin(self._options)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._mine is not None and self._mine is _process.recording:
+        if self._recording is not None and self._recording is _process.recording:
             try:
                 stop()
-            except OSError as error:  # the block has its own error, or none
+            except OSError as error:  # not raised: it would replace the block's own exception
                 warnings.warn(f"the trace is not in its final form: {error}", RecordingWarning, stacklevel=2)
 
 
-def tell_at_exit() -> None:
+def report_at_exit() -> None:
     """Say on standard error at the end of the program where the trace is."""
-    _process.telling = True
+    _process.reports_at_exit = True
 
 
 def _at_exit() -> None:
@@ -133,24 +160,26 @@ def _at_exit() -> None:
         if _process.recording is not None:
             _process.recording.triggers.at_exit()
         summary = stop()
-        if summary is not None and _process.telling:
-            environment.tell(f"{summary.path} ({summary.path.stat().st_size:,} bytes)")
+        if summary is not None and _process.reports_at_exit:
+            report(f"{summary.path} ({summary.path.stat().st_size:,} bytes)")
             if summary.left:
-                told = f"{len(summary.left)} of its processes still run; when they have ended, `fxtio merge` joins"
-                environment.tell(f"{told} {', '.join(one.name for one in summary.left)}")
+                names = ", ".join(part.name for part in summary.left)
+                count = len(summary.left)
+                report(f"{count} of its processes still run; when they have ended, `fxtio merge` joins {names}")
     except Exception as error:
-        environment.tell(str(error))
+        report(str(error))
 
 
 def _after_fork() -> None:
     recording = _process.recording
-    _process.forget()
+    _process.reset()
     if recording is not None:
         try:
-            _process.recording = recording.go_on_in_child()
+            _process.recording = recording.continue_in_child()
         except Exception as error:
-            environment.tell(f"the child process {os.getpid()} is not recorded: {error}")
+            report(f"the child process {os.getpid()} is not recorded: {error}")
 
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)
-os.register_at_fork(after_in_child=_after_fork)

@@ -1,4 +1,4 @@
-"""The running asyncio task, as a number, and arrows from a task to those it waits for."""
+"""The running asyncio task, as a number, and arrows from a task to the tasks it waits for."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import sys
 import weakref
 from typing import Any
 
-_MOST_ARROWS = 100
-"""Of one task to those that it gathers."""
+_MAX_ARROWS = 100
+"""Arrows from one task to the tasks that it gathers."""
 
 _numbers = itertools.count(1)
 _tracks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _arrows: weakref.WeakKeyDictionary[Any, tuple[int, ...]] = weakref.WeakKeyDictionary()
-"""Of tasks that are waited for: the arrows that end where they go on."""
+"""By awaited task: the ids of the arrows that end where the task next runs."""
 
 
 def _new_id() -> int:
-    """An id that is unique in all processes of a machine."""
+    """Return an id that no other process of the machine uses."""
     return os.getpid() * 10**9 + next(_numbers)
 
 
 def running_task() -> tuple[int, tuple[int, ...]]:
-    """The id of the running task's track, 0 outside of tasks; and the ids of arrows that end in it now."""
+    """Return the id of the running task's track (0 outside of tasks), and the ids of arrows that end in it now."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         return 0, ()
@@ -40,9 +40,9 @@ def running_task() -> tuple[int, tuple[int, ...]]:
 
 
 def arrows_to(awaited: Any) -> tuple[int, ...]:
-    """The ids of new arrows to the tasks that are waited for: `awaited` is one, or gathers some."""
+    """Return the ids of new arrows to the tasks that are awaited: to `awaited` itself, or to those that it gathers."""
     task = sys.modules["asyncio"].Task
-    targets = [awaited] if isinstance(awaited, task) else list(getattr(awaited, "_children", ()))[:_MOST_ARROWS]
+    targets = [awaited] if isinstance(awaited, task) else list(getattr(awaited, "_children", ()))[:_MAX_ARROWS]
     ids = []
     for target in targets:
         if isinstance(target, task) and not target.done():

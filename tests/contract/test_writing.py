@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_a_closed_writer_takes_nothing(name: str, tmp_path: Path) -> None:
         for write in (
             lambda: writer.put(record),
             lambda: writer.copy(trace),
-            *(lambda table=table: writer.write_table(table, {}) for table in ["no table", *writer.writable_tables]),
+            *(partial(writer.write_table, table, {}) for table in ["no table", *writer.writable_tables]),
         ):
             with pytest.raises(ValueError, match="the writer is closed") as raised:
                 write()

@@ -1,8 +1,9 @@
-"""Sources: what is recorded beside functions and the program's own marks, on request.
+"""Sources: what is recorded on request besides functions and the program's own marks.
 
-Each is a module here with a class `Source`: made from the option that stands behind its name (`process:50ms`), which
-changes nothing yet; `start` when the recorder runs; `stop` before it is sealed, and in the child after a fork.  Events
-of a source have its name as their category.  None of them lets the program notice an error of its own.
+Each source is a module of this package with a class `Source`.  It is created with the option behind its name
+(`process:50ms`), which changes nothing yet.  `start` is called when the recorder runs; `stop` is called before the
+recorder is sealed, and in the child after a fork.  The category of its events is the name of the source.  An error in a
+source never reaches the program.
 """
 
 from __future__ import annotations
@@ -12,36 +13,36 @@ from importlib import import_module
 from typing import Any
 
 NAMES = ("exceptions", "gc", "imports", "logging", "process", "warnings")
-"""All sources."""
+"""The names of all sources."""
 
 ALL = "all"
 
 
-def made(wanted: Iterable[str]) -> list[Any]:
-    """The sources of these names, not started yet.
+def create(requested: Iterable[str]) -> list[Any]:
+    """Create sources without starting them.
 
     Args:
-        wanted: names, perhaps with an option, such as `process:50ms`; `all` for every one of them.
+        requested: their names, perhaps with an option, such as `process:50ms`; `all` for every source.
 
     Raises:
         ValueError: there is no such source, or its option makes no sense.
     """
     options: dict[str, str] = {}
-    for given in wanted:
-        name, _, option = given.partition(":")
-        if given == ALL:
+    for request in requested:
+        name, _, option = request.partition(":")
+        if request == ALL:
             options = dict.fromkeys(NAMES, "") | options
         elif name in NAMES:
             options[name] = option
         else:
-            raise ValueError(f"there is no source {given!r}; there are {', '.join(NAMES)}, and {ALL}")
-    return [_made(name, options[name]) for name in NAMES if name in options]
+            raise ValueError(f"there is no source {request!r}; the sources are {', '.join(NAMES)}, and {ALL}")
+    return [_create(name, options[name]) for name in NAMES if name in options]
 
 
-def _made(name: str, option: str) -> Any:
+def _create(name: str, option: str) -> Any:
     source = import_module(f"{__name__}.{name}").Source
     if not option:
         return source()
     if name != "process":
-        raise ValueError(f"the source {name} takes no option, {option!r} was given")
+        raise ValueError(f"the source {name} takes no option, but {option!r} was given")
     return source(option)

@@ -9,32 +9,32 @@ from typing import Any
 
 from fxtio.tracer import monitor
 from fxtio.tracer.backend import recorder
-from fxtio.tracer.functions import HERE
-from fxtio.tracer.sources.patch import Patch, seen_by, unnoticed
-from fxtio.tracer.sources.said import message_of, place_of
+from fxtio.tracer.describe import message_of, place_of
+from fxtio.tracer.functions import PACKAGE_FOLDER
+from fxtio.tracer.sources.patch import Patch, call_unnoticed, observed_by
 
-_ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
-"""How iterators and generators end."""
+_ITERATION_ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
+"""The exceptions by which iterators and generators end."""
 
-_MACHINERY = (HERE, "<frozen importlib.", "<frozen zipimport>")
-"""Files whose exceptions are no news.  Those of a failed import come out of the import statement."""
+_IGNORED_FILES = (PACKAGE_FOLDER, "<frozen importlib.", "<frozen zipimport>")
+"""Files whose exceptions are not recorded.  The exception of a failed import comes out of the import statement too."""
 
 
 class Source:
-    """Stands in front of the hooks for exceptions that nobody handled, and asks `sys.monitoring` for raised ones."""
+    """Observes the hooks for exceptions that nobody handled, and listens to `sys.monitoring` for raised ones."""
 
     def start(self) -> None:
-        """Begin to see exceptions."""
+        """Begin to observe."""
         self._patches = [
-            Patch(sys, "excepthook", seen_by(_uncaught)),
-            Patch(threading, "excepthook", seen_by(_uncaught_in_thread)),
-            Patch(sys, "unraisablehook", seen_by(_unraisable)),
+            Patch(sys, "excepthook", observed_by(_uncaught)),
+            Patch(threading, "excepthook", observed_by(_uncaught_in_thread)),
+            Patch(sys, "unraisablehook", observed_by(_unraisable)),
         ]
         if monitor.AVAILABLE:
             monitor.listen("RAISE", _raised)
 
     def stop(self) -> None:
-        """See no more."""
+        """End the observation."""
         if monitor.AVAILABLE:
             monitor.ignore("RAISE")
         for patch in self._patches:
@@ -48,14 +48,15 @@ def _record(how: str, kind: type[BaseException], error: BaseException | None, tr
 
 
 def _raised(code: CodeType, _offset: int, error: BaseException) -> None:
-    """An exception is raised in this code or comes out of a call there."""
-    if not issubclass(type(error), _ENDS) and not code.co_filename.startswith(_MACHINERY):
-        unnoticed(_record_new, error)
+    """Handle the event of an exception that is raised in this code or comes out of a call there."""
+    if not issubclass(type(error), _ITERATION_ENDS) and not code.co_filename.startswith(_IGNORED_FILES):
+        call_unnoticed(_record_first, error)
 
 
-def _record_new(error: BaseException) -> None:
+def _record_first(error: BaseException) -> None:
+    """Record an exception where it is raised; it has a longer traceback where it comes out of a call."""
     trace = error.__traceback__
-    if trace is None or trace.tb_next is None:  # it comes from no call that has told of it
+    if trace is None or trace.tb_next is None:
         _record("raised", type(error), error, trace)
 
 
@@ -64,7 +65,7 @@ def _uncaught(kind: type[BaseException], error: BaseException | None, trace: Tra
 
 
 def _uncaught_in_thread(args: Any) -> None:
-    if args.exc_type is not SystemExit:  # that is how a thread ends itself
+    if args.exc_type is not SystemExit:  # by which a thread ends itself
         _record("uncaught", args.exc_type, args.exc_value, args.exc_traceback)
 
 

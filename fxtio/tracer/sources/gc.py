@@ -7,22 +7,22 @@ from functools import partial
 
 from fxtio.tracer.backend import recorder
 
-_NAME = "gc", "collection"
+_CATEGORY, _NAME = "gc", "collection"
 
 
 class Source:
-    """Asks the collector to tell us when it begins and ends."""
+    """Records when the garbage collector begins and ends, as one of its callbacks."""
 
     def __init__(self) -> None:
-        begin = recorder.Site(*_NAME, ("generation",))
-        end = recorder.Site(*_NAME, ("collected", "uncollectable"))
-        self._see = partial(recorder.collection, begin, end)
+        begin = recorder.Site(_CATEGORY, _NAME, ("generation",))
+        end = recorder.Site(_CATEGORY, _NAME, ("collected", "uncollectable"))
+        self._callback = partial(recorder.collection, begin, end)
 
     def start(self) -> None:
-        """Begin to be told."""
-        gc.callbacks.append(self._see)
+        """Install the callback."""
+        gc.callbacks.append(self._callback)
 
     def stop(self) -> None:
-        """Be told no more."""
-        if self._see in gc.callbacks:
-            gc.callbacks.remove(self._see)
+        """Remove the callback."""
+        if self._callback in gc.callbacks:
+            gc.callbacks.remove(self._callback)

@@ -1,8 +1,8 @@
-"""Imports: a span for each module that is looked for and loaded, or loaded anew, with those that it imports within.
+"""Imports: a span for each module that is searched and loaded, with the imports that it causes inside.
 
-While the interpreter does that it holds the module's lock, by a context manager; ours is one that tells.  So no call of
-ours is under way while a module is loaded, tracebacks and warnings look as ever, and finders, loaders and
-`sys.meta_path` stay as they are.
+While the interpreter loads a module it holds the module's lock, by a context manager; ours records when it is entered
+and left.  So none of our functions is on the stack while a module is loaded, tracebacks and warnings look the same, and
+finders, loaders and `sys.meta_path` stay as they are.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from fxtio.tracer.sources.patch import Patch
 
 
 class Source:
-    """Stands in for the context manager."""
+    """Replaces the context manager of the import system."""
 
     def start(self) -> None:
-        """Begin to see imports."""
-        self._patch = Patch(sys.modules["importlib._bootstrap"], "_ModuleLockManager", _telling)
+        """Begin to record imports."""
+        self._patch = Patch(sys.modules["importlib._bootstrap"], "_ModuleLockManager", _recording_manager)
 
     def stop(self) -> None:
-        """See no more."""
+        """Record no more imports."""
         self._patch.remove()
 
 
-def _telling(patch: Patch, manager: Any) -> type:
-    class Telling(manager):  # type: ignore[misc]
-        """Holds the lock of a module; what it waits for that is a part of the import."""
+def _recording_manager(patch: Patch, manager: Any) -> type:
+    class RecordingManager(manager):  # type: ignore[misc]
+        """Holds the lock of a module.  The time that it waits for the lock is a part of the import."""
 
         def __enter__(self) -> None:
             self._site = recorder.Site("imports", self._name)
-            self._begun = recorder.begin(self._site) if patch.on else False
+            self._has_begun = recorder.begin(self._site) if patch.is_on else False
             try:
                 super().__enter__()
-            except BaseException as error:  # two threads would wait for each other
+            except BaseException as error:  # a deadlock of two threads
                 self._end("exception", type(error).__name__)
                 raise
 
@@ -48,15 +48,15 @@ def _telling(patch: Patch, manager: Any) -> type:
             else:
                 self._end("exception", kind.__name__)
 
-        def _end(self, how: str, what: str) -> None:
-            if self._begun and patch.on:
-                recorder.end(self._site, how, what)
+        def _end(self, key: str, value: str) -> None:
+            if self._has_begun and patch.is_on:
+                recorder.end(self._site, key, value)
 
-    return Telling
+    return RecordingManager
 
 
 def _origin(module: object) -> str:
-    """Where a module comes from, told without a call of its own code: a lazy one would load itself."""
+    """Return where a module comes from, without a call of its own code: a lazy module would load itself."""
     if issubclass(type(module), ModuleType):
         spec = object.__getattribute__(module, "__dict__").get("__spec__")
         if type(spec) is ModuleSpec and type(spec.origin) is str:

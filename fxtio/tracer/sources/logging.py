@@ -1,8 +1,8 @@
-"""Messages of the `logging` module: each record that a logger hands to its handlers.
+"""Messages of the `logging` module: each record that a logger passes to its handlers.
 
-A handler of ours at the root logger would keep `logging.basicConfig` and the handler of last resort from doing their
-work, so a function stands in place of the method through which all records go.  It takes the message that a handler has
-made, since what makes it may be the program's code, which would run once more.
+A handler of ours at the root logger would keep `logging.basicConfig` and the handler of last resort from working, so we
+replace the method through which all records pass.  It uses the message that a handler has formatted, because formatting
+may run code of the program, which should not run a second time.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fxtio.tracer.backend import recorder
+from fxtio.tracer.describe import text_or
 from fxtio.tracer.layout import KINDS
-from fxtio.tracer.sources.patch import Function, Patch, disguised, unnoticed
-from fxtio.tracer.sources.said import text_of
+from fxtio.tracer.sources.patch import Function, Patch, call_unnoticed, disguised
 
 if TYPE_CHECKING:
     from logging import Logger, LogRecord
 
 
 class Source:
-    """Stands in for `Logger.callHandlers`."""
+    """Replaces `Logger.callHandlers`."""
 
     def __init__(self) -> None:
-        self._class = import_module("logging").Logger  # only now: who does not ask for it does not pay for it
+        self._class = import_module("logging").Logger  # here, so that only those who ask for the source import it
 
     def start(self) -> None:
-        """Begin to see the records."""
-        self._patch = Patch(self._class, "callHandlers", _telling)
+        """Begin to record messages."""
+        self._patch = Patch(self._class, "callHandlers", _recording_method)
 
     def stop(self) -> None:
-        """See no more."""
+        """Record no more messages."""
         self._patch.remove()
 
 
-def _telling(patch: Patch, call_handlers: Function) -> Function:
-    def ours(logger: Logger, record: LogRecord) -> Any:
+def _recording_method(patch: Patch, call_handlers: Function) -> Function:
+    def replacement(logger: Logger, record: LogRecord) -> Any:
         try:
             return call_handlers(logger, record)
         finally:
-            if patch.on:
-                unnoticed(_see, record)
+            if patch.is_on:
+                call_unnoticed(_record, record)
 
-    return disguised(ours, call_handlers)
+    return disguised(replacement, call_handlers)
 
 
-def _see(record: LogRecord) -> None:
+def _record(record: LogRecord) -> None:
     text = vars(record).get("message")
     if type(text) is not str:
-        otherwise = record.msg if type(record.msg) is str else "<no message can be made>"
-        text = text_of(partial(_message, record), otherwise)
+        fallback = record.msg if type(record.msg) is str else "<no message can be made>"
+        text = text_or(partial(_message, record), fallback)
     track = recorder.task_track()
     kind = KINDS["async_instant" if track else "instant"]
     site = recorder.Site("logging", record.levelname, ("logger", "message"))
@@ -59,6 +59,6 @@ def _see(record: LogRecord) -> None:
 
 
 def _message(record: LogRecord) -> str:
-    """As its `getMessage` makes it."""
+    """Return what its `getMessage` would return."""
     text = str(record.msg)
     return text % record.args if record.args else text

@@ -1,4 +1,4 @@
-"""A function or class of a library with one of ours in its place, which makes use of it."""
+"""Replacement of a function or class of a library by one that also records what happens."""
 
 from __future__ import annotations
 
@@ -9,95 +9,95 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any
 
-from fxtio.tracer.functions import DISGUISED
-from fxtio.tracer.values import from_handler
+from fxtio.tracer.describe import raised_by_handler
+from fxtio.tracer.functions import DISGUISE
 
 Function = Callable[..., Any]
 
 
 class Patch:
-    """Something in the place of something else.
+    """A replacement of an attribute.
 
     Args:
-        owner: the module or class that holds the other thing.
-        name: what it is called there.
-        make: makes ours of this patch and the other thing.
+        owner: the module or class with the attribute.
+        name: the name of the attribute.
+        make: makes the replacement of this patch and the original.
 
     Attributes:
-        on: whether it is in use.  Whoever has kept or wrapped ours meanwhile goes on to use it after the end; then it
-            does nothing but what the other thing does.
+        is_on: whether the replacement may record.  Others may have kept or wrapped it and go on to use it after the
+            end; then it does only what the original does.
     """
 
     def __init__(self, owner: Any, name: str, make: Callable[[Patch, Any], Any]) -> None:
         self._owner, self._name = owner, name
-        other = self._other = getattr(owner, name, None)
-        self.on = other is not None
-        if other is not None:
-            self._ours = make(self, other)
-            setattr(owner, name, self._ours)
+        original = self._original = getattr(owner, name, None)
+        self.is_on = original is not None
+        if original is not None:
+            self._replacement = make(self, original)
+            setattr(owner, name, self._replacement)
 
     def remove(self) -> None:
-        """Put the other thing back, unless somebody else's is there by now."""
-        if self.on and getattr(self._owner, self._name, None) is self._ours:
-            setattr(self._owner, self._name, self._other)
-        self.on = False
+        """Restore the original, unless somebody has replaced our replacement."""
+        if self.is_on and getattr(self._owner, self._name, None) is self._replacement:
+            setattr(self._owner, self._name, self._original)
+        self.is_on = False
 
 
-def seen_by(see: Function) -> Callable[[Patch, Function], Function]:
-    """What makes a function that shows `see` its arguments and then does what the other one does."""
+def observed_by(observe: Function) -> Callable[[Patch, Function], Function]:
+    """Return a `make` for `Patch`: its replacement passes its arguments to `observe`, then calls the original."""
 
-    def make(patch: Patch, other: Function) -> Function:
-        def ours(*args: Any, **kwargs: Any) -> Any:
-            if patch.on:
-                unnoticed(see, *args, **kwargs)
-            return other(*args, **kwargs)
+    def make(patch: Patch, original: Function) -> Function:
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            if patch.is_on:
+                call_unnoticed(observe, *args, **kwargs)
+            return original(*args, **kwargs)
 
-        return update_wrapper(ours, other)
+        return update_wrapper(replacement, original)
 
     return make
 
 
-class _Here(threading.local):
-    """Whether something of ours is done in this thread: what that brings about is no news."""
+class _ThreadState(threading.local):
+    """Whether a source is at work in this thread: what it causes itself is not recorded."""
 
-    busy = False
-
-
-_here = _Here()
+    is_busy = False
 
 
-def _forks() -> None:
-    """Until the child has a recording of its own, its parent's must be left alone."""
-    _here.busy = True
+_state = _ThreadState()
 
 
-def _forked() -> None:
-    _here.busy = False
+def _before_fork() -> None:
+    """Record nothing until the child has a recording of its own, lest it writes to its parent's."""
+    _state.is_busy = True
 
 
-os.register_at_fork(before=_forks, after_in_parent=_forked, after_in_child=_forked)
+def _after_fork() -> None:
+    _state.is_busy = False
 
 
-def unnoticed(do: Function, /, *args: Any, **kwargs: Any) -> None:
-    """Do something that may fail; but what a signal handler raises meanwhile is for the program."""
-    if _here.busy:
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
+def call_unnoticed(function: Function, /, *args: Any, **kwargs: Any) -> None:
+    """Call a function that may fail; only what a signal handler raises meanwhile reaches the program."""
+    if _state.is_busy:
         return
-    _here.busy = True
+    _state.is_busy = True
     try:
-        do(*args, **kwargs)
+        function(*args, **kwargs)
     except Exception as error:
-        if from_handler(error.__traceback__):
+        if raised_by_handler(error.__traceback__):
             raise
     finally:
-        _here.busy = False
+        _state.is_busy = False
 
 
-def disguised(ours: Function, other: Function) -> Function:
-    """Ours, as if it stood where the other one does.
+def disguised(replacement: Function, original: Function) -> Function:
+    """Give the replacement the file and line of the original.
 
-    Libraries leave their own calls out of the stacks that they show, and tell them by the file.
+    Libraries recognize their own calls by the file, and leave them out of the stacks that they show.
     """
-    if isinstance(ours, FunctionType) and isinstance(other, FunctionType):
-        place = {name: getattr(other.__code__, name) for name in ("co_filename", "co_name", "co_firstlineno")}
-        ours.__code__ = ours.__code__.replace(co_qualname=DISGUISED + other.__name__, **place)
-    return update_wrapper(ours, other)
+    if isinstance(replacement, FunctionType) and isinstance(original, FunctionType):
+        place = {name: getattr(original.__code__, name) for name in ("co_filename", "co_name", "co_firstlineno")}
+        replacement.__code__ = replacement.__code__.replace(co_qualname=DISGUISE + original.__name__, **place)
+    return update_wrapper(replacement, original)

@@ -1,7 +1,7 @@
-"""Counters of the whole process, sampled by a thread of our own: processor time, memory, threads, files, switches.
+"""Counters of the process, sampled by a thread of our own: processor time, memory, threads, files, context switches.
 
-The thread is none of `threading`, so the program does not meet it there.  It takes no signals, which the program may be
-waiting for, and it is gone while the program forks: a fork is safe, and silent, only in a process of one thread.
+`threading` does not list the thread.  It takes no signals, which the program may be waiting for, and it ends before the
+program forks, because a fork is safe, and gives no warning, only in a process with a single thread.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND
 from fxtio.tracer.units import time_in_ns
 
-_EVERY = "100ms"
+_DEFAULT_INTERVAL = "100ms"
 _STAT = "/proc/self/stat"
 _TASKS = "/proc/self/task"
 _FILES = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 _THREADS_AT, _PAGES_AT = 17, 21  # in the text of stat, behind the name: proc(5) counts from 1, with two fields before
 _WARNS_OF_FORKS = sys.version_info >= (3, 12)
-_MOST_WAITS = 200
+_MAX_WAITS = 200
 _WAIT_S = 0.0005
 
 
@@ -33,65 +34,64 @@ class Source:
     """Samples at the start, then regularly, and at the end.
 
     Args:
-        every: the time between samples, such as `50ms`.
+        interval: the time between samples, such as `50ms`.
 
     Raises:
-        ValueError: that is no time, or none at all.
+        ValueError: it is not a time, or 0.
     """
 
-    def __init__(self, every: str = _EVERY) -> None:
-        self._seconds = time_in_ns(every) / NS_PER_SECOND
+    def __init__(self, interval: str = _DEFAULT_INTERVAL) -> None:
+        self._seconds = time_in_ns(interval) / NS_PER_SECOND
         if not self._seconds:
-            raise ValueError(f"process:{every}: there has to be time between samples")
-        self._thread: _Sampler | None = None
-        self._before: Any = None
+            raise ValueError(f"process:{interval}: the time between samples must be greater than 0")
+        self._sampler: _Sampler | None = None
+        self._last_sample: Any = None
 
     def start(self) -> None:
         """Begin to sample."""
         self._sample()
         _Forks.source = self
-        self.go_on()
+        self.resume()
 
     def stop(self) -> None:
-        """Sample for the last time; in the child of a fork there is nothing to end."""
+        """Sample for the last time.  In the child of a fork no thread has to be ended."""
         _Forks.forget()
         self.pause()
         self._sample()
 
-    def go_on(self) -> None:
-        """Sample in a thread from now on, if the system has one for us."""
-        if self._thread is None:
+    def resume(self) -> None:
+        """Sample in a thread from now on, if one can be started."""
+        if self._sampler is None:
             try:  # noqa: SIM105  # suppress() is Python code, which might be recorded
-                self._thread = _Sampler(self._sample_there, self._seconds)
-            except RuntimeError:  # the samples of the start and the end have to do
+                self._sampler = _Sampler(self._sample_in_thread, self._seconds)
+            except RuntimeError:  # only the start and the end are sampled
                 pass
 
     def pause(self) -> None:
         """End the thread."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.end()
+        sampler, self._sampler = self._sampler, None
+        if sampler is not None:
+            sampler.end()
 
-    def _sample_there(self) -> None:
-        _Forks.settle()
+    def _sample_in_thread(self) -> None:
+        _Forks.remove_callback()
         self._sample(own_threads=1)
 
     def _sample(self, own_threads: int = 0) -> None:
         usage, now = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
-        if self._before is not None and now > self._before[1]:
-            before, elapsed = self._before[0], now - self._before[1]
-            used = ((usage.ru_utime - before.ru_utime) / elapsed, (usage.ru_stime - before.ru_stime) / elapsed)
-            recorder.counter("cpu", None, "process", user=round(100 * used[0], 1), system=round(100 * used[1], 1))
-            switched = (usage.ru_nvcsw - before.ru_nvcsw) / elapsed, (usage.ru_nivcsw - before.ru_nivcsw) / elapsed
-            recorder.counter(
-                "context switches", None, "process", voluntary=round(switched[0]), involuntary=round(switched[1])
-            )
-        self._before = usage, now
+        if self._last_sample is not None and now > self._last_sample[1]:
+            last, elapsed = self._last_sample[0], now - self._last_sample[1]
+            user, system = (usage.ru_utime - last.ru_utime) / elapsed, (usage.ru_stime - last.ru_stime) / elapsed
+            recorder.counter("cpu", None, "process", user=round(100 * user, 1), system=round(100 * system, 1))
+            voluntary, involuntary = usage.ru_nvcsw - last.ru_nvcsw, usage.ru_nivcsw - last.ru_nivcsw
+            rates = {"voluntary": round(voluntary / elapsed), "involuntary": round(involuntary / elapsed)}
+            recorder.counter("context switches", None, "process", **rates)
+        self._last_sample = usage, now
         try:
             _memory_and_threads(own_threads)
-            files = len(os.listdir(_FILES)) - 1  # noqa: PTH208  # one of them is the listing's own
+            files = len(os.listdir(_FILES)) - 1  # noqa: PTH208  # without the descriptor of the listing itself
             recorder.counter("open files", files, "process")
-        except OSError:  # there is no room for another open file
+        except OSError:  # the process has as many open files as it may have
             pass
 
 
@@ -107,77 +107,83 @@ def _memory_and_threads(own_threads: int) -> None:
 
 
 class _Sampler:
-    """The thread, from its beginning to its end."""
+    """A thread that samples.
 
-    def __init__(self, sample: Any, seconds: float) -> None:
-        self._told, self._ended = _thread.allocate_lock(), _thread.allocate_lock()
-        self._told.acquire()
-        self._ended.acquire()
-        self._native = 0
+    Args:
+        sample: takes a sample.
+        seconds: the time between samples.
+    """
+
+    def __init__(self, sample: Callable[[], None], seconds: float) -> None:
+        self._stop_requested, self._has_ended = _thread.allocate_lock(), _thread.allocate_lock()  # released when true
+        self._stop_requested.acquire()
+        self._has_ended.acquire()
+        self._native_id = 0
         signals = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
         try:
             self._ident = _thread.start_new_thread(self._run, (sample, seconds))
         finally:
             _signal.pthread_sigmask(_signal.SIG_SETMASK, signals)
 
-    def _run(self, sample: Any, seconds: float) -> None:
-        self._native = _thread.get_native_id()
+    def _run(self, sample: Callable[[], None], seconds: float) -> None:
+        self._native_id = _thread.get_native_id()
         try:
-            while not self._told.acquire(timeout=seconds):
+            while not self._stop_requested.acquire(timeout=seconds):
                 sample()
-        except Exception:  # the end of the samples is not the program's
+        except Exception:  # an error here ends the samples, not the program
             pass
         finally:
-            self._ended.release()
+            self._has_ended.release()
 
     def end(self) -> None:
-        """Wait until the thread has ended, and is no more one that the system counts."""
-        self._told.release()
-        if _thread.get_ident() == self._ident:  # a finalizer of the program runs here
+        """Wait until the thread has ended, and the system no longer counts it."""
+        self._stop_requested.release()
+        if _thread.get_ident() == self._ident:  # called by a finalizer of the program that runs in the thread
             return
-        self._ended.acquire(timeout=_MOST_WAITS * _WAIT_S)
-        for _ in range(_MOST_WAITS if sys.platform == "linux" else 0):
-            if not os.access(f"{_TASKS}/{self._native}", os.F_OK):
+        self._has_ended.acquire(timeout=_MAX_WAITS * _WAIT_S)
+        for _ in range(_MAX_WAITS if sys.platform == "linux" else 0):
+            if not os.access(f"{_TASKS}/{self._native_id}", os.F_OK):
                 break
             time.sleep(_WAIT_S)
 
 
 class _Forks:
-    """Has the thread ended before a fork, and begun again behind it."""
+    """Ends the thread before a fork, and starts another one after it."""
 
     source: Source | None = None
+    """The source that samples."""
 
     @classmethod
     def before(cls) -> None:
-        """A fork comes."""
+        """End the thread."""
         if cls.source is not None:
             cls.source.pause()
 
     @classmethod
     def in_parent(cls) -> None:
-        """It is over.  But os.fork() still counts the threads, in order to warn, so the next collection has to do."""
+        """Start a thread, or have the next garbage collection start it where os.fork() still counts the threads."""
         if cls.source is not None and not _WARNS_OF_FORKS:
-            cls.source.go_on()
-        elif cls.source is not None and cls.later not in gc.callbacks:
-            gc.callbacks.append(cls.later)
+            cls.source.resume()
+        elif cls.source is not None and cls.on_collection not in gc.callbacks:
+            gc.callbacks.append(cls.on_collection)
 
     @classmethod
-    def later(cls, *_: object) -> None:
-        """Called by the collector."""
+    def on_collection(cls, *_: object) -> None:
+        """Start a thread; called by the garbage collector."""
         if cls.source is not None:
-            cls.source.go_on()
+            cls.source.resume()
 
     @classmethod
     def forget(cls) -> None:
-        """Nothing is sampled any more."""
+        """Start no more threads."""
         cls.source = None
-        cls.settle()
+        cls.remove_callback()
 
     @classmethod
-    def settle(cls) -> None:
-        """The collector need not call any more.  Not while it calls: it would leave out the next one that it calls."""
-        if cls.later in gc.callbacks:
-            gc.callbacks.remove(cls.later)
+    def remove_callback(cls) -> None:
+        """Remove the callback.  Not while it is called: the collector would skip the callback after it."""
+        if cls.on_collection in gc.callbacks:
+            gc.callbacks.remove(cls.on_collection)
 
 
 os.register_at_fork(before=_Forks.before, after_in_parent=_Forks.in_parent)

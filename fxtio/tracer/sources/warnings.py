@@ -1,31 +1,31 @@
-"""Warnings: each one that passes the filters, whoever takes it then."""
+"""Warnings: an instant for each one that passes the filters."""
 
 from __future__ import annotations
 
 import warnings
 
 from fxtio.tracer.backend import recorder
-from fxtio.tracer.sources.patch import Patch, seen_by
-from fxtio.tracer.sources.said import message_of
+from fxtio.tracer.describe import message_of
+from fxtio.tracer.sources.patch import Patch, observed_by
 
 
 class Source:
-    """Stands in front of what shows warnings.
+    """Observes the function that shows warnings.
 
     That is not `warnings.showwarning`, which belongs to the program: `logging.captureWarnings` and
-    `warnings.catch_warnings` replace it.  All warnings come through here before they go there.
+    `warnings.catch_warnings` replace it.  All warnings pass the private function before they go there.
     """
 
     def start(self) -> None:
-        """Begin to see the warnings."""
-        self._patch = Patch(warnings, "_showwarnmsg", seen_by(_see))
+        """Begin to observe."""
+        self._patch = Patch(warnings, "_showwarnmsg", observed_by(_record))
 
     def stop(self) -> None:
-        """See no more."""
+        """End the observation."""
         self._patch.remove()
 
 
-def _see(shown: warnings.WarningMessage) -> None:
-    message = shown.message if isinstance(shown.message, str) else message_of(shown.message)
-    place = {"file": shown.filename, "line": shown.lineno}
-    recorder.instant(shown.category.__name__, "warnings", message=message, **place)
+def _record(warning: warnings.WarningMessage) -> None:
+    message = warning.message if isinstance(warning.message, str) else message_of(warning.message)
+    place = {"file": warning.filename, "line": warning.lineno}
+    recorder.instant(warning.category.__name__, "warnings", message=message, **place)
