@@ -718,4 +718,4 @@ def _check_null(row: Row, owners: str, *names: str) -> None:
     """Refuse values that the rows of a kind do not have."""
     for name in names:
         if row[name] is not None:
-            raise EncodeError(f"{owners} have no value here", name)
+            raise EncodeError(f"must be null for {owners}", name)
