@@ -30,7 +30,7 @@ def main(output: str, events: int) -> None:
                 timestamp=start,
                 end=start + random.integers(1, 1_000, len(number)),
                 thread=(tracks, number % len(tracks)),
-                name=(NAMES, random.integers(0, len(NAMES), len(number))),  # strings, and the index of each event's string
+                name=(NAMES, random.integers(0, len(NAMES), len(number))),  # strings, and the index for each
                 category="import",
                 args={"row": number, "weight": random.random(len(number)), "source": "example"},
             )

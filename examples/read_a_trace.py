@@ -18,7 +18,8 @@ def main(path: str) -> None:
     """Print what is in a trace."""
     with fxtio.open(path) as trace:
         info = trace.info
-        print(f"{info.records.total():,} records by {', '.join(provider.name or '(no name)' for provider in info.providers)}")
+        providers = ", ".join(provider.name or "(no name)" for provider in info.providers)
+        print(f"{info.records.total():,} records by {providers}")
 
         # Records are typed objects with strings and threads; with `resolve=False` they would have table slots.
         longest = max(
