@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as twin
+from fxtio._native.constants import c_header
 from fxtio.codec.columns import tables_of
 from fxtio.codec.record import TaggedUnion
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.records import RECORDS
+from support.checkout import CHECKOUT
 from support.fxt_hostile import WORDS
 
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
@@ -41,6 +43,11 @@ def i64(*values: int) -> Array:
 
 def outputs(room: int) -> tuple[Array, Array, Array]:
     return np.full(room, -7, np.int64), np.full(room, -7, np.int64), np.full(room, -7, np.int8)
+
+
+def test_the_constants_of_c_are_those_of_python() -> None:
+    header = CHECKOUT / "fxtio/_native/constants.h"
+    assert header.read_text() == c_header(), "run: python fxtio/_native/constants.py > fxtio/_native/constants.h"
 
 
 def test_c_is_what_runs() -> None:
