@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, ranges, words_of
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
-from fxtio.codec.scatter import ManyWords, Ragged, interleave, ranges, words_of
 from fxtio.errors import EncodeError
 from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r

@@ -31,14 +31,14 @@ class StringRefWord(Word, width=16):
 
 
 class RecordWord(Word, partial=True):
-    """What all records begin with.  spec: Record header"""
+    """The begin of the header of every record.  spec: Record header"""
 
     type: RecordType = tag(0, 3, doc="record type")
     size: int = bits(4, 15, least=1, doc="record size in words")
 
 
 class LargeWord(Word, partial=True):
-    """What all large records begin with.  spec: Large record header"""
+    """The begin of the header of every large record.  spec: Large record header"""
 
     type: RecordType = tag(0, 3, RecordType.LARGE)
     size: int = bits(4, 35, least=1, doc="record size in words")
@@ -275,7 +275,7 @@ class LargeBlobNoMetadataWord(Word):
 
 
 class ArgumentWord(Word, partial=True):
-    """What all arguments begin with.  spec: Argument header"""
+    """The begin of every argument.  spec: Argument header"""
 
     type: ArgumentType = tag(0, 3, doc="argument type")
     size: int = bits(4, 15, least=1, doc="argument size in words")

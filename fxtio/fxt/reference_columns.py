@@ -13,9 +13,9 @@ import numpy as np
 
 from fxtio.codec.columns import Columns, Rows, StreamColumn, take_part
 from fxtio.codec.describe import Walk, emit_part, part_meaning, part_text, slot_meaning, word_value
+from fxtio.codec.encode_columns import Ragged, check_text, padded, put_part
 from fxtio.codec.parts import Part
 from fxtio.codec.record import Layout
-from fxtio.codec.scatter import Ragged, check_text, padded, put_part
 from fxtio.codec.word import Field
 from fxtio.fxt.layout import MAX_TEXT_BYTES, StringRefWord
 from fxtio.fxt.references import StringReference, ThreadReference

@@ -60,7 +60,7 @@ TREES = (
     "((())(()(()(())))())",
     "(()((()()())(())()))",
 )
-"""How spans nest: the shapes that a tree of spans may have, each bracket a span."""
+"""The shapes that a tree of nested spans may have; each pair of brackets is a span."""
 
 _SPANS_PER_TREE = len(TREES[0]) // 2
 
