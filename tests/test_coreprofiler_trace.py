@@ -375,3 +375,25 @@ def test_sniffing(tmp_path: Path) -> None:
             fxtio.open(text)
     assert [finding.rule for finding in CoreProfilerTrace(b"").findings] == ["empty"]
     assert {finding.rule for finding in CoreProfilerTrace(packed[:-9]).findings} >= {"source"}
+
+
+def test_columns_of_lists() -> None:
+    frames = [(), (r.Frame(1), r.Frame(2, 7)), (r.Frame(3),)]
+    records = [r.StackSample(0, at, 1, 0, 0, None, items) for at, items in enumerate(frames)]
+    column = CoreProfilerTrace(support.written(records)).table("samples")["frames"]
+    assert (len(column), column.counts.tolist()) == (3, [0, 2, 1])
+    rows = [[support.cells_of(frame) for frame in items] for items in frames]
+    assert [column[row] for row in range(3)] == list(column) == column.to_list() == rows
+    assert column[-2] == rows[1]
+    for chosen in (np.array([2, 1]), np.array([False, True, True])):
+        assert column.take(chosen).to_list() == [rows[row] for row in np.arange(3)[chosen].tolist()]
+    assert repr(column) == "Lists(3 rows, 3 items)"
+
+
+def test_columns_of_lists_in_arrow() -> None:
+    pytest.importorskip("pyarrow")
+    records = [r.StackSample(0, 1, 1, 0, 0, None, (r.Frame(1), r.Frame(2, 7))), r.StackSample(0, 2, 1, 0, 2)]
+    for subset in (records, records[1:], records[:0]):
+        table = CoreProfilerTrace(support.written(subset)).table("samples")
+        rows = [[support.cells_of(frame) for frame in record.frames] for record in subset]
+        assert table.to_arrow().column("frames").to_pylist() == rows
