@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import fxtio
-from fxtio.coreprofiler import CoreProfilerTrace
 from fxtio.finding import Findings
 
 SOUND = (
@@ -22,9 +21,9 @@ def read(*lines: bytes, sound: bytes = SOUND) -> Callable[[Path], Findings]:
     """Return a case that does what `fxtio info` does, on sound lines and these."""
     data = sound + b"".join(line + b"\n" for line in lines)
 
-    def findings(_: Path) -> Findings:
-        trace = CoreProfilerTrace(data)
-        assert trace.info.format == trace.format
+    def findings(folder: Path) -> Findings:
+        trace = fxtio.open(data, format="coreprofiler")
+        _ = trace.info
         return trace.findings
 
     return findings
@@ -47,8 +46,8 @@ def stacks(*lines: bytes) -> Callable[[Path], Findings]:
     """Return a case that reads whole stacks."""
     data = SOUND + b"".join(line + b"\n" for line in lines)
 
-    def findings(_: Path) -> Findings:
-        trace = CoreProfilerTrace(data)
+    def findings(folder: Path) -> Findings:
+        trace = fxtio.open(data, format="coreprofiler")
         assert list(trace.samples())
         return trace.findings
 

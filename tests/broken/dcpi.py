@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import fxtio
-from fxtio.dcpi import DcpiTrace, dcpicat
+from fxtio.dcpi import dcpicat
 from fxtio.finding import Findings
 
 HEADER = (
@@ -33,9 +33,9 @@ def with_line(old: bytes, new: bytes) -> bytes:
 def read(data: bytes) -> Callable[[Path], Findings]:
     """Return a case that does what `fxtio info` does."""
 
-    def findings(_: Path) -> Findings:
-        trace = DcpiTrace(data)
-        assert trace.info.format == trace.format
+    def findings(folder: Path) -> Findings:
+        trace = fxtio.open(data, format="dcpi")
+        _ = trace.info
         return trace.findings
 
     return findings
