@@ -1,7 +1,8 @@
-"""A `<tid>.dat` file, block by block: where its records are, and in which address space.
+"""From the bytes of a `<tid>.dat` file to chunks of whole records, block by block.
 
-The file has no frame of its own: a record's size follows from what its function's payloads hold.  Where that is not
-known, or the bytes are no record, the next place from which several records follow each other is looked for.
+The file has no frames: the size of a record follows from the argument specifications of its function.  After a payload
+that is not specified, and after bytes that are not a record, reading goes on at the next place where several plausible
+records follow each other.
 """
 
 from __future__ import annotations
@@ -20,21 +21,19 @@ from fxtio.codec.columns import Block
 from fxtio.finding import Findings, Level
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import RecordWord
-from fxtio.uftrace.sessions import FOREVER, Epoch, Sessions
-from fxtio.uftrace.space import Space
+from fxtio.uftrace.state import FOREVER, AddressSpace, Epoch, Sessions
 
 Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
 
 BLOCK = 1 << 20
-"""Bytes of a file that are read at once."""
+"""The size of a block in bytes."""
 
 END, BAD, PARTIAL, FULL, LATER, UNKNOWN = PayloadWalkEnd
-_LARGEST = BLOCK // 2
-"""A record that is larger than this many bytes is none."""
+_MAX_RECORD = BLOCK // 2  # bytes; a larger size is taken for a fault
 
 _CHAIN = 3
-_LONGEST_PAUSE = 1 << 47  # ns, 39 hours: a record as long after the one before it is not plausible
+_MAX_PAUSE = 1 << 47  # ns, 39 hours: a longer time between two records is not plausible
 _FIELDS = RecordWord.fields
 _HEADER = 2
 
@@ -57,19 +56,19 @@ _HEADS: dict[str, Array] = {"little": _head("little"), "big": _head("big")}
 
 @dataclass(slots=True)
 class Chunk:
-    """Some records of a task that follow each other; valid until the next chunk is asked for.
+    """Consecutive records of a task, or bytes that are not a record; valid until the next chunk is requested.
 
     Attributes:
         tid: the task.
-        file: the file's name.
-        base: the byte offset of the block's first word.
-        block: the words.
-        at: where each record begins in the block (int64, words).
-        size: their sizes (int64, words).
-        space: what addresses mean.
+        file: the name of the file.
+        base: the byte offset of the first word of the block.
+        block: the block that contains the records.
+        at: the index of each record in the block (int64, words).
+        size: the size of each record (int64, words).
+        functions: the functions by address.
         order: the byte order.
-        gap: bytes that are no record, instead of records.
-        told: whether what the payloads hold is known.
+        gap: bytes that are not a record, instead of records; else None.
+        has_specs: whether the payloads can be decoded by the argument specifications.
     """
 
     tid: int
@@ -78,10 +77,10 @@ class Chunk:
     block: Block
     at: Array
     size: Array
-    space: Space
+    functions: AddressSpace
     order: Order
     gap: bytes | None = None
-    told: bool = True
+    has_specs: bool = True
     _words: Array | None = field(default=None, init=False, repr=False)
     _times: Array | None = field(default=None, init=False, repr=False)
 
@@ -90,21 +89,23 @@ class Chunk:
 
     @property
     def times(self) -> Array:
-        """The records' first words (uint64)."""
+        """Return the first words of the records (uint64)."""
         if self._times is None:
-            self._times = self._taken(0)
+            self._times = self._gather(0)
         return self._times
 
     @property
     def words(self) -> Array:
-        """The records' second words (uint64)."""
+        """Return the second words of the records (uint64)."""
         if self._words is None:
-            self._words = self._taken(1)
+            self._words = self._gather(1)
         return self._words
 
-    def _taken(self, delta: int) -> Array:
+    def _gather(self, delta: int) -> Array:
         count = len(self.at)
-        if count and int(self.at[-1]) - int(self.at[0]) == _HEADER * (count - 1):  # no payloads: no need to gather
+        if count and int(self.at[-1]) - int(self.at[0]) == _HEADER * (
+            count - 1
+        ):  # no payloads: the words are equally spaced
             first = int(self.at[0]) + delta
             return self.block.words[first : first + _HEADER * count : _HEADER]
         out = np.empty(count, np.uint64)
@@ -113,22 +114,28 @@ class Chunk:
         return out
 
     def offsets(self) -> Array:
-        """The byte offsets of the records in the file (int64)."""
+        """Return the byte offsets of the records in the file (int64)."""
         return self.at * 8 + self.base
 
 
+def empty_chunk(functions: AddressSpace) -> Chunk:
+    """Return a chunk without records."""
+    words, empty = np.empty(0, np.uint64), np.empty(0, np.int64)
+    return Chunk(0, "", 0, Block(words, words), empty, empty, functions, "little")
+
+
 class TaskReader:
-    """Reads one `.dat` file.
+    """Reads one `<tid>.dat` file; iterating gives its chunks.
 
     Args:
         tid: the task.
-        name: the file.
-        descriptor: of the open file; closed in the end.
-        sessions: what its addresses mean.
+        name: the name of the file.
+        descriptor: a descriptor of the open file, which is closed at the end.
+        sessions: the sessions of the trace.
         order: the byte order.
-        findings: where faults go.
+        findings: receives faults.
         progress: called with the number of bytes of each block.
-        most: read no more than so many bytes.
+        max_bytes: the largest number of bytes to read.
     """
 
     def __init__(
@@ -140,7 +147,7 @@ class TaskReader:
         order: Order,
         findings: Findings,
         progress: Callable[[int], None],
-        most: int | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         self.tid = tid
         self.name = name
@@ -149,29 +156,23 @@ class TaskReader:
         self._order = order
         self._findings = findings
         self._progress = progress
-        self._left = most
+        self._left = max_bytes
         self._epochs = sessions.epochs(tid)
         self._epoch = 0
-        self._space = sessions.space(self._epochs[0])
+        self._functions = sessions.address_space(self._epochs[0])
         self._limit = self._epochs[1].begin if len(self._epochs) > 1 else FOREVER
-        self._last = 0  # the time of the last record with one
+        self._last = 0  # the time of the last record with a time
         self._raw = np.empty(BLOCK // 8, np.uint64)
         self._at = np.empty(BLOCK // 16, np.int64)
         self._size = np.empty(BLOCK // 16, np.int64)
 
-    @staticmethod
-    def nothing(sessions: Sessions) -> Chunk:
-        """A chunk without records."""
-        words, none = np.empty(0, np.uint64), np.empty(0, np.int64)
-        return Chunk(0, "", 0, Block(words, words), none, none, sessions.empty, "little")
-
     def __iter__(self) -> Iterator[Chunk]:
-        held = base = 0
+        rest = base = 0
         with os.fdopen(self._descriptor, "rb", buffering=0) as file:
             while True:
                 buffer = self._raw.view(np.uint8)
-                count = self._fill(file, memoryview(buffer[held:]))  # type: ignore[arg-type,unused-ignore]
-                end = held + count
+                count = self._fill(file, memoryview(buffer[rest:]))  # type: ignore[arg-type,unused-ignore]
+                end = rest + count
                 last = end < BLOCK
                 words = self._native(end // 8)
                 used = yield from self._walk(words, base, last=last)
@@ -179,8 +180,8 @@ class TaskReader:
                 if last:
                     yield from self._tail(buffer[: end % 8 + (end // 8 - used) * 8], buffer, used, end, base, words)
                     return
-                held = end - used * 8
-                buffer[:held] = buffer[used * 8 : end].copy()
+                rest = end - used * 8
+                buffer[:rest] = buffer[used * 8 : end].copy()
 
     def _fill(self, file: Any, target: memoryview) -> int:
         filled = 0
@@ -198,35 +199,35 @@ class TaskReader:
         return raw if self._order == "little" else raw.byteswap()
 
     def _tail(self, rest: Array, buffer: Array, used: int, end: int, base: int, words: Array) -> Iterator[Chunk]:
-        """What is left at the end of the file and is no whole record."""
+        """Report the bytes at the end of the file that are not a whole record."""
         if not len(rest):
             return
-        told = f"the file ends in the middle of a record: {len(rest)} bytes are left"
-        self._findings.add("truncated", base, told, file=self.name)
+        message = f"the file ends in the middle of a record: {len(rest)} bytes are left"
+        self._findings.add("truncated", base, message, file=self.name)
         yield self._gap(buffer[used * 8 : end].tobytes(), base, words)
 
     def _walk(self, words: Array, base: int, *, last: bool) -> Generator[Chunk, None, int]:
-        """The records of a block; how many words they take."""
+        """Yield the records of a block, and return the number of words that were read."""
         block = Block(words, self._raw[: len(words)])
         here = 0
         while True:
-            space = self._space
+            functions, head = self._functions, _HEADS[self._order]
             count, after, why = _native.walk_payloads(
-                words, block.raw.view(np.uint8), _HEADS[self._order], space.begin, space.end, space.programs,
-                space.code, self._at, self._size, here, self._limit,
+                words, block.raw.view(np.uint8), head, functions.begin, functions.end, functions.programs,
+                functions.code, self._at, self._size, here, self._limit,
             )  # fmt: skip
             if count:
                 chunk = self._chunk(block, base, self._at[:count], self._size[:count])
-                self._look_at_times(chunk)
+                self._check_times(chunk)
                 yield chunk
             here = after
-            if why == END or (why == PARTIAL and not last and (len(words) - here) * 8 < _LARGEST):
+            if why == END or (why == PARTIAL and not last and (len(words) - here) * 8 < _MAX_RECORD):
                 return here
             if why == FULL:
                 continue
             if why == LATER:
                 self._next_epoch(int(words[here]))
-            elif why != UNKNOWN or not self._learn(int(words[here + 1])):
+            elif why != UNKNOWN or not self._add_program(int(words[here + 1])):
                 if why == PARTIAL and (after := self._next_record(words, here + 1)) < 0:
                     return here
                 after = yield from self._skip(block, base, here, why, last=last)
@@ -234,35 +235,35 @@ class TaskReader:
                     return here
                 here = after
 
-    def _learn(self, word: int) -> bool:
-        leave = _FIELDS["type"].get(word) == RecordType.EXIT
-        return self._space.learn(_FIELDS["address"].get(word), leave=leave)
+    def _add_program(self, word: int) -> bool:
+        is_exit = _FIELDS["type"].get(word) == RecordType.EXIT
+        return self._functions.add_program(_FIELDS["address"].get(word), is_exit=is_exit)
 
     def _next_epoch(self, time: int) -> None:
         later = bisect_right(self._epochs, time, lo=self._epoch + 1, key=_begin)
         self._epoch = later - 1
-        self._space = self._sessions.space(self._epochs[self._epoch])
+        self._functions = self._sessions.address_space(self._epochs[self._epoch])
         self._limit = self._epochs[later].begin if later < len(self._epochs) else FOREVER
 
     def _skip(self, block: Block, base: int, here: int, why: int, *, last: bool) -> Generator[Chunk, None, int]:
-        """Go on behind something that cannot be read; the place, or -1 if more bytes are needed."""
+        """Skip words that cannot be decoded; return the index after them, or -1 if more bytes are needed."""
         words, offset = block.words, base + here * 8
         header = why != BAD and here + _HEADER <= len(words)
         after = self._next_record(words, here + (_HEADER if header else 1))
         if after < 0:
-            if not last and (len(words) - here) * 8 < _LARGEST:
+            if not last and (len(words) - here) * 8 < _MAX_RECORD:
                 return -1
             after = len(words) if last else max(len(words) - _HEADER, here + 1)
         if why == BAD:
-            told = f"the magic bits are not there; {(after - here) * 8:,} bytes are skipped"
-            self._findings.add("record-magic", offset, told, file=self.name)
+            message = f"a record without the magic bits; {(after - here) * 8:,} bytes are skipped"
+            self._findings.add("record-magic", offset, message, file=self.name)
         else:
             address = _FIELDS["address"].get(int(words[here + 1]))
-            told = f"nothing tells what the payload of {self._space.name(address)} holds; it is kept as it is"
-            self._findings.add("payload-unknown", offset, told, level=Level.WARNING, file=self.name)
+            message = f"the payload of {self._functions.name_at(address)} has no specification; it is kept as bytes"
+            self._findings.add("payload-unknown", offset, message, level=Level.WARNING, file=self.name)
         if header:
             chunk = self._chunk(block, base, np.array([here]), np.array([after - here]))
-            chunk.told = False
+            chunk.has_specs = False
             self._last = max(self._last, int(words[here]))
             yield chunk
         else:
@@ -270,12 +271,13 @@ class TaskReader:
         return after
 
     def _next_record(self, words: Array, begin: int) -> int:
-        """The next word from which records follow each other, or -1."""
+        """Return the next index at which plausible records follow each other, or -1."""
         mask, value = RecordWord.pattern("const")
         heads = np.flatnonzero(words[begin + 1 :] & np.uint64(mask) == value) + begin
         return next((here for here in heads.tolist() if self._is_chain(words, here)), -1)
 
     def _is_chain(self, words: Array, here: int) -> bool:
+        """Return whether some plausible records follow each other, as far as the block goes."""
         mask, value = RecordWord.pattern("const")
         time = self._last
         for _ in range(_CHAIN):
@@ -286,18 +288,19 @@ class TaskReader:
             if word & mask != value or (kind == RecordType.LOST and more):
                 return False
             if kind != RecordType.LOST:
-                if not time <= when <= (time or when) + _LONGEST_PAUSE:
+                if not time <= when <= (time or when) + _MAX_PAUSE:
                     return False
                 time = when
                 address = _FIELDS["address"].get(word)
-                if kind != RecordType.EVENT and len(self._space) and self._space.index(address) < 0:
+                if kind != RecordType.EVENT and len(self._functions) and self._functions.index(address) < 0:
                     return False
             if more:
-                return True  # how far it goes is not known here
+                return True  # the size of the payload is not known here
             here += _HEADER
         return True
 
-    def _look_at_times(self, chunk: Chunk) -> None:
+    def _check_times(self, chunk: Chunk) -> None:
+        """Report records that are earlier than the previous one."""
         times = chunk.times
         if bool((times[1:] >= times[:-1]).all()) and int(times[0]) >= self._last:
             self._last = int(times[-1])
@@ -305,18 +308,18 @@ class TaskReader:
         real = np.flatnonzero(_FIELDS["type"].get(chunk.words) != RecordType.LOST)
         if not len(real):
             return
-        mine = np.concatenate([np.array([self._last], np.uint64), times[real]])
-        back = np.flatnonzero(mine[1:] < mine[:-1])
-        self._last = int(mine[-1])
+        real_times = np.concatenate([np.array([self._last], np.uint64), times[real]])
+        back = np.flatnonzero(real_times[1:] < real_times[:-1])
+        self._last = int(real_times[-1])
         if len(back):
             offset = int(chunk.at[real[back[0]]]) * 8 + chunk.base
-            told = "a record is earlier than the one before it"
-            self._findings.add("time-backwards", offset, told, level=Level.WARNING, times=len(back), file=self.name)
+            message = "the record is earlier than the previous one"
+            self._findings.add("time-backwards", offset, message, level=Level.WARNING, times=len(back), file=self.name)
 
     def _chunk(self, block: Block, base: int, at: Array, size: Array) -> Chunk:
-        return Chunk(self.tid, self.name, base, block, at, size, self._space, self._order)
+        return Chunk(self.tid, self.name, base, block, at, size, self._functions, self._order)
 
     def _gap(self, raw: bytes, offset: int, words: Array) -> Chunk:
-        none = np.empty(0, np.int64)
+        empty = np.empty(0, np.int64)
         block = Block(words[:0], words[:0])
-        return Chunk(self.tid, self.name, offset, block, none, none, self._space, self._order, raw)
+        return Chunk(self.tid, self.name, offset, block, empty, empty, self._functions, self._order, raw)
