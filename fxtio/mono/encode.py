@@ -390,11 +390,10 @@ def _integers(column: Column, where: str, numbers: dict[str, int] | None = None)
         values = [_number(text, numbers, where) if code in used else 0 for code, text in enumerate(column.values)]
         present = column.codes >= 0
         return np.array([*values, 0], np.int64)[column.codes], None if bool(present.all()) else present
-    if not isinstance(column, np.ndarray):
-        raise EncodeError(f"integers are needed, not {type(column).__name__.lower()}", where)
-    if column.dtype.kind not in "iu":
-        raise EncodeError(f"integers are needed, not {column.dtype}", where)
-    return column, None
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        return column, None
+    shown = column.dtype if isinstance(column, np.ndarray) else type(column).__name__.lower()
+    raise EncodeError(f"integers are needed, not {shown}", where)
 
 
 def _number(text: str, numbers: dict[str, int] | None, where: str) -> int:
