@@ -1,4 +1,4 @@
-"""Copy a trace record by record, byte for byte: the beginning of any tool that changes one thing and keeps the rest.
+"""Copy a trace record by record to the same bytes: a starting point for tools that change some records of a trace.
 
 usage: python copy_exactly.py SOURCE TARGET
 """
@@ -13,8 +13,8 @@ import fxtio
 def main(source: str, target: str) -> None:
     """Copy a trace."""
     with fxtio.open(source) as trace, fxtio.create(target, format="fxt") as writer:
-        # References stay table slots, and what would not be written back to the same bytes (an unknown type, bits that
-        # should be zero) comes as `Opaque`, so nothing is lost.  Change records with `record.replace(...)`.
+        # With `resolve=False`, references stay slot numbers, and a record that could not be written back to the same
+        # bytes (of an unknown type, or with reserved bits set) is `Opaque`.  Change records with `record.replace(...)`.
         writer.put_all(trace.records(resolve=False))
     print(f"copied {writer.position:,} bytes")
     for finding in trace.findings:  # bytes that belong to no record are not copied

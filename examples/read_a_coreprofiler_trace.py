@@ -1,4 +1,4 @@
-"""Simulate a CoreProfiler trace, then read it: where the ticks went, and what was allocated, by whole stacks.
+"""Simulate a CoreProfiler trace, then read it, and print the ticks and the allocated bytes by call stack.
 
 usage: python read_a_coreprofiler_trace.py [TRACE]
 """
@@ -14,7 +14,7 @@ from fxtio.coreprofiler.simulator import write
 
 
 def main(path: str | None) -> None:
-    """Say what is in a trace."""
+    """Print a summary of a trace."""
     if path is None:
         path = "synthetic.cpl"
         write(path, "mixed", events=5_000, threads=2)

@@ -1,4 +1,4 @@
-"""Read a recording of the Mono log profiler: what was called, what was allocated where, what stood still.
+"""Read a recording of the Mono log profiler, and print the longest calls, the allocations and the GC pauses.
 
 usage: python read_a_mono_profile.py FILE.mlpd      (mono --profile=log:nodefaults,alloc,calls,gc,output=FILE.mlpd ...)
 """
@@ -12,12 +12,12 @@ import fxtio
 
 
 def main(path: str) -> None:
-    """Say what is in a recording."""
+    """Print a summary of a recording."""
     with fxtio.open(path, format="mono") as trace:
         info = trace.info
         print(f"{info.events.total():,} events in {info.buffers:,} buffers of {len(info.threads)} threads")
 
-        # One reading gives all the tables that are asked for. What follows from events is a table, too.
+        # One reading makes several tables. Some, such as slices, are derived from the events.
         tables = trace.tables("slices", "allocation_sites", "gc_pauses", "sample_stacks")
 
         slices = tables["slices"]
@@ -35,15 +35,15 @@ def main(path: str) -> None:
         if len(pauses):
             print(f"{len(pauses)} collections, the longest pause {pauses.max() / 1e6:.3f} ms")
 
-        # Stacks of samples as `flamegraph.pl` takes them: a stack and how often it was seen.
+        # Stacks of samples in the format of `flamegraph.pl`: a stack and its number of samples.
         for stack, count in Counter(tables["sample_stacks"]["stack"].to_list()).most_common(3):
             print(f"{stack} {count}")
 
-        # What the tables do not say is in the events: typed objects with addresses, and names for these.
+        # Iterating gives the events: typed objects with addresses, and with the names of these.
         thrown = sum(type(event).__name__ == "Throw" for event in trace)
         print(f"{thrown} exceptions were thrown")
 
-        # A damaged recording is read as far as it goes; this tells what was wrong with it.
+        # A damaged recording is read as far as possible; the findings list its faults.
         for finding in trace.findings:
             print(finding)
 

@@ -26,7 +26,7 @@ HEADER = {
 
 
 def main(path: str) -> None:
-    """Write, read, copy."""
+    """Write, read and copy a profile."""
     offset = np.arange(0, 65536, 4)
     with DcpiWriter(path, header=HEADER) as profile:
         written = profile.write(offset, offset % 97 % 5)

@@ -300,11 +300,11 @@ def _to_arrow(pa: Any, column: Column) -> Any:
     if isinstance(column, Categories):
         texts = [value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for value in column.values]
         # Strings with different invalid bytes become equal when the bytes are replaced.
-        distinct = {text: code for code, text in reversed(list(enumerate(texts)))}
+        distinct = {text: code for code, text in enumerate(dict.fromkeys(texts))}
         codes = column.codes
         if len(distinct) < len(texts):
             codes = np.array([*(distinct[text] for text in texts), -1], np.int32)[codes]
-        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(texts, pa.string()))
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array([*distinct], pa.string()))
     if isinstance(column, Optional):
         return pa.array(column.values, mask=~column.present)
     if isinstance(column, Bytes):
