@@ -1,4 +1,4 @@
-"""Read a recording of the Mono log profiler, and print the longest calls, the allocations and the GC pauses.
+"""Read a recording of the Mono log profiler: the slowest methods, the largest allocations, the collector's pauses.
 
 usage: python read_a_mono_profile.py FILE.mlpd      (mono --profile=log:nodefaults,alloc,calls,gc,output=FILE.mlpd ...)
 """
@@ -15,21 +15,21 @@ def main(path: str) -> None:
     """Print a summary of a recording."""
     with fxtio.open(path, format="mono") as trace:
         info = trace.info
-        print(f"{info.events.total():,} events in {info.buffers:,} buffers of {len(info.threads)} threads")
+        print(f"{info.records.total():,} events in {info.buffers:,} buffers of {len(info.threads)} threads")
 
         # One reading makes several tables. Some, such as slices, are derived from the events.
         tables = trace.tables("slices", "allocation_sites", "gc_pauses", "sample_stacks")
 
         slices = tables["slices"]
         spent: Counter[str] = Counter()
-        for name, duration in zip(slices["method_name"].to_list(), slices["duration"].tolist(), strict=True):
+        for name, duration in zip(slices["name"].to_list(), slices["duration"].tolist(), strict=True):
             spent[name or "?"] += duration
         for name, duration in spent.most_common(3):
             print(f"{duration / 1e6:>10.3f} ms in {name}")
 
         for row in tables["allocation_sites"].take(slice(3)).rows():
-            where = (row["stack"] or "unknown").rpartition(";")[2]
-            print(f"{row['bytes']:>10,} bytes of {row['class_name']} in {where}")
+            site = (row["stack"] or "unknown").rpartition(";")[2]
+            print(f"{row['bytes']:>10,} bytes of {row['class_name']} in {site}")
 
         pauses = tables["gc_pauses"]["duration"]
         if len(pauses):
@@ -39,7 +39,7 @@ def main(path: str) -> None:
         for stack, count in Counter(tables["sample_stacks"]["stack"].to_list()).most_common(3):
             print(f"{stack} {count}")
 
-        # Iterating gives the events: typed objects with addresses, and with the names of these.
+        # Iterating gives all events: typed objects with addresses, which `trace.names` resolves.
         thrown = sum(type(event).__name__ == "Throw" for event in trace)
         print(f"{thrown} exceptions were thrown")
 

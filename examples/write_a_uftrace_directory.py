@@ -13,9 +13,9 @@ import fxtio
 
 
 def main(output: str) -> None:
-    """Write the threads of an invented server."""
+    """Write the calls of a server with several threads."""
     with fxtio.create(output, format="uftrace", program="/usr/bin/server") as writer:
-        # Declare the argument types of a function once; each call then has only the values.
+        # Declare the arguments of a function once; each call then has only the values.
         handle = writer.function("handle", arguments="arg1/s,arg2/i32", returns="retval/i32")
         read = writer.function("read", arguments="arg1/i32", returns="retval/i64", library=True)
 

@@ -113,7 +113,60 @@ class Bytes(list[bytes]):
         return Bytes(self[row] for row in np.arange(len(self))[rows].tolist())
 
 
-Column = Array | Categories | Optional | Bytes
+class Lists:
+    """A column of lists: each row has some rows of another table.
+
+    Attributes:
+        counts: the number of items of each row (int64).
+        items: the items of all rows, one after the other, as a table.
+    """
+
+    __slots__ = ("counts", "items")
+
+    def __init__(self, counts: Array, items: Table) -> None:
+        self.counts = counts
+        self.items = items
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Mapping[str, Any]]]) -> Lists:
+        """Convert lists of items, which are mappings from column names to values; a missing value is null.
+
+        Raises:
+            EncodeError: the values of a column have different types.
+        """
+        items = [item for row in rows for item in row]
+        names = dict.fromkeys(name for item in items for name in item)
+        columns = {name: _column(name, [item.get(name) for item in items]) for name in names}
+        return cls(np.array([len(row) for row in rows], np.int64), Table(columns))
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, row: int) -> list[dict[str, Any]]:
+        (items,) = self.take(np.array([row])).to_list()
+        return items
+
+    def __iter__(self) -> Iterator[list[dict[str, Any]]]:
+        return iter(self.to_list())
+
+    def to_list(self) -> list[list[dict[str, Any]]]:
+        """Return all rows as lists of dictionaries, one for each item."""
+        items = list(self.items.rows())
+        ends = np.cumsum(self.counts)
+        return [items[a:b] for a, b in zip((ends - self.counts).tolist(), ends.tolist(), strict=True)]
+
+    def take(self, rows: Array) -> Lists:
+        """Return the rows with these indices, or those where a mask is true."""
+        counts = self.counts[rows]
+        begins = (np.cumsum(self.counts) - self.counts)[rows]
+        items = np.arange(int(counts.sum())) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
+        return Lists(counts, self.items.take(items))
+
+    def __repr__(self) -> str:
+        return f"Lists({len(self):,} rows, {int(self.counts.sum()):,} items)"
+
+
+Column = Array | Categories | Optional | Bytes | Lists
 
 
 class Growing:
@@ -129,19 +182,20 @@ class Growing:
         self._last: Column | None = None
         self._bytes = Bytes()
 
-    def append(self, piece: Column, share: float = 0.0) -> None:
+    def append(self, block: Column, share: float = 0.0) -> None:
         """Add rows.
 
         Args:
-            piece: the rows; the values of a `Categories` must begin with those of the rows before.
+            block: the rows; the values of a `Categories` must begin with those of the rows before.
             share: the share of all rows that has arrived with these (0 to 1), or 0 if it is not known.
         """
-        self._last = piece
-        if isinstance(piece, Bytes):
-            self._bytes += piece
+        self._last = block
+        if isinstance(block, Bytes):
+            self._bytes += block
             return
-        parts = _arrays(piece)
-        rows = self._rows + len(piece)
+        assert not isinstance(block, Lists)  # its items and counts grow as columns of their own
+        parts = _arrays(block)
+        rows = self._rows + len(block)
         if not self._arrays:
             self._arrays = [np.empty(0, part.dtype) for part in parts]
         for number, part in enumerate(parts):
@@ -187,11 +241,11 @@ def _arrays(column: Array | Categories | Optional) -> list[Array]:
     return [column.values, column.present] if isinstance(column, Optional) else [column]
 
 
-def joined(pieces: Sequence[Any]) -> Any:
+def joined(blocks: Sequence[Any]) -> Any:
     """Concatenate columns of the same kind."""
     whole = Growing()
-    for piece in pieces:
-        whole.append(piece)
+    for block in blocks:
+        whole.append(block)
     return whole.column()
 
 
@@ -309,6 +363,11 @@ def _to_arrow(pa: Any, column: Column) -> Any:
         return pa.array(column.values, mask=~column.present)
     if isinstance(column, Bytes):
         return pa.array(column, pa.binary())
+    if isinstance(column, Lists):
+        items = [_to_arrow(pa, part) for part in column.items.values()]
+        structs = pa.StructArray.from_arrays(items, column.items.column_names)
+        offsets = np.concatenate([[0], np.cumsum(column.counts)])
+        return pa.LargeListArray.from_arrays(pa.array(offsets), structs)
     return pa.array(column)
 
 
@@ -330,8 +389,8 @@ def checked_columns(columns: Table | Mapping[str, Any], table: WritableTable) ->
     """Check the columns for a writer, and return them, all of the same length, with that length.
 
     Args:
-        columns: a table, or columns by name: arrays of one dimension, `Categories`, `Optional`, `Bytes`, lists, or one
-            value for all rows.  Of the ignored ones not even the values are computed.
+        columns: a table, or columns by name: arrays of one dimension, `Categories`, `Optional`, `Bytes`, `Lists`,
+            lists, or one value for all rows.  Ignored columns are not used, so derived ones are not computed.
         table: the names of the columns; optional columns that are not given are not in the result.
 
     Raises:
@@ -372,7 +431,7 @@ def _repeated(name: str, value: Any, rows: int) -> Column:
 
 
 def _column(name: str, values: Any) -> Column:
-    if isinstance(values, Categories | Optional | Bytes):
+    if isinstance(values, Categories | Optional | Bytes | Lists):
         return values
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
@@ -387,6 +446,8 @@ def _column(name: str, values: Any) -> Column:
         return Categories.of(items) if str in kinds else Optional(np.zeros(len(items), np.int64), present)
     if kinds == {bytes}:
         return Bytes(items)
+    if kinds and kinds <= {list, tuple} and all(isinstance(item, Mapping) for row in items for item in row):
+        return Lists.of(items)
     if not kinds <= {int, float, bool, type(None)}:
         raise EncodeError(f"has values of the types {', '.join(sorted(kind.__name__ for kind in kinds))}", name)
     array = _numbers(name, [0 if item is None else item for item in items], is_float=float in kinds)
