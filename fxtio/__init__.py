@@ -20,10 +20,19 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from fxtio.errors import DecodeError, EncodeError, FormatError, FxtioError, LayoutError
 
 if TYPE_CHECKING:
+    from fxtio.coreprofiler.reader import CoreProfilerTrace
+    from fxtio.coreprofiler.writer import CoreProfilerWriter
+    from fxtio.dcpi.reader import DcpiTrace
+    from fxtio.dcpi.writer import DcpiWriter
+    from fxtio.formats import Trace, Writer
     from fxtio.fxt.reader import FxtTrace
     from fxtio.fxt.writer import FxtWriter
     from fxtio.io.reading import Progress
+    from fxtio.mono.reader import MonoTrace
+    from fxtio.mono.writer import MonoWriter
     from fxtio.tracer import counter, dump, flow, instant, log, span, start, stop, trace, tracing
+    from fxtio.uftrace.reader import UftraceTrace
+    from fxtio.uftrace.writer import UftraceWriter
 
 __version__ = "0.1.0"
 
@@ -58,25 +67,17 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def open(  # noqa: A001
-    target: Any,
-    *,
-    format: Literal["fxt"] | None = ...,
-    strict: bool = ...,
-    max_bytes: int | None = ...,
-    progress: Progress | None = ...,
-    **options: Any,
-) -> FxtTrace: ...
+def open(target: Any, *, format: Literal["fxt"] | None = ..., **options: Any) -> FxtTrace: ...  # noqa: A001
 @overload
-def open(  # noqa: A001
-    target: Any,
-    *,
-    format: str,
-    strict: bool = ...,
-    max_bytes: int | None = ...,
-    progress: Progress | None = ...,
-    **options: Any,
-) -> Any: ...
+def open(target: Any, *, format: Literal["mono"], **options: Any) -> MonoTrace: ...  # noqa: A001
+@overload
+def open(target: Any, *, format: Literal["uftrace"], **options: Any) -> UftraceTrace: ...  # noqa: A001
+@overload
+def open(target: Any, *, format: Literal["coreprofiler"], **options: Any) -> CoreProfilerTrace: ...  # noqa: A001
+@overload
+def open(target: Any, *, format: Literal["dcpi"], **options: Any) -> DcpiTrace: ...  # noqa: A001
+@overload
+def open(target: Any, *, format: str, **options: Any) -> Trace: ...  # noqa: A001
 def open(  # noqa: A001  # as in gzip and codecs
     target: Any,
     *,
@@ -98,8 +99,8 @@ def open(  # noqa: A001  # as in gzip and codecs
         options: further options of the format's reader, for example `data_version` of `fxtio.mono.MonoTrace`.
 
     Returns:
-        The trace, an object of the format's reader class.  Type checkers take it as `fxtio.fxt.FxtTrace` unless
-        another format is given.
+        The trace, an object of the format's reader class.  Type checkers take it for an FXT trace unless another
+        format is given.
 
     Raises:
         FormatError: the target is not a trace of a known format.
@@ -128,7 +129,15 @@ def open(  # noqa: A001  # as in gzip and codecs
 @overload
 def create(target: Any, *, format: Literal["fxt"] | None = ..., **options: Any) -> FxtWriter: ...
 @overload
-def create(target: Any, *, format: str, **options: Any) -> Any: ...
+def create(target: Any, *, format: Literal["mono"], **options: Any) -> MonoWriter: ...
+@overload
+def create(target: Any, *, format: Literal["uftrace"], **options: Any) -> UftraceWriter: ...
+@overload
+def create(target: Any, *, format: Literal["coreprofiler"], **options: Any) -> CoreProfilerWriter: ...
+@overload
+def create(target: Any, *, format: Literal["dcpi"], **options: Any) -> DcpiWriter: ...
+@overload
+def create(target: Any, *, format: str, **options: Any) -> Writer: ...
 def create(target: Any, *, format: str | None = None, **options: Any) -> Any:
     """Create a trace.
 
