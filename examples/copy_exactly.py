@@ -15,7 +15,9 @@ def main(source: str, target: str) -> None:
     with fxtio.open(source) as trace, fxtio.create(target, format="fxt") as writer:
         # With `resolve=False`, references stay slot numbers, and a record that could not be written back to the same
         # bytes (of an unknown type, or with reserved bits set) is `Opaque`.  Change records with `record.replace(...)`.
-        writer.put_all(trace.records(resolve=False))
+        # To copy a trace without changes, call `writer.copy(trace)`.
+        for record in trace.records(resolve=False):
+            writer.put(record)
     print(f"copied {writer.position:,} bytes")
     for finding in trace.findings:  # bytes that belong to no record are not copied
         print(finding, file=sys.stderr)
