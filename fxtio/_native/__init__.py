@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         pack_stream,
         pair,
         scan_stream,
-        tally,
+        sum_rows,
         unroll,
         walk,
         walk_chunks,
@@ -33,8 +33,8 @@ END, ZERO, PARTIAL, FULL = range(4)
 """Why a walk stopped: at the end, at a record of size 0, at a record that goes beyond the end, with full output."""
 
 _KERNELS = (
-    "distinct", "fill_stream", "gather", "pack_stream", "pair", "scan_stream", "tally", "unroll", "walk", "walk_chunks",
-    "walk_many", "walk_payloads",
+    "distinct", "fill_stream", "gather", "pack_stream", "pair", "scan_stream", "sum_rows", "unroll", "walk",
+    "walk_chunks", "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ __all__ = [
     "pack_stream",
     "pair",
     "scan_stream",
-    "tally",
+    "sum_rows",
     "unroll",
     "walk",
     "walk_chunks",

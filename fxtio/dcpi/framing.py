@@ -80,12 +80,12 @@ class Segments:
     padded: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.total, self.addresses, self.padded = _native.tally(self.words, self.at, self.count)
+        self.total, self.addresses, self.padded = _native.sum_rows(self.words, self.at, self.count)
         cut = {0} if self.begun else set()
         if self.behind:
             cut.add(len(self.at) - 1)
         for row in cut:
-            self.padded -= _native.tally(self.words, self.at[row : row + 1], self.count[row : row + 1])[2]
+            self.padded -= _native.sum_rows(self.words, self.at[row : row + 1], self.count[row : row + 1])[2]
 
     def chunks(self) -> tuple[Array, Array]:
         """The chunks that begin here: their offsets, and how many counts each has (int64); nobody else has them."""
