@@ -25,8 +25,7 @@ from measuring import best
 import fxtio
 from fxtio import _native
 from fxtio.mono.reader import MonoTrace
-from fxtio.mono.records import Call
-from fxtio.mono.synth import write
+from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
 
 PROGRAM = Path(__file__).parent.parent / "tests" / "judges" / "mono_programs" / "busy.cs"
@@ -41,7 +40,7 @@ def recording(folder: Path) -> Path:
     """The workload."""
     out = folder / "busy.mlpd"
     if not all(map(shutil.which, ("mono", "mcs"))):
-        write(out, "calls", events=SYNTHETIC)
+        synth(out, "calls", events=SYNTHETIC)
         return out
     program = folder / "busy.exe"
     subprocess.run(["mcs", f"-out:{program}", str(PROGRAM)], check=True)
@@ -85,7 +84,7 @@ def plain(folder: Path) -> float:
     with MonoWriter(path) as writer:
         number = np.arange(count)
         methods = 0x7F00_0000_0000 + 64 * (number % 100)
-        writer.bulk({Call: {"time": number * 90, "action": 2 - number % 2, "method": methods}})
+        writer.write_table("calls", {"time": number * 90, "action": 2 - number % 2, "method": methods})
     index = MonoTrace(path).index()
     raw = path.read_bytes()
     begins = (index["offset"] + 48).tolist()
@@ -100,7 +99,7 @@ def bulk() -> float:
 
     def work() -> None:
         with MonoWriter(os.devnull) as writer:
-            writer.bulk({Call: columns})
+            writer.write_table("calls", columns)
 
     return WRITTEN / best(work)
 
@@ -116,7 +115,7 @@ def main() -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         read = best(lambda: batches(path))
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        events = fxtio.open(path, format="mono").info.events.total()
+        events = fxtio.open(path, format="mono").info.records.total()
         print(f"{events:,} events, {size:,} bytes")
         print(f"index by headers          {indexed:8.3f} s, {indexed / size * 1e8:.3f} s for 100 MB")
         memory = f"memory {before >> 10} to {grown >> 10} MiB"

@@ -15,14 +15,14 @@ def main(path: str) -> None:
     """Say what is in a recording."""
     with fxtio.open(path, format="mono") as trace:
         info = trace.info
-        print(f"{info.events.total():,} events in {info.buffers:,} buffers of {len(info.threads)} threads")
+        print(f"{info.records.total():,} events in {info.buffers:,} buffers of {len(info.threads)} threads")
 
         # One reading gives all the tables that are asked for. What follows from events is a table, too.
         tables = trace.tables("slices", "allocation_sites", "gc_pauses", "sample_stacks")
 
         slices = tables["slices"]
         spent: Counter[str] = Counter()
-        for name, duration in zip(slices["method_name"].to_list(), slices["duration"].tolist(), strict=True):
+        for name, duration in zip(slices["name"].to_list(), slices["duration"].tolist(), strict=True):
             spent[name or "?"] += duration
         for name, duration in spent.most_common(3):
             print(f"{duration / 1e6:>10.3f} ms in {name}")

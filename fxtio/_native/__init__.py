@@ -1,9 +1,10 @@
-"""What is written in C, each with a twin in Python; C is optional.
+"""The parts in C; they are optional.
 
-The kernels walk record boundaries, gather words, unroll chunks, pair calls and run programs over byte streams:
-`_kernels` is C, `python` and `events` its twin, with the same results.  Neither knows a layout: shifts, masks, tables
-and programs come from the declarations.  `IMPLEMENTATION` says which one runs.  They are loaded on first use: the
-tracer needs only the recorder (`_recorder`; its twin is `fxtio.tracer.recorder`).
+The kernels (`_kernels`) walk record boundaries, gather words, unroll chunks and pair calls.  Where the extension is
+missing, `python` stands in for it with the same results, and `IMPLEMENTATION` is "python" instead of "c".  Neither
+knows a layout: shifts, masks and tables come from the declarations.  The kernels that run programs over byte streams
+are used by `fxtio.mono.stream.kernels` only, which has their stand-ins.  All are loaded on first use, since the tracer
+needs only the recorder (`_recorder`), which has no stand-in.
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fxtio._native.constants import WalkEnd
+
 if TYPE_CHECKING:
     from fxtio._native.python import (
         distinct,
-        fill_stream,
         gather,
-        pack_stream,
         pair,
-        scan_stream,
         sum_rows,
         unroll,
         walk,
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
     IMPLEMENTATION: str
 
-END, ZERO, PARTIAL, FULL = range(4)
-"""Why a walk stopped: at the end, at a record of size 0, at a record that goes beyond the end, with full output."""
+END, ZERO, PARTIAL, FULL = map(int, WalkEnd)
+"""Why a walk stopped, see `WalkEnd`."""
 
 _KERNELS = (
-    "distinct", "fill_stream", "gather", "pack_stream", "pair", "scan_stream", "sum_rows", "unroll", "walk",
-    "walk_chunks", "walk_many", "walk_payloads",
+    "distinct", "gather", "pair", "sum_rows", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -56,11 +55,8 @@ __all__ = [
     "PARTIAL",
     "ZERO",
     "distinct",
-    "fill_stream",
     "gather",
-    "pack_stream",
     "pair",
-    "scan_stream",
     "sum_rows",
     "unroll",
     "walk",

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fxtio import _native
+from fxtio._native.constants import PayloadWalkEnd
 from fxtio.codec.columns import Block
 from fxtio.finding import Findings, Level
 from fxtio.uftrace.enums import RecordType
@@ -28,7 +29,7 @@ Order = Literal["little", "big"]
 BLOCK = 1 << 20
 """Bytes of a file that are read at once."""
 
-END, BAD, PARTIAL, FULL, LATER, UNKNOWN = range(6)
+END, BAD, PARTIAL, FULL, LATER, UNKNOWN = PayloadWalkEnd
 _LARGEST = BLOCK // 2
 """A record that is larger than this many bytes is none."""
 
