@@ -15,7 +15,7 @@ import numpy as np
 from fxtio.errors import EncodeError
 from fxtio.mono.buffers import MAX_EVENT_BYTES, Bases, OpenBuffer
 from fxtio.mono.headers import BufferHeader, encode_buffer_header
-from fxtio.mono.records import EVENTS, Event
+from fxtio.mono.records import EVENTS, VERSIONS, Event
 from fxtio.mono.stream.declare import (
     Clock,
     Dialect,
@@ -56,8 +56,12 @@ def _has_list(cls: type[Event]) -> bool:
     return any(isinstance(part, Repeated) for parts in parts_of(cls).values() for part in parts)
 
 
-WRITABLE_TABLES = {name: event_table(name) for name, cls in EVENT_TABLES.items() if not _has_list(cls)}
-"""The tables that carry all of their events: those of events without lists."""
+WRITABLE_TABLES = {
+    name: event_table(name)
+    for name, cls in EVENT_TABLES.items()
+    if layout_of(cls, VERSIONS[-1]) is not None and not _has_list(cls)
+}
+"""The tables that one call of `write_table` can write: those of today's events without lists."""
 
 
 def encode_tables(dialect: Dialect, tables: Mapping[str, Columns]) -> tuple[list[bytes], int]:

@@ -337,7 +337,7 @@ class RootRegister(Event, frozen=True, kw_only=True):
     """The registration of a memory region that holds GC roots.  Mono 5.12 and later.
 
     Attributes:
-        start: its first address.
+        address: its first address.
         size: its size in bytes.
         source: its owner, see `RootSource`.
         key: the thread, vtable or other object of the owner, or 0.
@@ -345,7 +345,7 @@ class RootRegister(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.HeapByte, since=15, exinfo=enums.HeapInfo.ROOT_REGISTER)
-    start: Pointer
+    address: Pointer
     size: Size
     source: Annotated[int, Byte()]
     key: Pointer
@@ -356,7 +356,7 @@ class RootUnregister(Event, frozen=True, kw_only=True):
     """The removal of a memory region that holds GC roots.  Mono 5.12 and later."""
 
     first_bytes: ClassVar = _first_bytes(b.HeapByte, since=15, exinfo=enums.HeapInfo.ROOT_UNREGISTER)
-    start: Pointer
+    address: Pointer
 
 
 # ---- execution: metadata, methods, exceptions, monitors, native code

@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 
 from fxtio.io.reading import Progress
-from fxtio.mono.enums import GcEventType, MethodAction, MonitorEvent, SyncPointType
+from fxtio.mono import records as r
+from fxtio.mono.enums import (
+    CodeBuffer,
+    GcEventType,
+    HandleType,
+    LoadAction,
+    MethodAction,
+    MonitorEvent,
+    RootSource,
+    SyncPointType,
+)
 from fxtio.mono.headers import StreamHeader
 from fxtio.mono.writer import MonoWriter
 
@@ -18,16 +28,18 @@ DEFAULT_EVENTS = 100_000
 SHAPES = {
     "calls": "methods that call each other, and an allocation now and then",
     "allocations": "allocations with backtraces of several classes",
-    "mixed": "calls, allocations, collections, monitors, exceptions, heap shots and samples",
+    "mixed": "events of all kinds: calls, allocations, collections, monitors, exceptions, samples, counters",
 }
 """The shapes of recordings."""
 
-_BYTES = {"calls": 4.6, "allocations": 19.0, "mixed": 9.5}  # for each event
+_BYTES = {"calls": 4.9, "allocations": 24.0, "mixed": 5.0}  # for each event
 _METHODS, _CLASSES = 200, 20
 _BLOCK = 1 << 20
 _DEPTH = 12
 _FIRST_THREAD, _FIRST_OBJECT, _OBJECT = 0x1000, 0x7000_0000, 64
 _START = 1_000_000
+_COUNTER = 1
+_ROUND = 31  # the events of a mixed round beside calls and allocations
 
 _HEADER = StreamHeader(startup_tick=_START, timer_overhead=20, pid=1, args="log", arch="x86-64", os="linux")
 
@@ -89,6 +101,18 @@ class _Generator:
             [writer.method(f"{names[n % _CLASSES]}:Method{n} ()", time=_START) for n in range(_METHODS)], np.uint64
         )
         self.definitions = 1 + 2 * _CLASSES + _METHODS
+        if shape == "mixed":
+            self.definitions += self._define(image)
+
+    def _define(self, image: int) -> int:
+        """Write definitions that calls and allocations do not need; return their number."""
+        writer = self.writer
+        writer.assembly("Synthetic, Version=1.0", time=_START, image=image)
+        writer.domain("synthetic.exe", time=_START)
+        writer.put(r.Context(time=_START, action=LoadAction.LOAD, id=1, domain=1))
+        writer.put(r.AotId(time=_START, id="00000000-0000-0000-0000-000000000001"))
+        writer.counter("Methods", _COUNTER, time=_START)
+        return 6
 
     def block(self, thread: int, count: int) -> int:
         """Write about so many events of a thread; return how many."""
@@ -146,7 +170,7 @@ class _Generator:
         return {"allocations": self._objects(self._times(count)), "allocation_frames": frames}
 
     def _mixed(self, thread: int, count: int) -> int:
-        """Write some of every kind of event, and calls."""
+        """Write one or some events of most kinds, and calls."""
         writer, methods = self.writer, self.methods.tolist()
         frames, type_ = methods[:3], int(self.types[0])
         here = _FIRST_OBJECT + self.objects * _OBJECT
@@ -173,4 +197,18 @@ class _Generator:
         for outcome in (MonitorEvent.CONTENTION, MonitorEvent.ACQUIRED):
             writer.monitor(outcome, here, time=tick(), thread=thread, backtrace=frames)
         writer.sample(0x4000, frames, interrupted=thread, time=tick(), thread=thread)
-        return 20 + self._write(self._calls(min(max(count - 20, 2), 2000)), thread)
+        writer.handle_created(1, here, type=HandleType.PINNED, time=tick(), thread=thread)
+        writer.handle_destroyed(1, type=HandleType.PINNED, time=tick(), thread=thread)
+        writer.root_register(here, 8, source=RootSource.STATIC, name="static", time=tick(), thread=thread)
+        writer.counters({_COUNTER: len(methods) + self.objects}, time=tick(), thread=thread)
+        for event in (
+            r.RootUnregister(time=tick(), address=here),
+            r.FinalizeStart(time=tick()),
+            r.FinalizeObjectStart(time=tick(), object=here),
+            r.FinalizeObjectEnd(time=tick(), object=here),
+            r.FinalizeEnd(time=tick()),
+            r.NativeSymbol(time=tick(), address=0x4000, size=64, name="native_work"),
+            r.JitHelper(time=tick(), buffer_type=CodeBuffer.HELPER, address=0x5000, size=32),
+        ):
+            writer.put(event, thread=thread)
+        return _ROUND + self._write(self._calls(min(max(count - _ROUND, 2), 2000)), thread)

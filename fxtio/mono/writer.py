@@ -466,10 +466,10 @@ class MonoWriter(FileWriter):
         self.put(r.HeapRoots(time=time, roots=items), thread=thread)
 
     def root_register(
-        self, start: int, size: int, *, source: int, time: int, key: int = 0, name: str = "", thread: int = 0
+        self, address: int, size: int, *, source: int, time: int, key: int = 0, name: str = "", thread: int = 0
     ) -> None:
         """Write the registration of a region that holds GC roots, whose owner is a `RootSource`."""
-        event = r.RootRegister(time=time, start=start, size=size, source=source, key=key, name=name)
+        event = r.RootRegister(time=time, address=address, size=size, source=source, key=key, name=name)
         self.put(event, thread=thread)
 
     # ---- samples, counters, coverage

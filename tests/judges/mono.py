@@ -278,11 +278,11 @@ class Lines:
                 yield f"object {pointer(root.object)} is a handle root"
 
     def RootRegister(self, e: r.RootRegister, entry: Entry) -> Iterator[str]:  # noqa: N802
-        told = f"{pointer(e.start)} size {e.size} type {e.source} key {pointer(e.key)} name {e.name}"
+        told = f"{pointer(e.address)} size {e.size} type {e.source} key {pointer(e.key)} name {e.name}"
         yield f"root register address {told}"
 
     def RootUnregister(self, e: r.RootUnregister, entry: Entry) -> Iterator[str]:  # noqa: N802
-        yield f"root unregister address {pointer(e.start)}"
+        yield f"root unregister address {pointer(e.address)}"
 
     def SampleHit(self, e: r.SampleHit, entry: Entry) -> Iterator[str]:  # noqa: N802
         thread = entry.thread if e.interrupted is None else e.interrupted

@@ -185,7 +185,7 @@ def _heap_roots(e: Any, version: int) -> Row:
 
 
 def _register(e: Any, version: int) -> Row:
-    told = {"RootPointer": e.start, "RootSize": e.size, "Source": e.source, "Key": e.key, "Name": e.name}
+    told = {"RootPointer": e.address, "RootSize": e.size, "Source": e.source, "Key": e.key, "Name": e.name}
     return "HeapRootRegisterEvent", told
 
 
@@ -262,7 +262,7 @@ _ROWS: dict[str, Any] = {
     "HeapObject": _heap_object,
     "HeapRoots": _heap_roots,
     "RootRegister": _register,
-    "RootUnregister": _plain("HeapRootUnregisterEvent", RootPointer="start"),
+    "RootUnregister": _plain("HeapRootUnregisterEvent", RootPointer="address"),
     "SampleHit": _sample,
     "NativeSymbol": _plain("UnmanagedSymbolEvent", CodePointer="address", CodeSize="size", Name="name"),
     "NativeBinary": _binary,

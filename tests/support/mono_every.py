@@ -82,7 +82,7 @@ def _heap_shot(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
     typed = {"class_pointer": CLASS, "vtable": VTABLE}
     yield (
         r.RootRegister,
-        {"start": 0x4000, "size": 8, "source": RootSource.STATIC, "key": VTABLE, "name": "Static Fields"},
+        {"address": 0x4000, "size": 8, "source": RootSource.STATIC, "key": VTABLE, "name": "Static Fields"},
     )
     yield r.HeapStart, {}
     yield r.HeapRoots, {"collections": 7, "roots": (_root(v),)}
@@ -91,7 +91,7 @@ def _heap_shot(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
     yield r.HeapObject, {"object": OBJECTS[0], "size": 24, "generation": 1, "references": refers} | typed
     yield r.HeapObject, {"object": OBJECTS[1], "size": 32, "generation": 1, "references": ()} | typed
     yield r.HeapEnd, {}
-    yield r.RootUnregister, {"start": 0x4000}
+    yield r.RootUnregister, {"address": 0x4000}
 
 
 def _measured(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
