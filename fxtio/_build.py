@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import runpy
 import shutil
 import sys
 import tempfile
@@ -18,7 +19,9 @@ from typing import IO, Any
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
-from fxtio._native.extensions import CONSEQUENCES, PACKAGE, REMEDY, TITLES, report_name
+_EXTENSIONS = runpy.run_path(str(Path(__file__).with_name("_native") / "extensions.py"))  # fxtio is not installed yet
+PACKAGE: str = _EXTENSIONS["PACKAGE"]
+TITLES: dict[str, str] = _EXTENSIONS["TITLES"]
 
 NAME = "fxtio.pth"
 LINE = (
@@ -60,7 +63,7 @@ class BuildExtensions(build_ext):
                 path.write_text(f"{summary}\n\n{output}{error}\n", "utf-8")
                 rule = "*" * 78
                 lines = [f"fxtio: the extension {ext.name} ({TITLES[name]}) was NOT built: {summary}"]
-                lines.append(f"fxtio: without it, {CONSEQUENCES[name]}; {REMEDY}")
+                lines.append(f"fxtio: without it, {_EXTENSIONS['CONSEQUENCES'][name]}; {_EXTENSIONS['REMEDY']}")
                 sys.stderr.write("\n".join([output, rule, *lines, rule, ""]))
                 raise
             sys.stderr.write(_text_of(messages))
@@ -76,7 +79,7 @@ class BuildExtensions(build_ext):
                 shutil.copy(report, folder)
 
     def _report_path(self, name: str) -> Path:
-        return Path(self.build_lib, *PACKAGE.split("."), report_name(name))
+        return Path(self.build_lib, *PACKAGE.split("."), _EXTENSIONS["report_name"](name))
 
 
 @contextlib.contextmanager

@@ -33,10 +33,6 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "recorder: needs the recorder, a C extension; skipped where that is missing")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the tests marked `recorder` where the C extension could not be built."""
     _, missing = extensions.load(extensions.RECORDER)

@@ -23,7 +23,7 @@ PRESENTING = "*.present"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("_native", "finding", "present"),
-    ("codec", "_build"),
+    ("codec",),
     ("table",),
     ("io",),
     ("formats",),

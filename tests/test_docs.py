@@ -16,6 +16,7 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,7 @@ FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```$", re.MULTIL
 NOT_RUN = "<!-- not run -->"
 SAVED = re.compile(r"<!-- file: (\S+) -->")
 BUILT = {"_build", "_generated"}
+RECORDS = re.compile(r"fxtio run|fxtio\.(start|tracing|dump)")
 COMMAND_PAGES = CHECKOUT / "docs" / "reference" / "commands"
 
 
@@ -67,7 +69,14 @@ def run_console(body: str, where: str) -> None:
             assert same, f"{where}: {command} printed\n{done.stdout}"
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(CHECKOUT))) for page in pages()])
+def marked(page: Path) -> Any:
+    """Return the page as a parameter; one that records a program needs the recorder."""
+    text = page.read_text(encoding="utf-8")
+    marks = [pytest.mark.recorder] if any(RECORDS.search(block.body) for block in blocks(text)) else []
+    return pytest.param(page, id=str(page.relative_to(CHECKOUT)), marks=marks)
+
+
+@pytest.mark.parametrize("page", list(map(marked, pages())))
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "corpus").symlink_to(CORPUS)

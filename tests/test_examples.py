@@ -115,6 +115,7 @@ def test_write_a_dcpi_profile(tmp_path: Path) -> None:
     assert not copy.findings
 
 
+@pytest.mark.recorder
 def test_trace_asyncio_service(tmp_path: Path) -> None:
     assert "20 requests on 20 tracks" in run("trace_asyncio_service.py", tmp_path / "t.fxt")
     trace = fxtio.open(tmp_path / "t.fxt", strict=True)
@@ -122,6 +123,7 @@ def test_trace_asyncio_service(tmp_path: Path) -> None:
     assert trace.info.records["AsyncBegin"] == trace.info.records["AsyncEnd"] >= 20
 
 
+@pytest.mark.recorder
 def test_trace_thread_pool(tmp_path: Path) -> None:
     assert "40 jobs in" in run("trace_thread_pool.py", tmp_path / "t.fxt")
     trace = fxtio.open(tmp_path / "t.fxt", strict=True)
@@ -132,6 +134,7 @@ def test_trace_thread_pool(tmp_path: Path) -> None:
     assert names - {"MainThread"} <= {f"worker_{number}" for number in range(4)}
 
 
+@pytest.mark.recorder
 def test_trace_recursion(tmp_path: Path) -> None:
     first, second = run("trace_recursion.py", tmp_path / "t.fxt").splitlines()
     assert first.startswith("40 solutions")
@@ -141,6 +144,7 @@ def test_trace_recursion(tmp_path: Path) -> None:
     assert 0 < some_calls["DurationBegin"] == some_calls["DurationEnd"] < 1_000
 
 
+@pytest.mark.recorder
 def test_trace_a_crash(tmp_path: Path) -> None:
     out = run("trace_a_crash.py", tmp_path / "t.fxt")
     assert "exit status -9; 20,000 spans had ended" in out
@@ -148,6 +152,7 @@ def test_trace_a_crash(tmp_path: Path) -> None:
     assert fxtio.open(tmp_path / "t.fxt", strict=True).info.records["Log"] == 1
 
 
+@pytest.mark.recorder
 @pytest.mark.parametrize("name", ["trace_asyncio_service.py", "trace_thread_pool.py"])
 def test_perfetto_shows_what_was_traced(name: str, tmp_path: Path) -> None:
     judges.require(perfetto.available())

@@ -108,6 +108,7 @@ def test_more_traces_than_open_files(two: tuple[str, str], tmp_path: Path) -> No
         assert len({one.id for one in trace.info.providers}) == 100
 
 
+@pytest.mark.recorder
 def test_the_parts_of_a_recording(tmp_path: Path) -> None:
     """Merged or recorded as one, it is the same trace."""
     source = """
@@ -134,6 +135,7 @@ def test_the_parts_of_a_recording(tmp_path: Path) -> None:
     assert merged.stat().st_size < 8192
 
 
+@pytest.mark.recorder
 def test_two_recordings_of_two_programs(tmp_path: Path) -> None:
     """They lie to each other as the programs did."""
     paths = [str(tmp_path / name) for name in ("second.fxt", "first.fxt.zst")]

@@ -30,5 +30,5 @@ def require_recorder() -> None:
         RecorderMissingError: the recorder is missing; the message says why and how to get it.
     """
     if MISSING:
-        title = "the recorder, a C extension, is missing"
-        raise RecorderMissingError(f"{CONSEQUENCES[RECORDER]}: {title} ({MISSING}); {REMEDY}")
+        consequence = f"the recorder, a C extension, is missing, so {CONSEQUENCES[RECORDER]}"
+        raise RecorderMissingError(f"{consequence} ({MISSING}); {REMEDY}")

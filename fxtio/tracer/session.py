@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 import warnings
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,7 @@ def begin(options: Options, clock: RecordingClock | None = None) -> Recording:
         return recording
 
 
+@cache  # in a virtual environment Python reads `fxtio.pth` twice
 def start_from_environment() -> None:
     """Begin to record if the environment variables ask for it; `fxtio.pth` calls this when Python starts.
 
