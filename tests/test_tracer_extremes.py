@@ -75,13 +75,13 @@ thread.join()
     assert len(check_trace(out).spans("work")) == 22
 
 
-@pytest.mark.no_cover  # the same again and again, slow to measure
-def test_a_million_names(out: Path) -> None:
-    """Each of them is found, though the tables hold 32,767."""
+@pytest.mark.no_cover  # many equal events, slow to measure
+def test_many_names(out: Path) -> None:
+    """Each of them is in the trace, though the table holds 32,767, and the recorder remembers 40,000 call sites."""
     fine(
         """
         with fxtio.tracing(OUT):
-            for n in range(1_000_000):
+            for n in range(100_000):
                 with fxtio.span(f"name {n}"):
                     pass
         """,
@@ -91,7 +91,7 @@ def test_a_million_names(out: Path) -> None:
     seen = check_trace(out)
     names = seen.tables["events"]["name"]
     used = {names.values[code] for code in set(names.codes[seen.rows(kind="duration_begin")].tolist())}
-    assert used == {f"name {n}" for n in range(1_000_000)}
+    assert used == {f"name {n}" for n in range(100_000)}
 
 
 def test_long_names_are_cut_and_counted(out: Path) -> None:

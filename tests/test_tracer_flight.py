@@ -218,7 +218,7 @@ threads = [threading.Thread(target=work, args=[number], name=f"worker {number}")
 for thread in threads:
     thread.start()
 for number in range(20):
-    most += 1_500
+    most += 400
     time.sleep(0.003)  # in the midst of it
     before = counts[:]
     print(fxtio.dump(), *before)
