@@ -12,8 +12,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fxtio._native.constants import WalkEnd
-
 if TYPE_CHECKING:
     from fxtio._native.python import (
         distinct,
@@ -28,9 +26,13 @@ if TYPE_CHECKING:
     )
 
     IMPLEMENTATION: str
+    END: int
+    ZERO: int
+    PARTIAL: int
+    FULL: int
 
-END, ZERO, PARTIAL, FULL = map(int, WalkEnd)
-"""Why a walk stopped, see `WalkEnd`."""
+_WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
+"""The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
     "distinct", "gather", "pair", "sum_rows", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
@@ -38,6 +40,10 @@ _KERNELS = (
 
 
 def __getattr__(name: str) -> Any:
+    if name in _WALK_ENDS:
+        reasons = import_module("fxtio._native.constants").WalkEnd
+        globals().update({reason.name: int(reason) for reason in reasons})
+        return globals()[name]
     if name not in (*_KERNELS, "IMPLEMENTATION"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
