@@ -33,6 +33,7 @@ static inline int array_open(Array *array, PyObject *object, const ArraySpec *sp
     return 0;
 }
 
+/* Release the buffers that are open. */
 static inline void arrays_close(Array *arrays, int count) {
     for (int i = 0; i < count; i++)
         if (arrays[i].view.obj != NULL)

@@ -58,6 +58,7 @@ static int64_t payload_size(const Programs *programs, int32_t step, const uint8_
     return padded > total - at ? -1 : padded;
 }
 
+/* Walk records of two words with payloads; see python.py. */
 PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"words", 8, 0}, {"bytes", 1, 0},    {"head", 8, 0},
@@ -181,6 +182,7 @@ static inline int pair_record(Stack *stack, Slices *slices, int64_t row, int is_
     return add_slice(slices, stack->begin[top], row, NO_EXIT) < 0 ? -1 : add_slice(slices, row, row, NO_ENTRY);
 }
 
+/* Pair the entries of calls with their exits; see python.py. */
 PyObject *pair(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"step", 1, 0},        {"depth", 8, 0},         {"address", 8, 0},
@@ -283,6 +285,7 @@ static int32_t number_values(const uint64_t *values, Py_ssize_t rows, uint64_t s
     return count;
 }
 
+/* Number distinct values; see python.py. */
 PyObject *distinct(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"values", 8, 0}, {"codes", 4, 1}, {"first", 8, 1}};

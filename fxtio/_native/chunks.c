@@ -4,6 +4,7 @@
  * Neither the content of a file nor the rows that are passed in are trusted. */
 #include "kernels.h"
 
+/* Walk chunks that begin with a head; see python.py. */
 PyObject *walk_chunks(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"numbers", 4, 0}, {"at", 8, 1}, {"count", 8, 1}, {"value", 8, 1}};
@@ -64,6 +65,7 @@ static int check_rows(const Array *numbers, const Array *at, const Array *count)
     return 0;
 }
 
+/* Add up rows of numbers; see python.py. */
 PyObject *sum_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"numbers", 4, 0}, {"at", 8, 0}, {"count", 8, 0}};
@@ -98,6 +100,7 @@ PyObject *sum_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     return Py_BuildValue("KKn", (unsigned long long)sum, (unsigned long long)nonzero, padded);
 }
 
+/* List the places with a nonzero number; see python.py. */
 PyObject *unroll(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"numbers", 4, 0}, {"at", 8, 0},     {"count", 8, 0},

@@ -48,6 +48,7 @@ static inline int8_t record_kind(const Headers *headers, uint64_t word) {
     return headers->kinds[rule->kinds + (word >> rule->selector_shift & rule->selector_mask)];
 }
 
+/* Walk records; see python.py. */
 static PyObject *walk(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"words", 8, 0}, {"rules", 8, 0}, {"table", 1, 0},
@@ -104,6 +105,7 @@ static inline int64_t clip(int64_t index, int64_t count) {
     return index < 0 ? 0 : index < count ? index : count - 1;
 }
 
+/* Copy words from given places; see python.py. */
 static PyObject *gather(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"words", 8, 0}, {"at", 8, 0}, {"out", 8, 1}, {"delta", 8, 0}};
@@ -142,6 +144,7 @@ static PyObject *gather(PyObject *module, PyObject *const *args, Py_ssize_t narg
     Py_RETURN_NONE;
 }
 
+/* Walk small records inside of records; see python.py. */
 static PyObject *walk_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"words", 8, 0}, {"first", 8, 0},   {"stop", 8, 0}, {"counts", 8, 0},
