@@ -18,7 +18,7 @@ from fxtio import _native
 from fxtio._native import python as stand_in
 from fxtio._native.constants import c_header
 from fxtio.codec.columns import tables_of
-from fxtio.codec.record import Family
+from fxtio.codec.record import TaggedUnion
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.records import RECORDS
 from support.checkout import CHECKOUT
@@ -78,9 +78,9 @@ def test_c_is_what_runs() -> None:
 # --- The same results -----------------------------------------------------------------------------------------------
 
 
-@given(words=words_lists, start=st.integers(0, 45), room=st.integers(0, 45), family=families)
-def test_walk(words: list[int], start: int, room: int, family: Family) -> None:
-    rules, table = tables_of(family)
+@given(words=words_lists, start=st.integers(0, 45), room=st.integers(0, 45), union=families)
+def test_walk(words: list[int], start: int, room: int, union: TaggedUnion) -> None:
+    rules, table = tables_of(union)
     results = []
     for walk in (kernels.walk, stand_in.walk):
         filled = outputs(room)
@@ -90,8 +90,8 @@ def test_walk(words: list[int], start: int, room: int, family: Family) -> None:
     count, used, why, (at, size, kind) = results[0]
     assert why in (_native.END, _native.ZERO, _native.PARTIAL, _native.FULL)
     assert at == [start + sum(size[:number]) for number in range(count)]
-    assert size == [family.size_of(words[here]) for here in at]
-    assert kind == [family.kind_of(words[here]) for here in at]
+    assert size == [union.size_of(words[here]) for here in at]
+    assert kind == [union.kind_of(words[here]) for here in at]
     assert used == start + sum(size)
 
 
@@ -112,12 +112,12 @@ def test_gather(words: list[int], at: list[int], deltas: int | list[int]) -> Non
     assert results[0] == [words[min(max(a + d, 0), len(words) - 1)] for a, d in zip(at, steps, strict=False)]
 
 
-@given(data=st.data(), words=words_lists.filter(bool), family=families)
-def test_walk_many(data: st.DataObject, words: list[int], family: Family) -> None:
+@given(data=st.data(), words=words_lists.filter(bool), union=families)
+def test_walk_many(data: st.DataObject, words: list[int], union: TaggedUnion) -> None:
     place = st.integers(0, len(words))
     rows = data.draw(st.lists(st.tuples(place, place, st.integers(0, 6)), max_size=8))
     first, stop, counts = (i64(*column) for column in (zip(*rows, strict=True) if rows else ((), (), ())))
-    rules, table = tables_of(family)
+    rules, table = tables_of(union)
     results = []
     for walk_many in (kernels.walk_many, stand_in.walk_many):
         filled = outputs(int(counts.sum()))

@@ -163,7 +163,7 @@ def test_the_unloading_of_an_image_misleads_mprof_report(tmp_path: Path) -> None
     path = tmp_path / "unload.mlpd"
     image = r.Image(time=5, action=LoadAction.UNLOAD, pointer=64, name="/a.exe")
     path.write_bytes(written(17, [image, r.GcResize(time=6, size=1), r.GcResize(time=7, size=1)]))
-    assert MonoTrace(path).info.events["GcResize"] == 2
+    assert MonoTrace(path).info.records["GcResize"] == 2
     with pytest.raises(AssertionError):
         agrees(path)
 

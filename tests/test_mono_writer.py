@@ -378,7 +378,7 @@ def test_records_of_a_buffer_of_its_own() -> None:
         writer.put(Opaque(bytes.fromhex("21 81 00 4d")))  # a time of two bytes
         writer.put(calls[1])
         writer.put(second)
-        with pytest.raises(EncodeError, match="no event"):
+        with pytest.raises(EncodeError, match="it is no record"):
             writer.put("x")
         writer.put(calls[2])
         writer.put(calls[2], thread=6)

@@ -11,17 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from fxtio.codec.record import Opaque
-from fxtio.errors import DecodeError, EncodeError
+from fxtio.errors import DecodeError
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, encode_buffer_header
 from fxtio.mono.layout import MAX_BUFFER_SIZE
-from fxtio.mono.records import EVENTS
 from fxtio.mono.stream.codec import decode_record, encode_record
 from fxtio.mono.stream.declare import Dialect, Item, Part, Relative, Repeated, Running, StreamState, layout_of
 
 MAX_EVENT_BYTES = MAX_BUFFER_SIZE - BUFFER_HEADER_SIZE
 """The most bytes of events that a buffer gets, unless a single event is larger."""
-
-_KINDS = frozenset(EVENTS)
 
 
 def state_of(header: BufferHeader, dialect: Dialect) -> StreamState:
@@ -96,15 +93,13 @@ class OpenBuffer:
         self._data = bytearray()
 
     def append(self, event: Any) -> bool:
-        """Append an event; return whether there was room for it.
+        """Append an event; return whether there was room for it.  A buffer without room takes no further events.
 
         Raises:
             EncodeError: the data version does not have the event, or a value does not fit; the buffer is unchanged.
         """
-        before = self._state.copy()
         raw = encode_record(self._dialect, event, self._state)
         if self._limit is not None and self._data and len(self._data) + len(raw) > self._limit:
-            self._state.restore(before)
             return False
         self._data += raw
         return True
@@ -125,30 +120,12 @@ class Bases:
         self._last = {"pointer": 0, "object": 0, "method": 0}
 
     def header(self, thread: int, event: Any, dialect: Dialect) -> BufferHeader:
-        """Return the header of a buffer that begins with this event.
-
-        Raises:
-            EncodeError: it is no event, or the data version does not have it.
-        """
-        check_event(event, dialect)
+        """Return the header of a buffer that begins with this event."""
         bases: dict[str, int] = {}
         _find_bases(event, dialect.version, bases)
         self._last.update(bases)
         time = event.time if isinstance(event.time, int) else 0
         return BufferHeader(time=time, thread=thread, **self._last)
-
-
-def check_event(event: Any, dialect: Dialect) -> None:
-    """Check that something is an event of the data version.
-
-    Raises:
-        EncodeError: it is not.
-    """
-    if type(event) not in _KINDS:
-        what = "raw bytes are allowed only behind a BufferHeader" if type(event) is Opaque else "it is no event"
-        raise EncodeError(what, type(event).__name__)
-    if layout_of(type(event), dialect.version) is None:
-        raise EncodeError(f"data version {dialect.version} does not have it", type(event).__name__)
 
 
 def _find_bases(record: Any, version: float, bases: dict[str, int]) -> None:

@@ -216,22 +216,23 @@ class _EventRows:
         """Return the number of each row's line in the program (uint8)."""
         assert self.layout.word is not None
         name = self.cls.__name__
-        first_byte = np.full(self.rows, self.layout.word.pattern("tag", "const")[1], np.uint64)
+        first_byte: Any = np.uint64(self.layout.word.pattern("tag", "const")[1])
         for field, part in self.layout.parts:
             if isinstance(part, FirstByteField):
                 values = _fitting(self._without_null(field), np.uint64, f"{name}.{field}")
-                first_byte |= part.field.put(values, name)
+                first_byte = first_byte | part.field.put(values, name)
             elif isinstance(part, Repeated) and part.flag:
-                first_byte |= self.layout.fields[part.flag].put(self.lists[field][1].astype(np.uint64), name)
+                present = self.lists[field][1].astype(np.uint64)
+                first_byte = first_byte | self.layout.fields[part.flag].put(present, name)
         count = len(self.program.lines)
-        line_of = np.full(256, count, np.int64)
+        line_of = np.full(256, count, np.intp)
         for number, line in enumerate(self.program.lines):
             if line.kind == self.kind:
                 line_of[line.first_byte] = number
-        lines = line_of[first_byte.astype(np.intp)]
+        lines = line_of.astype(np.uint8)[np.broadcast_to(first_byte, self.rows).astype(np.uint8)]
         if int(lines.max()) == count:
             raise EncodeError("a field of the first byte has a value without a meaning", name)
-        return lines.astype(np.uint8)
+        return lines
 
     def _without_null(self, field: str) -> Array:
         values, present = self.numbers[field]
@@ -296,20 +297,25 @@ def _encode(program: Program, tables: list[_EventRows]) -> Iterator[bytes]:
     if len(tables) > 1:
         for table in tables:
             table.sort()
-    time = np.concatenate([table.time for table in tables])
-    thread = np.concatenate([table.thread for table in tables])
-    order = np.lexsort((time, thread)) if len(tables) > 1 else np.arange(len(time))
-    time, thread = time[order], thread[order]
-    changes = np.diff(thread) != 0
+    order: Array | slice = slice(None)
+    if len(tables) > 1:
+        times, threads = [table.time for table in tables], [table.thread for table in tables]
+        order = np.lexsort((np.concatenate(times), np.concatenate(threads)))
+
+    def merged(parts: list[Array]) -> Array:
+        return np.concatenate(parts)[order] if len(parts) > 1 else parts[0]
+
+    time, thread = merged([table.time for table in tables]), merged([table.thread for table in tables])
+    changes = thread[1:] != thread[:-1]
     if any("time" in table.layout.absent for table in tables):  # only the header of a buffer has the time
-        changes |= np.diff(time) != 0
+        changes |= time[1:] != time[:-1]
     ends = [*(np.flatnonzero(changes) + 1).tolist(), len(time)]
     if all(table.uses_kernel for table in tables):
-        lines = np.concatenate([table.lines() for table in tables])[order]
+        lines = merged([table.lines() for table in tables])
         yield from _encode_by_kernel(program, tables, lines, time, thread, ends)
         return
     sources = [table.records() for table in tables]
-    numbers = np.repeat(np.arange(len(tables)), [table.rows for table in tables])[order].tolist()
+    numbers = merged([np.full(table.rows, number) for number, table in enumerate(tables)]).tolist()
     yield from _encode_records(program.dialect, (next(sources[number]) for number in numbers), thread, ends)
 
 
@@ -404,6 +410,10 @@ def _fitting(values: Array, dtype: type[Any], where: str) -> Array:
         EncodeError: one of them does not fit.
     """
     limits = np.iinfo(dtype)
-    if len(values) and (int(values.min()) < limits.min or int(values.max()) > limits.max):
+    if (
+        not np.can_cast(values.dtype, dtype)
+        and len(values)
+        and (int(values.min()) < limits.min or int(values.max()) > limits.max)
+    ):
         raise EncodeError(f"values are not all from {limits.min} to {limits.max}", where)
     return np.ascontiguousarray(values, dtype)

@@ -201,7 +201,7 @@ class _Generator:
         writer.handle_destroyed(1, type=HandleType.PINNED, time=tick(), thread=thread)
         writer.root_register(here, 8, source=RootSource.STATIC, name="static", time=tick(), thread=thread)
         writer.counters({_COUNTER: len(methods) + self.objects}, time=tick(), thread=thread)
-        for event in (
+        for record in (
             r.RootUnregister(time=tick(), address=here),
             r.FinalizeStart(time=tick()),
             r.FinalizeObjectStart(time=tick(), object=here),
@@ -210,5 +210,5 @@ class _Generator:
             r.NativeSymbol(time=tick(), address=0x4000, size=64, name="native_work"),
             r.JitHelper(time=tick(), buffer_type=CodeBuffer.HELPER, address=0x5000, size=32),
         ):
-            writer.put(event, thread=thread)
+            writer.put(record, thread=thread)
         return _ROUND + self._write(self._calls(min(max(count - _ROUND, 2), 2000)), thread)

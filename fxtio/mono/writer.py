@@ -15,7 +15,7 @@ from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.io.writing import FileWriter
 from fxtio.mono import records as r
-from fxtio.mono.buffers import Bases, OpenBuffer, check_event
+from fxtio.mono.buffers import Bases, OpenBuffer
 from fxtio.mono.encode import WRITABLE_TABLES, Columns, encode_columns, encode_tables
 from fxtio.mono.enums import (
     NARROW_COUNTERS,
@@ -116,19 +116,22 @@ class MonoWriter(FileWriter):
             ValueError: the writer is closed.
         """
         self._check_open()
-        if isinstance(record, StreamHeader | OpaqueHeader):
+        if isinstance(record, r.Event):
+            if thread is None and self._exact is not None:
+                self._exact.append(record)
+            else:
+                self._put_event(record, thread or 0)
+        elif isinstance(record, StreamHeader | OpaqueHeader):
             self._begin_recording(record)
         elif isinstance(record, BufferHeader):
             buffer = OpenBuffer(record, self._dialect, limit=None)
             self._end_buffers()
             self._exact = buffer
-        elif thread is None and self._exact is not None:
-            if type(record) is not Opaque:
-                check_event(record, self._dialect)
+        elif self._exact is not None and type(record) is Opaque:
             self._exact.append(record)
         else:
-            check_event(record, self._dialect)
-            self._put_event(record, thread or 0)
+            what = "bytes need a BufferHeader before them" if type(record) is Opaque else "it is no record"
+            raise EncodeError(what, type(record).__name__)
 
     def write_tables(self, tables: Mapping[str, Columns]) -> int:
         """Append the rows of several tables of events and of their lists, sorted by thread and time.
@@ -212,12 +215,11 @@ class MonoWriter(FileWriter):
         if self._exact is not None:
             self._end_buffers()
         buffer = self._buffers.get(thread)
-        if buffer is not None and buffer.append(event):
-            return
-        new = self._new_buffer(thread, event)
         if buffer is not None:
-            self._end_buffer(buffer)
-        self._buffers[thread] = new
+            if buffer.append(event):
+                return
+            self._end_buffer(self._buffers.pop(thread))
+        self._buffers[thread] = self._new_buffer(thread, event)
 
     def _define(self, event: r.Event, thread: int) -> None:
         """Append an event that defines a name."""
@@ -227,7 +229,7 @@ class MonoWriter(FileWriter):
         buffer = self._definitions
         if buffer is not None and buffer.header.thread == thread and buffer.append(event):
             return
-        new = self._new_buffer(thread, event)
+        new = self._new_buffer(thread, event)  # raises before anything is written
         self._end_definitions()
         self._definitions = new
 

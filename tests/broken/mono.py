@@ -27,7 +27,7 @@ def buffer(events: bytes = GOOD, *, size: int | None = None) -> bytes:
 
 def read(path: Path, **options: Any) -> Findings:
     """Return the findings of a recording, which are the same however it is read."""
-    found = []
+    found: list[Findings] = []
     for use in (list, lambda trace: trace.info, lambda trace: trace.tables(*trace.table_names)):
         with fxtio.open(path, format="mono", **options) as trace:
             use(trace)

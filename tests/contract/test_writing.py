@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,9 @@ def test_a_closed_writer_takes_nothing(name: str, tmp_path: Path) -> None:
         writer.close()
         writer.close()  # once more changes nothing
         before = files_of(tmp_path / f"made{sample.format.suffixes[0]}")
-        for write in (
-            lambda: writer.put(record),
-            lambda: writer.copy(trace),
-            *(lambda table=table: writer.write_table(table, {}) for table in ["no table", *writer.writable_tables]),
-        ):
+        writes: list[Callable[[], object]] = [partial(writer.put, record), partial(writer.copy, trace)]
+        writes += [partial(writer.write_table, table, {}) for table in ["no table", *writer.writable_tables]]
+        for write in writes:
             with pytest.raises(ValueError, match="the writer is closed") as raised:
                 write()
             assert type(raised.value) is ValueError

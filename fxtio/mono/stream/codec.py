@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from fxtio.codec.record import Opaque
-from fxtio.errors import DecodeError, LayoutError
+from fxtio.errors import DecodeError, EncodeError, LayoutError
 from fxtio.mono.stream.declare import (
     SUBTYPE,
     UNKNOWN,
@@ -120,27 +120,41 @@ def kind_at(dialect: Dialect, data: bytes, offset: int, end: int) -> int:
     return kind
 
 
+def codec_of(dialect: Dialect, kind: int) -> StreamCodec:
+    """Return the codec of a kind of record, which the version must have, and keep it in the dialect."""
+    codec = dialect.codecs[kind] = stream_codec_of(dialect.classes[kind], dialect.version)
+    return codec
+
+
 def decode_record(dialect: Dialect, data: bytes, offset: int, end: int, state: StreamState) -> tuple[Any, int]:
     """Decode the record that begins at `offset`; return it and the offset behind it.
 
     Raises:
         DecodeError: no record of the version begins like this, or it does not end within the block.
     """
-    kind = kind_at(dialect, data, offset, end)
-    return stream_codec_of(dialect.classes[kind], dialect.version).decode(data, offset, end, state)
+    kind = dialect.kinds[data[offset]]
+    if kind < 0:
+        kind = kind_at(dialect, data, offset, end)
+    codec = dialect.codecs.get(kind) or codec_of(dialect, kind)
+    return codec.decode(data, offset, end, state)
 
 
 def encode_record(dialect: Dialect, record: Any, state: StreamState) -> bytes:
     """Return the bytes of a record; those of an `Opaque` are its own, and the state follows them as a reader's would.
 
     Raises:
-        EncodeError: the version has no such record, or a value does not fit.
-        LayoutError: the version does not have the record.
+        EncodeError: it is no record of the version, or a value does not fit.
     """
-    if type(record) is Opaque:
-        _follow(dialect, record.raw, state)
-        return record.raw
-    return stream_codec_of(type(record), dialect.version).encode(record, state)
+    kind = dialect.kind_of.get(type(record))
+    if kind is None:
+        if type(record) is Opaque:
+            _follow(dialect, record.raw, state)
+            return record.raw
+        known = type(record) in dialect.classes
+        reason = f"data version {dialect.version} does not have it" if known else "it is no event"
+        raise EncodeError(reason, type(record).__name__)
+    codec = dialect.codecs.get(kind) or codec_of(dialect, kind)
+    return codec.encode(record, state)
 
 
 def _follow(dialect: Dialect, raw: bytes, state: StreamState) -> None:

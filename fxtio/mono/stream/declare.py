@@ -316,14 +316,18 @@ class Dialect:
     Attributes:
         layouts: the layout of each class, or None.
         kinds: for every first byte the kind, `UNKNOWN`, or `SUBTYPE`.
+        kind_of: the kind of each class that the version has.
         subtypes: the kinds by first byte and subtype.
         mask: the largest address.
+        codecs: the codecs of kinds, as far as they were needed; see `fxtio.mono.stream.codec.codec_of`.
     """
 
     def __init__(self, classes: tuple[type[StreamRecord], ...], version: float, width: int) -> None:
         self.classes, self.version, self.width = classes, version, width
         self.mask = (1 << width) - 1
         self.layouts = tuple(layout_of(cls, version) for cls in classes)
+        self.kind_of = {cls: kind for kind, cls in enumerate(classes) if self.layouts[kind] is not None}
+        self.codecs: dict[int, Any] = {}
         self.kinds = [UNKNOWN] * 256
         self.subtypes: dict[tuple[int, int], int] = {}
         for kind, layout in enumerate(self.layouts):
@@ -361,7 +365,7 @@ class StreamState:
         self.__dict__.update(values)
 
     def copy(self) -> dict[str, int]:
-        """Return the current values by name."""
+        """Return the values by name."""
         return dict(self.__dict__)
 
     def restore(self, values: dict[str, int]) -> None:
