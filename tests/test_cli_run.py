@@ -44,7 +44,7 @@ def test_script_finds_what_python_gives(script: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("script", ["app.py", "./app.py", "sub/../app.py"])
 @pytest.mark.parametrize(
-    ("what", "wanted"),
+    ("what", "expected"),
     [
         ("app.py", {"app.<module>", "app.outer"}),
         ("./app.py", {"app.<module>", "app.outer"}),
@@ -53,10 +53,10 @@ def test_script_finds_what_python_gives(script: str, folder: Path) -> None:
         ("sub.*", {"sub.inner.<module>", "sub.inner.inner"}),
     ],
 )
-def test_filter_knows_files_and_modules(script: str, what: str, wanted: set[str], folder: Path) -> None:
+def test_filter_knows_files_and_modules(script: str, what: str, expected: set[str], folder: Path) -> None:
     printed(folder, *RUN, "--include", what, script)
     events = fxtio.open(folder / "out.fxt", strict=True).table("events")
-    assert set(events.take(events["type"].is_in("duration_begin"))["name"].to_list()) == wanted
+    assert set(events.take(events["type"].is_in("duration_begin"))["name"].to_list()) == expected
 
 
 def test_calls_of_the_tracer_are_not_recorded(folder: Path) -> None:

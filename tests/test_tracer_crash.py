@@ -1,6 +1,6 @@
 """The program dies while it is recorded, at any instant: every event that was recorded is in the file.
 
-The environment variable FXTIO_KILLS says how often it is killed, 60 times unless told.
+The environment variable FXTIO_KILLS says how often it is killed; the default is 60 times.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FULL = 4 << 20
 
 
 class Victims:
-    """Programs to be killed, forked from one that has imported all that they need."""
+    """Programs to be killed, forked from a process that has imported everything they need."""
 
     def __init__(self) -> None:
         script = Path(child.__file__)
@@ -53,23 +53,23 @@ class Victims:
         return int(self._process.stdout.readline())
 
     def begin(self, mode: str, output: Path, shared: Path, options: dict[str, Any]) -> int:
-        """Let one run; its process id."""
+        """Start a program; return its process id."""
         return self._say(f"{mode} {output} {shared} {options!r}")
 
     def wait(self) -> int:
-        """How it ended."""
+        """Wait for the program to end; return its exit code."""
         return os.waitstatus_to_exitcode(self._say(""))
 
     def close(self) -> None:
-        """Have no more of them."""
+        """End the process that forks."""
         self._process.communicate()
 
 
 @pytest.fixture(scope="module")
 def victims() -> Iterator[Victims]:
-    made = Victims()
-    yield made
-    made.close()
+    victims = Victims()
+    yield victims
+    victims.close()
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def shared(tmp_path: Path) -> Path:
 
 
 def counted(shared: Path) -> list[list[int]]:
-    """For each thread, how many events of each kind had been recorded for sure."""
+    """Return for each thread how many events of each kind it had certainly recorded."""
     counts = np.frombuffer(shared.read_bytes(), np.uint64)[: child.THREADS * EACH]
     return counts.astype(int).reshape(child.THREADS, EACH).tolist()
 
@@ -128,7 +128,7 @@ def kill(
 
 
 def check_counted(seen: Seen, counts: list[list[int]], *, ring: bool = False) -> None:
-    """Every event that was counted is there, in its order; at most one that was not, of each kind."""
+    """Check that the trace has every event that was counted, in order, and of each kind at most one more."""
     for number, (loops, steps, begins, ends, closed, rounds) in enumerate(counts):
         category = f"t{number}"
         check_numbers(seen, seen.rows(kind="duration_begin", name="loop", category=category), loops, ring)
@@ -144,9 +144,9 @@ def check_counted(seen: Seen, counts: list[list[int]], *, ring: bool = False) ->
 
 
 def check_numbers(seen: Seen, rows: np.ndarray[Any, Any], count: int, ring: bool) -> None:
-    """They are without a gap and as many as were counted.
+    """Check that the numbers of events have no gap, and that there are as many as were counted.
 
-    In a ring only the last ones: none of a thread that had to wait while others recorded as much as the ring holds.
+    A ring has only the last ones, and none of a thread that waited while others recorded as much as the ring holds.
     """
     numbers = seen.numbers(rows)
     if ring and not len(numbers):
@@ -180,7 +180,7 @@ def test_killed(how: str, victims: Victims, tmp_path: Path, shared: Path) -> Non
         output = tmp_path / name
         live = output.with_name(f"{name}.part") if name.endswith(".zst") else output
         shared.write_bytes(bytes(mmap.PAGESIZE))
-        # Every other kill comes for sure when events are recorded, or the file is full; others while it begins.
+        # Every other kill certainly comes when events were recorded, or the file is full; the others may come earlier.
         condition = partial(is_full, live) if how == "full" else partial(has_counted, shared)
         delay = chance.choice([0.01, 0.04, 0.08, 0.12]) * chance.random()
         kill(victims, mode, output, shared, delay, condition=None if attempt % 2 else condition, **options)
@@ -214,7 +214,7 @@ def test_killed_while_it_starts_and_stops(name: str, victims: Victims, tmp_path:
         folder = tmp_path / str(attempt)
         folder.mkdir()
         shared.write_bytes(bytes(mmap.PAGESIZE))
-        # Every other one has finished a recording for sure, however slow the machine is.
+        # Every other program has certainly finished a recording, however slow the machine is.
         condition = None if attempt % 2 else partial(has_counted, shared)
         kill(victims, "cycles", folder / name, shared, 0.01 + 0.05 * chance.random(), condition=condition)
         (count, *_), *_ = counted(shared)
@@ -238,7 +238,9 @@ def test_killed_while_it_starts_and_stops(name: str, victims: Victims, tmp_path:
 @pytest.mark.parametrize(
     ("mode", "status"), [("exit", 7), ("abort", -signal.SIGABRT), ("fault", -signal.SIGSEGV), ("busy", -signal.SIGTERM)]
 )
-def test_other_ends(mode: str, status: int, name: str, victims: Victims, tmp_path: Path, shared: Path) -> None:
+def test_ends_without_cleanup(
+    mode: str, status: int, name: str, victims: Victims, tmp_path: Path, shared: Path
+) -> None:
     output = tmp_path / name
     victim = victims.begin(mode, output, shared, {})
     if mode == "busy":
@@ -254,7 +256,7 @@ def test_other_ends(mode: str, status: int, name: str, victims: Victims, tmp_pat
 
 
 def test_stopped_and_continued(victims: Victims, tmp_path: Path, shared: Path) -> None:
-    """A file that is read while its program stands still is a whole trace."""
+    """The file of a program that is stopped by a signal is a valid trace."""
     output = tmp_path / "out.fxt"
     victim = victims.begin("busy", output, shared, {})
     try:
