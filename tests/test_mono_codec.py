@@ -64,7 +64,7 @@ def test_any_damage_is_told_or_read(drawn: Drawn, more: st.DataObject) -> None:
 
 
 def _scalar_end(dialect: Dialect, header: BufferHeader, data: bytes) -> tuple[int, str]:
-    """Where the generated decoder stops, and the rule that it tells."""
+    """Return where the generated decoder stops, and the rule of the fault."""
     try:
         for _ in decode_events(dialect, header, data):
             pass
@@ -94,7 +94,7 @@ def test_columns_are_written_as_the_same_bytes(kernel: Kernels, drawn: Drawn, ro
     texts, made, number = np.frombuffer(data, np.uint8), b"", 0
     while number < len(order):  # a room that is too small for the next event gets larger
         out = np.empty(room, np.uint8)
-        after, used = kernel.pack(program, order, number, registers, found.columns, texts, rows, out)
+        after, used = kernel.encode(program, order, number, registers, found.columns, texts, rows, out)
         made += out[:used].tobytes()
         room += 64 if after == number else 0
         number = after

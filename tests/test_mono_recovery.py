@@ -1,4 +1,4 @@
-"""What is read of damaged recordings does not depend on how their bytes arrive, and several recordings are copied."""
+"""Damaged recordings are read alike however their bytes arrive, and files of several recordings are copied."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def small(block: int = frames.BLOCK) -> Any:
 
 
 def everything(data: Any, **options: Any) -> tuple[Any, ...]:
-    """What a reading tells."""
+    """Return the entries and findings of a reading."""
     trace = MonoTrace(data, **options)
     entries = list(trace.entries())
     return entries, list(trace.findings), dict(trace.findings.counts)
 
 
 def first_fault(data: Any) -> tuple[str, int, str] | None:
-    """What strict reading raises."""
+    """Return the error that strict reading raises."""
     try:
         list(MonoTrace(data, strict=True))
     except DecodeError as error:

@@ -95,7 +95,7 @@ def fill_stream(
     columns: tuple[_Array | None, ...],
     /,
 ) -> None: ...
-def pack_stream(
+def encode_stream(
     order: _Array,
     start: int,
     starts: _Array,

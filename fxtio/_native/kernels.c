@@ -207,9 +207,12 @@ static PyMethodDef methods[] = {
     {"sum_rows", (PyCFunction)(void (*)(void))sum_rows, METH_FASTCALL, "See fxtio._native.python.sum_rows."},
     {"unroll", (PyCFunction)(void (*)(void))unroll, METH_FASTCALL, "See fxtio._native.python.unroll."},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL, "See fxtio._native.python.distinct."},
-    {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.scan."},
-    {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.fill."},
-    {"pack_stream", (PyCFunction)(void (*)(void))pack_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.pack."},
+    {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL,
+     "See fxtio.mono.stream.kernels.Kernels.scan."},
+    {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL,
+     "See fxtio.mono.stream.kernels.Kernels.fill."},
+    {"encode_stream", (PyCFunction)(void (*)(void))encode_stream, METH_FASTCALL,
+     "See fxtio.mono.stream.kernels.Kernels.encode."},
     {NULL, NULL, 0, NULL},
 };
 

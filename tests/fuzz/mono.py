@@ -93,7 +93,7 @@ def check_blocks(data: bytes) -> None:
 
 
 def all_of(data: bytes) -> tuple[str, list[Finding], dict[str, int]]:
-    """What can be told of an input: entries, findings as far as they are kept, and how many there are."""
+    """Return the entries of an input, the findings that are kept, and the number of all findings."""
     trace = MonoTrace(data)
     return repr(list(trace.entries())), list(trace.findings), dict(trace.findings.counts)
 

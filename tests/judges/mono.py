@@ -79,7 +79,7 @@ Stats = dict[str, tuple[int, int, int, int]]
 
 
 def report(path: Path, *options: str) -> str:
-    """What mprof-report prints about a recording. Fails where it fails."""
+    """Return what mprof-report prints about a recording; fail where it fails."""
     assert PROGRAM is not None
     done = subprocess.run(
         [PROGRAM, *options, str(path)], capture_output=True, timeout=60, check=False, env=os.environ | {"TZ": "UTC"}
@@ -106,7 +106,7 @@ def _cut(found: re.Match[str]) -> str:
 
 
 def our_stats(trace: MonoTrace) -> Stats:
-    """The same statistics by fxtio's reading (UNLISTED)."""
+    """Return the same statistics as fxtio reads them (UNLISTED)."""
     made: dict[str, list[int]] = {}
     old = trace.info.header is not None and trace.info.header.data_version < 14
     for head, size in _sizes(trace):

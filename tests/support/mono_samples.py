@@ -69,7 +69,7 @@ def compiled(folder: Path) -> Path:
 
 
 def recorded(program: Path, options: str, out: Path, *arguments: str) -> Path:
-    """What Mono records of a program with these options."""
+    """Record a program with Mono and these options; return the path of the recording."""
     profile = f"--profile=log:{options},output={out}"
     subprocess.run(["mono", profile, str(program), *arguments], check=True, capture_output=True, timeout=120)
     return out

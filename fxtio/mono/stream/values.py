@@ -292,11 +292,11 @@ HELPERS: dict[str, Any] = {
 }  # fmt: skip
 HELPERS |= {f"take_fixed{size}": take for size, take in TAKE_FIXED.items()}
 HELPERS |= {f"put_fixed{size}": put for size, put in PUT_FIXED.items()}
-"""What generated functions call, by name."""
+"""The functions that generated functions call, by name."""
 
 COLUMN_HELPERS = HELPERS | {
     "take_text": take_text_place,
     "take_marked_text": take_marked_text_place,
     "take_double": take_double_bits,
 }
-"""The same, but texts are given by place and doubles by their bits, as columns hold them."""
+"""Helpers that give texts by place and doubles by their bits, as columns hold them."""
