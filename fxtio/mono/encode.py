@@ -31,7 +31,7 @@ from fxtio.mono.stream.declare import (
 from fxtio.mono.stream.kernels import kernels
 from fxtio.mono.stream.program import Program, program_of
 from fxtio.mono.tables import ENUMERATIONS, EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, UNNAMED_FIELDS, required_fields
-from fxtio.table import Bytes, Categories, Column, Optional, Table, WritableTable, checked_columns
+from fxtio.table import Categories, Column, Optional, Table, WritableTable, checked_columns
 
 Array = np.ndarray[Any, Any]
 Columns = Table | Mapping[str, Any]
@@ -390,9 +390,10 @@ def _integers(column: Column, where: str, numbers: dict[str, int] | None = None)
         values = [_number(text, numbers, where) if code in used else 0 for code, text in enumerate(column.values)]
         present = column.codes >= 0
         return np.array([*values, 0], np.int64)[column.codes], None if bool(present.all()) else present
-    if isinstance(column, Bytes) or column.dtype.kind not in "iu":
-        raise EncodeError(f"integers are needed, not {'bytes' if isinstance(column, Bytes) else column.dtype}", where)
-    return column, None
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        return column, None
+    shown = column.dtype if isinstance(column, np.ndarray) else type(column).__name__.lower()
+    raise EncodeError(f"integers are needed, not {shown}", where)
 
 
 def _number(text: str, numbers: dict[str, int] | None, where: str) -> int:

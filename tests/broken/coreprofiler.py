@@ -21,7 +21,7 @@ def read(*lines: bytes, sound: bytes = SOUND) -> Callable[[Path], Findings]:
     """What `fxtio info` finds when these lines follow sound ones."""
     data = sound + b"".join(line + b"\n" for line in lines)
 
-    def findings(_: Path) -> Findings:
+    def findings(folder: Path) -> Findings:
         trace = fxtio.open(data, format="coreprofiler")
         _ = trace.info
         return trace.findings
@@ -46,7 +46,7 @@ def stacks(*lines: bytes) -> Callable[[Path], Findings]:
     """What putting stacks together finds."""
     data = SOUND + b"".join(line + b"\n" for line in lines)
 
-    def findings(_: Path) -> Findings:
+    def findings(folder: Path) -> Findings:
         trace = fxtio.open(data, format="coreprofiler")
         assert list(trace.samples())
         return trace.findings

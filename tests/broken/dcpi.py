@@ -33,7 +33,7 @@ def with_line(old: bytes, new: bytes) -> bytes:
 def read(data: bytes) -> Callable[[Path], Findings]:
     """What `fxtio info` finds."""
 
-    def findings(_: Path) -> Findings:
+    def findings(folder: Path) -> Findings:
         trace = fxtio.open(data, format="dcpi")
         _ = trace.info
         return trace.findings
