@@ -3,8 +3,8 @@
     python benchmarks/bench_coreprofiler.py                 # about a minute
     python benchmarks/bench_coreprofiler.py --markdown
 
-The traces are simulated, 200,000 records each: stack samples with and without instruction pointers, and a mixture of
-all records.  Every figure is the best of several rounds on one core.
+The traces are simulated, with 200,000 records each: stack samples with and without instruction pointers, and a mixture
+of all records.  Every figure is the best of several rounds on one core.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from measuring import best, peak_memory, show
 
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
-from fxtio.coreprofiler.catalog import TABLES
 from fxtio.coreprofiler.simulator import Simulator
+from fxtio.coreprofiler.tables import TABLES
 
 RECORDS = 200_000
 
@@ -30,7 +30,7 @@ sum(tables["frames"].num_rows for tables in CoreProfilerTrace(sys.argv[1]).batch
 
 
 def simulate(path: Path, shape: str, *, lines: bool) -> int:
-    """Write a trace; gives the number of its records."""
+    """Write a trace and return the number of its records."""
     with CoreProfilerWriter(path) as writer:
         simulator = Simulator(writer.put, shape=shape, threads=8, lines=lines)
         while simulator.records < RECORDS:
@@ -38,24 +38,37 @@ def simulate(path: Path, shape: str, *, lines: bool) -> int:
     return simulator.records
 
 
-def drain(what: Iterable[object]) -> None:
-    """Take everything and keep nothing."""
-    deque(what, maxlen=0)
+def drain(values: Iterable[object]) -> None:
+    """Consume an iterator and drop the values."""
+    deque(values, maxlen=0)
 
 
 def rewrite(path: Path) -> Callable[[], None]:
-    """Records that are there, to lines."""
+    """Return a function that writes the records of a trace."""
     records = list(CoreProfilerTrace(path))
 
     def work() -> None:
         with CoreProfilerWriter(os.devnull) as writer:
-            writer.put_all(records)
+            for record in records:
+                writer.put(record)
+
+    return work
+
+
+def write_tables(path: Path) -> Callable[[], None]:
+    """Return a function that writes the tables of a trace."""
+    tables = CoreProfilerTrace(path).tables(*CoreProfilerWriter.writable_tables)
+
+    def work() -> None:
+        with CoreProfilerWriter(os.devnull) as writer:
+            for name, table in tables.items():
+                writer.write_table(name, table)
 
     return work
 
 
 def run(folder: Path) -> list[tuple[str, str]]:
-    """Measure everything: what, and how much."""
+    """Measure everything, and return the titles and figures."""
     rows = []
     for title, shape, lines in (
         ("samples", "sampling", False),
@@ -71,6 +84,7 @@ def run(folder: Path) -> list[tuple[str, str]]:
             ("whole stacks", lambda path=path: drain(CoreProfilerTrace(path).samples())),
             ("all rules", lambda path=path: CoreProfilerTrace(path).info),
             ("written", rewrite(path)),
+            ("written from tables", write_tables(path)),
         ):
             rows.append((f"{title}: {what}", f"{records / best(work, 3) / 1e6:.2f} M lines/s"))
     big = folder / "big.cpl"

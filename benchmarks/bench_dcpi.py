@@ -5,8 +5,8 @@
 
 The profiles are synthetic: runs of about 20 addresses with samples (`profile`), single ones (`sparse`), and one that
 has samples everywhere (`dense`).  Columns are those of the samples, all three: address, offset and count.  Every figure
-is the best of several rounds on one core; the megabytes are those of the file.  Whoever has profiles with long runs is
-nearer to `dense`.
+is the best of several rounds on one core; the megabytes are those of the file.  Profiles with long runs are nearer to
+`dense`.
 """
 
 from __future__ import annotations
@@ -18,43 +18,42 @@ from pathlib import Path
 from measuring import best, show
 
 from fxtio.dcpi import DcpiTrace, DcpiWriter
-from fxtio.dcpi.synth import HEADER, SHAPES, write
+from fxtio.dcpi.synth import HEADER, SHAPES, synth
 from fxtio.table import Table
 
 SIZE = 100_000_000
 
 
 def batches(path: Path) -> int:
-    """Addresses, offsets and counts in bounded memory."""
+    """Read addresses, offsets and counts in bounded memory."""
     return sum(len(tables["samples"]["address"]) for tables in DcpiTrace(path).batches("samples"))
 
 
 def whole(path: Path) -> Table:
-    """Addresses, offsets and counts as one table."""
+    """Read addresses, offsets and counts as one table."""
     samples = DcpiTrace(path).table("samples")
     assert samples.num_rows == len(samples["address"])
     return samples
 
 
 def rewrite(path: Path) -> Callable[[], None]:
-    """Chunks, footer and file from columns that are there."""
+    """Return a function that writes a file from columns."""
     samples = DcpiTrace(path).table("samples")
-    offset, count = samples["offset"], samples["count"]
-    header = {**HEADER, "tsize": int(offset[-1]) + 4}
+    header = {**HEADER, "tsize": int(samples["text_offset"][-1]) + 4}
 
     def work() -> None:
         with DcpiWriter(os.devnull, header=header) as writer:
-            writer.write(offset, count)
+            writer.write_table("samples", samples)
 
     return work
 
 
 def run(folder: Path) -> list[tuple[str, str]]:
-    """Measure everything: what, and how much."""
+    """Measure everything, and return the titles and figures."""
     rows = []
     for shape in SHAPES:
         path = folder / f"{shape}.dcpi"
-        addresses, size = write(path, shape, size=SIZE)
+        addresses, size = synth(path, shape, size=SIZE)
         for what, seconds in (
             ("checked, added up", best(lambda path=path: DcpiTrace(path).info)),  # type: ignore[misc]
             ("to columns, by batches", best(lambda path=path: batches(path))),  # type: ignore[misc]

@@ -4,8 +4,8 @@
     python benchmarks/bench_mono.py FILE.mlpd      # on this recording
 
 The workload is a recording of more than 20 million calls and allocations, made here by Mono; without Mono, a synthetic
-one of 25 million events.  `mprof-report --reports=stats` decodes everything and keeps nothing; the plain Python decoder
-takes one number at a time and keeps nothing either.  Every figure is the best of some rounds.
+one of 25 million events.  `mprof-report --reports=stats` decodes everything and stores nothing; the plain Python
+decoder reads one number at a time and stores nothing either.  Every figure is the best of several rounds.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from measuring import best
 import fxtio
 from fxtio import _native
 from fxtio.mono.reader import MonoTrace
-from fxtio.mono.records import Call
-from fxtio.mono.synth import write
+from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
 
 PROGRAM = Path(__file__).parent.parent / "tests" / "judges" / "mono_programs" / "busy.cs"
@@ -38,10 +37,10 @@ ONE_BYTE = 0x80
 
 
 def recording(folder: Path) -> Path:
-    """The workload."""
+    """Make the workload and return its path."""
     out = folder / "busy.mlpd"
     if not all(map(shutil.which, ("mono", "mcs"))):
-        write(out, "calls", events=SYNTHETIC)
+        synth(out, "calls", events=SYNTHETIC)
         return out
     program = folder / "busy.exe"
     subprocess.run(["mcs", f"-out:{program}", str(PROGRAM)], check=True)
@@ -51,13 +50,13 @@ def recording(folder: Path) -> Path:
 
 
 def batches(path: Path) -> None:
-    """All fields of all events to columns, piece by piece."""
+    """Read all fields of all events to columns, in batches."""
     for _ in fxtio.open(path, format="mono").batches(*TABLES):
         pass
 
 
 def plain_decoder(data: bytes) -> int:
-    """A plain Python decoder of calls: a number at a time, as one would write it; gives the number of events."""
+    """Decode calls in plain Python, a number at a time; return the number of events."""
     at, end, events, now, method = 0, len(data), 0, 0, 0
     while at < end:
         at += 1
@@ -79,13 +78,13 @@ def plain_decoder(data: bytes) -> int:
 
 
 def plain(folder: Path) -> float:
-    """Events per second of the plain decoder, on calls alone."""
+    """Return the events per second of the plain decoder, for calls only."""
     count = 500_000
     path = folder / "plain.mlpd"
     with MonoWriter(path) as writer:
         number = np.arange(count)
         methods = 0x7F00_0000_0000 + 64 * (number % 100)
-        writer.bulk({Call: {"time": number * 90, "action": 2 - number % 2, "method": methods}})
+        writer.write_table("calls", {"time": number * 90, "action": 2 - number % 2, "method": methods})
     index = MonoTrace(path).index()
     raw = path.read_bytes()
     begins = (index["offset"] + 48).tolist()
@@ -94,13 +93,13 @@ def plain(folder: Path) -> float:
 
 
 def bulk() -> float:
-    """Events per second of the bulk writer, into the null device."""
+    """Return the events per second of `write_table`, into the null device."""
     number = np.arange(WRITTEN)
     columns = {"time": number * 90, "action": 2 - number % 2, "method": 0x7F00_0000_0000 + 64 * (number % 100)}
 
     def work() -> None:
         with MonoWriter(os.devnull) as writer:
-            writer.bulk({Call: columns})
+            writer.write_table("calls", columns)
 
     return WRITTEN / best(work)
 
@@ -116,13 +115,13 @@ def main() -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         read = best(lambda: batches(path))
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        events = fxtio.open(path, format="mono").info.events.total()
+        events = fxtio.open(path, format="mono").info.records.total()
         print(f"{events:,} events, {size:,} bytes")
-        print(f"index by headers          {indexed:8.3f} s, {indexed / size * 1e8:.3f} s for 100 MB")
+        print(f"index from headers        {indexed:8.3f} s, {indexed / size * 1e8:.3f} s for 100 MB")
         memory = f"memory {before >> 10} to {grown >> 10} MiB"
-        print(f"columns, piece by piece   {events / read / 1e6:8.1f} M events/s; {memory}")
+        print(f"columns, in batches       {events / read / 1e6:8.1f} M events/s; {memory}")
         whole = best(lambda: MonoTrace(path).tables(*TABLES), 3)
-        print(f"columns, all kept         {events / whole / 1e6:8.1f} M events/s")
+        print(f"columns, whole tables     {events / whole / 1e6:8.1f} M events/s")
         if shutil.which("mprof-report"):
             command = ["mprof-report", "--reports=stats", str(path)]
             peer = best(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
@@ -130,10 +129,10 @@ def main() -> None:
                 f"mprof-report              {events / peer / 1e6:8.1f} M events/s; fxtio {peer / read:.2f} times that"
             )
         else:
-            print("mprof-report is not there: no comparison")
+            print("mprof-report is not installed: no comparison")
         one = plain(folder)
         print(f"plain Python decoder      {one / 1e6:8.2f} M events/s; fxtio {events / read / one:.1f} times that")
-    print(f"bulk writing              {bulk() / 1e6:8.1f} M events/s")
+    print(f"write_table               {bulk() / 1e6:8.1f} M events/s")
 
 
 if __name__ == "__main__":

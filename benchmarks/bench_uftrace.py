@@ -1,11 +1,11 @@
-"""How fast fxtio reads and writes data directories of uftrace, beside uftrace itself, all measured in one run.
+"""Measure how fast fxtio reads and writes data directories of uftrace, compared with uftrace in the same run.
 
     python benchmarks/bench_uftrace.py                 # about a minute
-    python benchmarks/bench_uftrace.py --markdown      # as the table that stands in docs/explanation/speed.md
+    python benchmarks/bench_uftrace.py --markdown      # as the table in docs/explanation/speed.md
 
-Two programs are compiled with gcc and recorded here: a recursive one of about 10 million records, and one of 1.8
-million records whose calls have an integer, a string and a double as arguments and return a double.  Every figure is
-the best of several rounds on one core; uftrace writes to the null device.  Needs uftrace and gcc.
+Two programs are compiled with gcc and recorded: a recursive program with about 10 million records, and a program with
+1.8 million records whose calls have an integer, a string and a double as arguments and return a double.  Every figure
+is the best of several rounds on one core; uftrace writes to the null device.  Needs uftrace and gcc.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from measuring import best, peak_memory, show, without_kernels
 
 import fxtio
 from fxtio import _native
+from fxtio.table import Categories
 from fxtio.uftrace.synth import synth
 
 RECURSIVE = r"""
@@ -39,6 +40,7 @@ int main(void) {
 """
 SPECS = ("-A", "work@arg1/i32,arg2/s,fparg1/64", "-R", "work@retval/f64")
 WRITTEN = 20_000_000
+SCHEDULED = 500_000
 
 
 def record(folder: Path, name: str, source: str, *options: str) -> Path:
@@ -52,35 +54,35 @@ def record(folder: Path, name: str, source: str, *options: str) -> Path:
 
 
 def tool(command: str, directory: Path) -> float:
-    """Seconds of a command of uftrace."""
+    """Return the seconds that a command of uftrace takes."""
     line = ["uftrace", command, "--no-pager", "-d", str(directory)]
     return best(lambda: subprocess.run(line, check=True, stdout=subprocess.DEVNULL), 3)
 
 
 def tables(directory: Path, *names: str) -> object:
-    """Whole tables."""
+    """Read whole tables."""
     return fxtio.open(directory).tables(*names)
 
 
-def pieces(directory: Path, *names: str) -> int:
-    """The same in bounded memory."""
+def batches(directory: Path, *names: str) -> int:
+    """Read tables in bounded memory; return the number of rows."""
     return sum(table.num_rows for batch in fxtio.open(directory).batches(*names) for table in batch.values())
 
 
 def twins(directory: Path, *names: str) -> float:
-    """Seconds to tables with the Python twins of the kernels."""
+    """Return the seconds that reading tables takes without the C kernels."""
     with without_kernels("distinct", "gather", "pair", "walk_payloads"):
         return best(lambda: tables(directory, *names), 1)
 
 
 MEMORY = """
 import sys, fxtio
-rows = sum(batch["slices"].num_rows for batch in fxtio.open(sys.argv[1]).batches("slices") if batch)
+rows = sum(batch["slices"].num_rows for batch in fxtio.open(sys.argv[1]).batches("slices"))
 """
 
 
 def bulk(folder: Path) -> float:
-    """Seconds to encode and write records, without making their columns."""
+    """Return the seconds that encoding and writing records takes, without making their columns."""
     kinds = np.tile(np.array([0, 0, 1, 1], np.uint8), WRITTEN // 4)
     depth = np.tile(np.array([0, 1, 1, 0], np.uint16), WRITTEN // 4)
     codes = np.tile(np.array([0, 1, 1, 0], np.int64), WRITTEN // 4)
@@ -89,19 +91,19 @@ def bulk(folder: Path) -> float:
     def work() -> None:
         shutil.rmtree(folder / "bulk", ignore_errors=True)
         with fxtio.create(folder / "bulk", format="uftrace") as writer:
-            targets = [writer.function("main"), writer.function("work")]
+            functions = [writer.function("main"), writer.function("work")]
             task = writer.task(1)
             for begin in range(0, WRITTEN, 1 << 18):
                 some = slice(begin, begin + (1 << 18))
                 task.write_records(
-                    type=kinds[some], time=times[some], depth=depth[some], function=(targets, codes[some])
+                    type=kinds[some], time=times[some], depth=depth[some], function=(functions, codes[some])
                 )
 
     return best(work, 3)
 
 
 def synthetic(folder: Path) -> float:
-    """Seconds for a synthetic trace of many functions."""
+    """Return the seconds that writing a synthetic trace of many functions takes."""
 
     def work() -> None:
         shutil.rmtree(folder / "synthetic", ignore_errors=True)
@@ -110,8 +112,17 @@ def synthetic(folder: Path) -> float:
     return best(work, 2)
 
 
+def scheduler(folder: Path) -> float:
+    """Return the seconds that reading a table of scheduler events takes."""
+    rows = np.arange(SCHEDULED)
+    with fxtio.create(folder / "sched", format="uftrace") as writer:
+        kinds = Categories((rows % 2).astype(np.int32), ["sched-out", "sched-in"])
+        writer.write_table("sched", {"time": rows * 1000, "cpu": 0, "pid": 1, "tid": rows % 8 + 1, "kind": kinds})
+    return best(lambda: tables(folder / "sched", "sched"), 3)
+
+
 def run(folder: Path) -> list[tuple[str, str, str]]:
-    """Measure everything: what, how much, beside uftrace."""
+    """Measure everything; return subjects, figures and comparisons."""
     rows: list[tuple[str, str, str]] = []
     for name, source, options, names in (
         ("plain", RECURSIVE, (), ("slices",)),
@@ -121,7 +132,7 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
         count = fxtio.open(directory).info.records.total()
         tables(directory, *names)  # the machine's memory, once touched
         seconds = best(lambda d=directory, n=names: tables(d, *n), 7)  # type: ignore[misc]
-        by_batch = best(lambda d=directory, n=names: pieces(d, *n), 5)  # type: ignore[misc]
+        by_batch = best(lambda d=directory, n=names: batches(d, *n), 5)  # type: ignore[misc]
         report, dump = tool("report", directory), tool("dump", directory)
         what = f"{name}, {count / 1e6:.1f} M records"
         rows.append((f"{what}: to tables", rate(count, seconds), f"kernels: {_native.IMPLEMENTATION}"))
@@ -133,11 +144,12 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
     rows.append(("peak memory, plain by batches", f"{peak / 1e6:.0f} MB", ""))
     rows.append(("bulk encode and write", rate(WRITTEN, bulk(folder)), ""))
     rows.append(("synthetic trace", rate(WRITTEN, synthetic(folder)), ""))
+    rows.append(("scheduler events to a table", rate(SCHEDULED, scheduler(folder)), ""))
     return rows
 
 
 def rate(count: int, seconds: float) -> str:
-    """Records per second."""
+    """Return a text of records per second."""
     return f"{count / seconds / 1e6:.1f} M records/s"
 
 

@@ -2,7 +2,7 @@
 
 usage: python make_a_big_trace.py [OUTPUT] [EVENTS]
 
-For traces of given shapes, `fxtio.testing.synth` and the command `fxtio synth` do it all.
+For traces of given shapes, `fxtio.fxt.synth` and the command `fxtio synth` do it all.
 """
 
 from __future__ import annotations

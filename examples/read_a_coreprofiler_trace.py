@@ -10,20 +10,20 @@ from collections import Counter
 
 from fxtio.coreprofiler import CoreProfilerTrace
 from fxtio.coreprofiler.records import FunctionName
-from fxtio.coreprofiler.simulator import write
+from fxtio.coreprofiler.synth import synth
 
 
 def main(path: str | None) -> None:
-    """Say what is in a trace."""
+    """Print the contents of a trace."""
     if path is None:
         path = "synthetic.cpl"
-        write(path, "mixed", events=5_000, threads=2)
+        synth(path, "mixed", events=5_000, threads=2)
     with CoreProfilerTrace(path) as trace:
-        names = {record.function: record.name for record in trace if isinstance(record, FunctionName)}
+        names = {record.function_iid: record.name for record in trace if isinstance(record, FunctionName)}
         ticks: Counter[str] = Counter()
         size = 0
         for sample in trace.samples():
-            stack = ";".join(names.get(frame.function, "?") for frame in sample.stack)
+            stack = ";".join(names.get(frame.function_iid, "?") for frame in sample.stack)
             ticks[stack] += 0 if sample.paused else sample.ticks
             size += sum(item.size for item in sample.allocated)
         print(f"{ticks.total():,} ticks on {len(ticks):,} stacks, {size:,} bytes allocated")

@@ -1,4 +1,4 @@
-"""Read a recording of the Mono log profiler: what was called, what was allocated where, what stood still.
+"""Read a recording of the Mono log profiler: the slowest methods, the largest allocations, the collector's pauses.
 
 usage: python read_a_mono_profile.py FILE.mlpd      (mono --profile=log:nodefaults,alloc,calls,gc,output=FILE.mlpd ...)
 """
@@ -12,38 +12,38 @@ import fxtio
 
 
 def main(path: str) -> None:
-    """Say what is in a recording."""
+    """Print what is in a recording."""
     with fxtio.open(path, format="mono") as trace:
         info = trace.info
-        print(f"{info.events.total():,} events in {info.buffers:,} buffers of {len(info.threads)} threads")
+        print(f"{info.records.total():,} events in {info.buffers:,} buffers of {len(info.threads)} threads")
 
-        # One reading gives all the tables that are asked for. What follows from events is a table, too.
+        # One reading gives all of these tables. Those that follow from events are tables, too.
         tables = trace.tables("slices", "allocation_sites", "gc_pauses", "sample_stacks")
 
         slices = tables["slices"]
         spent: Counter[str] = Counter()
-        for name, duration in zip(slices["method_name"].to_list(), slices["duration"].tolist(), strict=True):
+        for name, duration in zip(slices["name"].to_list(), slices["duration"].tolist(), strict=True):
             spent[name or "?"] += duration
         for name, duration in spent.most_common(3):
             print(f"{duration / 1e6:>10.3f} ms in {name}")
 
         for row in tables["allocation_sites"].take(slice(3)).rows():
-            where = (row["stack"] or "unknown").rpartition(";")[2]
-            print(f"{row['bytes']:>10,} bytes of {row['class_name']} in {where}")
+            site = (row["stack"] or "unknown").rpartition(";")[2]
+            print(f"{row['bytes']:>10,} bytes of {row['class_name']} in {site}")
 
         pauses = tables["gc_pauses"]["duration"]
         if len(pauses):
             print(f"{len(pauses)} collections, the longest pause {pauses.max() / 1e6:.3f} ms")
 
-        # Stacks of samples as `flamegraph.pl` takes them: a stack and how often it was seen.
+        # Stacks of samples as `flamegraph.pl` takes them: a stack and its number of samples.
         for stack, count in Counter(tables["sample_stacks"]["stack"].to_list()).most_common(3):
             print(f"{stack} {count}")
 
-        # What the tables do not say is in the events: typed objects with addresses, and names for these.
+        # Everything else is in the events: typed objects with addresses, which `trace.names` resolves.
         thrown = sum(type(event).__name__ == "Throw" for event in trace)
         print(f"{thrown} exceptions were thrown")
 
-        # A damaged recording is read as far as it goes; this tells what was wrong with it.
+        # Reading goes on behind damage; the findings describe the damage.
         for finding in trace.findings:
             print(finding)
 

@@ -12,7 +12,7 @@ import numpy as np
 from fxtio.dcpi import DcpiTrace, DcpiWriter
 from fxtio.dcpi.records import Line
 
-HEADER = {
+HEADER: dict[str, str | int] = {
     "image": "19970601120000a1b2c3",
     "epoch": "9706011230",
     "platform": "synthetic.example",
@@ -26,19 +26,19 @@ HEADER = {
 
 
 def main(path: str) -> None:
-    """Write, read, copy."""
+    """Write a profile, read it, and copy it."""
     offset = np.arange(0, 65536, 4)
     with DcpiWriter(path, header=HEADER) as profile:
-        written = profile.write(offset, offset % 97 % 5)
-    print(f"{written:,} addresses with samples to {path}")
+        profile.write_table("samples", {"text_offset": offset, "count": offset % 97 % 5})
 
     with DcpiTrace(path) as trace:
         samples = trace.table("samples")
+        print(f"{samples.num_rows:,} addresses with samples in {path}")
         hottest = int(samples["count"].argmax())
         print(f"{int(samples['count'].sum()):,} samples, most at {samples['address'][hottest]:#x}")
         lines = [*trace.header.lines, Line("note", "a copy")]
         with DcpiWriter(f"{path}.copy", header=lines) as copy:
-            copy.write(samples["offset"], samples["count"])
+            copy.write_table("samples", samples)
 
 
 if __name__ == "__main__":

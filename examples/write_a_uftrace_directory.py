@@ -1,4 +1,4 @@
-"""Write a data directory of uftrace, and look at it with `uftrace replay` where that is installed.
+"""Write a data directory of uftrace, and show it with `uftrace replay` if that is installed.
 
 usage: python write_a_uftrace_directory.py [OUTPUT]
 """
@@ -13,16 +13,16 @@ import fxtio
 
 
 def main(output: str) -> None:
-    """Write two threads of a made-up server."""
+    """Write the calls of a server with several threads."""
     with fxtio.create(output, format="uftrace", program="/usr/bin/server") as writer:
-        # What a function's arguments are is said once; each call then gives values.
+        # The arguments of a function are specified once; each call has values for them.
         handle = writer.function("handle", arguments="arg1/s,arg2/i32", returns="retval/i32")
         read = writer.function("read", arguments="arg1/i32", returns="retval/i64", library=True)
 
         start = 1_000_000_000  # nanoseconds
         listener = writer.task(tid=100)
         listener.enter("main", start)
-        listener.event("server:ready", start + 500)  # readers show the name as a comment
+        listener.event("server:ready", start + 500)  # uftrace shows the name as a comment
         for number, path in enumerate(("/", "/about", "/missing")):
             now = start + 10_000 * (number + 1)
             worker = writer.task(tid=101 + number, pid=100)

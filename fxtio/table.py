@@ -108,7 +108,60 @@ class Bytes(list[bytes]):
         return Bytes(self[row] for row in np.arange(len(self))[rows].tolist())
 
 
-Column = Array | Categories | Optional | Bytes
+class Lists:
+    """A column of lists: each row has some rows of another table.
+
+    Attributes:
+        counts: the number of items of each row (int64).
+        items: the items of all rows, one after the other, as a table.
+    """
+
+    __slots__ = ("counts", "items")
+
+    def __init__(self, counts: Array, items: Table) -> None:
+        self.counts = counts
+        self.items = items
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Mapping[str, Any]]]) -> Lists:
+        """Convert lists of items, each a mapping from column names to values; what an item lacks is null.
+
+        Raises:
+            EncodeError: values of a column have different types.
+        """
+        items = [item for row in rows for item in row]
+        names = dict.fromkeys(name for item in items for name in item)
+        columns = {name: _column(name, [item.get(name) for item in items]) for name in names}
+        return cls(np.array([len(row) for row in rows], np.int64), Table(columns))
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, row: int) -> list[dict[str, Any]]:
+        (items,) = self.take(np.array([row])).to_list()
+        return items
+
+    def __iter__(self) -> Iterator[list[dict[str, Any]]]:
+        return iter(self.to_list())
+
+    def to_list(self) -> list[list[dict[str, Any]]]:
+        """All rows as lists of dictionaries."""
+        items = list(self.items.rows())
+        ends = np.cumsum(self.counts)
+        return [items[a:b] for a, b in zip((ends - self.counts).tolist(), ends.tolist(), strict=True)]
+
+    def take(self, rows: Array) -> Lists:
+        """Some rows, by indices or a mask."""
+        counts = self.counts[rows]
+        begins = (np.cumsum(self.counts) - self.counts)[rows]
+        items = np.arange(int(counts.sum())) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
+        return Lists(counts, self.items.take(items))
+
+    def __repr__(self) -> str:
+        return f"Lists({len(self):,} rows, {int(self.counts.sum()):,} items)"
+
+
+Column = Array | Categories | Optional | Bytes | Lists
 
 
 class Growing:
@@ -134,6 +187,7 @@ class Growing:
         if isinstance(piece, Bytes):
             self._bytes += piece
             return
+        assert not isinstance(piece, Lists)  # it is made of grown columns
         parts = _arrays(piece)
         rows = self._rows + len(piece)
         if not self._arrays:
@@ -299,6 +353,11 @@ def _to_arrow(pa: Any, column: Column) -> Any:
         return pa.array(column.values, mask=~column.present)
     if isinstance(column, Bytes):
         return pa.array(column, pa.binary())
+    if isinstance(column, Lists):
+        items = [_to_arrow(pa, part) for part in column.items.values()]
+        structs = pa.StructArray.from_arrays(items, column.items.column_names)
+        offsets = np.concatenate([[0], np.cumsum(column.counts)])
+        return pa.LargeListArray.from_arrays(pa.array(offsets), structs)
     return pa.array(column)
 
 
@@ -320,8 +379,8 @@ def checked_columns(columns: Table | Mapping[str, Any], table: WritableTable) ->
     """Return the columns that a writer takes, all of the same length, and that length.
 
     Args:
-        columns: a table, or columns by name: arrays of one dimension, `Categories`, `Optional`, `Bytes`, lists, or one
-            value for all rows.  Of the ignored ones not even the values are computed.
+        columns: a table, or columns by name: arrays of one dimension, `Categories`, `Optional`, `Bytes`, `Lists`,
+            lists, or one value for all rows.  Of the ignored ones not even the values are computed.
         table: the names of the columns; optional ones that are not given are not in the result.
 
     Raises:
@@ -362,7 +421,7 @@ def _repeated(name: str, value: Any, rows: int) -> Column:
 
 
 def _column(name: str, values: Any) -> Column:
-    if isinstance(values, Categories | Optional | Bytes):
+    if isinstance(values, Categories | Optional | Bytes | Lists):
         return values
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
@@ -377,6 +436,8 @@ def _column(name: str, values: Any) -> Column:
         return Categories.of(items) if str in kinds else Optional(np.zeros(len(items), np.int64), present)
     if kinds == {bytes}:
         return Bytes(items)
+    if kinds and kinds <= {list, tuple} and all(isinstance(item, Mapping) for row in items for item in row):
+        return Lists.of(items)
     if not kinds <= {int, float, bool, type(None)}:
         raise EncodeError(f"has values of the types {', '.join(sorted(kind.__name__ for kind in kinds))}", name)
     array = _numbers(name, [0 if item is None else item for item in items], is_float=float in kinds)

@@ -7,6 +7,7 @@ nothing can fail proves nothing.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,7 +44,17 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 # Rooms that may import less than their floor allows, as prefixes of module names.
 ONLY: dict[str, tuple[str, ...]] = {
     "_native": (),
-    "tracer": ("codec", "errors", "_native", "fxt.layout", "fxt.records", "fxt.arguments", "fxt.enums", "io.sink"),
+    "tracer": (
+        "codec",
+        "errors",
+        "_native",
+        "fxt.layout",
+        "fxt.records",
+        "fxt.arguments",
+        "fxt.enums",
+        "fxt.references",
+        "io.sink",
+    ),
 }
 
 # What a room may not import although it is no part of fxtio: a traced program pays for it at its start.
@@ -188,7 +199,7 @@ def bits_outside_layouts(package: Path) -> list[str]:
     """Operations that know a bit number where none may be known."""
     found = []
     for name, path, tree in sources(package):
-        if name.partition(".")[0] in {"codec", "_native"} or path.name == "layout.py":
+        if name.startswith(("codec.", "_native.", "mono.stream.")) or path.name == "layout.py":
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.BinOp):
@@ -219,8 +230,29 @@ def too_long(root: Path) -> list[str]:
     return found
 
 
+def wrong_includes(folder: Path) -> list[str]:
+    """Return what is wrong with the modules in C of a folder, whose order is the list in the comment of `common.h`."""
+    order = re.findall(r"^ \*   (\w+) {2,}\S", (folder / "common.h").read_text(encoding="utf-8"), re.MULTILINE)
+    paths = sorted(folder.glob("*.[ch]"))
+    modules = {path.stem for path in paths}
+    messages = [f"common.h lists {module}, which is no module" for module in order if module not in modules]
+    for path in paths:
+        if path.stem not in order:
+            messages.append(f"{path.name} is not in the list of common.h")
+            continue
+        below = order[: order.index(path.stem)] + [path.stem] * (path.suffix == ".c")
+        included = re.findall(r'^#\s*include\s+"(.*)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+        wrong = [name for name in included if name.removesuffix(".h") not in below]
+        messages += [f"{path.name} includes {name}: includes go down only" for name in wrong]
+    return messages
+
+
 def test_imports_go_down_only() -> None:
     assert wrong_imports(PACKAGE) == []
+
+
+def test_includes_go_down_only() -> None:
+    assert wrong_includes(PACKAGE / "_native" / "recorder") == []
 
 
 def test_no_modules_import_each_other() -> None:
@@ -289,12 +321,30 @@ def test_wrong_imports_are_found(tmp_path: Path, importer: str, statement: str, 
 def test_right_imports_pass(tmp_path: Path) -> None:
     files = {
         "fxt/layout.py": "from fxtio.codec.word import Word\nfrom . import layout",
-        "fxt/present.py": "from fxtio.fxt import layout\nfrom fxtio.testing import synth\nimport fxtio.present",
+        "fxt/present.py": "from fxtio.fxt import layout\nfrom fxtio.fxt import synth\nimport fxtio.present",
         "tracer/span.py": "from fxtio.fxt.layout import EventWord\nfrom fxtio.fxt import layout\nimport mmap",
         "cli/__init__.py": "from fxtio import fxt\nimport fxtio, argparse, numpy",
         "__main__.py": "from fxtio.cli import main",
     }
     assert wrong_imports(grow(tmp_path, files)) == []
+
+
+def test_wrong_includes_are_found(tmp_path: Path) -> None:
+    files = {
+        "common.h": "/* The modules:\n *\n *   common  this\n *   low     a\n *   high    b\n *   absent  c */\n",
+        "low.h": '#include "common.h"\n#include <stdint.h>\n',
+        "low.c": '#include "low.h"\n#include "high.h"\n',
+        "high.h": '#include "low.h"\n#include "high.h"\n',
+        "high.c": '#include "high.h"\n# include "../kernels.h"\n',
+        "other.c": '#include "common.h"\n',
+    }
+    assert wrong_includes(grow(tmp_path, files)) == [
+        "common.h lists absent, which is no module",
+        "high.c includes ../kernels.h: includes go down only",
+        "high.h includes high.h: includes go down only",
+        "low.c includes high.h: includes go down only",
+        "other.c is not in the list of common.h",
+    ]
 
 
 def test_circles_are_found(tmp_path: Path) -> None:

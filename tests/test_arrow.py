@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import fxtio
-from fxtio.codec.parts import Thread
 from fxtio.fxt import Koid, Pointer
 from fxtio.fxt import records as rec
+from fxtio.fxt.references import Thread
 from fxtio.table import Table
 
 pa = pytest.importorskip("pyarrow")
@@ -28,7 +28,7 @@ SCHEMAS = {
     "args": f"event:int64 {_ARGS}",
     "strings": _COMMON + "index:uint16 text:text",
     "threads": _COMMON + "index:uint8 process:uint64 thread:uint64",
-    "objects": _COMMON + "space:text type:text id:uint64 name:text process:uint64",
+    "objects": _COMMON + "kind:text type:text id:uint64 name:text process:uint64",
     "object_args": f"object:int64 {_ARGS}",
     "logs": _TIMED + "message:text",
     "blobs": _COMMON + "category:text name:text type:text size:int64 payload:binary",
@@ -37,7 +37,7 @@ SCHEMAS = {
     "outgoing_priority:int32 incoming_priority:int32 waker:uint64",
     "scheduling_args": f"scheduling:int64 {_ARGS}",
     "modules": _TIMED + "module:uint16 name:text build_id:binary",
-    "mmaps": _TIMED + "module:uint16 flags:uint8 start:uint64 range:uint64 vaddr:uint64",
+    "mmaps": _TIMED + "module:uint16 flags:uint8 address:uint64 size:uint64 vaddr:uint64",
     "backtraces": _TIMED + "frames:int64",
     "frames": "backtrace:int64 depth:int64 address:uint64",
 }

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.codec.generate import Order, encode
-from fxtio.codec.parts import Thread
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import DecodeError, FormatError
-from fxtio.fxt import FxtTrace, framing
+from fxtio.fxt import FxtTrace, frames
 from fxtio.fxt import records as rec
 from fxtio.fxt.arguments import BlobArgument, NullArgument, PointerArgument, Uint32Argument
+from fxtio.fxt.references import Thread
 from fxtio.testing import strategies
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, delivered, instants, packed, words
@@ -85,7 +85,7 @@ def test_zero_words_between_records(order: Order, count: int) -> None:
 
 def test_zero_words_do_not_make_a_frame_each() -> None:
     data = encode(rec.Magic()) + (bytes(8) + encode(rec.ProviderSection(0))) * 3000
-    with patch.object(framing.Framer, "_fill", autospec=True, side_effect=framing.Framer._fill) as fill:
+    with patch.object(frames.FrameReader, "_fill", autospec=True, side_effect=frames.FrameReader._fill) as fill:
         trace = FxtTrace(data)
         assert sum(1 for _ in trace) == 3001
     assert fill.call_count < 5
@@ -95,7 +95,7 @@ def test_zero_words_do_not_make_a_frame_each() -> None:
 def test_many_bad_headers_do_not_read_the_buffer_again_for_each() -> None:
     """The time for a fault depends on what lies up to the next good record, not on how much was read."""
     data = encode(rec.Magic()) + (words(0x0001_0004) + encoded(instants(1, 4))) * 3000
-    with patch.object(framing, "_chains", side_effect=framing._chains) as chains:
+    with patch.object(frames, "_chains", side_effect=frames._chains) as chains:
         trace = FxtTrace(data)
         assert len(delivered(trace)) == 12_001
     assert sum(len(call.args[0]) for call in chains.call_args_list) < 3000 * 2000

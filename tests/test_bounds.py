@@ -14,9 +14,9 @@ import pytest
 import zstandard
 
 from fxtio.codec.generate import encode
-from fxtio.codec.parts import Thread
-from fxtio.fxt import FxtTrace, batch, framing
+from fxtio.fxt import FxtTrace, frames, state
 from fxtio.fxt import records as rec
+from fxtio.fxt.references import Thread
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, MIB, delivered, instants, memory, words
 from support.fxt_readings import Trickle, in_batches, rules, told
@@ -40,7 +40,7 @@ def test_a_large_record_that_claims_16_gib(source: Callable[[bytes], Any]) -> No
 
 def test_a_record_larger_than_any_that_is_taken_in() -> None:
     data = encoded([*HEAD, rec.LargeBlobNoMetadata(0, 0, bytes(3 * MIB)), *instants(100, 10)])
-    with patch.object(framing, "LARGEST", 2 * MIB):
+    with patch.object(frames, "MAX_RECORD_BYTES", 2 * MIB):
         trace = FxtTrace(data)
         assert plain(delivered(trace)) == plain([*HEAD, *instants(100, 10)])
     assert rules(trace.findings)["record-too-large"] == 1
@@ -141,7 +141,7 @@ def test_more_providers_than_are_kept_apart() -> None:
         records += [rec.ProviderInfo(one, "p"), rec.String(1, f"s{one}"), rec.Instant(1, Thread(1, 1), 1, 1, ())]
     records += [rec.ProviderSection(0), rec.Instant(1, Thread(1, 1), 1, 1, ()), rec.ProviderSection(9)]
     records += [rec.Instant(1, Thread(1, 1), 1, 1, ())]
-    with patch.object(batch, "MAX_PROVIDERS", 3):
+    with patch.object(state, "MAX_PROVIDERS", 3):
         trace = FxtTrace(encoded(records))
         assert [one.name for one in trace if isinstance(one, rec.Instant)] == [
             "s0",
@@ -162,7 +162,7 @@ def test_more_clocks_than_are_kept() -> None:
     records: list[Any] = [rec.Magic(), rec.ThreadRecord(1, 1, 1)]
     for rate in (1000, 500, 250, 1000):
         records += [rec.Initialization(rate), rec.Instant(1, 1, 0, 0, ())]
-    with patch.object(batch, "MAX_CLOCKS", 3):
+    with patch.object(state, "MAX_CLOCKS", 3):
         trace = FxtTrace(encoded(records))
         assert trace.table("events")["time"].tolist() == [1_000_000, 2_000_000, 2_000_000, 1_000_000]
         assert rules(trace.findings) == {"too-many-clocks": 1}

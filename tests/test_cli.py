@@ -205,7 +205,8 @@ def lossy(writer: FxtWriter) -> None:
     kernel.complete("drop_stats", 1, 2, category="mine", args={"num_records": 1})
     writer.main.buffer_filled_up()
     writer.put(ProviderEvent(1, 7))
-    writer.put_all([String(1, "one"), String(1, "two"), String(2, "three")])
+    for record in [String(1, "one"), String(1, "two"), String(2, "three")]:
+        writer.put(record)
     writer.put(DurationBegin(3, 9, 77, 2, ()))
 
 
@@ -221,8 +222,8 @@ def test_stats_of_losses(capsys: Capture, tmp_path: Path) -> None:
     assert {"name": None, "records": 1, "bytes": 16} in stats["categories"]
     assert main(["stats", str(path)]) == 1
     out = capsys.readouterr().out
-    assert "told 1 times" in out
-    assert "7 records, 700 bytes, told by 2 drop_stats events" in out
+    assert "a buffer filled up 1 times" in out
+    assert "7 records, 700 bytes, according to 2 drop_stats events" in out
     assert "(undefined)" in out
 
 
@@ -234,7 +235,7 @@ def test_stats_lists_the_largest(capsys: Capture) -> None:
 
 
 def test_stats_of_many_names_stay_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("fxtio.fxt.present_tally.MOST_TEXTS", 10)
+    monkeypatch.setattr("fxtio.fxt.statistics.MAX_TEXTS", 10)
     path = tmp_path / "names.fxt"
 
     def write(writer: FxtWriter) -> None:

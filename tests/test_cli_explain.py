@@ -24,7 +24,7 @@ Run = Callable[..., tuple[int, str]]
 WORD = re.compile(r"^([0-9a-f]{8})  ((?:[0-9a-f]{2} ){7}[0-9a-f]{2})(?:  (\S.*))?$")
 TITLE = re.compile(r"^(?:record ([\d,]+): )?([^,]+)(?:, .*)?, ([\d,]+) bytes at ([\d,]+)(?: \(spec: (.*)\))?$")
 
-NOTICE = encode(r.ProviderEvent(provider=1, event=0))
+NOTICE = encode(r.ProviderEvent(provider_id=1, event=0))
 CLEAN = encode(r.Magic()) + NOTICE * 3
 
 
@@ -131,13 +131,13 @@ def test_unknown_records_are_a_type(run: Run, tmp_path: Path) -> None:
     unknown = (0x1C).to_bytes(8, "little")
     path = write(tmp_path / "a.fxt", CLEAN + unknown + CLEAN)
     assert titles(run(path, "--type", "unknown")[1]) == [("4", "unknown record")]
-    assert "no RecordType that is known" in run(path, "--type", "unknown")[1]
+    assert "unknown RecordType" in run(path, "--type", "unknown")[1]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--type", "nonsense"], "no record type 'nonsense'; there are Magic, "),
+        (["--type", "nonsense"], "there is no record type 'nonsense', only Magic, "),
         (["--type", "record"], "no record type 'record'"),
         (["--type", "Log"], "no record of type Log"),
         (["--record", "4"], "no record from number 4 on"),

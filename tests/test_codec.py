@@ -15,13 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio.codec.generate import Order, codec_of, encode
-from fxtio.codec.parts import MAX_TEXT, Header, Koids, Many, Number, Part, Sized, Stream, Text, Thread, Words
+from fxtio.codec.parts import Header, Many, Number, Part, Sized, Stream, Words
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.fxt.arguments import ARGUMENTS, NullArgument
+from fxtio.fxt.layout import MAX_STRING_BYTES
 from fxtio.fxt.records import RECORDS, Blob, Initialization, Instant, Log, ProviderInfo, String, TraceInfo
+from fxtio.fxt.references import StringReference, Thread, ThreadReference
 from fxtio.testing import strategies
-from support.fxt_samples import CLASSES, LARGE_CLASSES, ORDERS, family_of, for_classes, for_orders, minimal, share
+from support.fxt_samples import CLASSES, LARGE_CLASSES, ORDERS, for_classes, for_orders, minimal, share, union_of
 from support.fxt_twins import native, plain, scalar
 
 WORD = 2**64
@@ -29,7 +31,7 @@ WORD = 2**64
 
 def again(record: Any, order: Order = "little") -> Any:
     """The record after a way to bytes and back."""
-    return scalar(encode(record, order), order, family=family_of(type(record)))
+    return scalar(encode(record, order), order, union=union_of(type(record)))
 
 
 # --- There and back -------------------------------------------------------------------------------------------------
@@ -43,7 +45,7 @@ def test_every_record_comes_back(cls: type[Record], order: Order, data: st.DataO
     record = data.draw(strategies.records(cls, order=order))
     encoded = encode(record, order)
     faults: list[tuple[str, str]] = []
-    decoded = scalar(encoded, order, faults, family_of(cls))
+    decoded = scalar(encoded, order, faults, union_of(cls))
     assert plain(decoded) == plain(record)
     assert faults == []
     assert encode(decoded, order) == encoded
@@ -56,7 +58,7 @@ def test_resolved_records_come_back(cls: type[Record], data: st.DataObject) -> N
     record = data.draw(strategies.records(cls, resolved=True))
     assert plain(again(record)) == plain(record)
     for name, part in layout_of(cls).parts:
-        if isinstance(part, Text | Koids):
+        if isinstance(part, StringReference | ThreadReference):
             assert not isinstance(getattr(record, name), int)
 
 
@@ -67,8 +69,8 @@ def test_size_and_padding(cls: type[Record], data: st.DataObject) -> None:
     record = data.draw(strategies.records(cls))
     encoded = encode(record)
     assert len(encoded) % 8 == 0
-    assert family_of(cls).size_of(int.from_bytes(encoded[:8], "little")) * 8 == len(encoded)
-    assert family_of(cls).classes[family_of(cls).kind_of(int.from_bytes(encoded[:8], "little"))] is cls
+    assert union_of(cls).size_of(int.from_bytes(encoded[:8], "little")) * 8 == len(encoded)
+    assert union_of(cls).classes[union_of(cls).kind_of(int.from_bytes(encoded[:8], "little"))] is cls
 
 
 @given(data=st.data())
@@ -116,21 +118,21 @@ def good_values(part: Part, header: dict[str, Any]) -> list[Any]:
             "f": [-0.0, float("inf"), float("nan"), 5e-324],
         }
         return [*ends[part.kind], *([None] if part.optional else [])]
-    if isinstance(part, Koids):
+    if isinstance(part, ThreadReference):
         slots = [1, header[part.ref].mask]
         lone = [Thread(0, None), Thread(WORD - 1, None)] if part.process_only or part.short_form else []
         return [*slots, *lone, *([] if part.process_only else [Thread(0, 0), Thread(WORD - 1, WORD - 1)])]
-    if isinstance(part, Text):
-        return [0, 1, 0x7FFF, "", "x", "a" * 8, "\U0001f600", "\udcff", "x" * MAX_TEXT]
+    if isinstance(part, StringReference):
+        return [0, 1, 0x7FFF, "", "x", "a" * 8, "\U0001f600", "\udcff", "x" * MAX_STRING_BYTES]
     if isinstance(part, Stream):
-        most = min(header[part.size].mask, MAX_TEXT)
+        most = min(header[part.size].mask, MAX_STRING_BYTES)
         return ["", "x" * 7, "x" * 8, "x" * most] if part.text else [b"", bytes(7), bytes(8), b"\xff" * most]
     if isinstance(part, Sized):
         return [b"", b"\xff" * 7, bytes(8), bytes(100_001)]
     if isinstance(part, Words):
         return [(), (0,), (WORD - 1,) * header[part.count].mask]
     assert isinstance(part, Many)
-    return [(), (NullArgument(0),), tuple([minimal(one) for one in part.family.classes]), (NullArgument("x"),) * 15]
+    return [(), (NullArgument(0),), tuple([minimal(one) for one in part.union.classes]), (NullArgument("x"),) * 15]
 
 
 def bad_values(part: Part, header: dict[str, Any]) -> list[Any]:
@@ -145,15 +147,15 @@ def bad_values(part: Part, header: dict[str, Any]) -> list[Any]:
             "f": ["1.5", 10**400],
         }
         return [*ends[part.kind], *([] if part.optional else [None])]
-    if isinstance(part, Koids):
+    if isinstance(part, ThreadReference):
         wrong = [Thread(1, 2)] if part.process_only else [] if part.short_form else [Thread(1, None)]
         outside = [0, -1, header[part.ref].mask + 1, Thread(-1, 1), Thread(WORD, 1), Thread(1, WORD), "main", None]
         return [*wrong, *outside]
-    if isinstance(part, Text):
-        return [-1, 0x8000, "x" * (MAX_TEXT + 1), "\ud800", "\udfff", None, b"bytes", 1.5, True]
+    if isinstance(part, StringReference):
+        return [-1, 0x8000, "x" * (MAX_STRING_BYTES + 1), "\ud800", "\udfff", None, b"bytes", 1.5, True]
     if isinstance(part, Stream):
         most = header[part.size].mask
-        long = "x" * (min(most, MAX_TEXT) + 1)
+        long = "x" * (min(most, MAX_STRING_BYTES) + 1)
         return [long, "\ud800", "\udc00"] if part.text else [bytes(most + 1)]
     if isinstance(part, Sized):
         return []
@@ -199,7 +201,7 @@ def test_what_does_not_fit_a_field_is_refused(cls: type[Record], name: str, valu
 @pytest.mark.parametrize(
     ("record", "sentence"),
     [
-        (minimal(ProviderInfo, provider=2**32), "provider: 4294967296 does not fit in bits 20..51 (0 to 4294967295)"),
+        (minimal(ProviderInfo, provider_id=1 << 32), "provider_id: 4294967296 does not fit in bits 20..51 (0 to 4"),
         (minimal(String, index=32768), "String.index: 32768 does not fit in bits 16..30"),
         (minimal(Instant, args=(NullArgument(0),) * 16), "Instant.arg_count: 16 does not fit in bits 20..23 (0 to 15)"),
         (minimal(Instant, thread=-1), "Instant.thread: -1 does not fit in bits 24..31 (0 to 255)"),

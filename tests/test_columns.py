@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from fxtio.codec.columns import (
     Block,
-    KoidsColumn,
     OptionalColumn,
     StreamColumn,
-    TextColumn,
     WordsColumn,
     columns_of,
 )
@@ -28,9 +26,10 @@ from fxtio.codec.scatter import ManyWords, Ragged, interleave, ranges, streams, 
 from fxtio.errors import EncodeError
 from fxtio.fxt import records as rec
 from fxtio.fxt.arguments import Int32Argument, Int64Argument, Uint64Argument
+from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.testing import strategies
 from support.fxt_hostile import damaged
-from support.fxt_samples import family_of, for_classes, for_orders, minimal, share
+from support.fxt_samples import for_classes, for_orders, minimal, share, union_of
 from support.fxt_twins import Vector, plain, scalar
 
 
@@ -39,7 +38,7 @@ def decided(cls: type[Record], data: list[bytes], order: Order) -> tuple[list[An
     records, faults = [], []
     for one in data:
         seen: list[tuple[str, str]] = []
-        record = scalar(one, order, seen, family_of(cls))
+        record = scalar(one, order, seen, union_of(cls))
         records.append(record)
         if record is not None:
             faults.append(sorted(rule for rule, _ in seen))
@@ -130,7 +129,7 @@ def test_columns_have_the_types_that_they_should(cls: type[Record]) -> None:
                 assert column.dtype.itemsize * 8 >= field.width
                 assert column.dtype.kind == ("i" if field.signed else "u")
         else:
-            assert isinstance(column, TextColumn | KoidsColumn | OptionalColumn | StreamColumn | WordsColumn) or (
+            assert isinstance(column, StringColumn | ThreadColumn | OptionalColumn | StreamColumn | WordsColumn) or (
                 name == "args"
             )
 

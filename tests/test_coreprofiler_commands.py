@@ -11,9 +11,9 @@ import pytest
 import fxtio
 from fxtio.cli import main
 from fxtio.coreprofiler import CoreProfilerTrace
-from fxtio.coreprofiler.present import json_objects, text_lines
-from fxtio.coreprofiler.simulator import SHAPES, write
-from support import coreprofiler as some
+from fxtio.coreprofiler.report import json_objects, text_lines
+from fxtio.coreprofiler.synth import SHAPES, synth
+from support import coreprofiler as support
 from support.checkout import CORPUS
 
 Capture = pytest.CaptureFixture[str]
@@ -25,7 +25,7 @@ def test_synthetic_traces(shape: str, tmp_path: Path) -> None:
     made = []
     for seed in (0, 0, 1):
         out = io.BytesIO()
-        records, size = write(out, shape, events=3_000, threads=3, seed=seed)
+        records, size = synth(out, shape, events=3_000, threads=3, seed=seed)
         assert 3_000 <= records < 3_300
         assert size == len(out.getvalue())
         made.append(out.getvalue())
@@ -33,7 +33,7 @@ def test_synthetic_traces(shape: str, tmp_path: Path) -> None:
     trace = CoreProfilerTrace(made[0], strict=True)
     assert len(trace.info.threads) == 3
     assert "never measured" in trace.info.config["Synthetic"]
-    _, size = write(tmp_path / "out", shape, size=100_000)
+    _, size = synth(tmp_path / "out", shape, size=100_000)
     assert 100_000 <= size < 130_000
 
 
@@ -56,11 +56,12 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
     samples = list(trace.samples())
     assert stats["ticks"] == sum(one.ticks for one in samples if not one.paused)
     largest = stats["functions"][0]
-    on_stack = [one for one in samples if largest["function"] in {frame.function for frame in one.stack}]
+    on_stack = [one for one in samples if largest["function_iid"] in {frame.function_iid for frame in one.stack}]
     assert largest["with_callees"] == sum(one.ticks for one in on_stack if not one.paused)
     assert main(["dump", "--json", "out.cpl"]) == 0
     objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["offset"] for one in objects] == [entry.offset for entry in trace.entries()]
+    assert all(list(one)[:3] == ["offset", "type", "time"] for one in objects)
 
 
 def test_negative_times(tmp_path: Path, capsys: Capture) -> None:
@@ -100,8 +101,8 @@ def test_every_record_is_shown_and_explained(capsys: Capture, tmp_path: Path) ->
     path.write_bytes(good + b'thr cpu 0x1 x 5\nfun nam 0x1 "torn\n')
     assert main(["explain", str(path), "--count", "1000"]) == 1
     text = capsys.readouterr().out
-    assert "is no ms" in text
-    assert "no quote ends it" in text
+    assert "is not a valid ms" in text
+    assert "does not end with a quote" in text
     for arguments, told in (
         (["--type", "thr crt"], "ThreadCreated"),
         (["--record", "2"], "record 2"),
@@ -121,6 +122,6 @@ def test_corpus(path: Path) -> None:
     with CoreProfilerTrace(path) as trace:
         assert dict(trace.info.records) == expected["records"]
         assert sorted(trace.findings.counts) == expected["findings"]
-        stacks = [[one.thread, one.ticks, [frame.function for frame in one.stack]] for one in trace.samples()]
+        stacks = [[one.thread, one.ticks, [frame.function_iid for frame in one.stack]] for one in trace.samples()]
         assert stacks == expected["stacks"]
-        assert some.written(trace.records(resolve=False), trace.style) == data
+        assert support.written(trace.records(resolve=False), trace.style) == data

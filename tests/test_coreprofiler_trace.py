@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, framing, stacks
+from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, frames, state
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.simulator import SHAPES
-from fxtio.coreprofiler.style import DIALECTS
+from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, OsThread
+from fxtio.coreprofiler.synth import SHAPES
 from fxtio.errors import EncodeError, FormatError
 from oracle import coreprofiler as oracle
-from support import coreprofiler as some
+from support import coreprofiler as support
 
 STYLES = pytest.mark.parametrize("style", DIALECTS)
 
@@ -35,48 +35,47 @@ STYLES = pytest.mark.parametrize("style", DIALECTS)
     threads=st.integers(1, 4),
 )
 def test_every_stack_is_the_true_one(style: str, shape: str, seed: int, lines: bool, threads: int) -> None:
-    data, records, truth = some.simulated(seed, shape=shape, style=style, lines=lines, threads=threads, steps=120)
+    data, records, truth = support.simulated(seed, shape=shape, style=style, lines=lines, threads=threads, steps=120)
     trace = CoreProfilerTrace(data)
     assert list(trace) == records
     samples = list(trace.samples())
     assert len(samples) == len(truth)
-    for told, true in zip(samples, truth, strict=True):
-        assert (told.thread, told.timestamp, told.ticks) == (true.thread, true.timestamp, true.ticks)
-        assert (told.stack, told.kept, told.allocated) == (true.stack, true.kept, true.allocated)
-        assert told.certain
+    for sample, true in zip(samples, truth, strict=True):
+        assert (sample.thread, sample.time, sample.ticks) == (true.thread, true.time, true.ticks)
+        assert (sample.stack, sample.matched, sample.allocated) == (true.stack, true.matched, true.allocated)
+        assert sample.complete
     _ = trace.info
     assert set(trace.findings.counts) <= {"windows-lines"}
     assert not any(isinstance(one, Opaque) for one in trace.records(resolve=False))
-    assert some.written(trace.records(resolve=False), trace.style) == data
+    assert support.written(trace.records(resolve=False), trace.style) == data
 
 
 @given(seed=st.integers(0, 2**32), lines=st.booleans())
 def test_the_oracle_sees_the_same_stacks(seed: int, lines: bool) -> None:
-    data, _, truth = some.simulated(seed, shape="mixed", lines=lines, threads=2)
-    told = oracle.stacks(data.decode().splitlines())
+    data, _, truth = support.simulated(seed, shape="mixed", lines=lines, threads=2)
     true = [
-        (one.thread, one.ticks, [(frame.function, frame.ip) for frame in one.stack])
-        for one in truth
-        if not one.allocated
+        (sample.thread, sample.ticks, [(frame.function_iid, frame.ip) for frame in sample.stack])
+        for sample in truth
+        if not sample.allocated
     ]
-    assert told == true
+    assert oracle.stacks(data.decode().splitlines()) == true
 
 
 def test_the_match_is_not_what_stacks_have_in_common() -> None:
     """A frame that was left and entered again is a new activation, although nothing looks different."""
     frames = (r.Frame(2), r.Frame(3))
     trace = CoreProfilerTrace(
-        some.written([r.StackSample(0, 0, 1, 0, 0, None, frames), r.StackSample(0, 1, 1, 1, 2, None, frames[1:])])
+        support.written([r.StackSample(0, 0, 1, 0, 0, None, frames), r.StackSample(0, 1, 1, 1, 2, None, frames[1:])])
     )
     first, second = trace.samples()
     assert first.stack == second.stack
-    assert (first.kept, second.kept) == (0, 1)
+    assert (first.matched, second.matched) == (0, 1)
 
 
 def findings(*records: Any, style: str = "D2") -> list[str]:
-    data = some.written([*DEFINED, *records], style)
+    data = support.written([*DEFINED, *records], style)
     trace = CoreProfilerTrace(data)
-    start = len(some.written(DEFINED, style))
+    start = len(support.written(DEFINED, style))
     _ = trace.info
     assert all(one.offset >= start or one.rule == "windows-lines" for one in trace.findings)
     return sorted(trace.findings.counts.elements())
@@ -109,7 +108,7 @@ FLAGS = (True, False, False, False)
         ([r.GcFinished(0, 1)], ["gc-pairs"]),
         ([r.JitFinished(0, 1, 5, 0)], ["jit-pairs"]),
         ([r.JitStarted(0, 1, 5), r.JitStarted(0, 1, 6), r.JitFinished(0, 1, 6, 0), r.JitFinished(0, 1, 5, 0)], []),
-        ([r.JitStarted(0, 1, 5), r.JitStarted(r.OsThread(9), 1, 6)], ["thread-style"]),
+        ([r.JitStarted(0, 1, 5), r.JitStarted(OsThread(9), 1, 6)], ["thread-style"]),
         ([r.ProfilerResumed(1)], ["pause-pairs"]),
         ([r.ProfilerPaused(1), r.ProfilerPaused(2)], ["pause-pairs"]),
         ([r.ThreadCpu(0, 85403, 2**64 - 30)], ["usage-negative"]),
@@ -127,7 +126,7 @@ def test_rules(records: list[Any], rules: list[str]) -> None:
 
 def test_rules_of_lines() -> None:
     assert findings(style="D4") == ["windows-lines"]
-    good = some.written(DEFINED)
+    good = support.written(DEFINED)
     for data, rules in (
         (good + b"sam str 0x0 5 1 0:0", {"no-line-end"}),
         (good + b"abc def\n\n", {"unknown-line"}),
@@ -141,36 +140,37 @@ def test_rules_of_lines() -> None:
 
 def test_lost_lines_leave_unknown_frames() -> None:
     records = [r.StackSample(0, 5, 1, 2, 2, None, (r.Frame(3),)), r.StackSample(0, 6, 1, 0, 3, None, (r.Frame(1),))]
-    first, second = CoreProfilerTrace(some.written(records)).samples()
-    assert [frame.function for frame in first.stack] == [None, None, 3]
-    assert (first.certain, second.certain) == (False, True)
-    assert [frame.function for frame in second.stack] == [1]
+    first, second = CoreProfilerTrace(support.written(records)).samples()
+    assert [frame.function_iid for frame in first.stack] == [None, None, 3]
+    assert (first.complete, second.complete) == (False, True)
+    assert [frame.function_iid for frame in second.stack] == [1]
 
 
 def test_hostile_stacks_cost_little() -> None:
     """Samples that ask for any number of frames, on any number of threads, get only so many."""
     huge = [r.StackSample(iid, 5, 1, 2**62, 2**62) for iid in range(100)]
-    depths = [len(one.stack) for one in CoreProfilerTrace(some.written(huge)).samples()]
-    assert max(depths) == stacks.DEEPEST
-    assert sum(depths) == stacks.MOST_LOST
-    deep = r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(1),) * (stacks.DEEPEST + 1))
-    trace = CoreProfilerTrace(some.written([deep, SAMPLE]))
+    depths = [len(one.stack) for one in CoreProfilerTrace(support.written(huge)).samples()]
+    assert max(depths) == state.MAX_DEPTH
+    assert sum(depths) == state.MAX_LOST
+    deep = r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(1),) * (state.MAX_DEPTH + 1))
+    trace = CoreProfilerTrace(support.written([deep, SAMPLE]))
     assert [len(one.stack) for one in trace.samples()] == [0, 2]
     assert list(trace.findings.counts) == ["stack-too-deep"]
 
 
 def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.coreprofiler.timeline.MOST_OPEN", 10)
-    monkeypatch.setattr("fxtio.coreprofiler.timeline.MOST_INTERVALS", 3)
-    monkeypatch.setattr("fxtio.coreprofiler.rules.MOST_IDS", 5)
-    monkeypatch.setattr("fxtio.coreprofiler.rules.MOST_PARAMETERS", 5)
-    monkeypatch.setattr("fxtio.coreprofiler.stacks.MOST_THREADS", 5)
+    monkeypatch.setattr("fxtio.coreprofiler.state.MAX_OPEN", 10)
+    monkeypatch.setattr("fxtio.coreprofiler.rules.MAX_OPEN", 10)
+    monkeypatch.setattr("fxtio.coreprofiler.state.MAX_INTERVALS", 3)
+    monkeypatch.setattr("fxtio.coreprofiler.rules.MAX_IDS", 5)
+    monkeypatch.setattr("fxtio.coreprofiler.rules.MAX_PARAMETERS", 5)
+    monkeypatch.setattr("fxtio.coreprofiler.state.MAX_THREADS", 5)
     records: list[Any] = []
     for number in range(20):
         records += [r.JitStarted(number, 1, 5), r.ThreadCreated(16, number), r.ProfilerConfig(f"name{number}", "x")]
         records += [r.ThreadCpu(number, 1, 1), r.StackSample(number, 1, 1, 0, 0, None, (r.Frame(number),))]
     records += [r.JitFinished(number, 2, 5, 0) for number in range(20)]
-    trace = CoreProfilerTrace(some.written(records))
+    trace = CoreProfilerTrace(support.written(records))
     info = trace.info
     assert (len(info.threads), len(info.config), len(info.timeline.thread_cpu)) == (5, 5, 10)
     assert (info.timeline.counts["jit"], len(info.timeline.intervals)) == (10, 3)
@@ -186,7 +186,7 @@ def test_pauses() -> None:
         r.ProfilerResumed(8),
         r.StackSample(0, 9, 1, 1, 2),
     ]
-    assert [(one.paused, len(one.stack)) for one in CoreProfilerTrace(some.written(records)).samples()] == [
+    assert [(one.paused, len(one.stack)) for one in CoreProfilerTrace(support.written(records)).samples()] == [
         (False, 2), (True, 2), (False, 1),
     ]  # fmt: skip
 
@@ -202,8 +202,8 @@ def test_times() -> None:
     assert trace.absolute(2**63) is None or trace.absolute(2**80) is None
     assert CoreProfilerTrace(b"prc cpu 1 2\n").absolute(5) is None
     times = trace.table("starts")
-    assert times["time"].astype("datetime64[ms]").tolist() == [datetime(2018, 4, 10, 12, 0, 0, 500_000)]  # noqa: DTZ001
-    assert times["utc_offset"].to_list() == [540]
+    assert times["started_at"].to_list() == ["2018-04-10 12:00:00.500+09:00"]
+    assert trace.table("process_cpu")["time"].tolist() == [1_500_000_000]
 
 
 def test_the_timeline() -> None:
@@ -213,18 +213,21 @@ def test_the_timeline() -> None:
         r.ProfilerPaused(11), r.ProfilerResumed(20), r.ProcessCpu(21, 500), r.ThreadCpu(0, 21, 400),
         r.ThreadCpu(0, 22, 2**64 - 1), r.ModuleLoaded(1, 2, 3, 0, "synthetic"),
     ]  # fmt: skip
-    line = CoreProfilerTrace(some.written([*DEFINED, *records])).info.timeline
-    assert [(one.kind, one.start, one.end, one.what) for one in line.intervals] == [
-        ("jit", 2, 4, 6), ("jit", 1, 7, 5), ("gc", 8, 10, "induced"), ("pause", 11, 20, None),
+    line = CoreProfilerTrace(support.written([*DEFINED, *records])).info.timeline
+    ms = 1_000_000
+    assert [(one.kind, one.start, one.end, one.detail) for one in line.intervals] == [
+        ("jit", 2 * ms, 4 * ms, 6), ("jit", ms, 7 * ms, 5), ("gc", 8 * ms, 10 * ms, "induced"),
+        ("pause", 11 * ms, 20 * ms, None),
     ]  # fmt: skip
+    assert line.durations == {"jit": 8 * ms, "gc": 2 * ms, "pause": 9 * ms}
     assert (line.process_cpu, line.thread_cpu[0], line.survivors) == (500, 400, {1: (2, 48)})
     assert line.loaded == {"ModuleLoaded": 1}
 
 
 @STYLES
 def test_tables_have_what_records_have(style: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, records, _ = some.simulated(5, shape="mixed", style=style, lines=True, steps=2000)
-    monkeypatch.setattr(framing, "BLOCK", 5000)
+    data, records, _ = support.simulated(5, shape="mixed", style=style, lines=True, steps=2000)
+    monkeypatch.setattr(frames, "BLOCK", 5000)
     trace = CoreProfilerTrace(data)
     tables = trace.tables(*trace.table_names)
     entries = [(type(entry.record), entry.offset) for entry in trace.entries()]
@@ -234,20 +237,24 @@ def test_tables_have_what_records_have(style: str, monkeypatch: pytest.MonkeyPat
         assert table.num_rows == len(mine), cls
         assert table["offset"].tolist() == [offset for kind, offset in entries if kind is cls]
     samples = [one for one in records if type(one) is r.StackSample]
-    frames = [(row, f.function, f.ip) for row, one in enumerate(samples) for f in one.frames]
-    made = tables["frames"]
-    assert list(zip(made["samples"].tolist(), made["function"].tolist(), made["ip"].to_list(), strict=True)) == frames
+    expected = [(row, f.function_iid, f.ip) for row, one in enumerate(samples) for f in one.frames]
+    table = tables["frames"]
+    columns = (table["sample"].tolist(), table["function_iid"].tolist(), table["ip"].to_list())
+    assert list(zip(*columns, strict=True)) == expected
+    assert tables["samples"]["frames"].counts.tolist() == [len(one.frames) for one in samples]
     assert tables["samples"]["ip"].to_list() == [one.ip for one in samples]
     names = [one.name for one in records if type(one) is r.FunctionName]
     assert tables["function_names"]["name"].to_list() == names
     jit = tables["jit_starts"]
-    assert set(jit["thread_of_system"].tolist()) == {style in ("D3", "D4")}
+    assert set(jit["thread_is_os"].tolist()) == {style in ("D3", "D4")}
     assert set(tables["gc_starts"]["generations"].to_list()) <= {"tfff", "ttff", "tttt", "tfft"}
     pieces = [piece["frames"].num_rows for piece in trace.batches("frames")]
     assert len(pieces) > 5
-    assert sum(pieces) == len(frames)
-    with pytest.raises(KeyError, match="there are"):
+    assert sum(pieces) == len(expected)
+    with pytest.raises(KeyError, match="there is no table"):
         trace.table("nothing")
+    with pytest.raises(KeyError, match="there is no table"):
+        trace.batches("nothing")
 
 
 def test_odd_lines_stand_in_tables_where_they_belong() -> None:
@@ -255,26 +262,27 @@ def test_odd_lines_stand_in_tables_where_they_belong() -> None:
     usages = [1, 2**64 - 1, 5, 2**63, 7]
     some_threads = [0, None, 2, None, 4]
     records = [r.ThreadCpu(iid, 1, usage) for iid, usage in zip(some_threads, usages, strict=True)]
-    table = CoreProfilerTrace(some.written(records)).table("thread_cpu")
+    table = CoreProfilerTrace(support.written(records)).table("thread_cpu")
     assert table["usage"].tolist() == usages
     assert table["thread"].tolist() == [0, -1, 2, -1, 4]
     assert table["usage"].dtype == np.uint64
-    lists = [r.MemorySample(0, 10**18 * (n % 2), (r.AllocItem(n, 1, 2, n),) * n) for n in range(5)]
-    tables = CoreProfilerTrace(some.written(lists)).tables("memory_samples", "allocations")
-    assert tables["memory_samples"]["items"].tolist() == [0, 1, 2, 3, 4]
+    # A number of 19 digits makes its line an odd one.
+    lists = [r.MemorySample(0, n, (r.AllocItem(n, 1, 2 + 10**18 * (n % 2), n),) * n) for n in range(5)]
+    tables = CoreProfilerTrace(support.written(lists)).tables("memory_samples", "allocations")
+    assert tables["memory_samples"]["items"].counts.tolist() == [0, 1, 2, 3, 4]
     assert tables["allocations"]["class_iid"].tolist() == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4]
 
 
 def test_styles_are_found_wherever_they_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framing, "BLOCK", 64)
+    monkeypatch.setattr(frames, "BLOCK", 64)
     data = (
         b"thr crt 0x10000000 0x00000001\nthr crt 0xABCDEF01 0x0000000a\n"
         b"sam str 0x00000001 1 1 0:0 0x5:00ABCDEF\nthr dst 0x00000001\ngch gcs 5 1 ? t f f f\n"
     )
     trace = CoreProfilerTrace(data)
-    assert some.written(trace.records(resolve=False), trace.style) == data
+    assert support.written(trace.records(resolve=False), trace.style) == data
     assert not any(isinstance(one, Opaque) for one in trace.records(resolve=False))
-    forms = trace.style.forms
+    forms = trace.style.formats
     assert (forms["pointer"], forms["hex32"], forms["ip"], forms["sample"]) == ("0x%08X", "0x%08x", "%08X", "0x%X")
     assert (trace.style.destroyed, trace.style.glued_flags) == ("thr dst", False)
     with pytest.raises(EncodeError, match="no dialect"):
@@ -282,18 +290,18 @@ def test_styles_are_found_wherever_they_show(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_copies_of_what_can_be_read_once() -> None:
-    data, _, _ = some.simulated(1, style="D4", steps=200)
+    data, _, _ = support.simulated(1, style="D4", steps=200)
     trace = CoreProfilerTrace(io.BytesIO(data))
     records = list(trace.records(resolve=False))
-    assert some.written(records, trace.style) == data
+    assert support.written(records, trace.style) == data
     with pytest.raises(FormatError, match="only once"):
         list(trace)
     once = CoreProfilerTrace(io.BytesIO(data))  # written while it is read, the byte-order mark first
-    assert some.written(once.records(resolve=False), once.style) == data
+    assert support.written(once.records(resolve=False), once.style) == data
 
 
 def test_a_long_line_is_no_record() -> None:
-    good = some.written(DEFINED)
+    good = support.written(DEFINED)
     data = good + b'cls nam 0x1 "' + b"x" * 30_000_000 + b'"\n' + good
     tracemalloc.start()
     try:
@@ -302,34 +310,34 @@ def test_a_long_line_is_no_record() -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 40 * framing.BLOCK
+    assert peak < 40 * frames.BLOCK
     assert [kind for kind in kinds if kind is not Opaque] == [type(one) for one in DEFINED] * 2
     assert [(one.rule, one.offset) for one in trace.findings] == [("line-too-long", len(good))]
     again = CoreProfilerTrace(data)
-    assert some.written(again.records(resolve=False), again.style) == data
+    assert support.written(again.records(resolve=False), again.style) == data
 
 
 def test_a_byte_order_mark_is_no_line() -> None:
-    trace = CoreProfilerTrace(framing.MARK)
+    trace = CoreProfilerTrace(BYTE_ORDER_MARK)
     assert list(trace) == []
-    assert some.written(trace.records(resolve=False), trace.style) == framing.MARK
+    assert support.written(trace.records(resolve=False), trace.style) == BYTE_ORDER_MARK
 
 
 def test_a_long_line_behind_a_byte_order_mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framing, "BLOCK", 10)
+    monkeypatch.setattr(frames, "BLOCK", 10)
     lines = b'cls nam 0x1 "synthetic name"\nprc cpu 1 2\n'
-    for make in (lambda: framing.MARK + lines, lambda: io.BytesIO(framing.MARK + lines)):
+    for make in (lambda: BYTE_ORDER_MARK + lines, lambda: io.BytesIO(BYTE_ORDER_MARK + lines)):
         trace = CoreProfilerTrace(make())
-        assert some.written(trace.records(resolve=False), trace.style) == framing.MARK + lines
+        assert support.written(trace.records(resolve=False), trace.style) == BYTE_ORDER_MARK + lines
         assert trace.style.mark
         entries = list(CoreProfilerTrace(make()).entries())
         assert b"".join(one.record.raw for one in entries) == lines
-        assert entries[0].offset == len(framing.MARK)
+        assert entries[0].offset == len(BYTE_ORDER_MARK)
 
 
 @pytest.mark.parametrize("line", [b"\n", b"prf tps 1\n"])
 def test_many_short_lines_need_little_memory(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framing, "MOST_LINES", 1_000)
+    monkeypatch.setattr(frames, "MAX_LINES", 1_000)
     data = line * 20_000
     trace = CoreProfilerTrace(data)
     tracemalloc.start()
@@ -339,8 +347,8 @@ def test_many_short_lines_need_little_memory(line: bytes, monkeypatch: pytest.Mo
     finally:
         tracemalloc.stop()
     assert number == 20_000
-    assert peak < 4 * framing.BLOCK + len(data)
-    assert some.written(CoreProfilerTrace(data).records(resolve=False)) == data
+    assert peak < 4 * frames.BLOCK + len(data)
+    assert support.written(CoreProfilerTrace(data).records(resolve=False)) == data
 
 
 @pytest.mark.parametrize(
@@ -357,10 +365,10 @@ def test_much_of_the_same_fault(line: bytes) -> None:
 def test_sniffing(tmp_path: Path) -> None:
     for style in DIALECTS:
         path = tmp_path / f"{style}.log"
-        path.write_bytes(some.simulated(1, style=style)[0])
+        path.write_bytes(support.simulated(1, style=style)[0])
         with fxtio.open(path, format=None) as trace:
             assert trace.format == "coreprofiler"
-    packed = gzip.compress(some.written(DEFINED))
+    packed = gzip.compress(support.written(DEFINED))
     assert fxtio.open(packed, format=None).format == "coreprofiler"
     for text in (b"the cat sat\n", b"sam str is short\n", b"prf stm yesterday\n", b"abc def 1\n"):
         with pytest.raises(FormatError):

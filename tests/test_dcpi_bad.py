@@ -14,7 +14,7 @@ from fxtio.dcpi import DcpiTrace
 from fxtio.dcpi import records as r
 from fxtio.errors import FormatError
 from oracle import dcpi as oracle
-from support import dcpi as some
+from support import dcpi as support
 from support.fxt_readings import Trickle
 
 HEADER = [
@@ -112,7 +112,8 @@ def test_faults(data: bytes, rules: list[str]) -> None:
     assert sorted({rule for rule, _ in errors(data)}) == sorted(set(rules))
     for target in (data, Trickle(data, 5)):
         list(DcpiTrace(target))
-    assert some.copy_of(DcpiTrace(data).records(resolve=False)) == data
+    assert support.written(DcpiTrace(data).records(resolve=False)) == data
+    assert support.copied(DcpiTrace(data)) == data
 
 
 def test_faults_have_their_places() -> None:
@@ -134,9 +135,9 @@ def test_a_later_version_is_opaque() -> None:
     trace = DcpiTrace(data)
     assert isinstance(list(trace)[-1], Opaque)
     assert {one.rule: one.level.value for one in trace.findings}["body-opaque"] == "warning"
-    assert trace.info.opaque
+    assert trace.info.is_opaque
     assert trace.table("samples").num_rows == 0
-    assert some.copy_of(trace.records(resolve=False)) == data
+    assert support.copied(trace) == data
 
 
 def test_many_faults_are_counted() -> None:

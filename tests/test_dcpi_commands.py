@@ -11,12 +11,12 @@ import pytest
 import fxtio
 from fxtio.cli import main
 from fxtio.dcpi import DcpiTrace
-from fxtio.dcpi.present import stats
-from fxtio.dcpi.synth import SHAPES, write
+from fxtio.dcpi.report import stats
+from fxtio.dcpi.synth import SHAPES, synth
 from fxtio.errors import FxtioError
 from oracle import dcpi as oracle
 from support.checkout import CORPUS
-from support.dcpi import copy_of
+from support.dcpi import copied, written
 
 Capture = pytest.CaptureFixture[str]
 PROFILES = sorted((CORPUS / "dcpi").glob("*.dcpi"))
@@ -27,7 +27,7 @@ def test_synthetic_profiles_are_right(shape: str) -> None:
     made = []
     for seed in (0, 0, 1):
         out = io.BytesIO()
-        assert write(out, shape, events=3_000, seed=seed) == (3_000, len(out.getvalue()))
+        assert synth(out, shape, events=3_000, seed=seed) == (3_000, len(out.getvalue()))
         made.append(out.getvalue())
     assert made[0] == made[1] != made[2]
     oracle.parse(made[0])
@@ -38,10 +38,10 @@ def test_synthetic_profiles_are_right(shape: str) -> None:
 
 def test_size_is_about_what_was_asked_for(tmp_path: Path) -> None:
     for shape in SHAPES:
-        _, size = write(tmp_path / "out", shape, size=1_000_000)
+        _, size = synth(tmp_path / "out", shape, size=1_000_000)
         assert 800_000 < size < 1_200_000
     with pytest.raises(FxtioError, match="farther apart"):
-        write(tmp_path / "out", "sparse", events=2**27)
+        synth(tmp_path / "out", "sparse", events=2**27)
 
 
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -60,6 +60,7 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
     objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     trace = DcpiTrace("out.dcpi")
     assert [one["offset"] for one in objects] == [entry.offset for entry in trace.entries()]
+    assert all(list(one)[:3] == ["offset", "type", "time"] for one in objects)
     assert sum(sum(one["counts"]) for one in objects if one["type"] == "Chunk") == trace.info.samples
     assert main(["synth", "profile", "--format", "dcpi", "-o", "x", "--threads", "2"]) == 2
 
@@ -67,12 +68,12 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
 def test_stats_read_once(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes from a pipe can be read only once; the largest are the largest of all blocks."""
     path = tmp_path / "out.dcpi"
-    write(path, "profile", events=3_000)
-    monkeypatch.setattr("fxtio.dcpi.framing.BLOCK", 400)
+    synth(path, "profile", events=3_000)
+    monkeypatch.setattr("fxtio.dcpi.frames.BLOCK", 400)
     report = stats(DcpiTrace(io.BytesIO(path.read_bytes())), 5)
     samples = DcpiTrace(path).table("samples")
-    pairs = sorted(zip((-samples["count"].astype(int)).tolist(), samples["offset"].tolist(), strict=True))
-    assert [(-one["count"], one["offset"]) for one in report.json["largest"]] == pairs[:5]
+    pairs = sorted(zip((-samples["count"].astype(int)).tolist(), samples["text_offset"].tolist(), strict=True))
+    assert [(-one["count"], one["text_offset"]) for one in report.json["largest"]] == pairs[:5]
     assert report.tables[0].more == 2_995
 
 
@@ -95,8 +96,9 @@ def test_explain_takes_all_bytes(capsys: Capture, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
 def test_corpus_is_copied_exactly(path: Path) -> None:
-    with fxtio.open(path, format=None) as trace:
-        assert copy_of(trace.records(resolve=False)) == path.read_bytes()
+    assert fxtio.open(path).format == "dcpi"
+    with DcpiTrace(path) as trace:
+        assert copied(trace) == written(trace.records(resolve=False)) == path.read_bytes()
     assert b"synthetic" in path.read_bytes().lower()
 
 
@@ -108,4 +110,6 @@ def test_corpus_is_what_it_says() -> None:
         told = expected[path.name]
         assert sorted(trace.findings.counts) == told["findings"]
         samples = trace.table("samples")
-        assert [*map(list, zip(samples["offset"].tolist(), samples["count"].tolist(), strict=True))] == told["samples"]
+        assert [*map(list, zip(samples["text_offset"].tolist(), samples["count"].tolist(), strict=True))] == told[
+            "samples"
+        ]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as twin
-from fxtio.dcpi import DcpiTrace, DcpiWriter, framing
+from fxtio.dcpi import DcpiTrace, DcpiWriter, frames
 from fxtio.dcpi.layout import HEAD_WORDS, NUMBER, OFFSET, STEP
-from support import dcpi as some
+from support import dcpi as support
 
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
 
@@ -97,14 +97,14 @@ def test_rows_that_do_not_fit_are_refused(
             kernel.unroll(numbers, at, count, first, STEP, i64(0), np.zeros(1, np.uint32))
 
 
-@given(data=some.profiles() | some.damaged(), block=st.sampled_from([12, 16, 40, framing.BLOCK]))
+@given(data=support.profiles() | support.damaged(), block=st.sampled_from([12, 16, 40, frames.BLOCK]))
 def test_profiles_are_the_same_with_either(data: bytes, block: int) -> None:
     """Chunks that blocks cut, empty chunks, zeros, and whatever damage makes of the numbers."""
     results = []
     for kernel in (kernels, twin):
         patch = pytest.MonkeyPatch()
         with patch.context() as changed:
-            changed.setattr(framing, "BLOCK", block)
+            changed.setattr(frames, "BLOCK", block)
             for name in ("walk_chunks", "tally", "unroll"):
                 changed.setattr(_native, name, getattr(kernel, name))
             trace = DcpiTrace(io.BytesIO(data))
@@ -112,15 +112,15 @@ def test_profiles_are_the_same_with_either(data: bytes, block: int) -> None:
                 {name: [*table.rows()] for name, table in batch.items()} for batch in trace.batches(*trace.table_names)
             ]
             info = DcpiTrace(data).info
-        results.append((tables, trace.findings.counts, some.sums(info)))
+        results.append((tables, trace.findings.counts, support.sums(info)))
     assert results[0] == results[1]
 
 
 def test_batches_keep_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks share their memory, batches do not."""
-    monkeypatch.setattr(framing, "BLOCK", 40)
+    monkeypatch.setattr(frames, "BLOCK", 40)
     out = io.BytesIO()
-    with DcpiWriter(out, header=some.HEADER) as writer:
+    with DcpiWriter(out, header=support.HEADER) as writer:
         for number in range(30):
             writer.chunk(number * 40, [number + 1, 0, 3][: 1 + number % 3])
     trace = DcpiTrace(out.getvalue(), strict=True)

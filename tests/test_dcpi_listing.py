@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fxtio.dcpi import DcpiTrace, dcpicat
 from fxtio.dcpi.records import Line
 from fxtio.errors import DecodeError, EncodeError
-from support import dcpi as some
+from support import dcpi as support
 from support.checkout import CORPUS
 from support.fxt_readings import Trickle
 
@@ -44,7 +44,7 @@ def test_a_listing() -> None:
     assert list(twice.table()) == ["address", "cycles", "cycles#1"]
 
 
-@given(data=some.profiles())
+@given(data=support.profiles())
 def test_what_is_listed_is_read(data: bytes) -> None:
     listing = dcpicat.of_profile(DcpiTrace(data))
     text = "\n".join(dcpicat.text(listing)).encode() + b"\n"

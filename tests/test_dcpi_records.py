@@ -10,14 +10,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fxtio.codec.record import Opaque
-from fxtio.dcpi import DcpiTrace, describe_markdown, framing
+from fxtio.dcpi import DcpiTrace, describe_markdown, frames
 from fxtio.dcpi import records as r
-from fxtio.dcpi.header import digits_of, moment
 from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, FOOTER_TYPE, HEAD_TYPE, KEYWORDS
+from fxtio.dcpi.state import format_time, parse_time
 from fxtio.errors import DecodeError, EncodeError
 from oracle import dcpi as oracle
 from oracle.fxt_words import OracleError
-from support import dcpi as some
+from support import dcpi as support
 from support.fxt_readings import Trickle
 
 DECODE: dict[str, Any] = {
@@ -31,9 +31,9 @@ DECODE: dict[str, Any] = {
 @pytest.mark.parametrize("name", DECODE)
 @given(data=st.data())
 def test_what_is_encoded_is_decoded(name: str, data: st.DataObject) -> None:
-    record = data.draw(some.RECORDS[name])
+    record = data.draw(support.RECORDS[name])
     if name == "Chunk":
-        record = r.Chunk(record.offset, record.counts)
+        record = r.Chunk(record.text_offset, record.counts)
     raw = r.encode(record)
     assert DECODE[name](raw) == record
     assert r.encode(DECODE[name](raw)) == raw
@@ -56,20 +56,20 @@ def test_construct_and_numpy_declare_the_same(number: int, other: int) -> None:
         assert dtype.names == tuple(names)
 
 
-@given(data=some.profiles())
+@given(data=support.profiles())
 def test_profiles_are_right_by_the_oracle(data: bytes) -> None:
     told = oracle.parse(data)
     trace = DcpiTrace(data, strict=True)
-    chunks = [(one.offset, list(one.counts)) for one in trace if isinstance(one, r.Chunk)]
+    chunks = [(one.text_offset, list(one.counts)) for one in trace if isinstance(one, r.Chunk)]
     assert chunks == told["chunks"]
     samples = [(at + 4 * i, count) for at, counts in told["chunks"] for i, count in enumerate(counts) if count]
     table = trace.table("samples")
-    assert list(zip(table["offset"].tolist(), table["count"].tolist(), strict=True)) == samples
+    assert list(zip(table["text_offset"].tolist(), table["count"].tolist(), strict=True)) == samples
     assert table["address"].to_list() == [0x1000 + at for at, _ in samples]
     assert (trace.info.addresses, trace.info.samples) == (len(samples), sum(count for _, count in samples))
 
 
-@given(data=some.damaged())
+@given(data=support.damaged())
 def test_damage_is_found_where_the_oracle_finds_it(data: bytes) -> None:
     trace = DcpiTrace(data)
     wrong = [one for one in trace.findings if one.level == "error"]
@@ -82,24 +82,24 @@ def test_damage_is_found_where_the_oracle_finds_it(data: bytes) -> None:
         assert all(one.rule == "header-value" for one in wrong)
 
 
-@given(data=some.damaged() | st.binary(max_size=300), block=st.sampled_from([12, 16, 40]))
+@given(data=support.damaged() | st.binary(max_size=300), block=st.sampled_from([12, 16, 40]))
 def test_pieces_give_the_same(data: bytes, block: int) -> None:
     trace = DcpiTrace(data)
     assume(trace.compression is None)
-    whole = some.copy_of(trace.records(resolve=False))
-    assert whole == data
+    assert support.written(trace.records(resolve=False)) == data
+    assert support.copied(DcpiTrace(data)) == data
     samples = list(trace.table("samples").rows())
     findings = {(one.rule, one.offset) for one in trace.findings}
-    sums = some.sums(trace.info)
+    sums = support.sums(trace.info)
     patch = pytest.MonkeyPatch()
     with patch.context() as small:
-        small.setattr(framing, "BLOCK", block)
+        small.setattr(frames, "BLOCK", block)
         for target in (data, Trickle(data, 7)):
             again = DcpiTrace(target)
             assert list(again.table("samples").rows()) == samples
             assert {(one.rule, one.offset) for one in again.findings} == findings
-        assert some.sums(DcpiTrace(data).info) == sums
-        assert some.copy_of(DcpiTrace(data).records(resolve=False)) == data
+        assert support.sums(DcpiTrace(data).info) == sums
+        assert support.copied(DcpiTrace(data)) == data
     strict = DcpiTrace(data, strict=True)
     if findings:
         with pytest.raises(DecodeError) as caught:
@@ -111,15 +111,15 @@ def test_pieces_give_the_same(data: bytes, block: int) -> None:
 
 def test_a_long_chunk_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     data = oracle.build([("image", b"1")], [(0, list(range(50))), (400, [1])])
-    for module, name, value in (("reader", "PIECE", 7), ("framing", "BLOCK", 64)):
+    for module, name, value in (("reader", "MAX_COUNTS", 7), ("frames", "BLOCK", 64)):
         monkeypatch.setattr(f"fxtio.dcpi.{module}.{name}", value)
-    records = [one for one in DcpiTrace(data) if isinstance(one, r.Chunk | r.More)]
+    records = [one for one in DcpiTrace(data) if isinstance(one, r.Chunk | r.MoreCounts)]
     first = records[0]
     assert isinstance(first, r.Chunk)
-    assert (first.offset, len(first.counts) + first.behind) == (0, 50)
+    assert (first.text_offset, len(first.counts) + first.remaining) == (0, 50)
     assert sum((one.counts for one in records[:-1]), ()) == tuple(range(50))
     assert records[-1] == r.Chunk(400, (1,))
-    assert some.copy_of(DcpiTrace(data).records(resolve=False)) == data
+    assert support.copied(DcpiTrace(data)) == data
 
 
 @pytest.mark.parametrize(
@@ -127,21 +127,21 @@ def test_a_long_chunk_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (r.Line("image", "12g"), "hexadecimal"),
         (r.Line("image", ""), "rest of the line"),
-        (r.Line("two words", "1"), "no word"),
-        (r.Line("label", " x"), "begins with no blank"),
+        (r.Line("two words", "1"), "not a word"),
+        (r.Line("label", " x"), "does not begin with a blank"),
         (r.Line("label", "a\nb"), "rest of the line"),
-        (r.Line("label", "x", ""), "no spaces"),
+        (r.Line("label", "x", ""), "other characters than spaces"),
         (r.Line("label", "\u20ac"), "not ASCII"),
         (r.Line("epoch", "96010112"), "YYMMDDHHMM"),
         (r.Line("version", "0.07"), "pdb-"),
-        (r.Terminator("x"), "no spaces"),
+        (r.Terminator("x"), "other characters than spaces"),
         (r.Chunk(0, ()), "at least one"),
         (r.Chunk(-1, (1,)), "32 bits"),
         (r.Chunk(0, (2**32,)), "32 bits"),
         (r.Chunk(0, (1,), 2**32), "32 bits"),
-        (r.More(()), "no count"),
+        (r.MoreCounts(()), "no count"),
         (r.Footer(0, 2**32), "32 bits"),
-        ("no record", "no record"),
+        ("no record", "not a record"),
     ],
 )
 def test_what_cannot_be_said(record: Any, message: str) -> None:
@@ -160,15 +160,15 @@ def test_what_cannot_be_said(record: Any, message: str) -> None:
     ],
 )
 def test_times(digits: str, told: str) -> None:
-    when = moment(digits)
+    when = parse_time(digits)
     assert when is not None
     assert f"{when:%Y-%m-%d %H:%M:%S}" == told
-    assert moment(digits_of(when)) == when.replace(second=0)
+    assert parse_time(format_time(when)) == when.replace(second=0)
 
 
 @pytest.mark.parametrize("digits", ["9613010000", "9602300000", "000000000000"])
 def test_dates_that_there_are_not(digits: str) -> None:
-    assert moment(digits) is None
+    assert parse_time(digits) is None
 
 
 def test_the_layout_is_described() -> None:

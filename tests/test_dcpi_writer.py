@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
-from fxtio.dcpi import DcpiTrace, DcpiWriter, writer
+from fxtio.coreprofiler import CoreProfilerTrace
+from fxtio.dcpi import DcpiTrace, DcpiWriter, encode
 from fxtio.dcpi import records as r
 from fxtio.errors import EncodeError
 from oracle import dcpi as oracle
@@ -22,9 +23,9 @@ from support.dcpi import HEADER
 
 def written(*columns: tuple[Any, Any], **header: Any) -> bytes:
     out = io.BytesIO()
-    with DcpiWriter(out, header=HEADER | header) as made:
+    with DcpiWriter(out, header=HEADER | header) as writer:
         for offset, count in columns:
-            made.write(offset, count)
+            writer.write_table("samples", {"text_offset": offset, "count": count})
     return out.getvalue()
 
 
@@ -39,13 +40,13 @@ def test_columns_come_back(gaps: list[int], cut: int, counts: st.DataObject, lon
     offset = np.cumsum(np.array(gaps, np.int64)) * 4
     count = np.array(counts.draw(st.lists(st.integers(0, 99), min_size=len(gaps), max_size=len(gaps))), np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "LONGEST", longest)
-        patch.setattr(writer, "_AT_ONCE", at_once)
+        patch.setattr(encode, "MAX_LENGTH", longest)
+        patch.setattr(encode, "BATCH", at_once)
         data = written((offset[:cut], count[:cut]), (offset[cut:], count[cut:]))
-    told = oracle.parse(data)
-    there = [(at + 4 * i, one) for at, numbers in told["chunks"] for i, one in enumerate(numbers) if one]
-    assert there == [(at, one) for at, one in zip(offset.tolist(), count.tolist(), strict=True) if one]
-    assert all(len(numbers) <= longest for _, numbers in told["chunks"])
+    chunks = oracle.parse(data)["chunks"]
+    samples = [(at + 4 * i, one) for at, numbers in chunks for i, one in enumerate(numbers) if one]
+    assert samples == [(at, one) for at, one in zip(offset.tolist(), count.tolist(), strict=True) if one]
+    assert all(len(numbers) <= longest for _, numbers in chunks)
     assert data.index(b"samples") and len(data) % 4 == 0
     assert not DcpiTrace(data).findings or set(DcpiTrace(data).findings.counts) == {"beyond-text"}
 
@@ -58,10 +59,10 @@ def test_gaps_of_two_are_written_as_zeros() -> None:
 
 def test_chunks_are_kept_on_request() -> None:
     out = io.BytesIO()
-    with DcpiWriter(out, header=HEADER) as made:
-        made.write([0], [1])
-        made.chunk(4, [0, 0, 2])
-        made.chunk(16, [0])
+    with DcpiWriter(out, header=HEADER) as writer:
+        writer.write_table("samples", {"text_offset": [0], "count": [1]})
+        writer.chunk(4, [0, 0, 2])
+        writer.chunk(16, [0])
     assert oracle.parse(out.getvalue())["chunks"] == [(0, [1]), (4, [0, 0, 2]), (16, [0])]
 
 
@@ -69,8 +70,8 @@ def test_lines_keep_their_order_and_unknown_ones_stay(tmp_path: Path) -> None:
     first = written(([0], [1]))
     lines = [r.Line("label", "synthetic", "\t "), *reversed(DcpiTrace(first).header.lines), r.Line("later", "a b ")]
     path = tmp_path / "out.dcpi"
-    with fxtio.create(path, format="dcpi", header=lines) as made:
-        made.write([8], [2])
+    with fxtio.create(path, format="dcpi", header=lines) as writer:
+        writer.write_table("samples", {"text_offset": [8], "count": [2]})
     assert fxtio.open(path, format="dcpi").header.lines == lines
     assert path.read_bytes().index(b"samples") % 4 in range(4)
     assert DcpiTrace(path).header.end % 4 == 0
@@ -89,11 +90,11 @@ def test_header_values() -> None:
         ({"image": "xyz"}, "hexadecimal"),
         ({"platform": ""}, "rest of the line"),
         ({"platform": "a\nb"}, "rest of the line"),
-        ({"epoch": "9713010000"}, "no date"),
+        ({"epoch": "9713010000"}, "not a date"),
         ({"period": -1}, "decimal digits"),
         ({"tstart": 2**64}, "64 bits"),
         ({"version": "pdb-1.01"}, "never published"),
-        ({"two words": "x"}, "no word"),
+        ({"two words": "x"}, "not a word"),
     ],
 )
 def test_headers_that_are_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -121,41 +122,183 @@ def test_lines_that_must_be_there_once(tmp_path: Path) -> None:
         ([2**32], [1], "32 bits"),
         ([0], [-1], "32 bits"),
         ([0], [2**32], "32 bits"),
-        ([0, 4], [2**32 - 1, 1], "footer cannot tell"),
-        ([0.5], [1], "whole numbers"),
-        ([0], ["x"], "whole numbers"),
-        ([0, 4], [1], "as many"),
-        ([[0]], [[1]], "as many"),
+        ([0, 4], [2**32 - 1, 1], "footer cannot hold"),
+        ([0.5], [1], "not integers"),
+        ([0], ["x"], "not integers"),
+        ([0, 4], [1, None], "not integers"),
+        ([0, 4], [1], "different lengths"),
+        (np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64), "dimensions"),
     ],
 )
 def test_samples_that_are_refused(offset: Any, count: Any, message: str) -> None:
+    for with_header in (True, False):
+        out = io.BytesIO()
+        with DcpiWriter(out, header=HEADER if with_header else None) as writer:
+            writer.flush()
+            before = out.getvalue()
+            with pytest.raises(EncodeError, match=message):
+                writer.write_table("samples", {"text_offset": offset, "count": count})
+            writer.flush()
+            assert out.getvalue() == before
+            writer.write_table("samples", {"text_offset": [100], "count": [7]})
+            with pytest.raises(EncodeError, match="must rise"):
+                writer.chunk(100, [1])
+        assert oracle.parse(out.getvalue())["chunks"] == [(100, [7])]
+
+
+@pytest.mark.parametrize("counts", [[], [-1], [2**32], [0.5]])
+def test_chunks_that_are_refused(counts: list[Any]) -> None:
     out = io.BytesIO()
-    with DcpiWriter(out, header=HEADER) as made:
-        made.flush()
-        before = out.getvalue()
-        with pytest.raises(EncodeError, match=message):
-            made.write(offset, count)
-        made.flush()
-        assert out.getvalue() == before
-        made.write([100], [7])
-        with pytest.raises(EncodeError, match="must rise"):
-            made.chunk(100, [1])
-        with pytest.raises(EncodeError, match="takes samples"):
-            made.put(r.Terminator())
-    assert oracle.parse(out.getvalue())["chunks"] == [(100, [7])]
-    with pytest.raises(ValueError, match="closed"):
-        made.write([104], [7])
+    with DcpiWriter(out) as writer, pytest.raises(EncodeError):
+        writer.chunk(0, counts)
+    assert out.getvalue() == b""
 
 
 def test_records_have_their_order() -> None:
-    with DcpiWriter(io.BytesIO()) as made:
-        with pytest.raises(EncodeError, match="no end yet"):
-            made.put(r.Chunk(0, (1,)))
-        with pytest.raises(EncodeError, match="no header"):
-            made.write([0], [1])
-        made.put(r.Terminator())
-        with pytest.raises(EncodeError, match="cannot stand here"):
-            made.put(r.Line("image", "12"))
-        made.put(r.Footer(0, 0))
-        with pytest.raises(EncodeError, match="cannot stand here"):
-            made.put(r.Chunk(0, (1,)))
+    with DcpiWriter(io.BytesIO()) as writer:
+        with pytest.raises(EncodeError, match="Chunk cannot stand before the end of the header"):
+            writer.put(r.Chunk(0, (1,)))
+        with pytest.raises(EncodeError, match="MoreCounts cannot stand before"):
+            writer.put(r.MoreCounts((1,)))
+        writer.put(r.Line("image", "12"))
+        for write in (lambda: writer.chunk(0, [1]), lambda: write_sample(writer, 0)):
+            with pytest.raises(EncodeError, match="put a Terminator first"):
+                write()
+        with pytest.raises(EncodeError, match="must be the first"):
+            writer.write_table("header", {"word": ["image"], "value": ["12"]})
+        writer.put(r.Terminator())
+        for line in (r.Line("image", "12"), r.Terminator()):
+            with pytest.raises(EncodeError, match="cannot stand after the end of the header"):
+                writer.put(line)
+        writer.put(r.Chunk(0, (1,), 2))
+        with pytest.raises(EncodeError, match="3 counts follow a chunk that lacks 2"):
+            writer.put(r.MoreCounts((1, 2, 3)))
+        for write in (lambda: writer.put(r.Footer(0, 0)), lambda: writer.put(r.Chunk(8, (1,))),
+                      lambda: write_sample(writer, 100)):  # fmt: skip
+            with pytest.raises(EncodeError, match="2 counts of the last chunk must come first"):
+                write()
+        writer.put(r.MoreCounts((1, 2)))
+        writer.put(r.Footer(0, 0))
+        with pytest.raises(EncodeError, match="cannot stand after the end"):
+            writer.put(r.Chunk(0, (1,)))
+        with pytest.raises(EncodeError, match="nothing can follow the footer"):
+            write_sample(writer, 100)
+
+
+def write_sample(writer: DcpiWriter, offset: int) -> int:
+    return writer.write_table("samples", {"text_offset": [offset], "count": [1]})
+
+
+def test_records_and_columns_are_mixed() -> None:
+    """With a header, chunks may be put as well, and count in the footer."""
+    out = io.BytesIO()
+    with DcpiWriter(out, header=HEADER) as writer:
+        for line in (r.Line("note", "late"), r.Terminator()):
+            with pytest.raises(EncodeError, match="cannot stand after the end of the header"):
+                writer.put(line)
+        write_sample(writer, 0)
+        writer.put(r.Chunk(8, (5, 0), 1))
+        writer.put(r.MoreCounts((6,)))
+        write_sample(writer, 20)
+        writer.chunk(24, [7])
+    profile = oracle.parse(out.getvalue())
+    assert profile["chunks"] == [(0, [1]), (8, [5, 0, 6]), (20, [1]), (24, [7])]
+    assert profile["totals"] == (5, 20)
+
+
+def test_a_put_footer_is_the_only_one() -> None:
+    out = io.BytesIO()
+    with DcpiWriter(out, header=HEADER) as writer:
+        write_sample(writer, 0)
+        writer.put(r.Footer(9, 9))
+    assert list(DcpiTrace(out.getvalue()))[-2:] == [r.Chunk(0, (1,)), r.Footer(9, 9)]
+
+
+def test_records_alone_get_no_footer() -> None:
+    out = io.BytesIO()
+    with DcpiWriter(out) as writer:
+        writer.put(r.Terminator())
+        writer.put(r.Chunk(0, (1,)))
+    assert out.getvalue() == b"samples\n" + np.array([0, 1, 1], "<u4").tobytes()
+
+
+def test_a_chunk_that_lacks_counts_gets_no_footer() -> None:
+    """The reader would take the footer for counts."""
+    out = io.BytesIO()
+    with DcpiWriter(out, header=HEADER) as writer:
+        writer.put(r.Chunk(0, (1,), 5))
+    trace = DcpiTrace(out.getvalue())
+    assert list(trace)[-1] == r.Chunk(0, (1,), 5)
+    assert set(trace.findings.counts) == {"chunk-over-end"}
+
+
+def test_samples_without_a_header_get_one_of_placeholders() -> None:
+    for write in (lambda writer: writer.chunk(2**32 - 4, [1]), lambda writer: write_sample(writer, 2**32 - 4)):
+        out = io.BytesIO()
+        with DcpiWriter(out) as writer:
+            write(writer)
+        trace = DcpiTrace(out.getvalue(), strict=True)
+        assert trace.header.get("platform") == "unknown"
+        assert trace.table("samples")["text_offset"].tolist() == [2**32 - 4]
+
+
+def test_a_whole_profile_from_its_tables() -> None:
+    first = DcpiTrace(written(([0, 8, 400], [1, 2, 3]), label="synthetic"))
+    out = io.BytesIO()
+    with DcpiWriter(out) as writer:
+        assert writer.write_table("header", first.table("header")) == len(HEADER) + 1
+        assert writer.write_table("samples", first.table("samples")) == 3
+    again = DcpiTrace(out.getvalue(), strict=True)
+    assert again.header.lines == first.header.lines
+    assert list(again) == list(first)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"word": ["image"], "value": ["12"]}, "no line `epoch`"),
+        ({"word": ["two words"], "value": ["12"]}, "not a word"),
+        ({"word": ["image"], "value": [12]}, "must be texts"),
+        ({"word": ["image", None], "value": "12"}, "must be texts"),
+    ],
+)
+def test_headers_in_columns_that_are_refused(columns: dict[str, Any], message: str) -> None:
+    out = io.BytesIO()
+    with DcpiWriter(out) as writer, pytest.raises(EncodeError, match=message):
+        writer.write_table("header", columns)
+    assert out.getvalue() == b""
+
+
+def test_copies_that_are_refused() -> None:
+    profile = DcpiTrace(written(([0], [1])))
+    for header in (HEADER, None):
+        with DcpiWriter(io.BytesIO(), header=header) as writer:
+            if header is None:
+                writer.put(r.Line("image", "12"))
+            with pytest.raises(EncodeError, match="must be the first"):
+                writer.copy(profile)
+    with DcpiWriter(io.BytesIO()) as writer:
+        with pytest.raises(EncodeError, match="coreprofiler trace cannot be copied"):
+            writer.copy(CoreProfilerTrace(b"prf tps 1\n"))
+        writer.copy(profile)
+        with pytest.raises(EncodeError, match="cannot stand after the end"):
+            writer.put(r.Chunk(0, (1,)))
+
+
+def test_a_closed_writer_refuses() -> None:
+    out = io.BytesIO()
+    with DcpiWriter(out, header=HEADER) as writer:
+        pass
+    before = out.getvalue()
+    for write in (
+        lambda: writer.put(r.Chunk(0, (1,))),
+        lambda: writer.put("not a record"),  # type: ignore[arg-type]
+        lambda: writer.chunk(0, [1]),
+        lambda: write_sample(writer, 0),
+        lambda: writer.copy(DcpiTrace(before)),
+    ):
+        with pytest.raises(ValueError, match="the writer is closed") as caught:
+            write()
+        assert not isinstance(caught.value, EncodeError)
+    writer.close()
+    assert out.getvalue() == before

@@ -14,16 +14,17 @@ import fxtio
 from fxtio.codec import parts
 from fxtio.codec.describe import Piece, Span, annotate, doc_of, enumeration_markdown, layout_markdown, quoted
 from fxtio.codec.generate import Faults, Order, decode, encode
-from fxtio.codec.parts import Koids, Part, Stream, Text, Thread
+from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.codec.word import Word, bits, reserved
 from fxtio.errors import DecodeError
-from fxtio.fxt import describe_markdown
+from fxtio.fxt import describe_markdown, references
 from fxtio.fxt import enums as e
 from fxtio.fxt import records as r
 from fxtio.fxt.arguments import ARGUMENTS, Int32Argument, StringArgument
-from fxtio.fxt.describe import explain
+from fxtio.fxt.explain import explain
 from fxtio.fxt.records import RECORDS
+from fxtio.fxt.references import StringReference, Thread, ThreadReference
 from oracle.fxt import build_record
 from oracle.fxt_strategies import records as oracle_records
 
@@ -155,9 +156,9 @@ EVENT = r.DurationComplete(
 
 def test_an_event_word_by_word() -> None:
     def resolve(part: Part, slot: int) -> str | None:
-        if isinstance(part, Koids):
+        if isinstance(part, ThreadReference):
             return f"thread number {slot}"
-        assert isinstance(part, Text)
+        assert isinstance(part, StringReference)
         return {7: '"seven"'}.get(slot)
 
     spans = spans_of(encode(EVENT), resolve=resolve)
@@ -193,7 +194,7 @@ def edited(record: Record, *, word: int = 0, value: int | None = None, flip: int
     return b"".join(one.to_bytes(8, "little") for one in [*words, *[0] * more])
 
 
-SECTION = r.ProviderSection(provider=1)
+SECTION = r.ProviderSection(provider_id=1)
 MESSAGE = r.Log(timestamp=1, thread=1, message="hello")
 
 
@@ -262,7 +263,8 @@ def test_text_is_quoted(text: str, wanted: str) -> None:
 
 def test_the_records_use_every_part() -> None:
     """So that what is true of all records here is true of all parts; one is uftrace's."""
-    declared = {one for one in vars(parts).values() if isinstance(one, type) and issubclass(one, Part)}
+    classes = [*vars(parts).values(), *vars(references).values()]
+    declared = {one for one in classes if isinstance(one, type) and issubclass(one, Part)}
     declared -= {Part, parts.Rest}
     assert declared == {type(part) for cls in EVERY for _, part in layout_of(cls).parts}
 
@@ -286,7 +288,7 @@ def test_a_layout_in_words() -> None:
     assert "1. `text`: `text_size` bytes of UTF-8 text, padded with zeros to whole words." in text
     assert "omitted unless the header field `thread` is 0" in layout_markdown(r.Log)
     assert "some producers leave out the thread koid" in layout_markdown(r.ProfilerMmap)
-    assert "the tick at which it ended (a moment, no duration)." in layout_markdown(r.DurationComplete)
+    assert "the tick at which the operation ended." in layout_markdown(r.DurationComplete)
 
 
 def test_the_reference_is_whole() -> None:
@@ -354,7 +356,7 @@ def pieces(data: bytes, **options: Any) -> list[Piece]:
 def test_pieces_are_the_records(corpus: Path) -> None:
     data = (corpus / "fxt" / "janestreet-demo.fxt").read_bytes()
     found = pieces(data)
-    records = [(entry[0], type(entry[-1]).__name__) for entry in fxtio.open(data).entries()]
+    records = [(entry.offset, type(entry.record).__name__) for entry in fxtio.open(data).entries()]
     assert [(piece.offset, piece.name) for piece in found] == records
     assert b"".join(span.raw for piece in found for span in piece.spans) == data
     assert [piece.number for piece in found] == list(range(len(found)))

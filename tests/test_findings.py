@@ -43,7 +43,7 @@ def test_a_documented_rule_is_found(name: str, rule: str, level: str, tmp_path: 
     assert {*findings.counts} <= {each for format_name, each, _ in DOCUMENTED if format_name == name}
 
 
-@pytest.mark.parametrize("name", formats())
+@pytest.mark.parametrize("name", [*formats(), "merge"])
 def test_every_case_is_documented(name: str) -> None:
     assert {*cases_of(name)} == {rule for format_name, rule, _ in DOCUMENTED if format_name == name}
 

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as twin
+from fxtio._native.constants import c_header
 from fxtio.codec.columns import tables_of
-from fxtio.codec.record import Family
+from fxtio.codec.record import TaggedUnion
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.records import RECORDS
+from support.checkout import CHECKOUT
 from support.fxt_hostile import WORDS
 
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
@@ -43,6 +45,11 @@ def outputs(room: int) -> tuple[Array, Array, Array]:
     return np.full(room, -7, np.int64), np.full(room, -7, np.int64), np.full(room, -7, np.int8)
 
 
+def test_the_constants_of_c_are_those_of_python() -> None:
+    header = CHECKOUT / "fxtio/_native/constants.h"
+    assert header.read_text() == c_header(), "run: python fxtio/_native/constants.py > fxtio/_native/constants.h"
+
+
 def test_c_is_what_runs() -> None:
     assert _native.IMPLEMENTATION == "c"
     assert _native.walk is kernels.walk
@@ -51,9 +58,9 @@ def test_c_is_what_runs() -> None:
 # --- Twins ----------------------------------------------------------------------------------------------------------
 
 
-@given(words=words_lists, start=st.integers(0, 45), room=st.integers(0, 45), family=families)
-def test_walk(words: list[int], start: int, room: int, family: Family) -> None:
-    rules, table = tables_of(family)
+@given(words=words_lists, start=st.integers(0, 45), room=st.integers(0, 45), union=families)
+def test_walk(words: list[int], start: int, room: int, union: TaggedUnion) -> None:
+    rules, table = tables_of(union)
     results = []
     for walk in (kernels.walk, twin.walk):
         made = outputs(room)
@@ -63,8 +70,8 @@ def test_walk(words: list[int], start: int, room: int, family: Family) -> None:
     count, used, why, (at, size, kind) = results[0]
     assert why in (_native.END, _native.ZERO, _native.PARTIAL, _native.FULL)
     assert at == [start + sum(size[:number]) for number in range(count)]
-    assert size == [family.size_of(words[here]) for here in at]
-    assert kind == [family.kind_of(words[here]) for here in at]
+    assert size == [union.size_of(words[here]) for here in at]
+    assert kind == [union.kind_of(words[here]) for here in at]
     assert used == start + sum(size)
 
 
@@ -85,12 +92,12 @@ def test_gather(words: list[int], at: list[int], deltas: int | list[int]) -> Non
     assert results[0] == [words[min(max(a + d, 0), len(words) - 1)] for a, d in zip(at, steps, strict=False)]
 
 
-@given(data=st.data(), words=words_lists.filter(bool), family=families)
-def test_walk_many(data: st.DataObject, words: list[int], family: Family) -> None:
+@given(data=st.data(), words=words_lists.filter(bool), union=families)
+def test_walk_many(data: st.DataObject, words: list[int], union: TaggedUnion) -> None:
     place = st.integers(0, len(words))
     rows = data.draw(st.lists(st.tuples(place, place, st.integers(0, 6)), max_size=8))
     first, stop, counts = (i64(*column) for column in (zip(*rows, strict=True) if rows else ((), (), ())))
-    rules, table = tables_of(family)
+    rules, table = tables_of(union)
     results = []
     for walk_many in (kernels.walk_many, twin.walk_many):
         made = outputs(int(counts.sum()))

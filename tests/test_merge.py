@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio.cli import main
 from fxtio.codec.generate import encode
-from fxtio.codec.parts import Number, Thread
+from fxtio.codec.parts import Number
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt import records as r
-from fxtio.fxt.framing import MAGIC
+from fxtio.fxt import synth
+from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.merge import Merged
-from fxtio.testing import strategies, synth
+from fxtio.fxt.references import Thread
+from fxtio.testing import strategies
 from support.checkout import CORPUS
 from support.fxt_hostile import damaged_traces
 from support.fxt_merge import (
@@ -149,7 +151,7 @@ def test_wall_clocks_that_cannot_be() -> None:
 
 
 def test_an_earlier_clock_behind_the_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.fxt.framing.BATCH_WORDS", 64)
+    monkeypatch.setattr("fxtio.fxt.frames.BATCH_WORDS", 64)
     instant = r.Instant(5, Thread(1, 2), "", "", ())
     padding = [instant] * 100
     late = r.ProviderInfo(2, "late"), r.Initialization(SECOND, 0, BEGUN - 10), instant
@@ -214,7 +216,7 @@ def test_records_without_a_provider() -> None:
 
 
 def test_a_provider_that_is_named_far_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.fxt.framing.BATCH_WORDS", 64)
+    monkeypatch.setattr("fxtio.fxt.frames.BATCH_WORDS", 64)
     strings = [r.String(number, "s") for number in range(1, 100)]
     data, opened, _ = joined(trace_of(*strings, r.ProviderInfo(3, "late"), r.ProviderEvent(3, 0), r.String(100, "s")))
     assert records_of(data)[1] == r.ProviderInfo(0, "")

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Finding
-from fxtio.mono import framing
+from fxtio.mono import frames
 from fxtio.mono import records as r
-from fxtio.mono.header import BUFFER_SIZE, BufferHeader, encode_buffer_header, encode_header
+from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, encode_buffer_header, encode_header
 from fxtio.mono.reader import MonoTrace
 from support.checkout import CORPUS
 from support.mono_samples import copied, header, written
@@ -41,7 +41,7 @@ def read(data: bytes, **options: Any) -> tuple[list[Any], list[Finding]]:
     trace = MonoTrace(data, **options)
     events, found = list(trace), list(trace.findings)
     info = MonoTrace(data).info
-    assert info.events.total() == len(events)
+    assert info.records.total() == len(events)
     tables = MonoTrace(data).tables("gc_resizes", "calls", "counter_values", "slices", "samples")
     assert tables["gc_resizes"].num_rows == sum(isinstance(event, r.GcResize) for event in events)
     return events, found
@@ -79,11 +79,11 @@ def test_a_fault_ends_its_buffer_and_the_next_goes_on(events: bytes, rule: str, 
     data = HEAD + buffer(events) + buffer(GOOD_BYTES)
     found, findings = read(data)
     assert found == [GOOD] * (2 if place else 1)
-    assert [(one.rule, one.offset) for one in findings] == [(rule, len(HEAD) + BUFFER_SIZE + place)]
+    assert [(one.rule, one.offset) for one in findings] == [(rule, len(HEAD) + BUFFER_HEADER_SIZE + place)]
     assert copied(MonoTrace(data)) == data
     with pytest.raises(DecodeError) as caught:
         list(MonoTrace(data, strict=True))
-    assert (caught.value.rule, caught.value.offset) == (rule, len(HEAD) + BUFFER_SIZE + place)
+    assert (caught.value.rule, caught.value.offset) == (rule, len(HEAD) + BUFFER_HEADER_SIZE + place)
 
 
 @pytest.mark.no_cover  # the same again and again, slow to measure
@@ -152,7 +152,7 @@ def test_a_hole_between_buffers() -> None:
     data = HEAD + buffer(GOOD_BYTES) + hole + buffer(GOOD_BYTES)
     events, findings = read(data)
     assert events == [GOOD, GOOD]
-    assert [(one.rule, one.offset) for one in findings] == [("buffer-id", len(HEAD) + BUFFER_SIZE + 3)]
+    assert [(one.rule, one.offset) for one in findings] == [("buffer-id", len(HEAD) + BUFFER_HEADER_SIZE + 3)]
     assert f"{len(hole)} bytes" in findings[0].message
 
 
@@ -171,11 +171,11 @@ def test_a_buffer_that_overlaps_the_next(size: int) -> None:
 
 
 def test_a_wrong_size_is_seen_wherever_a_block_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framing, "MAX_HEADER", len(HEAD))
+    monkeypatch.setattr(frames, "MAX_HEADER", len(HEAD))
     for size in (8, 14, 40, 60):
         data = HEAD + buffer(GOOD_BYTES, size=size) + buffer(GOOD_BYTES, thread=2) + buffer(GOOD_BYTES, thread=3)
-        for block in range(BUFFER_SIZE, len(data) + 2):
-            monkeypatch.setattr(framing, "BLOCK", block)
+        for block in range(BUFFER_HEADER_SIZE, len(data) + 2):
+            monkeypatch.setattr(frames, "BLOCK", block)
             trace = MonoTrace(data)
             assert [entry.thread for entry in trace.entries()] == [1, 2, 3], (size, block)
             assert [one.rule for one in trace.findings] == ["buffer-overlap"]
@@ -198,11 +198,11 @@ def test_a_size_that_is_not_there_costs_no_memory(size: int) -> None:
     try:
         trace = MonoTrace(io.BytesIO(data))
         events = list(trace)
-        assert tracemalloc.get_traced_memory()[1] < 6 * framing.BLOCK
+        assert tracemalloc.get_traced_memory()[1] < 6 * frames.BLOCK
     finally:
         tracemalloc.stop()
-    assert events == ([GOOD] if size <= framing.MAX_BUFFER else [])
-    assert list(trace.findings.counts) == ["truncated" if size <= framing.MAX_BUFFER else "buffer-too-large"]
+    assert events == ([GOOD] if size <= frames.MAX_BUFFER else [])
+    assert list(trace.findings.counts) == ["truncated" if size <= frames.MAX_BUFFER else "buffer-too-large"]
 
 
 def test_a_header_alone_is_a_recording() -> None:
@@ -216,7 +216,7 @@ def test_recordings_one_behind_the_other() -> None:
     data = HEAD + buffer(GOOD_BYTES) + old + buffer(GOOD_BYTES)
     events, findings = read(data)
     assert events == [GOOD, GOOD]
-    assert [(one.rule, one.offset) for one in findings] == [("another-recording", len(HEAD) + BUFFER_SIZE + 3)]
+    assert [(one.rule, one.offset) for one in findings] == [("another-recording", len(HEAD) + BUFFER_HEADER_SIZE + 3)]
     assert copied(MonoTrace(data)) == data
 
 
@@ -239,7 +239,7 @@ def test_a_gzip_stream_without_an_end() -> None:
 
 
 def test_a_buffer_as_large_as_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framing, "BLOCK", 1 << 12)
+    monkeypatch.setattr(frames, "BLOCK", 1 << 12)
     events = [r.AotId(time=number, id="x" * (50 * number)) for number in range(400)]
     data = written(17, [GOOD, *events, GOOD.replace(time=999)])
     assert list(MonoTrace(data)) == [GOOD, *events, GOOD.replace(time=999)]

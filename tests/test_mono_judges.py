@@ -152,7 +152,7 @@ def test_the_library_agrees_on_every_event_of_its_versions(version: int, tmp_pat
 @pytest.mark.parametrize("shape", synth.SHAPES)
 def test_both_agree_on_what_is_made_in_bulk(shape: str, tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "made.mlpd"
-    synth.write(path, shape, events=20_000, threads=3)
+    synth.synth(path, shape, events=20_000, threads=3)
     agrees(path)
     assert mono_log.library_rows(path, folder) == mono_log.our_rows(MonoTrace(path))
 
@@ -163,7 +163,7 @@ def test_the_unloading_of_an_image_misleads_mprof_report(tmp_path: Path) -> None
     path = tmp_path / "unload.mlpd"
     image = r.Image(time=5, action=LoadAction.UNLOAD, pointer=64, name="/a.exe")
     path.write_bytes(written(17, [image, r.GcResize(time=6, size=1), r.GcResize(time=7, size=1)]))
-    assert MonoTrace(path).info.events["GcResize"] == 2
+    assert MonoTrace(path).info.records["GcResize"] == 2
     with pytest.raises(AssertionError):
         agrees(path)
 
@@ -175,4 +175,4 @@ def test_the_friendly_writer_makes_what_is_read_by_name(tmp_path: Path) -> None:
         writer.enter(method, time=10)
         writer.leave(method, time=30)
     table = MonoTrace(path).table("slices")
-    assert (table["method_name"].to_list(), table["duration"].tolist()) == (["My:Work ()"], [20])
+    assert (table["name"].to_list(), table["duration"].tolist()) == (["My:Work ()"], [20])

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.errors import DecodeError
-from fxtio.mono import framing, present
+from fxtio.mono import frames, report
 from fxtio.mono import records as r
-from fxtio.mono.framing import Recording
-from fxtio.mono.header import BUFFER_SIZE, BufferHeader, encode_buffer_header, encode_header
-from fxtio.mono.magic import BUFFER_MARK, HEADER_MARK
-from fxtio.mono.reader import Buffer, MonoTrace
+from fxtio.mono.explain import explain
+from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, StreamHeader, encode_buffer_header, encode_header
+from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK
+from fxtio.mono.reader import MonoTrace
 from support.fxt_readings import Trickle
-from support.mono_samples import copied, header
+from support.mono_samples import copied, copied_whole, header
 
 HEAD = encode_header(header())
 OLD = encode_header(header(4, 4))
@@ -39,13 +39,13 @@ def buffer(events: bytes = GOOD_BYTES, *, more: int = 0, thread: int = 1) -> byt
 
 
 @contextmanager
-def small(block: int = framing.BLOCK) -> Any:
+def small(block: int = frames.BLOCK) -> Any:
     """Read so many bytes at once, and believe no more than small inputs have."""
     longest = max(len(HEAD), len(OLD))
     with (
-        patch.object(framing, "BLOCK", block),
-        patch.object(framing, "MAX_BUFFER", LARGEST),
-        patch.object(framing, "MAX_HEADER", longest),
+        patch.object(frames, "BLOCK", block),
+        patch.object(frames, "MAX_BUFFER", LARGEST),
+        patch.object(frames, "MAX_HEADER", longest),
     ):
         yield
 
@@ -71,7 +71,7 @@ PIECES = st.one_of(
     st.just(buffer()),
     st.integers(0, 60).map(lambda count: buffer(GOOD_BYTES * count)),
     st.builds(lambda more, count: buffer(GOOD_BYTES * count, more=more), SIZES, st.integers(0, 40)),
-    st.builds(lambda more, cut: buffer(more=more)[:cut], SIZES, st.integers(1, BUFFER_SIZE + 3)),
+    st.builds(lambda more, cut: buffer(more=more)[:cut], SIZES, st.integers(1, BUFFER_HEADER_SIZE + 3)),
     st.sampled_from([HEAD, OLD, HEAD[:30], BUFFER_MARK, HEADER_MARK, BUFFER_MARK[:3], b"\0" * 90]),
     st.binary(max_size=70),
 )
@@ -84,17 +84,17 @@ def test_damage_is_read_alike_however_the_bytes_arrive(pieces: list[bytes], bloc
     data = HEAD + b"".join(pieces)
     data = data[: max(len(data) - cut, len(HEAD))]
     with small():
-        wanted, fault, parts = everything(data), first_fault(data), list(MonoTrace(data).parts())
+        wanted, fault, exact = everything(data), first_fault(data), list(MonoTrace(data).entries(resolve=False))
     assert [one.offset for one in wanted[1]][:1] == ([] if fault is None else [fault[1]])
     with small(block):
         assert everything(data) == wanted
         assert first_fault(data) == fault
-        assert list(MonoTrace(data).parts()) == parts
+        assert list(MonoTrace(data).entries(resolve=False)) == exact
         assert everything(Trickle(data, chunk)) == wanted
         assert first_fault(Trickle(data, chunk)) == fault
 
 
-@pytest.mark.parametrize("block", [60, 500, framing.BLOCK])
+@pytest.mark.parametrize("block", [60, 500, frames.BLOCK])
 def test_a_mapped_file_is_read_alike(tmp_path: Path, block: int) -> None:
     path = tmp_path / "bad.mlpd"
     data = HEAD + buffer(more=9) + buffer() + buffer() + b"hole" + buffer(more=150) + b"\0" * 90 + buffer()[:-1]
@@ -125,7 +125,7 @@ def test_marks_in_a_hole_are_believed_only_as_far_as_the_chain_holds() -> None:
     hole = buffer(b"", more=300) + b"\0" * 20
     good = b"".join(buffer(thread=number) for number in range(2, 12))
     data = HEAD + buffer() + b"hole" + hole + good
-    for block in (BUFFER_SIZE, 110, 170, 500, framing.BLOCK):
+    for block in (BUFFER_HEADER_SIZE, 110, 170, 500, frames.BLOCK):
         with small(block):
             trace = MonoTrace(data)
             assert [entry.thread for entry in trace.entries()] == list(range(1, 12)), block
@@ -138,9 +138,9 @@ def test_memory_is_bounded_while_the_next_header_is_looked_for(mark: bytes, firs
     data = HEAD + buffer() + first + (mark + b"\0") * (1_000_000 // len(mark)) + b"\0" * 70_000 + buffer(thread=2)
     block, largest = 1 << 12, 1 << 16
     with (
-        patch.object(framing, "BLOCK", block),
-        patch.object(framing, "MAX_BUFFER", largest),
-        patch.object(framing, "MAX_HEADER", len(HEAD)),
+        patch.object(frames, "BLOCK", block),
+        patch.object(frames, "MAX_BUFFER", largest),
+        patch.object(frames, "MAX_HEADER", len(HEAD)),
     ):
         source = io.BytesIO(data)
         trace = MonoTrace(source)
@@ -178,35 +178,35 @@ SEVERAL = {
 
 
 @pytest.mark.parametrize("pieces", SEVERAL.values(), ids=list(SEVERAL))
-@pytest.mark.parametrize("block", [BUFFER_SIZE, 150, framing.BLOCK])
+@pytest.mark.parametrize("block", [BUFFER_HEADER_SIZE, 150, frames.BLOCK])
 def test_recordings_without_buffers_are_delivered(pieces: list[bytes], block: int) -> None:
     data = b"".join(pieces)
     with small(block):
         trace = MonoTrace(data)
-        parts = list(trace.parts())
+        headers = [one for one in trace.entries(resolve=False) if isinstance(one.record, StreamHeader | BufferHeader)]
         assert copied(MonoTrace(data)) == copied(MonoTrace(Trickle(data))) == data
+        assert copied_whole(MonoTrace(data)) == copied_whole(MonoTrace(Trickle(data))) == data
     places = [len(b"".join(pieces[:number])) for number in range(len(pieces))]
-    assert [part.offset for part in parts] == places
-    heads = [part.raw for part in parts if isinstance(part, Recording)]
+    assert [entry.offset for entry in headers] == places
+    heads = [encode_header(entry.record) for entry in headers if isinstance(entry.record, StreamHeader)]
     assert heads == [piece for piece in pieces if piece in (HEAD, OLD)]
-    assert list(trace.buffers()) == [part for part in parts if isinstance(part, Buffer)]
     further = [(one.rule, one.offset) for one in trace.findings]
-    assert further == [("another-recording", part.offset) for part in parts[1:] if isinstance(part, Recording)]
+    assert further == [("another-recording", one.offset) for one in headers[1:] if isinstance(one.record, StreamHeader)]
     assert trace.info.recordings == len(heads)
     assert trace.info.header == header()
     assert trace.table("gc_resizes").num_rows == pieces.count(buffer())
-    told = list(present.explain(trace, record=None, offset=0, kinds=None))
+    told = list(explain(trace, record=None, offset=0, kinds=None))
     assert b"".join(span.raw for piece in told for span in piece.spans) == data
 
 
 def test_the_command_tells_how_many_recordings_there_are() -> None:
-    (report,) = [present.info(MonoTrace(HEAD + buffer() + OLD))]
-    assert dict(report.facts)["recordings"] == "2; the header is that of the first"
-    assert report.json["recordings"] == 2
-    assert "recordings" not in dict(present.info(MonoTrace(HEAD + buffer())).facts)
+    several = report.info(MonoTrace(HEAD + buffer() + OLD))
+    assert dict(several.facts)["recordings"] == "2; the header is that of the first"
+    assert several.json["recordings"] == 2
+    assert "recordings" not in dict(report.info(MonoTrace(HEAD + buffer())).facts)
 
 
 def test_a_header_alone_is_explained() -> None:
     trace = fxtio.open(HEAD, format="mono")
-    told = list(present.explain(trace, record=None, offset=0, kinds=None))
+    told = list(explain(trace, record=None, offset=0, kinds=None))
     assert [piece.name for piece in told] == ["StreamHeader"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio import _native
-from fxtio._native import events as twin
 from fxtio.codec.record import Opaque
 from fxtio.errors import EncodeError
 from fxtio.mono import records as r
+from fxtio.mono.buffers import MAX_EVENT_BYTES
 from fxtio.mono.enums import CounterSection, CounterType, GcEventType, HandleType, MonitorEvent, RootSource
-from fxtio.mono.header import StreamHeader, decode_header, encode_header
-from fxtio.mono.pack import LIMIT
+from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, decode_header, encode_header
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import VERSIONS, dialect_of
-from fxtio.mono.synth import SHAPES, write
+from fxtio.mono.synth import SHAPES, synth
 from fxtio.mono.writer import MonoWriter, header_for
 from fxtio.testing.mono import buffers
+from support.mono_every import every_event
 from support.mono_samples import header
 
 
@@ -88,8 +89,8 @@ def test_named_calls(version: int, pointer_size: int) -> None:
     assert trace.info.header is not None
     assert trace.info.header.data_version == version
     slices = trace.table("slices")
-    assert slices["method_name"].to_list() == ["P:Outer ()", "P:Inner ()"]
-    assert slices["how"].to_list() == ["returned", "thrown"]
+    assert slices["name"].to_list() == ["P:Outer ()", "P:Inner ()"]
+    assert slices["state"].to_list() == ["returned", "thrown"]
     assert trace.table("allocations")["class_name"].to_list() == ["Node", "Node"]
     assert trace.table("gc_pauses")["duration"].tolist() == [3]
     assert trace.table("contentions")["duration"].tolist() == [10]
@@ -101,7 +102,7 @@ def test_named_calls(version: int, pointer_size: int) -> None:
     covered = trace.tables("coverage_methods", "coverage_statements")
     there = 10 <= version < 16
     assert covered["coverage_methods"]["statements"].tolist() == [2] * there
-    assert covered["coverage_statements"]["offset"].tolist() == [0, 7] * there
+    assert covered["coverage_statements"]["il_offset"].tolist() == [0, 7] * there
 
 
 def test_definitions_come_before_what_uses_them() -> None:
@@ -126,13 +127,13 @@ def test_buffers_keep_to_the_limit() -> None:
     with MonoWriter(out) as writer:
         for number in range(9_000):
             writer.put(r.AotId(time=number, id="x" * 20))
-        writer.put(r.AotId(time=0, id="y" * (2 * LIMIT)))
+        writer.put(r.AotId(time=0, id="y" * (2 * MAX_EVENT_BYTES)))
         writer.put(r.AotId(time=0, id="z"))
     trace = MonoTrace(out.getvalue())
     sizes = trace.index()["size"].tolist()
     assert len(sizes) == 6
-    assert [size > LIMIT for size in sizes] == [False] * 4 + [True, False]
-    assert trace.info.events["AotId"] == 9_002
+    assert [size > MAX_EVENT_BYTES for size in sizes] == [False] * 4 + [True, False]
+    assert trace.info.records["AotId"] == 9_002
 
 
 @given(st.sampled_from(VERSIONS[12:]).flatmap(lambda v: st.tuples(st.just(v), buffers(dialect_of(v, 8)))))
@@ -150,23 +151,27 @@ def test_what_is_refused_is_not_written() -> None:
     with MonoWriter(out) as writer:
         before = writer.position
         calls: list[Callable[[], object]] = [
-            lambda: writer.put(Opaque(b"x")),  # type: ignore[arg-type]
+            lambda: writer.put(Opaque(b"x")),
             lambda: writer.put(
                 r.CoverageClass(time=0, assembly="", name="", methods=0, fully_covered=0, partially_covered=0)
             ),
             lambda: writer.enter(1 << 64, time=0),
             lambda: writer.enter(8, time=-1),
             lambda: writer.counters({5: 1}, time=0),
-            lambda: writer.put_recording(StreamHeader(pid=-1)),
-            lambda: writer.put_recording(StreamHeader(data_version=18)),
-            lambda: writer.bulk({r.ClassLoad: {"time": [1], "pointer": 1, "image": 1, "name": "x"}}),
+            lambda: writer.put(StreamHeader(pid=-1)),
+            lambda: writer.put(StreamHeader(data_version=18)),
+            lambda: writer.put(OpaqueHeader(b"")),
+            lambda: writer.put(OpaqueHeader(encode_header(StreamHeader()) + b"x")),
+            lambda: writer.put(BufferHeader(thread=-1)),
+            lambda: writer.enter(8, time=0, thread=-1),
+            lambda: writer.write_table("classes", {"time": [1], "pointer": 1, "image": 1, "name": b"x"}),
+            lambda: writer.write_table("slices", {}),
+            lambda: writer.write_tables({"roots": {}}),
         ]
         for wrong in calls:
             with pytest.raises(EncodeError):
                 wrong()
         assert writer.position == before
-    with pytest.raises(EncodeError, match="closed"):
-        writer.put_recording(StreamHeader())
     assert list(MonoTrace(out.getvalue(), strict=True)) == []
 
 
@@ -184,23 +189,29 @@ def test_a_counter_keeps_its_last_value_when_a_reading_is_refused() -> None:
 KERNELS = ["c", "python"] if _native.IMPLEMENTATION == "c" else ["python"]
 
 
+def use(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write with the kernels of this implementation."""
+    monkeypatch.setattr(_native, "IMPLEMENTATION", kernel)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_bulk_writes_what_single_calls_do(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if kernel == "python":
-        monkeypatch.setattr(_native, "pack_stream", twin.pack_stream)
+def test_tables_write_what_single_records_do(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(kernel, monkeypatch)
     count = 3000
     times = np.arange(count) * 10
     methods = 0x7F00_0000_0000 + 64 * (np.arange(count) % 7)
     out = io.BytesIO()
     with MonoWriter(out) as writer:
-        tables: Any = {
-            r.Call: {"time": times, "action": np.where(np.arange(count) % 2, 1, 2), "method": methods},
-            r.Allocation: {
-                "time": times[::3] + 1, "vtable": 640, "object": 64 * np.arange(count // 3), "size": 24,
-                "backtrace": (np.full(count // 3, 2), np.repeat(methods[::3], 2)),
+        tables: dict[str, Any] = {
+            "calls": {"time": times, "action": np.where(np.arange(count) % 2, 1, 2), "method": methods, "thread": 5},
+            "allocations": {
+                "time": times[::3] + 1, "vtable": 640, "object": 64 * np.arange(count // 3), "size": 24, "thread": 5,
+            },
+            "allocation_frames": {
+                "allocation": np.repeat(np.arange(count // 3), 2), "method": np.repeat(methods[::3], 2),
             },
         }  # fmt: skip
-        writer.bulk(tables, thread=5)
+        assert writer.write_tables(tables) == count + count // 3
     trace = MonoTrace(out.getvalue(), strict=True)
     events = list(trace)
     assert [event.time for event in events] == sorted([*times.tolist(), *(times[::3] + 1).tolist()])
@@ -215,23 +226,125 @@ def test_bulk_writes_what_single_calls_do(kernel: str, monkeypatch: pytest.Monke
     assert set(trace.index()["thread"].tolist()) == {5}
 
 
-WRONG_BULK = [
-    ({"action": 2, "method": 1}, "Call.time: no value given"),
-    ({"time": [1, 2], "action": 2, "method": [1]}, "Call.method: .* values for 2 rows"),
+def test_several_tables_are_sorted_by_thread_and_time() -> None:
+    out = io.BytesIO()
+    with MonoWriter(out) as writer:
+        writer.write_tables(
+            {
+                "gc_moves": {"time": [9, 3], "thread": [1, 1]},
+                "moved_objects": {"gc_move": [0, 0, 1, 1], "object": [8, 16, 24, 32]},
+                "calls": {"time": [5, 1, 4], "action": ["enter", "enter", "leave"], "method": 64, "thread": [1, 2, 1]},
+            }
+        )
+    entries = [(entry.thread, entry.record) for entry in MonoTrace(out.getvalue()).entries()]
+    assert entries == [
+        (1, r.GcMove(time=3, objects=(24, 32))),
+        (1, r.Call(time=4, action=1, method=64)),
+        (1, r.Call(time=5, action=2, method=64)),
+        (1, r.GcMove(time=9, objects=(8, 16))),
+        (2, r.Call(time=1, action=2, method=64)),
+    ]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("version", [12, 13, 14, 15, 17])
+def test_tables_of_a_trace_are_written_back(version: int, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of each table that carries all of its events come back, in their order and of their threads."""
+    use(kernel, monkeypatch)
+    out = io.BytesIO()
+    with MonoWriter(out, header=header(version)) as writer:
+        for event in every_event(version):
+            writer.put(event, thread=1)
+            writer.put(event, thread=2)
+            writer.flush()
+    trace = MonoTrace(out.getvalue(), strict=True)
+    for name in MonoWriter.writable_tables:
+        table, again = trace.table(name), io.BytesIO()
+        with MonoWriter(again, header=header(version)) as writer:
+            assert writer.write_table(name, table) == table.num_rows
+        copy = MonoTrace(again.getvalue(), strict=True)
+        assert rows_of(copy.table(name)) == rows_of(table), name
+        assert copy.info.records.total() == table.num_rows
+
+
+@pytest.mark.parametrize("version", [13, 17])
+def test_tables_with_lists_are_written_back_together(version: int) -> None:
+    out = io.BytesIO()
+    with MonoWriter(out, header=header(version)) as writer:
+        for event in every_event(version):
+            writer.put(event, thread=3)
+    trace = MonoTrace(out.getvalue(), strict=True)
+    pairs = [("allocations", "allocation_frames"), ("gc_moves", "moved_objects"), ("throws", "throw_frames")]
+    pairs += [("handles_created", "handle_created_frames"), ("monitors", "monitor_frames")]
+    for names in [*pairs, ("samples", "sample_addresses", "sample_frames")]:
+        tables, again = trace.tables(*names), io.BytesIO()
+        with MonoWriter(again, header=header(version)) as writer:
+            assert writer.write_tables(tables) == tables[names[0]].num_rows > 0
+        copies = MonoTrace(again.getvalue(), strict=True).tables(*names)
+        assert {name: rows_of(copies[name]) for name in names} == {name: rows_of(tables[name]) for name in names}
+
+
+def rows_of(table: Any) -> list[dict[str, Any]]:
+    """Return the rows without places, and without names, which other tables define."""
+    left_out = {"offset", "thread_name", "method_name", "class_name"}
+    return [{name: value for name, value in row.items() if name not in left_out} for row in table.rows()]
+
+
+WRONG_CALLS = [
+    ({"action": 2, "method": 1}, "time: the column is missing"),
+    ({"time": [1, 2], "action": 2, "method": [1]}, "columns have different lengths"),
     ({"time": [1], "action": 9, "method": 1}, "Call: a field of the first byte has a value without a meaning"),
     ({"time": [1], "action": 17, "method": 1}, "does not fit"),
-    ({"time": [1.5], "action": 2, "method": 1}, "integers are wanted"),
+    ({"time": [1], "action": "fly", "method": 1}, "'fly' is not the name of a number"),
+    ({"time": [1.5], "action": 2, "method": 1}, "integers are needed, not float64"),
     ({"time": [-1], "action": 2, "method": 1}, "values are not all from 0"),
-    ({"time": [1], "action": 2, "method": 1, "size": 1}, "no such field"),
+    ({"time": [1, None], "action": 2, "method": 1}, "a row has no value"),
+    ({"time": [1, 2], "action": 2, "method": [1, None]}, "a row has no value"),
+    ({"time": [1], "action": 2, "method": 1, "size": 1}, "no column of this table"),
 ]
 
 
-@pytest.mark.parametrize(("columns", "message"), WRONG_BULK, ids=[message for _, message in WRONG_BULK])
-def test_bulk_refuses_what_does_not_fit(columns: Any, message: str) -> None:
+@pytest.mark.parametrize(("columns", "message"), WRONG_CALLS, ids=[message for _, message in WRONG_CALLS])
+def test_columns_that_do_not_fit_are_refused(columns: Any, message: str) -> None:
     out = io.BytesIO()
-    with MonoWriter(out) as writer, pytest.raises(EncodeError, match=message):
-        writer.bulk({r.Call: columns})
+    with MonoWriter(out) as writer:
+        with pytest.raises(EncodeError, match=message):
+            writer.write_table("calls", columns)
+        assert writer.position == 0
     assert list(MonoTrace(out.getvalue())) == []
+
+
+WRONG_TABLES: list[tuple[dict[str, Any], str]] = [
+    ({"allocation_frames": {"allocation": 0, "method": 1}}, "only together with allocations"),
+    ({"heap_objects": {}, "heap_references": {}}, "cannot be written from columns"),
+    ({"allocations": {"time": 1, "vtable": 8, "object": 8, "size": 8, "backtrace": 2}}, "the values are missing"),
+    ({"allocations": {"time": 1, "object": 8, "size": 8}}, "Allocation.vtable: a row has no value"),
+    ({"allocations": {"time": 1, "vtable": 8, "class_pointer": 8, "object": 8, "size": 8}}, "does not have it"),
+    (
+        {
+            "allocations": {"time": 1, "vtable": 8, "object": 8, "size": 8, "backtrace": 2},
+            "allocation_frames": {"allocation": 0, "method": 1},
+        },
+        "the counts are not those",
+    ),
+    (
+        {
+            "allocations": {"time": [1, 2], "vtable": 8, "object": 8, "size": 8},
+            "allocation_frames": {"allocation": [1, 0], "method": 1},
+        },
+        "not in the order",
+    ),
+    ({"coverage_classes": {"time": 1, "assembly": "", "name": "", "methods": 0, "fully_covered": 0,
+                           "partially_covered": 0}}, "data version 17 does not have it"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tables", "message"), WRONG_TABLES, ids=[message for _, message in WRONG_TABLES])
+def test_tables_that_do_not_fit_each_other_are_refused(tables: dict[str, Any], message: str) -> None:
+    with MonoWriter(io.BytesIO()) as writer:
+        with pytest.raises(EncodeError, match=message):
+            writer.write_tables(tables)
+        assert writer.position == 0
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -239,10 +352,89 @@ def test_bulk_refuses_what_does_not_fit(columns: Any, message: str) -> None:
 def test_the_kernels_refuse_addresses_that_do_not_fit(
     object: int, kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if kernel == "python":
-        monkeypatch.setattr(_native, "pack_stream", twin.pack_stream)
-    with MonoWriter(io.BytesIO(), pointer_size=4) as writer, pytest.raises(EncodeError, match="does not fit"):
-        writer.bulk({r.FinalizeObjectStart: {"time": [1], "object": [object]}})
+    use(kernel, monkeypatch)
+    with MonoWriter(io.BytesIO(), pointer_size=4) as writer:
+        with pytest.raises(EncodeError, match=r"does not fit|is not a multiple of 8|is not an integer from 0 to"):
+            writer.write_table("finalize_object_starts", {"time": [1] * 9000 + [2], "object": [8] * 9000 + [object]})
+        assert writer.position == 0
+
+
+def test_a_table_of_many_rows_of_texts_fills_several_buffers() -> None:
+    out, ids = io.BytesIO(), [f"{number:0100}" for number in range(2000)]
+    with MonoWriter(out) as writer:
+        writer.write_table("aot_ids", {"time": range(2000), "id": ids})
+    trace = MonoTrace(out.getvalue(), strict=True)
+    assert trace.table("aot_ids")["id"].to_list() == ids
+    assert trace.info.buffers == 4
+
+
+def test_records_of_a_buffer_of_its_own() -> None:
+    first, second = BufferHeader(time=10, thread=4, object=2), BufferHeader(time=20, thread=5)
+    calls = [r.Call(time=time, action=2, method=64) for time in (11, 12, 21)]
+    out = io.BytesIO()
+    with MonoWriter(out) as writer:
+        writer.put(first)
+        writer.put(calls[0])
+        writer.put(Opaque(bytes.fromhex("21 81 00 4d")))  # a time of two bytes
+        writer.put(calls[1])
+        writer.put(second)
+        with pytest.raises(EncodeError, match="it is no record"):
+            writer.put("x")
+        writer.put(calls[2])
+        writer.put(calls[2], thread=6)
+    exact = list(MonoTrace(out.getvalue(), strict=True).records(resolve=False))
+    assert exact[1:8] == [first, calls[0], Opaque(bytes.fromhex("21 81 00 4d")), calls[1], second, calls[2], exact[7]]
+    assert [entry.thread for entry in MonoTrace(out.getvalue()).entries()] == [4, 4, 4, 5, 6]
+
+
+def test_a_copy_needs_a_fresh_writer_and_a_trace_of_mono() -> None:
+    source = io.BytesIO()
+    with MonoWriter(source, header=header(14, 4)) as writer:
+        writer.enter(8, time=1)
+    trace = MonoTrace(source.getvalue())
+    out = io.BytesIO()
+    with MonoWriter(out) as writer:
+        writer.copy(trace)
+        assert writer.header == header(14, 4)
+        with pytest.raises(EncodeError, match="has written nothing"):
+            writer.copy(trace)
+        writer.clause(8, time=2)
+    assert out.getvalue().startswith(source.getvalue())
+    assert [type(event) for event in MonoTrace(out.getvalue(), strict=True)] == [r.Call, r.Clause]
+    for head in (header(), None):
+        with MonoWriter(io.BytesIO(), header=head) as writer:
+            writer.enter(8, time=1)
+            with pytest.raises(EncodeError, match="has written nothing"):
+                writer.copy(trace)
+    with MonoWriter(io.BytesIO()) as writer, pytest.raises(EncodeError, match="dcpi"):
+        writer.copy(SimpleNamespace(format="dcpi"))
+
+
+def test_a_closed_writer_refuses_everything() -> None:
+    writer = MonoWriter(io.BytesIO())
+    writer.close()
+    writer.close()
+    calls: list[Callable[[], object]] = [
+        lambda: writer.put(r.Call(time=0, action=2, method=8)),
+        lambda: writer.put(StreamHeader()),
+        lambda: writer.put(BufferHeader()),
+        lambda: writer.put("x"),
+        lambda: writer.copy(SimpleNamespace(format="dcpi")),
+        lambda: writer.write_table("calls", {}),
+        lambda: writer.write_tables({"x": {}}),
+        writer.flush,
+        lambda: writer.method("P:M ()", time=0),
+        lambda: writer.class_("P", time=0),
+        lambda: writer.enter(8, time=0),
+        lambda: writer.counter("n", 1, time=0),
+        lambda: writer.counters({1: 1}, time=0),
+        lambda: writer.heap_object(8, 8, 8, time=0),
+        lambda: writer.coverage_method("a", "b", "c", [], signature="", filename="", token=0, id=0, time=0),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="the writer is closed") as caught:
+            call()
+        assert not isinstance(caught.value, EncodeError)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -259,10 +451,10 @@ def test_headers_of_all_versions(version: int) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_synthetic_recordings_have_nothing_wrong(shape: str) -> None:
     out, again = io.BytesIO(), io.BytesIO()
-    events, size = write(out, shape, events=5_000, threads=3, seed=3)
-    assert (events, size) == write(again, shape, events=5_000, threads=3, seed=3)
+    events, size = synth(out, shape, events=5_000, threads=3, seed=3)
+    assert (events, size) == synth(again, shape, events=5_000, threads=3, seed=3)
     assert out.getvalue() == again.getvalue()
     trace = MonoTrace(out.getvalue(), strict=True)
-    assert (trace.info.events.total(), len(out.getvalue())) == (events, size)
+    assert (trace.info.records.total(), len(out.getvalue())) == (events, size)
     assert abs(events - 5_000) < 300
-    assert trace.table("slices")["how"].is_in("returned").all()
+    assert trace.table("slices")["state"].is_in("returned").all()

@@ -15,9 +15,9 @@ import pytest
 
 import fxtio
 import judges
-from fxtio.codec.parts import Thread
 from fxtio.fxt import FxtWriter, Koid
 from fxtio.fxt import records as rec
+from fxtio.fxt.references import Thread
 from judges import perfetto
 from judges.perfetto import Perfetto
 
@@ -277,7 +277,7 @@ def test_exact_records() -> None:
     """Written by hand: inline strings and threads, slots that nobody but the test chose."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        writer.put_all([
+        for record in [
             rec.Magic(),
             rec.ProviderInfo(7, "by hand"),
             rec.Initialization(1_000_000),
@@ -288,7 +288,8 @@ def test_exact_records() -> None:
             rec.Instant(3, 255, 0, 0x7FFF, (), 2),  # with the scope that older producers write
             rec.String(0x7FFF, "redefined"),
             rec.Instant(4, 255, 0, 0x7FFF, ()),
-        ])  # fmt: skip
+        ]:
+            writer.put(record)  # fmt: skip
     with perfetto.load(out.getvalue()) as p:
         assert p.errors() == {}
         assert [(item.tid, item.ts, item.dur, item.name, item.category) for item in p.slices()] == [

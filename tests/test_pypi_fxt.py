@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import fxtio
 import judges
-from fxtio.codec.parts import Thread
 from fxtio.fxt import FxtWriter, Koid, Pointer
 from fxtio.fxt import records as rec
+from fxtio.fxt.references import Thread
 from judges import pypi_fxt
 from judges.pypi_fxt import PypiTrace
 
@@ -205,7 +205,8 @@ def test_exact_and_friendly_records_mixed() -> None:
     """Defect: the second provider info of one id, which the writer needs to start afresh, is refused."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        writer.put_all([rec.Magic(), rec.ProviderInfo(9, "exact"), rec.Initialization(10**9), rec.String(1, "taken")])
+        for record in [rec.Magic(), rec.ProviderInfo(9, "exact"), rec.Initialization(10**9), rec.String(1, "taken")]:
+            writer.put(record)
         writer.put(rec.Instant(1, Thread(1, 2), 0, 1, ()))
         writer.thread(1, 3).instant("friendly", 2)
         writer.flush()

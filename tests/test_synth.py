@@ -20,7 +20,7 @@ import zstandard
 import fxtio
 import judges
 from fxtio.cli import main
-from fxtio.codec.parts import Thread
+from fxtio.fxt import synth
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.records import (
     AsyncBegin,
@@ -35,10 +35,11 @@ from fxtio.fxt.records import (
     Instant,
     KernelObject,
 )
-from fxtio.testing import synth
+from fxtio.fxt.references import Thread
 from judges import perfetto
 
 SHAPES = sorted(synth.SHAPES)
+FUNCTIONS = {shape: "async_" if shape == "async" else shape for shape in SHAPES}
 FLOWS = (FlowBegin, FlowStep, FlowEnd)
 ASYNC = (AsyncBegin, AsyncInstant, AsyncEnd)
 
@@ -48,7 +49,7 @@ Capture = pytest.CaptureFixture[str]
 def make(shape: str, **amount: Any) -> bytes:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        synth.SHAPES[shape](writer, **amount)
+        getattr(synth, FUNCTIONS[shape])(writer, **amount)
     return out.getvalue()
 
 
@@ -95,7 +96,7 @@ def test_number_of_events(shape: str, unit: int) -> None:
     for events in (1, 17, 1_000):
         out = io.BytesIO()
         with fxtio.create(out, format="fxt") as writer:
-            told = synth.SHAPES[shape](writer, events=events, threads=3)
+            told = getattr(synth, FUNCTIONS[shape])(writer, events=events, threads=3)
         assert told == -(-events // unit) * unit
         assert sum(isinstance(record, Event) for record in read(out.getvalue())) == told
 
@@ -110,7 +111,7 @@ def test_size(shape: str, size: int) -> None:
     "amount", [{"events": 1, "size": 1}, {"events": 0}, {"size": 0}, {"threads": 0}, {"events": -1}]
 )
 def test_what_is_refused(amount: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=r"either|positive"):
+    with pytest.raises(ValueError, match=r"both|positive"):
         make("spans", **amount)
 
 

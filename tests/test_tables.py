@@ -84,13 +84,13 @@ def value_of(one: Any, name: str, kind: type[Any]) -> Any:
 
 def kernel_object(entry: Entry) -> Row:
     one = entry.record
-    made = {"space": "kernel", "type": label(one.object_type, ObjectType), "id": one.koid, "name": name_of(one.name)}
+    made = {"kind": "kernel", "type": label(one.object_type, ObjectType), "id": one.koid, "name": name_of(one.name)}
     return common(entry) | made | {"process": value_of(one, "process", arg.KoidArgument)}
 
 
 def userspace_object(entry: Entry) -> Row:
     one = entry.record
-    made = {"space": "userspace", "type": None, "id": one.pointer, "name": name_of(one.name)}
+    made = {"kind": "userspace", "type": None, "id": one.pointer, "name": name_of(one.name)}
     return common(entry) | made | {"process": koids(one.process)["process"]}
 
 
@@ -99,7 +99,7 @@ def blob(entry: Entry) -> Row:
     return common(entry) | {
         "category": name_of(getattr(one, "category", 1)),
         "name": name_of(one.name),
-        "type": label(getattr(one, "blob_type", 0), BlobType),
+        "type": label(one.blob_type, BlobType) if isinstance(one, rec.Blob) else None,
         "size": len(one.payload),
         "payload": one.payload,
     }
@@ -140,6 +140,13 @@ def fields(*names: str) -> Callable[[Entry], Row]:
     return lambda entry: {name: getattr(entry.record, name) for name in names}
 
 
+def mmap(entry: Entry) -> Row:
+    one = entry.record
+    return {
+        "module": one.module, "flags": one.flags, "address": one.start, "size": one.range, "vaddr": one.vaddr,
+    }  # fmt: skip
+
+
 def both(first: Callable[[Entry], Row], second: Callable[[Entry], Row]) -> Callable[[Entry], Row]:
     return lambda entry: first(entry) | second(entry)
 
@@ -163,7 +170,7 @@ MAKERS: dict[str, list[tuple[Any, Callable[[Entry], Row]]]] = {
     "blobs": [((rec.Blob, rec.LargeBlob, rec.LargeBlobNoMetadata), blob)],
     "scheduling": [(SWITCHES, scheduling)],
     "modules": [(rec.ProfilerModule, both(profiler, fields("module", "name", "build_id")))],
-    "mmaps": [(rec.ProfilerMmap, both(profiler, fields("module", "flags", "start", "range", "vaddr")))],
+    "mmaps": [(rec.ProfilerMmap, both(profiler, mmap))],
     "backtraces": [(rec.ProfilerBacktrace, backtrace)],
 }
 OWNED: dict[str, tuple[str, Any]] = {

@@ -13,36 +13,36 @@ from hypothesis import strategies as st
 
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
-from fxtio.uftrace import arguments
-from fxtio.uftrace.argspec import Specs, Value, checked_values, parse_enums, parse_value
+from fxtio.uftrace import payloads
+from fxtio.uftrace.argspec import ArgumentSpecs, ValueSpec, checked_values, parse_enums, parse_value
 from fxtio.uftrace.demangle import available, full_name, simple_name
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.layout import InfoBit
-from fxtio.uftrace.patterns import BadPatternError, matcher
+from fxtio.uftrace.regex import BadPatternError, matcher
 from fxtio.uftrace.symbols import Symbol
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("arg1", Value("arg", 1, "d", 8)),
-        ("arg2/i8", Value("arg", 2, "i", 1)),
-        ("arg1/x", Value("arg", 1, "x", 8)),
-        ("arg3/c", Value("arg", 3, "c", 1)),
-        ("arg1/s", Value("arg", 1, "s", 0)),
-        ("arg1/S%RSI", Value("arg", 1, "S", 0, "", "%RSI")),
-        ("arg7/i32%stack+1", Value("arg", 7, "i", 4, "", "%stack+1")),
-        ("fparg1", Value("fparg", 1, "f", 8)),
-        ("fparg1/32", Value("fparg", 1, "f", 4)),
-        ("fparg1/80%stack+1", Value("fparg", 1, "f", 10, "", "%stack+1")),
-        ("retval/f64", Value("retval", 0, "f", 8)),
-        ("retval", Value("retval", 0, "d", 8)),
-        ("arg2/e:Mode", Value("arg", 2, "e", 8, "Mode")),
-        ("arg1/t16:P%XMM0+XMM1", Value("arg", 1, "t", 16, "P", "%XMM0+XMM1")),
-        ("arg1/t0", Value("arg", 1, "t", 0)),
+        ("arg1", ValueSpec("arg", 1, "d", 8)),
+        ("arg2/i8", ValueSpec("arg", 2, "i", 1)),
+        ("arg1/x", ValueSpec("arg", 1, "x", 8)),
+        ("arg3/c", ValueSpec("arg", 3, "c", 1)),
+        ("arg1/s", ValueSpec("arg", 1, "s", 0)),
+        ("arg1/S%RSI", ValueSpec("arg", 1, "S", 0, "", "%RSI")),
+        ("arg7/i32%stack+1", ValueSpec("arg", 7, "i", 4, "", "%stack+1")),
+        ("fparg1", ValueSpec("fparg", 1, "f", 8)),
+        ("fparg1/32", ValueSpec("fparg", 1, "f", 4)),
+        ("fparg1/80%stack+1", ValueSpec("fparg", 1, "f", 10, "", "%stack+1")),
+        ("retval/f64", ValueSpec("retval", 0, "f", 8)),
+        ("retval", ValueSpec("retval", 0, "d", 8)),
+        ("arg2/e:Mode", ValueSpec("arg", 2, "e", 8, "Mode")),
+        ("arg1/t16:P%XMM0+XMM1", ValueSpec("arg", 1, "t", 16, "P", "%XMM0+XMM1")),
+        ("arg1/t0", ValueSpec("arg", 1, "t", 0)),
     ],
 )
-def test_specifications_are_understood(text: str, value: Value) -> None:
+def test_specifications_are_understood(text: str, value: ValueSpec) -> None:
     assert parse_value(text, 8) == value
     assert parse_value(str(value), 8) == value
 
@@ -55,77 +55,77 @@ def test_what_is_no_specification(text: str) -> None:
 
 
 def test_pointers_of_32_bits() -> None:
-    assert parse_value("arg1", 4) == Value("arg", 1, "d", 4)
-    assert parse_value("arg1/p", 4) == Value("arg", 1, "p", 4)
+    assert parse_value("arg1", 4) == ValueSpec("arg", 1, "d", 4)
+    assert parse_value("arg1/p", 4) == ValueSpec("arg", 1, "p", 4)
 
 
 INTEGERS = {"i": (True,), "d": (True,), "u": (False,), "x": (False,), "o": (False,)}
 
 
-def values() -> st.SearchStrategy[tuple[Value, object]]:
-    def integer(form: str, size: int) -> st.SearchStrategy[tuple[Value, object]]:
+def values() -> st.SearchStrategy[tuple[ValueSpec, object]]:
+    def integer(form: str, size: int) -> st.SearchStrategy[tuple[ValueSpec, object]]:
         signed = form in "id"
         least, most = (-(2 ** (size * 8 - 1)), 2 ** (size * 8 - 1) - 1) if signed else (0, 2 ** (size * 8) - 1)
-        return st.integers(least, most).map(lambda one: (Value("arg", 1, form, size), one))
+        return st.integers(least, most).map(lambda one: (ValueSpec("arg", 1, form, size), one))
 
     whole = st.tuples(st.sampled_from("iduxo"), st.sampled_from([1, 2, 4, 8])).flatmap(lambda pair: integer(*pair))
     return st.one_of(
         whole,
-        st.floats(width=32, allow_nan=False).map(lambda one: (Value("fparg", 1, "f", 4), one)),
-        st.floats(allow_nan=False).map(lambda one: (Value("fparg", 1, "f", 8), one)),
-        st.floats(allow_nan=False).map(lambda one: (Value("fparg", 1, "f", 10), one)),
-        st.text(max_size=20).map(lambda one: (Value("arg", 1, "s", 0), one)),
-        st.none().map(lambda one: (Value("arg", 1, "S", 0), one)),
-        st.binary(min_size=5, max_size=5).map(lambda one: (Value("arg", 1, "t", 5), one)),
-        st.characters(max_codepoint=255).map(lambda one: (Value("arg", 1, "c", 1), one)),
+        st.floats(width=32, allow_nan=False).map(lambda one: (ValueSpec("fparg", 1, "f", 4), one)),
+        st.floats(allow_nan=False).map(lambda one: (ValueSpec("fparg", 1, "f", 8), one)),
+        st.floats(allow_nan=False).map(lambda one: (ValueSpec("fparg", 1, "f", 10), one)),
+        st.text(max_size=20).map(lambda one: (ValueSpec("arg", 1, "s", 0), one)),
+        st.none().map(lambda one: (ValueSpec("arg", 1, "S", 0), one)),
+        st.binary(min_size=5, max_size=5).map(lambda one: (ValueSpec("arg", 1, "t", 5), one)),
+        st.characters(max_codepoint=255).map(lambda one: (ValueSpec("arg", 1, "c", 1), one)),
     )
 
 
 @given(pairs=st.lists(values(), max_size=6), order=st.sampled_from(["little", "big"]))
-def test_values_come_back(pairs: list[tuple[Value, object]], order: arguments.Order) -> None:
+def test_values_come_back(pairs: list[tuple[ValueSpec, object]], order: payloads.Order) -> None:
     specs = tuple(value for value, _ in pairs)
-    payload = arguments.encode(specs, [one for _, one in pairs], order)
+    payload = payloads.encode(specs, [one for _, one in pairs], order)
     assert len(payload) % 8 == 0
-    assert arguments.decode(specs, payload, order) == [one for _, one in pairs]
+    assert payloads.decode(specs, payload, order) == [one for _, one in pairs]
 
 
 @given(number=st.floats(allow_nan=False))
 def test_long_doubles_are_those_of_the_processor(number: float) -> None:
     if np.finfo(np.longdouble).machep != -63:
         pytest.skip("this machine's long double is another one")
-    value = (Value("fparg", 1, "f", 10),)
-    assert arguments.encode(value, [number])[:10] == np.longdouble(number).tobytes()[:10]
+    value = (ValueSpec("fparg", 1, "f", 10),)
+    assert payloads.encode(value, [number])[:10] == np.longdouble(number).tobytes()[:10]
 
 
 def test_long_doubles_beyond_a_double() -> None:
-    assert arguments.extended(1 << 63, 0x7FFE) == math.inf
-    assert arguments.extended(1 << 63, 0xFFFF) == -math.inf
-    assert math.isnan(arguments.extended(3 << 62, 0x7FFF))
+    assert payloads.extended(1 << 63, 0x7FFE) == math.inf
+    assert payloads.extended(1 << 63, 0xFFFF) == -math.inf
+    assert math.isnan(payloads.extended(3 << 62, 0x7FFF))
 
 
 @pytest.mark.parametrize(
     ("spec", "value", "told"),
     [
-        ("arg1/i8", 128, "is not what"),
-        ("arg1/u8", -129, "is not what"),
-        ("arg1/i8", "x", "is not what"),
-        ("arg1/s", 5, "is not what"),
+        ("arg1/i8", 128, "does not fit"),
+        ("arg1/u8", -129, "does not fit"),
+        ("arg1/i8", "x", "does not fit"),
+        ("arg1/s", 5, "does not fit"),
         ("arg1/c", "ab", "takes 2 bytes"),
         ("arg1/t4", b"abc", "takes 3 bytes"),
         ("arg1/s", "x" * 1100, "over the limit"),
-        ("fparg1/64", "x", "is not what"),
+        ("fparg1/64", "x", "does not fit"),
     ],
 )
 def test_values_that_do_not_fit(spec: str, value: object, told: str) -> None:
     with pytest.raises(EncodeError, match=told):
-        arguments.encode(checked_values(spec, 8), [value])
+        payloads.encode(checked_values(spec, 8), [value])
 
 
 def test_a_payload_that_is_too_short() -> None:
-    with pytest.raises(DecodeError, match="arg2 does not fit"):
-        arguments.decode(checked_values("arg1/i64,arg2/i64", 8), bytes(8))
-    with pytest.raises(DecodeError, match="arg1 does not fit"):
-        arguments.decode(checked_values("arg1/s", 8), struct.pack("<H6x", 50))
+    with pytest.raises(DecodeError, match="arg2 goes beyond"):
+        payloads.decode(checked_values("arg1/i64,arg2/i64", 8), bytes(8))
+    with pytest.raises(DecodeError, match="arg1 goes beyond"):
+        payloads.decode(checked_values("arg1/s", 8), struct.pack("<H6x", 50))
 
 
 def info_with(**lines: str) -> InfoFile:
@@ -138,7 +138,7 @@ def info_with(**lines: str) -> InfoFile:
 
 
 def labels(info: InfoFile, name: str, kind: str = "T", module: str = "/x/prog") -> tuple[list[str], list[str]]:
-    found = Specs(info, Findings(strict=True)).of(Symbol(0, name, kind), module, None)
+    found = ArgumentSpecs(info, Findings(strict=True)).of(Symbol(0, name, kind), module, None)
     return [str(value) for value in found[0]], [str(value) for value in found[1]]
 
 
@@ -178,7 +178,7 @@ def test_enumerations() -> None:
 
 def test_bad_specifications_are_told() -> None:
     findings = Findings()
-    Specs(info_with(argspec="f@arg1/q8;(g@arg1"), findings)
+    ArgumentSpecs(info_with(argspec="f@arg1/q8;(g@arg1"), findings)
     assert findings.counts == {"argspec": 1, "argspec-pattern": 1}
 
 
@@ -279,9 +279,9 @@ def test_plain_names_without_the_library(mangled: str, simple: str, monkeypatch:
 
 
 def test_patterns_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.uftrace.argspec.MOST_WORK", 1_000_000)
+    monkeypatch.setattr("fxtio.uftrace.argspec.MAX_PATTERN_STEPS", 1_000_000)
     findings = Findings()
-    specs = Specs(info_with(argspec=";".join(f"^f{number}.*@arg1" for number in range(300))), findings)
+    specs = ArgumentSpecs(info_with(argspec=";".join(f"^f{number}.*@arg1" for number in range(300))), findings)
     assert findings.counts == {"argspec-work": 1}
     assert len(specs.of(Symbol(0, "f7x"), "", None)[0]) == 1
     for number in range(9):

@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio.cli import main
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FxtioError
-from fxtio.uftrace import stream
+from fxtio.uftrace import frames
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Entry, Exit, encode
+from fxtio.uftrace.records import FunctionEntry, FunctionExit, encode
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import SAMPLES, UFTRACE, copied, minimal, opened, plain
 
@@ -91,17 +92,23 @@ def test_a_payload_that_nothing_tells_of_is_kept(tmp_path: Path) -> None:
     info.write_bytes(info.read_bytes().replace(b"argspec:work", b"argspec:walk"))
     trace = UftraceTrace(tmp_path / "t")
     items = list(trace.entries())
-    entries = [item for item in items if item.name == "work" and isinstance(item.record, Entry)]
+    entries = [item for item in items if item.name == "work" and isinstance(item.record, FunctionEntry)]
     assert len(entries) == 30 and not any(item.values for item in entries)
     assert all(item.record.payload and b"text" in item.record.payload for item in entries)
-    assert len([item for item in items if isinstance(item.record, Exit) and item.values]) == 30
+    assert len([item for item in items if isinstance(item.record, FunctionExit) and item.values]) == 30
     assert trace.findings.counts == {"payload-unknown": 30}
     assert trace.table("slices").num_rows == 31
 
 
 def test_time_that_goes_back_is_told(tmp_path: Path) -> None:
     plain(
-        tmp_path / "t", [Entry(100, 0, 0x400000), Entry(90, 1, 0x400010), Exit(95, 1, 0x400010), Exit(120, 0, 0x400000)]
+        tmp_path / "t",
+        [
+            FunctionEntry(100, 0, 0x400000),
+            FunctionEntry(90, 1, 0x400010),
+            FunctionExit(95, 1, 0x400010),
+            FunctionExit(120, 0, 0x400000),
+        ],
     )
     trace = UftraceTrace(tmp_path / "t")
     assert everything(trace) == (4, {"time-backwards": 1})
@@ -170,13 +177,13 @@ def test_nothing_outside_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_no_name_leads_out_when_writing(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:
         for name in ("../x", "a/b", "..", "", "a\0b", "c\\d"):
-            with pytest.raises(FxtioError, match="no name of a file"):
+            with pytest.raises(FxtioError, match="not the name of a file"):
                 writer.file(name, b"")
 
 
 def test_a_large_small_file_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minimal(tmp_path / "t")
-    monkeypatch.setattr("fxtio.uftrace.directory.MOST_TEXT", 100)
+    monkeypatch.setattr("fxtio.uftrace.directory.MAX_WHOLE_FILE", 100)
     _, rules = everything(UftraceTrace(tmp_path / "t"))
     assert rules["file-too-large"] > 1
 
@@ -195,7 +202,7 @@ def test_a_library_takes_the_place_of_another(tmp_path: Path) -> None:
 
 def test_very_many_symbols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minimal(tmp_path / "t")
-    monkeypatch.setattr("fxtio.uftrace.sessions.MOST_SYMBOLS", 1)
+    monkeypatch.setattr("fxtio.uftrace.state.MAX_SYMBOLS", 1)
     count, rules = everything(UftraceTrace(tmp_path / "t"))
     assert count > 60 and rules["too-many-symbols"] == 1
 
@@ -229,8 +236,8 @@ def test_blocks_of_any_size_give_the_same(block: int, tmp_path: Path, monkeypatc
     names = ["args-all-v013", "synth-deep-wrap", "signal-longjmp-v013", "fork-v013", "synth-lost", "synth-big-endian"]
     whole = {name: (list(opened(name).entries()), list(opened(name).table("slices").rows())) for name in names}
     args = list(opened("args-all-v013").table("args").rows())
-    monkeypatch.setattr(stream, "BLOCK", block)
-    monkeypatch.setattr(stream, "_LARGEST", block)
+    monkeypatch.setattr(frames, "BLOCK", block)
+    monkeypatch.setattr(frames, "_MAX_RECORD", block)
     if block == 96:
         names = [name for name in names if name != "args-all-v013"]  # its records do not fit
     for name in names:
@@ -282,6 +289,39 @@ def test_arbitrary_records(words: list[int], tail: bytes, tmp_path: Path) -> Non
 def test_real_directories_have_no_findings(name: str) -> None:
     check: Callable[[UftraceTrace], tuple[int, dict[str, int]]] = everything
     assert check(opened(name))[1] == {}
+
+
+@pytest.mark.parametrize("command", ["info", "dump", "stats"])
+def test_findings_of_small_files_are_printed(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    minimal(tmp_path / "t")
+    (tmp_path / "t" / "events.txt").write_text("EVENT: 1000000 a:b\nno event\n")
+    assert main([command, str(tmp_path / "t")]) == 1
+    captured = capsys.readouterr()
+    assert "in events.txt at byte 19: the line is not the name of an event [event-line]" in captured.out + captured.err
+
+
+@pytest.mark.parametrize(("name", "file"), [("tasks", "task.txt"), ("kernel", "kallsyms"), ("messages", "extern.dat")])
+def test_reading_one_table_gives_the_findings_of_its_files(name: str, file: str, tmp_path: Path) -> None:
+    target = minimal(tmp_path / "t")
+    with (target / file).open("a") as text:
+        text.write("nonsense\n")
+    trace = UftraceTrace(target)
+    trace.table(name)
+    assert [finding.file for finding in trace.findings] == [file]
+    with pytest.raises(DecodeError):
+        UftraceTrace(target, strict=True).table(name)
+
+
+def test_reading_events_gives_their_findings(tmp_path: Path) -> None:
+    target = minimal(tmp_path / "t")
+    (target / "perf-cpu0.dat").write_bytes(b"123")
+    trace = UftraceTrace(target)
+    assert list(trace.perf_events()) == []
+    assert trace.findings.counts == {"perf-record": 1}
+    (target / "kernel-cpu0.dat").write_bytes(b"123")
+    trace = UftraceTrace(target)
+    assert list(trace.kernel_events()) == []
+    assert trace.findings.counts == {"kernel-page": 1}
 
 
 def test_a_recorder_that_was_killed(tmp_path: Path) -> None:

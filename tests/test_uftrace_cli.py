@@ -9,8 +9,8 @@ import pytest
 
 from fxtio.cli import main
 from fxtio.uftrace import describe_markdown
-from fxtio.uftrace.present import SHAPES
 from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.synth import SHAPES
 from support.uftrace_samples import UFTRACE, copied, minimal
 
 
@@ -22,15 +22,15 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 
 def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     text = run(capsys, "info", UFTRACE / "thread-v019")
     assert "uftrace 4, little-endian" in text and "recorded by  uftrace v0.19" in text
-    assert "45  Entry" in text and "5775  /tmp/demo/thread" in text
+    assert "45  FunctionEntry" in text and "5775  /tmp/demo/thread" in text
     told = json.loads(run(capsys, "info", "--json", UFTRACE / "thread-v019"))
-    assert told["records"] == {"Entry": 45, "Exit": 45}
+    assert told["records"] == {"FunctionEntry": 45, "FunctionExit": 45}
     assert [task["tid"] for task in told["tasks"]] == [5775, 5777, 5778, 5779]
 
 
 def test_dump(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "dump", UFTRACE / "synth-args").splitlines()
-    assert lines[0].split() == ["1", "0", "1.000000000", "Entry", "main"]
+    assert lines[0].split() == ["1", "0", "1.000000000", "FunctionEntry", "main"]
     objects = [json.loads(line) for line in run(capsys, "dump", "--json", UFTRACE / "args-all-v013").splitlines()]
     assert len(objects) == 114
     assert any(one.get("values") == {"arg1": -8} for one in objects)
@@ -46,7 +46,7 @@ def test_dump_of_everything_that_there_is(capsys: pytest.CaptureFixture[str], tm
     assert "read:proc/statm vmsize=1, vmrss=2, shared=3" in text and "prov:ev1" in text
     assert "7 bytes:" in text
     kinds = {json.loads(line)["type"] for line in run(capsys, "dump", "--json", target, code=1).splitlines()}
-    assert kinds == {"Entry", "Event", "Opaque"}
+    assert kinds == {"FunctionEntry", "Event", "Opaque"}
     assert "count=42" in run(capsys, "dump", UFTRACE / "synth-lost")
     assert '"count":42' in run(capsys, "dump", "--json", UFTRACE / "synth-lost")
 
@@ -63,9 +63,9 @@ def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 def test_explain(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     minimal(tmp_path / "t")
     text = run(capsys, "explain", tmp_path / "t", "--record", "1")
-    assert "record 1: Entry of task 1, 32 bytes at 16" in text
+    assert "record 1: FunctionEntry of task 1, 32 bytes at 16" in text
     assert "magic    5" in text and 'arg1/i32=0, arg2/s="text 0"' in text
-    assert "record 2: Exit" in run(capsys, "explain", tmp_path / "t", "--offset", "60")
+    assert "record 2: FunctionExit" in run(capsys, "explain", tmp_path / "t", "--offset", "60")
     assert "record 0" not in run(capsys, "explain", tmp_path / "t", "--type", "exit", "--count", "3")
     second = run(capsys, "explain", UFTRACE / "thread-v019", "--offset", "100000", code=2)
     assert not second
@@ -78,7 +78,7 @@ def test_explain_counts_over_the_files(capsys: pytest.CaptureFixture[str]) -> No
     trace = UftraceTrace(UFTRACE / "thread-v019")
     first = trace.directory.size(f"{trace.tids[0]}.dat")
     text = run(capsys, "explain", trace.name, "--offset", str(first))
-    assert f"record {first // 16}: Entry of task {trace.tids[1]}, 16 bytes at {first:,}" in text
+    assert f"record {first // 16}: FunctionEntry of task {trace.tids[1]}, 16 bytes at {first:,}" in text
 
 
 def test_explain_tells_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_explain_tells_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_pat
     path = tmp_path / "t" / "1.dat"
     path.write_bytes(path.read_bytes()[:-3])
     text = run(capsys, "explain", tmp_path / "t", "--type", "unknown", code=1)
-    assert "bytes that are no record" in text and "ends in the middle" in text
+    assert "bytes that are not a record" in text and "ends in the middle" in text
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as twin
-from fxtio.uftrace.argspec import Value
+from fxtio.uftrace.argspec import ValueSpec
 from fxtio.uftrace.layout import DEPTHS
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Entry, Exit
-from fxtio.uftrace.values import FORMATS
+from fxtio.uftrace.records import FunctionEntry, FunctionExit
+from fxtio.uftrace.tables import FORMATS
 from support.uftrace_samples import SAMPLES, minimal, opened, plain
 
 KERNELS = ("distinct", "gather", "pair", "walk_payloads")
@@ -28,15 +28,15 @@ def rows(trace: UftraceTrace, name: str) -> list[dict[str, Any]]:
     return list(trace.table(name).rows())
 
 
-def model(records: list[Entry | Exit]) -> Iterator[tuple[str, int, int, int]]:
+def model(records: list[FunctionEntry | FunctionExit]) -> Iterator[tuple[str, int, int, int]]:
     """Calls as the documents say: state, entry, exit, depth; by one record after the other."""
     stack: list[tuple[int, int, int]] = []  # depth, address, number
     for number, record in enumerate(records):
-        least = record.depth if isinstance(record, Entry) else record.depth + 1
+        least = record.depth if isinstance(record, FunctionEntry) else record.depth + 1
         while stack and stack[-1][0] >= least:
             depth, _, entry = stack.pop()
             yield "no_exit", entry, -1, depth
-        if isinstance(record, Entry):
+        if isinstance(record, FunctionEntry):
             stack.append((record.depth, record.address, number))
         elif stack and stack[-1][:2] == (record.depth, record.address):
             yield "whole", stack.pop()[2], number, record.depth
@@ -51,7 +51,7 @@ def model(records: list[Entry | Exit]) -> Iterator[tuple[str, int, int, int]]:
 
 CALLS = st.lists(
     st.builds(
-        lambda leave, depth, function: (Exit if leave else Entry)(0, depth, 0x400000 + 16 * function),
+        lambda leave, depth, function: (FunctionExit if leave else FunctionEntry)(0, depth, 0x400000 + 16 * function),
         st.booleans(), st.integers(0, 4), st.integers(0, 3),
     ),
     max_size=50,
@@ -66,7 +66,7 @@ def test_calls_are_paired_by_depth(records: list[Any], block: int, tmp_path: Pat
 
     shutil.rmtree(tmp_path / "t", ignore_errors=True)
     timed = [record.replace(time=10 * number) for number, record in enumerate(records)]
-    with mock.patch("fxtio.uftrace.stream.BLOCK", block):
+    with mock.patch("fxtio.uftrace.frames.BLOCK", block):
         found = rows(UftraceTrace(plain(tmp_path / "t", timed)), "slices")
     assert [(row["state"], row["entry"], row["exit"], row["depth"]) for row in found] == list(model(timed))
     for row in found:
@@ -87,9 +87,9 @@ def test_depths_beyond_what_a_record_can_say(deepest: int, tmp_path: Path) -> No
         lap, rest = divmod(depth, DEPTHS)
         return cls(time, rest, 0x400000 + lap)
 
-    down = [record(Entry, depth, depth) for depth in range(deepest)]
-    up = [record(Exit, 2 * deepest - depth, depth) for depth in reversed(range(deepest))]
-    again = [record(Entry, 3 * deepest, 0), record(Exit, 3 * deepest + 1, 0)]
+    down = [record(FunctionEntry, depth, depth) for depth in range(deepest)]
+    up = [record(FunctionExit, 2 * deepest - depth, depth) for depth in reversed(range(deepest))]
+    again = [record(FunctionEntry, 3 * deepest, 0), record(FunctionExit, 3 * deepest + 1, 0)]
     found = rows(UftraceTrace(plain(tmp_path / "t", down + up + again)), "slices")
     assert [row["depth"] for row in found] == [*reversed(range(deepest)), 0]
     assert {(row["state"], row["name"], row["address"]) for row in found} == {("whole", "zero", 0x400000)}
@@ -100,7 +100,7 @@ def test_values_are_those_of_the_records(name: str) -> None:
     trace = opened(name)
     wanted = []
     for number, item in enumerate(trace.entries()):
-        if isinstance(item.record, Entry | Exit):
+        if isinstance(item.record, FunctionEntry | FunctionExit):
             for label, value in (item.values or {}).items():
                 wanted.append((number, label, value))
     found = rows(trace, "args")
@@ -120,7 +120,7 @@ def test_values_are_those_of_the_records(name: str) -> None:
 
 
 def test_formats_have_letters() -> None:
-    assert Value("arg", 1).format in FORMATS
+    assert ValueSpec("arg", 1).format in FORMATS
     assert len(set(FORMATS)) == len(FORMATS)
 
 
@@ -148,8 +148,8 @@ def test_names_are_forgotten_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
     minimal(tmp_path / "t", records=300)
     trace = UftraceTrace(tmp_path / "t")
     whole = {name: rows(trace, name) for name in ("slices", "args")}
-    monkeypatch.setattr("fxtio.uftrace.columns.KEPT_NAMES", 20)
-    monkeypatch.setattr("fxtio.uftrace.stream.BLOCK", 1024)
+    monkeypatch.setattr("fxtio.uftrace.tables.MAX_NAMES", 20)
+    monkeypatch.setattr("fxtio.uftrace.frames.BLOCK", 1024)
     pieces: dict[str, list[Any]] = {"slices": [], "args": []}
     most = 0
     for batch in trace.batches("slices", "args"):

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fxtio.codec.record import Opaque
-from fxtio.uftrace import arguments
-from fxtio.uftrace.directory import Stored
+from fxtio.uftrace import payloads
+from fxtio.uftrace.directory import StoredFile
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Entry, Exit, decode, encode
+from fxtio.uftrace.records import FunctionEntry, FunctionExit, decode, encode
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import SAMPLES, UFTRACE, opened
 
@@ -30,9 +30,9 @@ def test_every_file_is_copied_byte_for_byte(name: str, tmp_path: Path) -> None:
 def test_the_small_files_are_taken_apart_and_put_together(name: str) -> None:
     trace = opened(name)
     for file in trace.directory.names:
-        part = trace.part(file)
+        part = trace.file(file)
         known = file.startswith(("info", "sid-", "task", "events", "extern")) or file.endswith((".sym", ".dbg"))
-        assert isinstance(part, Stored) != known, file
+        assert isinstance(part, StoredFile) != known, file
 
 
 def test_a_damaged_file_is_copied_too(tmp_path: Path) -> None:
@@ -60,15 +60,15 @@ def test_values_are_written_as_they_were_read(name: str) -> None:
         words = chunk.block.words.tolist()
         for at, size in zip(chunk.at.tolist(), chunk.size.tolist(), strict=True):
             record = decode(words, chunk.block.data, at, at + size)
-            if not isinstance(record, Entry | Exit) or record.payload is None:
+            if not isinstance(record, FunctionEntry | FunctionExit) or record.payload is None:
                 continue
-            values = chunk.space.values_at(record.address, leave=isinstance(record, Exit))
-            decoded = arguments.decode(values, record.payload)
-            payload = arguments.encode(values, decoded)
+            values = chunk.functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
+            decoded = payloads.decode(values, record.payload)
+            payload = payloads.encode(values, decoded)
             seen += 1
             differing += payload != record.payload
             assert len(payload) == len(record.payload)
-            assert repr(arguments.decode(values, payload)) == repr(decoded)  # as text: a nan is not equal to itself
+            assert repr(payloads.decode(values, payload)) == repr(decoded)  # as text: a nan is not equal to itself
             again = encode(record.replace(payload=payload))
             assert again[:16] == encode(record)[:16]
     assert seen > 1

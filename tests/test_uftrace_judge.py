@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings
-from fxtio.uftrace import arguments
-from fxtio.uftrace.argspec import Values
-from fxtio.uftrace.image import Target
+from fxtio.uftrace import payloads
+from fxtio.uftrace.argspec import ValueSpecs
 from fxtio.uftrace.layout import Feature, InfoBit
+from fxtio.uftrace.program import NewFunction
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Entry, Exit
+from fxtio.uftrace.records import FunctionEntry, FunctionExit
 from fxtio.uftrace.synth import SHAPES, synth
 from fxtio.uftrace.writer import UftraceWriter
 from support import uftrace_dump
@@ -60,20 +59,20 @@ def test_values_written_anew_look_the_same(name: str, tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "copy") as writer:
         writer.copy(trace)
         for tid in trace.tids:
-            writer._raw[tid].clear()
+            writer._buffers[tid].clear()
         for item in trace.entries():
             again = item.record
-            if isinstance(again, Entry | Exit) and item.values is not None:
+            if isinstance(again, FunctionEntry | FunctionExit) and item.values is not None:
                 values = values_of(trace, item.record)
-                again = again.replace(payload=arguments.encode(values, list(item.values.values())))
-            writer.put(item.tid, again)
+                again = again.replace(payload=payloads.encode(values, list(item.values.values())))
+            writer.put(again, tid=item.tid)
     assert views(tmp_path / "copy", judged(name)) == views(UFTRACE / name, judged(name))
 
 
-def values_of(trace: UftraceTrace, record: Entry | Exit) -> Values:
-    sessions = trace.sessions(Findings())
-    space = sessions.space(sessions.epochs(trace.tids[0])[-1])
-    return space.values_at(record.address, leave=isinstance(record, Exit))
+def values_of(trace: UftraceTrace, record: FunctionEntry | FunctionExit) -> ValueSpecs:
+    sessions = trace.sessions()
+    space = sessions.address_space(sessions.epochs(trace.tids[0])[-1])
+    return space.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
 
 
 @needs_uftrace
@@ -137,7 +136,7 @@ def test_processes_that_begin_as_copies(tmp_path: Path) -> None:
         thread.enter("thread", 330)
         thread.leave(340)
         parent.leave(400)
-        with pytest.raises(EncodeError, match="is there already"):
+        with pytest.raises(EncodeError, match="exists already"):
             parent.fork(12, 500)
         with pytest.raises(EncodeError, match="time goes back"):
             parent.fork(13, 300)
@@ -181,8 +180,8 @@ def test_bulk_and_single_records_are_the_same_file(tmp_path: Path) -> None:
     kinds, depths = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 0])
     for bulk in (True, False):
         with UftraceWriter(tmp_path / str(bulk)) as writer:
-            targets: list[Target] = [writer.function("main"), writer.function("foo", arguments="arg1/i64")]
-            payload = arguments.encode(targets[1].arguments, [7])
+            targets: list[NewFunction] = [writer.function("main"), writer.function("foo", arguments="arg1/i64")]
+            payload = payloads.encode(targets[1].arguments, [7])
             task = writer.task(1)
             if bulk:
                 task.write_records(
@@ -295,7 +294,7 @@ def test_a_recording_written_anew_looks_the_same(tmp_path: Path) -> None:
 @needs_uftrace
 def test_the_smallest_directory(tmp_path: Path) -> None:
     minimal(tmp_path / "t")
-    header = UftraceTrace(tmp_path / "t").header
+    header = UftraceTrace(tmp_path / "t").info_file
     assert header.features & Feature.TASK_SESSION and header.blocks & InfoBit.TASKINFO
     assert b"main" in run("report", tmp_path / "t")
     assert b"work" in run("graph", tmp_path / "t")

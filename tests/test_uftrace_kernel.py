@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fxtio.finding import Findings
 from fxtio.uftrace import kernel, perf
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.writer import UftraceWriter
+from oracle.uftrace import PERF as PERF_FORM
 from support.uftrace_judge import needs_uftrace, run
 from support.uftrace_kernel import BLOCKS, FUNCTIONS, kernel_trace
 from support.uftrace_samples import UFTRACE
@@ -115,6 +117,11 @@ def test_what_pages_cannot_say() -> None:
             kernel.build_data(entry, 1, {"depth": value})
 
 
+def events_of(blocks: Iterable[bytes], order: perf.Order) -> Iterator[perf.PerfEvent]:
+    for block in perf.parse(blocks, "perf-cpu0.dat", order, Findings(strict=True)):
+        yield from block.events()
+
+
 PERF: list[dict[str, Any]] = [
     {"kind": "task-name", "comm": "worker"},
     {"kind": "exec", "comm": "a name of more than fifteen bytes"},
@@ -132,7 +139,7 @@ def test_scheduler_events_come_back(order: perf.Order) -> None:
     raw = b"".join(perf.build(event, order) for event in events)
     for size in (1, 7, 1000):
         pieces = [raw[at : at + size] for at in range(0, len(raw), size)]
-        found = list(perf.parse(pieces, "perf-cpu0.dat", order, Findings(strict=True)))
+        found = list(events_of(pieces, order))
         assert [(one.time, one.pid, one.tid, one.kind, one.parent) for one in found] == [
             (one.time, one.pid, one.tid, one.kind, one.parent) for one in events
         ]
@@ -142,17 +149,77 @@ def test_scheduler_events_come_back(order: perf.Order) -> None:
 
 def test_real_scheduler_events_are_built_the_same() -> None:
     raw = (UFTRACE / "thread-v019" / "perf-cpu0.dat").read_bytes()
-    events = [one for one in perf.parse([raw], "perf-cpu0.dat", "little", Findings(strict=True)) if one.kind != "other"]
+    events = [one for one in events_of([raw], "little") if one.kind != "other"]
     assert len(events) > 20
     switches = [one for one in events if one.kind.startswith("sched")]
     for one in switches:
         assert perf.build(perf.PerfEvent(one.time, one.pid, one.tid, one.kind)) == one.raw
 
 
+INT32 = st.integers(-(2**31), 2**31 - 1)
+SAMPLE = st.fixed_dictionaries({"pid": INT32, "tid": INT32, "time": st.integers(0, 2**64 - 1)})
+FORKED = SAMPLE.flatmap(lambda task: st.builds(lambda ppid, ptid: {**task, "ppid": ppid, "ptid": ptid}, INT32, INT32))
+COMM = st.builds(
+    lambda pid, tid, comm: {"pid": pid, "tid": tid, "comm": comm + bytes(-len(comm) % 8)},
+    INT32, INT32, st.binary(max_size=40),
+)  # fmt: skip
+PERF_RECORDS = st.one_of(
+    st.tuples(st.just(14), st.just(b"")),
+    st.tuples(st.sampled_from([1, 9, 2**32 - 1]), st.binary(max_size=16)),
+    st.tuples(st.just(3), COMM),
+    st.tuples(st.sampled_from([4, 7]), FORKED),
+)
+
+
+@given(drawn=st.lists(st.tuples(PERF_RECORDS, SAMPLE, st.integers(0, 2**16 - 1)), max_size=20),
+       order=st.sampled_from(["little", "big"]), size=st.integers(1, 300))  # fmt: skip
+def test_scheduler_events_are_what_the_oracle_writes(drawn: list[Any], order: perf.Order, size: int) -> None:
+    raws, wanted = [], []
+    for (kind, body), sample, misc in drawn:
+        length = 8 + len(body["comm"]) if kind == 3 else 24 if kind in (4, 7) else len(body)
+        values = {"type": kind, "misc": misc, "size": 24 + length, "body": body, "sample": sample}
+        raws.append(PERF_FORM[order].build(values))
+        wanted.append(expected_event(kind, body, sample, out=bool(misc & 0x2000), preempted=bool(misc & 0x4000)))
+    raw = b"".join(raws)
+    blocks = [raw[at : at + size] for at in range(0, len(raw), size)]
+    events = list(events_of(blocks, order))
+    assert [(one.time, one.pid, one.tid, one.kind, one.comm, one.parent) for one in events] == wanted
+    assert [one.raw for one in events] == raws
+    assert [one.offset for one in events] == [sum(map(len, raws[:number])) for number in range(len(raws))]
+
+
+def expected_event(kind: int, body: Any, sample: dict[str, int], *, out: bool, preempted: bool) -> tuple[Any, ...]:
+    source, parent, comm = sample, 0, ""
+    name = "other"
+    if kind == 14:
+        name = "sched-in" if not out else "sched-out (pre-empted)" if preempted else "sched-out"
+    elif kind == 3:
+        name, source = "exec" if out else "task-name", {**body, "time": sample["time"]}
+        comm = body["comm"].split(b"\0")[0].decode("utf-8", "surrogateescape")
+    elif kind in (4, 7):
+        name, source, parent = "task-exit" if kind == 4 else "task-new", body, body["ptid"] if kind == 7 else 0
+    return source["time"], source["pid"], source["tid"], name, comm, parent
+
+
+def test_what_scheduler_events_cannot_hold() -> None:
+    for event, match in (
+        (perf.PerfEvent(2**64, 1, 1, "sched-in"), "time: a value does not fit 64 bits"),
+        (perf.PerfEvent(-1, 1, 1, "sched-in"), "time: a value does not fit 64 bits"),
+        (perf.PerfEvent(1, 2**31, 1, "sched-in"), "pid: a value does not fit 32 bits"),
+        (perf.PerfEvent(1, 1, 1, "task-new", parent=2**31), "parent: a value does not fit 32 bits"),
+        (perf.PerfEvent(1, 1, 1, "other"), "kind: 'other' is not one of sched-in"),
+    ):
+        with pytest.raises(EncodeError, match=match):
+            perf.build(event)
+
+
 @given(raw=st.binary(max_size=200))
 def test_any_scheduler_file_is_survived(raw: bytes) -> None:
-    for event in perf.parse([raw], "perf-cpu0.dat", "little", Findings()):
-        assert event.raw in raw
+    findings = Findings()
+    events = [event for block in perf.parse([raw], "perf-cpu0.dat", "little", findings) for event in block.events()]
+    whole = b"".join(event.raw for event in events)
+    assert raw.startswith(whole)
+    assert bool(findings) == (whole != raw)
 
 
 @needs_uftrace

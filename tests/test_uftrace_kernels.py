@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio._native import python as twin
+from fxtio.uftrace.frames import _HEADS
 from fxtio.uftrace.layout import RecordWord
-from fxtio.uftrace.stream import _HEADS
 
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
 

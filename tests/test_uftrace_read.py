@@ -14,7 +14,7 @@ import fxtio
 from fxtio.errors import DecodeError, FormatError
 from fxtio.uftrace.demangle import available
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Entry
+from fxtio.uftrace.records import FunctionEntry
 from support import uftrace_dump
 from support.uftrace_samples import NOT_ITS_OWN_WORDS, SAMPLES, UFTRACE, expected, flame, opened, reference_flame
 
@@ -81,7 +81,7 @@ def test_version_3_is_read() -> None:
     trace = opened("old-v05-fork")
     assert trace.info.version == 3
     assert trace.info.tasks == {5051: "/tmp/demo/fork-old", 5053: "/tmp/demo/fork-old"}
-    assert trace.info.records["Entry"] == 8
+    assert trace.info.records["FunctionEntry"] == 8
     assert (
         trace.table("slices")["state"].to_list().count("no_entry") == 1
     )  # the child leaves fork, which the parent entered
@@ -96,10 +96,10 @@ def test_big_endian() -> None:
 def test_arguments_in_both_directions() -> None:
     trace = opened("args-all-v013")
     values = {(item.name, type(item.record).__name__): item.values for item in trace.entries() if item.values}
-    assert values["f_i8", "Entry"] == {"arg1": -8}
-    assert values["f_f80", "Exit"] == {"retval": 1.5}
-    assert values["f_x64", "Entry"] == {"arg1": 0xDEADBEEFCAFEBABE}
-    assert values["f_c", "Exit"] == {"retval": "\x80"}
+    assert values["f_i8", "FunctionEntry"] == {"arg1": -8}
+    assert values["f_f80", "FunctionExit"] == {"retval": 1.5}
+    assert values["f_x64", "FunctionEntry"] == {"arg1": 0xDEADBEEFCAFEBABE}
+    assert values["f_c", "FunctionExit"] == {"retval": "\x80"}
 
 
 def test_null_strings() -> None:
@@ -143,7 +143,7 @@ def test_the_front_door_opens_directories() -> None:
     with front as trace:
         assert isinstance(trace, UftraceTrace)
         assert trace.format == "uftrace"
-        assert isinstance(next(iter(trace)), Entry)
+        assert isinstance(next(iter(trace)), FunctionEntry)
         assert (trace.info.recorded_by or "").startswith("v0.19")
 
 
@@ -175,5 +175,5 @@ def test_progress_is_told(tmp_path: Path) -> None:
 
 
 def test_no_such_table() -> None:
-    with pytest.raises(KeyError, match="no table 'x'; there are records, slices"):
+    with pytest.raises(KeyError, match="no table 'x', only records, slices"):
         opened("synth-args").table("x")

@@ -16,9 +16,10 @@ from fxtio.finding import Findings
 from fxtio.testing import strategies
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.layout import CommitWord, Feature, InfoBit, RecordWord, kernel_base
-from fxtio.uftrace.records import CLASSES, Entry, Event, Exit, Lost, decode, encode
+from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode, encode
 from oracle.uftrace import INFO, RECORD
 
+TYPE_OF = {cls: kind.name for kind, cls in CLASSES.items()}
 ORDERS = st.sampled_from(["little", "big"])
 
 
@@ -41,10 +42,10 @@ def test_records_come_back(record: Any, order: str) -> None:
 def test_records_are_what_the_oracle_reads(record: Any, order: str) -> None:
     found = RECORD[order].parse(encode(record, order))
     assert found.time == record.time
-    assert found.second.type == type(record).__name__.upper()
+    assert TYPE_OF[type(record)] == found.second.type
     assert found.second.depth == record.depth
     assert found.second.marker == (record.payload is not None)
-    rest = {Entry: "address", Exit: "address", Lost: "count", Event: "event"}[type(record)]
+    rest = {FunctionEntry: "address", FunctionExit: "address", Lost: "count", Event: "event"}[type(record)]
     assert found.second.address == getattr(record, rest)
 
 
@@ -54,13 +55,13 @@ def test_what_the_oracle_writes_is_read(time: int, address: int, depth: int, kin
     second = {"address": address, "depth": depth, "marker": False, "type": kind}
     raw = RECORD[order].build({"time": time, "second": second})
     record: Any = decode(words_of(raw, order), raw, 0, 2)
-    assert type(record).__name__.upper() == kind
+    assert TYPE_OF[type(record)] == kind
     assert (record.time, record.depth, record.payload) == (time, depth, None)
     assert encode(record, order) == raw
 
 
 def test_the_numbers_that_real_files_hold() -> None:
-    low = {Entry: 0x28, Exit: 0x29, Lost: 0x2A, Event: 0x2B}
+    low = {FunctionEntry: 0x28, FunctionExit: 0x29, Lost: 0x2A, Event: 0x2B}
     for cls, value in low.items():
         raw = encode(cls(0, 0, 0))
         assert int.from_bytes(raw[8:], "little") == value
@@ -69,16 +70,22 @@ def test_the_numbers_that_real_files_hold() -> None:
 
 
 def test_what_the_format_cannot_say() -> None:
-    for bad in (Entry(0, 1024, 0), Entry(0, 0, 2**48), Entry(2**64, 0, 0), Entry(-1, 0, 0), Exit(0, 0, 0, b"1234567")):
+    for bad in (
+        FunctionEntry(0, 1024, 0),
+        FunctionEntry(0, 0, 2**48),
+        FunctionEntry(2**64, 0, 0),
+        FunctionEntry(-1, 0, 0),
+        FunctionExit(0, 0, 0, b"1234567"),
+    ):
         with pytest.raises(EncodeError):
             encode(bad)
-    with pytest.raises(EncodeError, match="is no record of uftrace"):
+    with pytest.raises(EncodeError, match="is not a record of uftrace"):
         encode("x")  # type: ignore[arg-type]
     assert encode(Opaque(b"123")) == b"123"
 
 
 def test_a_wrong_magic_number_is_refused() -> None:
-    raw = bytearray(encode(Entry(1, 2, 3)))
+    raw = bytearray(encode(FunctionEntry(1, 2, 3)))
     raw[8] ^= 0x08
     with pytest.raises(DecodeError, match="constant field"):
         decode(words_of(bytes(raw), "little"), raw, 0, 2)
@@ -142,6 +149,6 @@ def test_words_for_many() -> None:
 
     kinds = np.array([0, 1, 3], np.uint64)
     word = RecordWord(type=kinds, more=0, depth=np.array([0, 1, 2]), address=np.array([1, 2, 3]))  # type: ignore[arg-type]
-    single = [encode(cls(0, n, n + 1))[8:] for n, cls in enumerate((Entry, Exit, Event))]
+    single = [encode(cls(0, n, n + 1))[8:] for n, cls in enumerate((FunctionEntry, FunctionExit, Event))]
     assert [int(one).to_bytes(8, "little") for one in word.value] == single
     assert CommitWord.read(0x8000_0010).missed == 1

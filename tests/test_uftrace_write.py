@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,14 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.errors import EncodeError
+from fxtio.table import Bytes
 from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.layout import DEPTHS
+from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Entry, Event
+from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 from fxtio.uftrace.writer import UftraceWriter
+from support.uftrace_samples import SAMPLES, UFTRACE, opened
 
 
 def test_through_the_front_door(tmp_path: Path) -> None:
@@ -42,7 +48,7 @@ def test_every_kind_of_machine(order: Any, word_class: Any, tmp_path: Path) -> N
     assert items[0].values == {"arg1": -2, "arg2": "text", "arg3": 4096, "fparg1": 0.5, "arg4": 65535}
     assert items[1].values == {"vmsize": 1, "vmrss": 2, "shared": 3}
     assert items[2].values == {"retval": 7}
-    assert trace.header.pointer_size == word_class // 8
+    assert trace.info_file.pointer_size == word_class // 8
     args = trace.table("args")
     assert args["text"].to_list()[1] == "text" and args["bits"].tolist()[2] == 4096
     assert args["bits"].view(np.float64).tolist()[3] == 0.5 and args["bits"].tolist()[4] == 65535
@@ -59,8 +65,6 @@ CALLS: st.SearchStrategy[Any] = st.recursive(
 @given(calls=CALLS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_calls_come_back(calls: Any, tmp_path: Path) -> None:
-    import shutil
-
     shutil.rmtree(tmp_path / "t", ignore_errors=True)
     wanted: list[tuple[str, int, int, int]] = []
     with UftraceWriter(tmp_path / "t") as writer:
@@ -102,19 +106,19 @@ def test_what_is_refused(tmp_path: Path) -> None:
         task.enter(function, 100, 1)
         refused(writer, "time goes back", lambda: task.enter("g", 99))
         refused(writer, "2 values are given, 1 are specified", lambda: task.enter(function, 100, 1, 2))
-        refused(writer, "is not what", lambda: task.enter(function, 100, 2**40))
+        refused(writer, "does not fit", lambda: task.enter(function, 100, 2**40))
         refused(writer, "1 values are given, 0 are specified", lambda: task.enter("g", 100, 1))
         refused(writer, "belongs to process 1", lambda: writer.task(1, 2))
-        refused(writer, "numbered from 1", lambda: writer.task(0))
+        refused(writer, "begin at 1", lambda: writer.task(0))
         refused(writer, "declared with other arguments", lambda: writer.function("f", arguments="arg1/i8"))
-        refused(writer, "is no specification", lambda: writer.function("h", arguments="arg1/z"))
-        refused(writer, "arguments are arg1", lambda: writer.function("h", arguments="retval"))
-        refused(writer, "of the same value", lambda: writer.function("h", arguments="arg1/i8,arg1/i16"))
-        refused(writer, "a name of its own", lambda: writer.function("h;i", arguments="arg1"))
-        refused(writer, "a line end or a NUL", lambda: writer.function("a\nb"))
-        refused(writer, "neither empty nor", lambda: writer.function(""))
+        refused(writer, "is not a specification", lambda: writer.function("h", arguments="arg1/z"))
+        refused(writer, "specified by arg1", lambda: writer.function("h", arguments="retval"))
+        refused(writer, "specified twice", lambda: writer.function("h", arguments="arg1/i8,arg1/i16"))
+        refused(writer, "must be unique", lambda: writer.function("h;i", arguments="arg1"))
+        refused(writer, "contains a line end", lambda: writer.function("a\nb"))
+        refused(writer, "must not be empty", lambda: writer.function(""))
         refused(writer, "cannot be the path", lambda: writer.function("x", module="/my lib/x.so"))
-        refused(writer, "another module is called", lambda: writer.function("x", module="/y/prog"))
+        refused(writer, "another module has", lambda: writer.function("x", module="/y/prog"))
         refused(writer, "over the limit", lambda: task.event(1_000_000, 100, bytes(70_000)))
         refused(writer, "a line end", lambda: writer.event_id("a\nb"))
         refused(writer, "a line end", lambda: writer.message(5, "a\nb"))
@@ -140,7 +144,7 @@ def test_what_columns_are_refused(tmp_path: Path) -> None:
         refused(writer, "differ in length", write(depth=np.array([0, 0, 0])))
         refused(writer, "does not fit", write(depth=np.array([0, 1024])))
         refused(writer, "does not fit", write(type=np.array([0, 4])))
-        refused(writer, "no whole words", write(payload=[b"123", None]))
+        refused(writer, "not a multiple of 8", write(payload=[b"123", None]))
         refused(writer, "differ in length", write(payload=[None]))
         write()()
         refused(writer, "time goes back", write(time=np.array([1, 2])))
@@ -148,6 +152,148 @@ def test_what_columns_are_refused(tmp_path: Path) -> None:
             type=two["type"][:0], time=np.array([]), depth=np.array([]), function=([target], np.array([]))
         )
     assert UftraceTrace(tmp_path / "t", strict=True).table("slices").num_rows == 1
+
+
+def test_a_closed_writer_takes_nothing(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        task, function = writer.task(1), writer.function("f")
+    calls: list[Callable[[], object]] = [
+        lambda: task.enter("g", 1),
+        lambda: task.leave(1),
+        lambda: task.event(100_001, 1),
+        lambda: task.lost(1),
+        lambda: task.fork(2, 1),
+        lambda: task.write_records(type=0, time=np.array([]), depth=np.array([]), function=([function], np.array([]))),
+        lambda: writer.put(FunctionEntry(1, 0, 1)),
+        lambda: writer.file("note.txt", b""),
+        lambda: writer.function("g"),
+        lambda: writer.task(1),
+        lambda: writer.event_id("a:b"),
+        lambda: writer.message(1, "text"),
+        lambda: writer.sched(0, PerfEvent(1, 1, 1, "sched-in")),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="the writer is closed") as caught:
+            call()
+        assert caught.type is ValueError
+
+
+def slices_of(path: Path) -> list[tuple[Any, ...]]:
+    names = ("tid", "name", "start", "duration", "depth", "state")
+    return [tuple(row[name] for name in names) for row in UftraceTrace(path, strict=True).table("slices").rows()]
+
+
+def columns_of(rows: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    return dict(zip(("tid", "name", "start", "duration", "depth", "state"), map(list, zip(*rows, strict=True)),
+                    strict=True))  # fmt: skip
+
+
+@given(calls=CALLS, ticks=st.lists(st.integers(0, 1), min_size=1, max_size=100))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_slices_come_back(calls: Any, ticks: list[int], tmp_path: Path) -> None:
+    """Also where many records have the same time, in which case the order of the rows and the depths decide."""
+    rows: list[tuple[Any, ...]] = []
+    steps = cycle(ticks)
+    now = 0
+
+    def call(name: str, inner: Any, depth: int) -> None:
+        nonlocal now
+        now += next(steps)
+        start = now
+        for one in inner:
+            call(one[0], one[1], depth + 1)
+        now += next(steps)
+        rows.append((7, name, start, now - start, depth, "whole"))
+
+    call("outer", calls, 0)
+    shutil.rmtree(tmp_path, ignore_errors=True)
+    with UftraceWriter(tmp_path / "t") as writer:
+        assert writer.write_table("slices", columns_of(rows)) == len(rows)
+    assert slices_of(tmp_path / "t") == rows
+
+
+def test_slices_in_any_order_without_equal_times(tmp_path: Path) -> None:
+    rows = [(1, "main", 0, 100, 0), (1, "a", 10, 20, 1), (1, "b", 40, 50, 1), (1, "c", 50, 10, 2)]
+    with UftraceWriter(tmp_path / "t") as writer:
+        columns = dict(zip(("tid", "name", "start", "duration", "depth"), map(list, zip(*rows, strict=True)),
+                           strict=True))  # fmt: skip
+        writer.write_table("slices", columns)
+    assert {row[:5] for row in slices_of(tmp_path / "t")} == set(rows)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_recorded_slices_come_back(name: str, tmp_path: Path) -> None:
+    """With calls of all states, and deeper than a record can hold."""
+    table = opened(name).table("slices")
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.write_table("slices", table)
+    if table.num_rows:
+        assert slices_of(tmp_path / "t") == slices_of(UFTRACE / name)
+
+
+def test_what_slices_are_refused(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        one = {"tid": 1, "name": "f", "start": [10, 15], "duration": [10, 10], "depth": [0, 1]}
+
+        def write(**changes: Any) -> Any:
+            return lambda: writer.write_table("slices", one | changes)
+
+        refused(writer, "start: calls of a task overlap", write())
+        refused(writer, "duration: a duration is negative", write(duration=[-1, 5]))
+        refused(writer, "depth: a depth is not from 0", write(depth=[0, -1], start=[10, 30]))
+        refused(writer, "name: a call has no name", write(name=["f", None]))
+        refused(writer, "state: a value is not one of whole", write(state="finished"))
+        refused(writer, "tid: a number is negative", write(tid=-1))
+        refused(writer, "start: the values are not integers", write(start=[1.5, 2.5]))
+        writer.task(1).enter("g", 5)
+        refused(writer, "calls that were begun by `enter` are open", write(start=[10, 30]))
+        writer.task(1).leave(50)
+        refused(writer, "time goes back", write(start=[10, 30]))
+
+
+def test_records_as_columns(tmp_path: Path) -> None:
+    types = ["entry", "event", "lost", "exit"]
+    columns = {"tid": 5, "type": types, "time": [1, 2, 0, 4], "depth": 0, "address": [64, 1_000_000, 9, 64]}
+    payload = payload_of(b"data")
+    assert payload is not None
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.write_table("records", columns)
+        writer.write_table("records", {**columns, "time": [5, 6, 0, 7], "payload": Bytes([b"", payload, b"", b""])})
+        refused(
+            writer, "type: a value is not one of", lambda: writer.write_table("records", columns | {"type": "call"})
+        )
+        refused(writer, "does not fit", lambda: writer.write_table("records", columns | {"depth": 1024}))
+        refused(writer, "payload: the values are not bytes",
+                lambda: writer.write_table("records", columns | {"payload": 5}))  # fmt: skip
+    trace = UftraceTrace(tmp_path / "t", strict=True)
+    assert list(trace) == [
+        FunctionEntry(1, 0, 64), Event(2, 0, 1_000_000), Lost(0, 0, 9), FunctionExit(4, 0, 64),
+        FunctionEntry(5, 0, 64), Event(6, 0, 1_000_000, payload), Lost(0, 0, 9), FunctionExit(7, 0, 64),
+    ]  # fmt: skip
+    assert [entry.time for entry in trace.entries()] == [1, 2, None, 4, 5, 6, None, 7]
+
+
+def test_small_files_as_columns(tmp_path: Path) -> None:
+    sched = {
+        "time": [30, 10, 20], "cpu": [1, 0, 0], "pid": 5, "tid": [6, 5, 7], "kind": ["task-name", "exec", "task-new"],
+        "name": ["worker", "a name that is far too long", None], "parent": [0, 0, 5],
+    }  # fmt: skip
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.write_table("sched", sched)
+        writer.write_table("sched", {"time": 40, "cpu": 1, "pid": 5, "tid": 5, "kind": "sched-out (pre-empted)"})
+        writer.write_table("messages", {"time": [1, 2_000_000_000], "text": ["one", "two"]})
+        refused(writer, "kind: 'other'", lambda: writer.write_table("sched", sched | {"kind": "other"}))
+        refused(writer, "cpu: a number", lambda: writer.write_table("sched", sched | {"cpu": -1}))
+        refused(writer, "a line end", lambda: writer.write_table("messages", {"time": 1, "text": "a\nb"}))
+        refused(writer, "negative", lambda: writer.write_table("messages", {"time": -1, "text": "a"}))
+        refused(writer, "not texts", lambda: writer.write_table("messages", {"time": 1, "text": 5}))
+    trace = UftraceTrace(tmp_path / "t")
+    assert [(row["time"], row["cpu"], row["tid"], row["kind"], row["name"], row["parent"])
+            for row in trace.table("sched").rows()] == [
+        (10, 0, 5, "exec", "a name that is ", 0), (20, 0, 7, "task-new", "", 5), (30, 1, 6, "task-name", "worker", 0),
+        (40, 1, 5, "sched-out (pre-empted)", "", 0),
+    ]  # fmt: skip
+    assert [*trace.table("messages").rows()] == [{"time": 1, "text": "one"}, {"time": 2_000_000_000, "text": "two"}]
 
 
 def test_a_directory_that_is_not_empty(tmp_path: Path) -> None:
@@ -164,31 +310,31 @@ def test_modules_and_files_of_ones_own(tmp_path: Path) -> None:
         task.enter(other, 1)
         task.enter(register, 2, 5)
         writer.file("note.txt", b"a note\n")
-        writer.put(1, Event(3, 0, 1_000_000, payload_of(None)))
+        writer.put(Event(3, 0, 1_000_000, payload_of(None)))
         writer.close()
         writer.close()
     trace = UftraceTrace(tmp_path / "t", strict=True)
     items = list(trace.entries())
     assert [item.function.module for item in items if item.function] == ["/lib/libx.so", "/usr/bin/prog"]
     assert items[1].values == {"arg1": 5}
-    assert trace.header.get("cpuinfo", "nr_cpus") == "1 / 1 (online/possible)"
+    assert trace.info_file.get("cpuinfo", "nr_cpus") == "1 / 1 (online/possible)"
     assert (tmp_path / "t" / "note.txt").read_bytes() == b"a note\n"
     assert trace.table("slices")["state"].to_list() == ["open", "open"]
 
 
 def test_many_tasks_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.uftrace.writer._HELD", 8)
+    monkeypatch.setattr("fxtio.uftrace.writer._BUFFERED", 8)
     with UftraceWriter(tmp_path / "t") as writer:
         for tid in range(1, 1500):
             writer.task(tid).enter("f", tid)
-    assert UftraceTrace(tmp_path / "t", strict=True).info.records == {"Entry": 1499}
+    assert UftraceTrace(tmp_path / "t", strict=True).info.records == {"FunctionEntry": 1499}
 
 
 def test_records_as_they_are(tmp_path: Path) -> None:
-    records = [Entry(5, 1000, 2**48 - 1, b"whatever"), Entry(1, 3, 7)]
+    records = [FunctionEntry(5, 1000, 2**48 - 1, b"whatever"), FunctionEntry(1, 3, 7)]
     with UftraceWriter(tmp_path / "t") as writer:
         for record in records:
-            writer.put(7, record)
+            writer.put(record, tid=7)
     trace = UftraceTrace(tmp_path / "t")
-    assert trace.header.tids == [7]
-    assert list(trace.records(7)) == records
+    assert trace.info_file.tids == [7]
+    assert list(trace.records(tid=7)) == records

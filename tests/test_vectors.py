@@ -15,14 +15,15 @@ from typing import Any
 import pytest
 
 from fxtio.codec.generate import encode
-from fxtio.codec.parts import Koids, Many, Stream, Thread, Words
+from fxtio.codec.parts import Many, Stream, Words
 from fxtio.codec.record import Opaque, layout_of
 from fxtio.errors import EncodeError
 from fxtio.fxt import FxtTrace
 from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
-from fxtio.fxt.clock import Clock
 from fxtio.fxt.layout import StringRefWord
+from fxtio.fxt.references import Thread, ThreadReference
+from fxtio.fxt.state import Clock
 from support import fxt_model
 from support.checkout import CORPUS
 from support.fxt_oracle import ARGUMENT_TYPES, KINDS
@@ -43,6 +44,7 @@ REASONS = [name for name, entry in EXPECTED.items() if "reason" in entry]
 CLASSES = {kind: cls for cls, (kind, _) in KINDS.items()}
 ARGUMENTS = {kind: cls for cls, kind in ARGUMENT_TYPES.items()}
 RENAMED = {
+    "provider": "provider_id",
     "counter_id": "id",
     "correlation_id": "id",
     "end_timestamp": "end",
@@ -82,7 +84,7 @@ def record_of(entry: dict[str, Any]) -> Any:
 
 
 def value_of(part: Any, value: Any) -> Any:
-    if isinstance(part, Koids) and isinstance(value, list):
+    if isinstance(part, ThreadReference) and isinstance(value, list):
         return Thread(*value) if len(value) == 2 else Thread(value[0], None)
     if isinstance(part, Many):
         return tuple([argument_of(*one) for one in value])

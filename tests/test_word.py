@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fxtio.codec.record import Family, Record, layout_of
+from fxtio.codec.record import Record, TaggedUnion, layout_of
 from fxtio.codec.word import Field, Word, bits, const, reserved, tag
 from fxtio.errors import EncodeError, FxtioError, LayoutError
 
@@ -46,7 +46,7 @@ class Small(Word, width=8):
 
 
 class Part(Word, partial=True):
-    """What a family of words has in common."""
+    """What a union of words has in common."""
 
     kind: int = tag(0, 3)
     size: int = bits(4, 15)
@@ -266,7 +266,7 @@ def test_two_records_cannot_share_their_tags() -> None:
         more: int
 
     with pytest.raises(LayoutError, match="B and another record share their tags"):
-        Family(Base, [A, B])
-    family = Family(Base, [A])
-    assert [family.kind_of(word) for word in (0x2_0011, 0x3_0011, 0x2_0012)] == [0, -1, -1]
-    assert family.size_of(0x51) == 5
+        TaggedUnion(Base, [A, B])
+    union = TaggedUnion(Base, [A])
+    assert [union.kind_of(word) for word in (0x2_0011, 0x3_0011, 0x2_0012)] == [0, -1, -1]
+    assert union.size_of(0x51) == 5

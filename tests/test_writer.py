@@ -22,12 +22,12 @@ import zstandard
 
 import fxtio
 from fxtio.codec.generate import encode
-from fxtio.codec.parts import Thread
 from fxtio.codec.record import Opaque
 from fxtio.errors import EncodeError, FormatError
 from fxtio.fxt import FxtWriter, Koid
 from fxtio.fxt import records as rec
 from fxtio.fxt.arguments import Int32Argument, KoidArgument, NullArgument, StringArgument
+from fxtio.fxt.references import Thread
 
 PREAMBLE = [rec.Magic(), rec.ProviderInfo(1, "fxtio"), rec.ProviderSection(1), rec.Initialization(10**9)]
 DEFINITIONS = rec.String | rec.ThreadRecord
@@ -66,10 +66,10 @@ def test_the_preamble_says_what_was_told() -> None:
 
 def test_exact_records_need_no_preamble() -> None:
     record = rec.Instant(1, Thread(1, 2), "", "name", ())
-    assert read(written(lambda writer: writer.put_all([rec.Magic(), record]))) == [rec.Magic(), record]
+    assert read(written(lambda writer: [writer.put(one) for one in (rec.Magic(), record)])) == [rec.Magic(), record]
     with fxtio.open(written(lambda writer: writer.put(record)), format="fxt") as trace:
         assert list(trace) == [record]
-    assert read(written(lambda writer: writer.put_all([]))) == PREAMBLE
+    assert read(written(lambda writer: None)) == PREAMBLE
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_wrong_preamble_creates_no_file(tmp_path: Path, options: dict[str, Any
 
 def test_providers_that_cannot_be() -> None:
     def write(writer: FxtWriter) -> None:
-        with pytest.raises(EncodeError, match="1 is taken by 'fxtio'"):
+        with pytest.raises(EncodeError, match="1 is the id of 'fxtio'"):
             writer.provider("again", 1)
         with pytest.raises(EncodeError, match="name_size"):
             writer.provider("x" * 256)

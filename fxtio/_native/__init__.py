@@ -1,9 +1,10 @@
 """What is written in C, each with a twin in Python; C is optional.
 
-The kernels walk record boundaries, gather words, unroll chunks, pair calls and run programs over byte streams:
-`_kernels` is C, `python` and `events` its twin, with the same results.  Neither knows a layout: shifts, masks, tables
-and programs come from the declarations.  `IMPLEMENTATION` says which one runs.  They are loaded on first use: the
-tracer needs only the recorder (`_recorder`; its twin is `fxtio.tracer.recorder`).
+The kernels walk record boundaries, gather words, unroll chunks and pair calls: `_kernels` is C, `python` its twin, with
+the same results.  Neither knows a layout: shifts, masks and tables come from the declarations.  The kernels that run
+programs over byte streams are in C only; `fxtio.mono.stream.kernels` has their stand-ins.  `IMPLEMENTATION` says which
+one runs.  They are loaded on first use: the tracer needs only the recorder (`_recorder`; its twin is
+`fxtio.tracer.recorder`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fxtio._native.constants import WalkEnd
+
 if TYPE_CHECKING:
     from fxtio._native.python import (
         distinct,
-        fill_stream,
         gather,
-        pack_stream,
         pair,
-        scan_stream,
         tally,
         unroll,
         walk,
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
     IMPLEMENTATION: str
 
-END, ZERO, PARTIAL, FULL = range(4)
-"""Why a walk stopped: at the end, at a record of size 0, at a record that goes beyond the end, with full output."""
+END, ZERO, PARTIAL, FULL = map(int, WalkEnd)
+"""Why a walk stopped, see `WalkEnd`."""
 
 _KERNELS = (
-    "distinct", "fill_stream", "gather", "pack_stream", "pair", "scan_stream", "tally", "unroll", "walk", "walk_chunks",
-    "walk_many", "walk_payloads",
+    "distinct", "gather", "pair", "tally", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -56,11 +55,8 @@ __all__ = [
     "PARTIAL",
     "ZERO",
     "distinct",
-    "fill_stream",
     "gather",
-    "pack_stream",
     "pair",
-    "scan_stream",
     "tally",
     "unroll",
     "walk",

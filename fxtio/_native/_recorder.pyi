@@ -8,7 +8,6 @@ from typing import Any, Self, TypeVar, final
 _T = TypeVar("_T")
 
 CHUNK_BYTES: int
-LAYOUT: tuple[str, ...]
 TSC: int
 
 on_start: Callable[..., Any]
@@ -39,7 +38,6 @@ class Traced:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: Any, owner: Any = None, /) -> Any: ...
 
-def configure(layout: dict[str, int], /) -> None: ...
 def start(
     *,
     fd: int,

@@ -3,11 +3,11 @@
  *
  * As in kernels.c, no layout is known here (python.py has the contract of every argument), and every index is checked
  * against its buffer: the bytes may be hostile. */
+#include "constants.h"
 #include "kernels.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { END, BAD, PARTIAL, FULL, LATER, UNKNOWN };
 enum { CHECK_MASK, CHECK_VALUE, TYPE_SHIFT, TYPE_MASK, MORE_SHIFT, ADDRESS_SHIFT, ENTRY, EXIT, EVENT, BIG, HEAD };
 enum { STRING = -1 };
 
@@ -78,7 +78,7 @@ PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t narg
     Py_ssize_t total = a[WORDS].count, room = Py_MIN(a[AT].count, a[SIZE].count), count = 0;
     Specs specs = {a[BEGIN].view.buf, a[STOP].view.buf, a[PROGRAMS].view.buf, a[CODE].view.buf,
                    a[BEGIN].count, a[CODE].count, 0};
-    int why = END;
+    int why = PAYLOAD_WALK_END;
     if (here < 0 || a[HEADS].count != HEAD || a[BYTES].count != total * 8 || a[STOP].count != specs.ranges ||
         a[PROGRAMS].count != 2 * specs.ranges || head[TYPE_SHIFT] > 63 || head[MORE_SHIFT] > 63 || head[ADDRESS_SHIFT] > 63) {
         arrays_close(a, COUNT);
@@ -88,20 +88,20 @@ PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t narg
     Py_BEGIN_ALLOW_THREADS
     while (here < total) {
         if (total - here < 2) {
-            why = PARTIAL;
+            why = PAYLOAD_WALK_PARTIAL;
             break;
         }
         uint64_t word = words[here + 1];
         if ((word & head[CHECK_MASK]) != head[CHECK_VALUE]) {
-            why = BAD;
+            why = PAYLOAD_WALK_BAD;
             break;
         }
         if (words[here] >= limit) {
-            why = LATER;
+            why = PAYLOAD_WALK_LATER;
             break;
         }
         if (count == room) {
-            why = FULL;
+            why = PAYLOAD_WALK_FULL;
             break;
         }
         int64_t length = 0;
@@ -110,12 +110,12 @@ PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t narg
             int32_t program = type == head[EVENT] ? 0 : type == head[ENTRY] || type == head[EXIT]
                               ? program_of(&specs, word >> head[ADDRESS_SHIFT], type == head[EXIT]) : -1;
             if (program < 0) {
-                why = UNKNOWN;
+                why = PAYLOAD_WALK_UNKNOWN;
                 break;
             }
             length = payload_size(&specs, program, bytes, (here + 2) * 8, total * 8, (int)head[BIG]);
             if (length < 0) {
-                why = PARTIAL;
+                why = PAYLOAD_WALK_PARTIAL;
                 break;
             }
         }

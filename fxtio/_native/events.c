@@ -12,25 +12,25 @@ enum { DATA, BEGINS, ENDS, REGISTERED, STEPPED, ENTRIES, JUMPED, READING };
 /* Check a program once, so that running it needs no checks of its own. */
 static int program_open(Program *program, const Array *steps, Py_ssize_t registers, Py_ssize_t owners, uint64_t mask) {
     program->steps = steps->view.buf;
-    program->count = steps->count / STEP;
+    program->count = steps->count / STEP_FIELDS;
     program->registers = registers;
     program->mask = mask;
-    int sound = program->count > 0 && program->count * STEP == steps->count && registers <= MAX_REGISTERS;
+    int sound = program->count > 0 && program->count * STEP_FIELDS == steps->count && registers <= MAX_REGISTERS;
     for (Py_ssize_t i = 0; sound && i < program->count; i++) {
         const Step *step = &program->steps[i];
-        sound = step->op >= 0 && step->op < OPERATIONS && step->slot >= -1 && step->slot < SLOTS && step->column >= -1;
-        if (step->op == CLOCK || step->op == NOW || step->op == RELATIVE || step->op == RUNNING)
+        sound = step->op >= 0 && step->op < OP_MEMBERS && step->slot >= -1 && step->slot < MAX_SLOTS && step->column >= -1;
+        if (step->op == OP_CLOCK || step->op == OP_NOW || step->op == OP_RELATIVE || step->op == OP_RUNNING)
             sound = sound && step->a >= 0 && step->a < registers;
-        if (step->op == BEGIN || step->op == LOOP)
+        if (step->op == OP_BEGIN || step->op == OP_LOOP)
             sound = sound && step->a >= 0 && step->a < owners;
-        if (step->op == BEGIN || step->op == UNLESS || step->op == JUMP || step->op == LOOP || step->op == NEXT)
+        if (step->op == OP_BEGIN || step->op == OP_UNLESS || step->op == OP_JUMP || step->op == OP_LOOP || step->op == OP_NEXT)
             sound = sound && step->b >= 0 && step->b < program->count;
-        if (step->op == UNLESS)
+        if (step->op == OP_UNLESS)
             sound = sound && step->slot >= 0;
-        if (step->op == RELATIVE)
+        if (step->op == OP_RELATIVE)
             sound = sound && step->b >= 0 && step->b < 64;
         if (i == program->count - 1)
-            sound = sound && step->op == END;
+            sound = sound && step->op == OP_END;
     }
     if (!sound)
         PyErr_SetString(PyExc_ValueError, "the program is not sound");
@@ -76,11 +76,11 @@ static ALWAYS_INLINE int64_t block(Reader *r, const uint64_t *registers, int64_t
         r->registers[i] = registers[i];
     r->at = begin;
     r->end = end;
-    r->fault = NONE;
+    r->fault = FAULT_NONE;
     while (r->at < end) {
         int64_t here = r->at;
         record(r, filling);
-        if (r->fault != NONE)
+        if (r->fault != FAULT_NONE)
             return here;
     }
     return r->at;
@@ -129,7 +129,7 @@ PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
         memset(reader.rows, 0, (size_t)owners * sizeof *counts);
         stop[i] = block(&reader, first, begin[i], end[i], 0);
         fault[i] = (uint8_t)reader.fault;
-        if (reader.fault != NONE) { /* again, without what the broken record had counted */
+        if (reader.fault != FAULT_NONE) { /* again, without what the broken record had counted */
             memset(reader.rows, 0, (size_t)owners * sizeof *counts);
             block(&reader, first, begin[i], stop[i], 0);
         }
@@ -188,7 +188,7 @@ static void columns_close(Columns *columns) {
 /* No step may name a column that is not in the tuple. */
 static int columns_sound(const Program *program, const Columns *columns) {
     for (Py_ssize_t i = 0; i < program->count; i++)
-        if (program->steps[i].column + (program->steps[i].op == TEXT) >= columns->count) {
+        if (program->steps[i].column + (program->steps[i].op == OP_TEXT) >= columns->count) {
             PyErr_SetString(PyExc_ValueError, "the program has more columns");
             return -1;
         }
@@ -233,7 +233,7 @@ PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
         for (Py_ssize_t i = 0; i < blocks && !faulty; i++) {
             memcpy(rows, first + i * owners, (size_t)owners * sizeof *rows);
             block(&reader, registers + i * reader.program.registers, begin[i], stop[i], 1);
-            faulty = reader.fault != NONE || reader.overrun;
+            faulty = reader.fault != FAULT_NONE || reader.overrun;
         }
         Py_END_ALLOW_THREADS
         if (faulty)

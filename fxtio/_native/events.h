@@ -1,6 +1,7 @@
 /* What a program is, and how one record is read: the inner loop of events.c. */
 #ifndef FXTIO_EVENTS_H
 #define FXTIO_EVENTS_H
+#include "constants.h"
 #include "kernels.h"
 #include <string.h>
 
@@ -9,12 +10,6 @@
 #else
 #define ALWAYS_INLINE inline
 #endif
-
-/* As in operations.py. */
-enum { END, CONST, BEGIN, SUBTYPE, CLOCK, NOW, PUT, BYTE, ULEB, SLEB, RELATIVE, RUNNING, SUMMED, DOUBLE, TEXT, UNLESS,
-       JUMP, FAIL, COUNTED, LOOP, NEXT, OPERATIONS };
-enum { NONE, CUT, TOO_LONG, UNKNOWN, NO_END, BEYOND, FORM };
-enum { STEP = 5, SLOTS = 4, MAX_REGISTERS = 16 };
 
 typedef struct {
     int64_t op, a, b, column, slot;
@@ -87,15 +82,15 @@ static uint64_t long_uleb(Reader *r) {
         shift += 7;
         if (byte < 0x80) {
             if (shift > 63 && byte > 1)
-                r->fault = TOO_LONG;
+                r->fault = FAULT_TOO_LONG;
             return value;
         }
         if (shift == 70) {
-            r->fault = TOO_LONG;
+            r->fault = FAULT_TOO_LONG;
             return 0;
         }
     }
-    r->fault = CUT;
+    r->fault = FAULT_CUT;
     return 0;
 }
 
@@ -114,17 +109,17 @@ static uint64_t long_sleb(Reader *r) {
         shift += 7;
         if (byte < 0x80) {
             if (shift > 64 && byte != 0 && byte != 0x7f)
-                r->fault = TOO_LONG;
+                r->fault = FAULT_TOO_LONG;
             if (shift < 64 && byte & 0x40)
                 value |= ~(uint64_t)0 << shift;
             return value;
         }
         if (shift == 70) {
-            r->fault = TOO_LONG;
+            r->fault = FAULT_TOO_LONG;
             return 0;
         }
     }
-    r->fault = CUT;
+    r->fault = FAULT_CUT;
     return 0;
 }
 
@@ -139,7 +134,7 @@ static ALWAYS_INLINE uint64_t sleb(Reader *r) {
 
 static ALWAYS_INLINE uint8_t one_byte(Reader *r) {
     if (r->at >= r->end) {
-        r->fault = CUT;
+        r->fault = FAULT_CUT;
         return 0;
     }
     return r->data[r->at++];
@@ -163,13 +158,13 @@ static ALWAYS_INLINE void text(Reader *r, const Step *step, int64_t row, int fil
     if (step->a) {
         uint8_t mark = one_byte(r);
         if (mark > 1)
-            r->fault = FORM;
-        if (r->fault != NONE || mark == 0)
+            r->fault = FAULT_FORM;
+        if (r->fault != FAULT_NONE || mark == 0)
             return;
     }
     const uint8_t *stop = r->at < r->end ? memchr(r->data + r->at, 0, (size_t)(r->end - r->at)) : NULL;
     if (stop == NULL) {
-        r->fault = NO_END;
+        r->fault = FAULT_NO_END;
         return;
     }
     int64_t after = stop - r->data;
@@ -192,20 +187,20 @@ static ALWAYS_INLINE int ended(Reader *r) {
 /* Read the record at `at`.  `filling` is a constant at each call. */
 static ALWAYS_INLINE void record(Reader *r, const int filling) {
     int64_t here = r->at, place = r->entry[r->data[here]], kind = 0, row = 0;
-    uint64_t left = 0, number = 0, total = 0, value, slots[SLOTS] = {0};
+    uint64_t left = 0, number = 0, total = 0, value, slots[MAX_SLOTS] = {0};
     int fresh = 0;
     r->at++;
     for (;;) {
         if (place < 0) {
-            r->fault = UNKNOWN;
+            r->fault = FAULT_UNKNOWN;
             return;
         }
         const Step *step = &r->program.steps[place++];
         switch (step->op) {
-        case END:
+        case OP_END:
             r->rows[kind]++;
             return;
-        case BEGIN:
+        case OP_BEGIN:
             kind = step->a;
             row = r->rows[kind];
             if (filling)
@@ -213,55 +208,55 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
             else
                 place = step->b; /* what is not read does not count */
             continue;
-        case SUBTYPE: {
+        case OP_SUBTYPE: {
             int64_t jump = step->a + one_byte(r);
-            if (r->fault != NONE)
+            if (r->fault != FAULT_NONE)
                 return;
             place = jump >= 0 && jump < r->jump_count ? r->jumps[jump] : -1;
             continue;
         }
-        case CLOCK:
+        case OP_CLOCK:
             r->registers[step->a] += uleb(r);
-            if (r->fault != NONE)
+            if (r->fault != FAULT_NONE)
                 return;
             continue;
-        case NOW:
+        case OP_NOW:
             if (filling)
                 put(r, step->column, row, r->registers[step->a]);
             continue;
-        case PUT:
+        case OP_PUT:
             if (filling)
                 put(r, step->column, row, (uint64_t)step->a);
             continue;
-        case UNLESS:
+        case OP_UNLESS:
             if (slots[step->slot] != (uint64_t)step->a)
                 place = step->b;
             continue;
-        case NEXT:
-        case JUMP:
+        case OP_NEXT:
+        case OP_JUMP:
             place = step->b;
             continue;
-        case FAIL:
-            r->fault = FORM;
+        case OP_FAIL:
+            r->fault = FAULT_FORM;
             return;
-        case COUNTED:
+        case OP_COUNT:
             number = total = 0;
             fresh = 1;
             left = step->a ? 0 : uleb(r);
             if (filling && !step->a)
                 put(r, step->column, row, left);
             break;
-        case LOOP: {
+        case OP_LOOP: {
             int done;
             if (step->slot == 1) {
                 done = ended(r);
             } else {
                 if (fresh && left > (uint64_t)(r->end - r->at))
-                    r->fault = BEYOND;
+                    r->fault = FAULT_BEYOND;
                 fresh = 0;
                 done = left == number;
             }
-            if (r->fault != NONE)
+            if (r->fault != FAULT_NONE)
                 return;
             if (done) {
                 row = r->rows[kind];
@@ -274,12 +269,12 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
             row = r->rows[step->a]++;
             continue;
         }
-        case TEXT:
+        case OP_TEXT:
             text(r, step, row, filling);
             break;
-        case DOUBLE:
+        case OP_DOUBLE:
             if (r->end - r->at < 8) {
-                r->fault = CUT;
+                r->fault = FAULT_CUT;
                 return;
             }
             value = 0;
@@ -289,27 +284,27 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
             if (filling)
                 put(r, step->column, row, value);
             continue;
-        case BYTE:
+        case OP_BYTE:
             value = one_byte(r);
             goto store;
-        case ULEB:
+        case OP_ULEB:
             value = uleb(r);
             goto store;
-        case SUMMED:
+        case OP_SUMMED:
             value = total += uleb(r);
             goto store;
-        case SLEB:
+        case OP_SLEB:
             value = sleb(r);
             if (step->a)
                 value &= r->program.mask;
             goto store;
-        case RELATIVE:
+        case OP_RELATIVE:
             value = (r->registers[step->a] + sleb(r)) << step->b & r->program.mask;
             goto store;
-        case RUNNING:
+        case OP_RUNNING:
             value = r->registers[step->a] = (r->registers[step->a] + sleb(r)) & r->program.mask;
         store:
-            if (r->fault != NONE)
+            if (r->fault != FAULT_NONE)
                 return;
             if (step->slot >= 0)
                 slots[step->slot] = value;
@@ -319,7 +314,7 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
         default:
             continue; /* what a reader has read already */
         }
-        if (r->fault != NONE)
+        if (r->fault != FAULT_NONE)
             return;
     }
 }

@@ -82,33 +82,33 @@ static ALWAYS_INLINE void write_address(Writer *w, uint64_t value, int64_t shift
 
 static ALWAYS_INLINE void write_record(Writer *w, int64_t place, int64_t kind) {
     int64_t row = w->rows[kind];
-    uint64_t left = 0, total = 0, value, slots[SLOTS] = {0};
+    uint64_t left = 0, total = 0, value, slots[MAX_SLOTS] = {0};
     while (w->wrong == NULL && !w->full) {
         const Step *step = &w->program.steps[place++];
         switch (step->op) {
-        case END:
+        case OP_END:
             w->rows[kind]++;
             return;
-        case CONST:
+        case OP_CONST:
             write_byte(w, (uint8_t)step->a);
             continue;
-        case CLOCK:
+        case OP_CLOCK:
             value = get(w, step->column, row);
             write_uleb(w, value - w->registers[step->a]);
             w->registers[step->a] = value;
             continue;
-        case UNLESS:
+        case OP_UNLESS:
             if (slots[step->slot] != (uint64_t)step->a)
                 place = step->b;
             continue;
-        case NEXT:
-        case JUMP:
+        case OP_NEXT:
+        case OP_JUMP:
             place = step->b;
             continue;
-        case FAIL:
+        case OP_FAIL:
             w->wrong = "nobody knows the form of a value";
             return;
-        case COUNTED:
+        case OP_COUNT:
             left = get(w, step->column, row);
             total = 0;
             if (left >> 63)
@@ -116,7 +116,7 @@ static ALWAYS_INLINE void write_record(Writer *w, int64_t place, int64_t kind) {
             if (!step->a)
                 write_uleb(w, left);
             continue;
-        case LOOP:
+        case OP_LOOP:
             if (left == 0) {
                 row = w->rows[kind];
                 place = step->b;
@@ -127,13 +127,13 @@ static ALWAYS_INLINE void write_record(Writer *w, int64_t place, int64_t kind) {
             left--;
             row = w->rows[step->a]++;
             continue;
-        case TEXT:
+        case OP_TEXT:
             write_text(w, step, row);
             continue;
-        case BEGIN:
-        case NOW:
-        case PUT:
-        case SUBTYPE:
+        case OP_BEGIN:
+        case OP_NOW:
+        case OP_PUT:
+        case OP_SUBTYPE:
             continue;
         default:
             break;
@@ -142,27 +142,27 @@ static ALWAYS_INLINE void write_record(Writer *w, int64_t place, int64_t kind) {
         if (step->slot >= 0)
             slots[step->slot] = value;
         switch (step->op) {
-        case BYTE:
+        case OP_BYTE:
             write_byte(w, (uint8_t)value);
             break;
-        case ULEB:
+        case OP_ULEB:
             write_uleb(w, value);
             break;
-        case SUMMED:
+        case OP_SUMMED:
             write_uleb(w, value - total);
             total = value;
             break;
-        case DOUBLE:
+        case OP_DOUBLE:
             for (int i = 0; i < 8; i++)
                 write_byte(w, (uint8_t)(value >> 8 * i));
             break;
-        case SLEB:
+        case OP_SLEB:
             if (step->a)
                 write_address(w, value, 0, 0);
             else
                 write_sleb(w, value);
             break;
-        case RELATIVE:
+        case OP_RELATIVE:
             write_address(w, value, step->b, w->registers[step->a]);
             break;
         default: /* RUNNING */

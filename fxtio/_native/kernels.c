@@ -3,9 +3,9 @@
  * The functions know no layout: shifts, masks and tables come from the declarations (see python.py, the twin, for the
  * contract of every argument).  Every index is checked against its buffer; the words may be hostile, and the tables come
  * from our own package but are checked all the same. */
+#include "constants.h"
 #include "kernels.h"
 
-enum { END, ZERO, PARTIAL, FULL };
 enum { RULE = 5 };
 
 typedef struct {
@@ -72,16 +72,16 @@ static PyObject *walk(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     int8_t *kind = a[KIND].view.buf;
     Py_ssize_t total = a[WORDS].count, count = 0;
     Py_ssize_t room = Py_MIN(a[AT].count, Py_MIN(a[SIZE].count, a[KIND].count));
-    int why = END;
+    int why = WALK_END;
     Py_BEGIN_ALLOW_THREADS
     while (here < total) {
         uint64_t word = words[here], length = family_size(&family, word);
         if (length == 0 || length > (uint64_t)(total - here)) {
-            why = length == 0 ? ZERO : PARTIAL;
+            why = length == 0 ? WALK_ZERO : WALK_PARTIAL;
             break;
         }
         if (count == room) {
-            why = FULL;
+            why = WALK_FULL;
             break;
         }
         at[count] = here;
@@ -196,9 +196,9 @@ static PyMethodDef methods[] = {
     {"tally", (PyCFunction)(void (*)(void))tally, METH_FASTCALL, "See fxtio._native.python.tally."},
     {"unroll", (PyCFunction)(void (*)(void))unroll, METH_FASTCALL, "See fxtio._native.python.unroll."},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL, "See fxtio._native.python.distinct."},
-    {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL, "See fxtio._native.events.scan_stream."},
-    {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL, "See fxtio._native.events.fill_stream."},
-    {"pack_stream", (PyCFunction)(void (*)(void))pack_stream, METH_FASTCALL, "See fxtio._native.events.pack_stream."},
+    {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.scan."},
+    {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.fill."},
+    {"pack_stream", (PyCFunction)(void (*)(void))pack_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.pack."},
     {NULL, NULL, 0, NULL},
 };
 

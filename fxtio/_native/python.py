@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio._native.events import fill_stream, pack_stream, scan_stream
+from fxtio._native.constants import PayloadWalkEnd, WalkEnd
 
 Array = np.ndarray[Any, Any]
 
@@ -34,11 +34,11 @@ def walk(
         kind: filled with every kind (int8).
 
     Returns:
-        The number of records, the index behind the last one, and why the walk stopped (END, ZERO, PARTIAL, FULL).
+        The number of records, the index behind the last one, and why the walk stopped, see `WalkEnd`.
     """
     source = np.ascontiguousarray(words).data.cast("B").cast("Q")
     sizes = [(int(shift), int(mask)) for shift, mask in rules[:, :2]]
-    last_type, total, room, here, why = len(rules) - 1, len(source), len(at), start, 0
+    last_type, total, room, here, why = len(rules) - 1, len(source), len(at), start, WalkEnd.END
     found: list[int] = []
     same, before = 0, 0  # how many records in a row had the size `before`
     while here < total:
@@ -46,10 +46,10 @@ def walk(
         shift, mask = sizes[word & last_type]
         length = word >> shift & mask
         if length == 0 or here + length > total:
-            why = 1 if length == 0 else 2
+            why = WalkEnd.ZERO if length == 0 else WalkEnd.PARTIAL
             break
         if len(found) == room:
-            why = 3
+            why = WalkEnd.FULL
             break
         if length != before:
             same, before = 0, length
@@ -265,9 +265,7 @@ def walk_payloads(
         limit: stop before a record of this time or a later one.
 
     Returns:
-        The number of records, the index behind the last one, and why the walk stopped: at the end (0), at a header that
-        is none (1), at a record that goes beyond the end (2), with full output (3), at `limit` (4), at a payload that
-        no program tells (5).
+        The number of records, the index behind the last one, and why the walk stopped, see `PayloadWalkEnd`.
     """
     check, value, type_shift, type_mask, more, shift, entry, leave, event, big = head.tolist()
     source, view = words.tolist(), data.data
@@ -276,14 +274,14 @@ def walk_payloads(
 
     while here < total:
         if total - here < 2:
-            return count, here, 2
+            return count, here, PayloadWalkEnd.PARTIAL
         word = source[here + 1]
         if word & check != value:
-            return count, here, 1
+            return count, here, PayloadWalkEnd.BAD
         if source[here] >= limit:
-            return count, here, 4
+            return count, here, PayloadWalkEnd.LATER
         if count == room:
-            return count, here, 3
+            return count, here, PayloadWalkEnd.FULL
         length = 0
         if word >> more & 1:
             kind, program = word >> type_shift & type_mask, -1
@@ -294,14 +292,14 @@ def walk_payloads(
                 if index >= 0 and word >> shift < lasts[index]:
                     program = table[2 * index + (kind == leave)]
             if program < 0:
-                return count, here, 5
+                return count, here, PayloadWalkEnd.UNKNOWN
             length = _payload_size(view, steps, program, here * 8 + 16, big=bool(big))
             if length < 0:
-                return count, here, 2
+                return count, here, PayloadWalkEnd.PARTIAL
         at[count], size[count] = here, 2 + length // 8
         count += 1
         here += 2 + length // 8
-    return count, here, 0
+    return count, here, PayloadWalkEnd.END
 
 
 def _payload_size(view: memoryview, steps: list[int], program: int, first: int, *, big: bool) -> int:
@@ -390,11 +388,8 @@ def distinct(values: Array, codes: Array, first: Array, seed: int) -> int:
 
 __all__ = [
     "distinct",
-    "fill_stream",
     "gather",
-    "pack_stream",
     "pair",
-    "scan_stream",
     "tally",
     "unroll",
     "walk",

@@ -1,7 +1,7 @@
 """Python functions generated from record declarations: decode one record, encode one record.
 
-`codec_of(cls)` makes them once per class.  The text stays on `.source`, so that people (and debuggers) can read what
-runs.  The helpers that the text calls are below it in this file; they are the only hand-written scalar codec.
+`codec_of(cls)` generates them once per class.  The text is kept in `.source`, so that people and debuggers can read the
+code that runs.  The helpers that it calls are below it in this file; they are the only hand-written scalar codec.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from fxtio.codec.parts import MAX_TEXT, Koids, Many, Part, Thread
-from fxtio.codec.record import SIZE, Family, Layout, Opaque, Record, layout_of, once
+from fxtio.codec.parts import Many, Part
+from fxtio.codec.record import SIZE, Layout, Opaque, Record, TaggedUnion, layout_of, once
 from fxtio.errors import DecodeError, EncodeError
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 Order = Literal["little", "big"]
 Faults = list[tuple[str, str]]
-"""What was wrong inside a record that could still be delivered: rule and message."""
+"""Faults in a record that could still be decoded: rule and message of each."""
 
-ArgumentSize = "argument-size"
+ARGUMENT_SIZE = "argument-size"
+"""The rule that a small record in another one has a size that fits."""
+
 Decoder = Callable[[Sequence[int], Any, int, int, Faults], Any]
 Encoder = Callable[..., bytes]
 
@@ -34,9 +36,9 @@ class Codec:
 
     Attributes:
         decode: `decode(words, data, at, stop, faults)`.  `words` are the trace's words as native ints, `data` the bytes
-            they came from, `at` and `stop` the record's place in words.  Raises `DecodeError` when the record cannot
-            be delivered; appends to `faults` what was wrong in one that can.
-        encode: `encode(record, order="little")` gives the record's bytes.  Raises `EncodeError`.
+            they came from, `at` and `stop` the record's place in words.  Raises `DecodeError` if the record cannot be
+            decoded; appends to `faults` what was wrong in one that can.
+        encode: `encode(record, order="little")` returns the record's bytes.  Raises `EncodeError`.
         source: the generated Python.
     """
 
@@ -47,13 +49,14 @@ class Codec:
 
 @once
 def codec_of(cls: type[Record]) -> Codec:
-    """The codec of a record class, generated on first use."""
+    """Return the codec of a record class, generated on first use."""
     layout = layout_of(cls)
     source = f"{_decoder(layout)}\n\n\n{_encoder(layout)}\n"
     scope: dict[str, Any] = {"record": cls, **_HELPERS}
     for name, part in layout.parts:
+        scope |= part.helpers
         if isinstance(part, Many):
-            scope[f"{name}_family"] = part.family
+            scope[f"{name}_union"] = part.union
     filename = f"<fxtio codec of {cls.__module__}.{cls.__name__}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     exec(compile(source, filename, "exec"), scope)
@@ -69,9 +72,8 @@ def _decoder(layout: Layout) -> str:
         mask, value = word.pattern("const")
         if mask:
             lines.append(f"if w{n} & {mask:#x} != {value:#x}: raise unlike({layout.name!r})")
-    if any(isinstance(part, Koids) and part.short_form for _, part in layout.parts):
-        rest = [part.header_words() for _, part in layout.parts if not isinstance(part, Koids)]
-        lines.append(f"short_size = {' + '.join(['1', '1', *(r for r in rest if r and r != '0')])}")
+    for _, part in layout.parts:
+        lines += part.prologue(layout)
     lines.append(f"c = at + {len(layout.words)}")
     for index, (name, part) in enumerate(layout.parts):
         lines += part.decode(name, f"{layout.name}.{name}")
@@ -82,7 +84,7 @@ def _decoder(layout: Layout) -> str:
 
 
 def _relocate(later: list[Part], where: str) -> Iterable[str]:
-    """After broken arguments, what is fixed in size is found from the record's end."""
+    """Yield source that, behind small records with a fault, places the cursor by counting from the record's end."""
     sizes = [part.tail_words() for part in later]
     if None in sizes:
         yield f"if c < 0: raise broken({where!r})"
@@ -121,31 +123,31 @@ def _encoder(layout: Layout) -> str:
     return "\n".join(["def encode(this, order='little'):", *(f"    {line}" for line in lines)])
 
 
-# What the generated functions call.
+# The helpers that the generated functions call.
 
 
 def short(where: str) -> DecodeError:
-    """The record ends before this part."""
+    """Return the error for a record that ends before this part."""
     return DecodeError("record-short", f"{where}: the record ends before it")
 
 
 def broken(where: str) -> DecodeError:
-    """Broken arguments, and behind them a part that cannot be found from the end."""
-    return DecodeError(ArgumentSize, f"{where}: what follows the broken arguments cannot be found")
+    """Return the error for broken arguments with a part behind them that cannot be found from the end."""
+    return DecodeError(ARGUMENT_SIZE, f"{where}: what follows the broken arguments cannot be found")
 
 
 def unlike(where: str) -> DecodeError:
-    """A constant field that holds something else."""
+    """Return the error for a constant field with another value."""
     return DecodeError("constant", f"{where}: a constant field has another value")
 
 
 def gap(where: str) -> EncodeError:
-    """An optional field behind one that is absent."""
+    """Return the error for an optional field behind one that is absent."""
     return EncodeError("absent, but a later optional field is given", where)
 
 
 def take_bytes(data: Any, c: int, length: int, end: int, where: str) -> tuple[bytes, int]:
-    """A stream and the cursor behind its padding."""
+    """Return a padded byte stream, and the cursor behind its padding."""
     words = length + 7 >> 3
     if c + words > end:
         raise DecodeError("stream-over-record", f"{where}: {length:,} bytes do not fit in the record")
@@ -153,47 +155,47 @@ def take_bytes(data: Any, c: int, length: int, end: int, where: str) -> tuple[by
 
 
 def take_text(data: Any, c: int, length: int, end: int, where: str) -> tuple[str, int]:
-    """Likewise as text; what is not UTF-8 becomes surrogate escapes."""
+    """Return a byte stream as text, and the cursor behind it; bytes that are not UTF-8 become surrogate escapes."""
     raw, after = take_bytes(data, c, length, end, where)
     return raw.decode("utf-8", "surrogateescape"), after
 
 
 def take_many(
-    family: Family, words: Sequence[int], data: Any, c: int, end: int, count: int, faults: Faults, where: str
+    union: TaggedUnion, words: Sequence[int], data: Any, c: int, end: int, count: int, faults: Faults, where: str
 ) -> tuple[tuple[Any, ...], int]:
-    """Read `count` small records; the cursor comes back as -1 when one has no usable size, and reading had to stop."""
-    found: list[Any] = []
+    """Decode `count` small records; return them, and the cursor behind them or -1 if one of them has no usable size."""
+    members: list[Any] = []
     for number in range(count):
-        size = family.size_of(words[c]) if c < end else 0
+        size = union.size_of(words[c]) if c < end else 0
         if size == 0 or c + size > end:
-            told = f"argument {number} of {count} has no room" if c >= end else f"argument {number} has size {size}"
-            faults.append((ArgumentSize, f"{where}: {told}, {end - c} words are left"))
-            return tuple(found), -1
+            fault = f"argument {number} of {count} has no room" if c >= end else f"argument {number} has size {size}"
+            faults.append((ARGUMENT_SIZE, f"{where}: {fault}, {end - c} words are left"))
+            return tuple(members), -1
         try:
-            found.append(decode(family, words, data, c, c + size, faults))
+            members.append(decode(union, words, data, c, c + size, faults))
         except DecodeError as error:
             faults.append(("argument-content", error.message))
         c += size
-    return tuple(found), c
+    return tuple(members), c
 
 
-def decode(family: Family, words: Sequence[int], data: Any, at: int, end: int, faults: Faults) -> Any:
-    """Decode the record of `family` that lies at the words `at` to `end`; an unknown one becomes `Opaque`.
+def decode(union: TaggedUnion, words: Sequence[int], data: Any, at: int, end: int, faults: Faults) -> Any:
+    """Decode the record of `union` at the words `at` to `end`; one of an unknown type becomes `Opaque`.
 
     Raises:
-        DecodeError: the record cannot be delivered.
+        DecodeError: the record cannot be decoded.
     """
-    kind = family.kind_of(words[at])
+    kind = union.kind_of(words[at])
     if kind < 0:
         return Opaque(bytes(data[at * 8 : end * 8]))
-    return codec_of(family.classes[kind]).decode(words, data, at, end, faults)
+    return codec_of(union.classes[kind]).decode(words, data, at, end, faults)
 
 
 def encode(record: Record | Opaque, order: Order = "little") -> bytes:
-    """The bytes of one record.
+    """Return the bytes of one record.
 
     Raises:
-        EncodeError: the format cannot say it.
+        EncodeError: the format cannot represent it.
     """
     if isinstance(record, Opaque):
         return _opaque(record, "record")
@@ -224,73 +226,48 @@ put_f64 = _put("d", "a number")
 
 
 def put_bytes(value: bytes, where: str) -> tuple[bytes, int]:
-    """A padded stream and its length in bytes."""
+    """Return a padded byte stream, and its length in bytes."""
     length = len(value)
     return bytes(value) + bytes(-length % 8), length
 
 
 def put_rest(value: bytes | None, where: str) -> tuple[bytes, int]:
-    """Whole words, and whether there are any to be said."""
+    """Return whole words as bytes, and 1 if the record has any, else 0."""
     if value is not None and len(value) % 8:
         raise EncodeError(f"{len(value)} bytes are no whole words", where)
     return value or b"", int(value is not None)
 
 
-def put_text(value: str, where: str) -> tuple[bytes, int]:
-    """Likewise for text."""
+def put_text(value: str, where: str, limit: int | None) -> tuple[bytes, int]:
+    """Return text as a padded byte stream, and its length in bytes; `limit` is the longest length allowed."""
     try:
         raw = value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise EncodeError("holds a lone surrogate, which no text has", where) from None
-    if len(raw) > MAX_TEXT:
-        raise EncodeError(f"{len(raw):,} bytes of text are over the limit of {MAX_TEXT:,}", where)
+    if limit is not None and len(raw) > limit:
+        raise EncodeError(f"{len(raw):,} bytes of text are over the limit of {limit:,}", where)
     return put_bytes(raw, where)
 
 
-def put_index(value: Any, most: int, where: str) -> int:
-    """A slot, checked."""
-    if type(value) is not int or not 0 <= value <= most:
-        raise EncodeError(f"{value!r} is neither text nor an index from 0 to {most}", where)
-    return value
-
-
-def put_koids(value: Any, order: Order, where: str, process_only: bool, may_lack: bool) -> tuple[int, bytes]:
-    """The slot (0 for inline) and the inline koids."""
-    if type(value) is int:
-        if value == 0:
-            raise EncodeError("slot 0 means inline; give a Thread", where)
-        return value, b""
-    if not isinstance(value, Thread):
-        raise EncodeError(f"{value!r} is neither a slot nor a Thread", where)
-    process = put_u64(value.process, order, where)
-    if value.thread is None:
-        if not may_lack:
-            raise EncodeError("the thread koid is missing", where)
-        return 0, process
-    if process_only:
-        raise EncodeError("only a process koid fits here", where)
-    return 0, process + put_u64(value.thread, order, where)
-
-
-def put_many(values: Sequence[Any], family: Family, order: Order, where: str) -> tuple[int, bytes]:
-    """How many, and their bytes."""
+def put_many(values: Sequence[Any], union: TaggedUnion, order: Order, where: str) -> tuple[int, bytes]:
+    """Return the number of small records, and their bytes."""
     bodies = []
-    for number, one in enumerate(values):
+    for number, value in enumerate(values):
         here = f"{where}[{number}]"
-        if type(one) is Opaque:
-            raw = _opaque(one, here)
-            if family.size_of(int.from_bytes(raw[:8], order)) * 8 != len(raw):
-                raise EncodeError("raw bytes do not have the size that their header tells", here)
+        if type(value) is Opaque:
+            raw = _opaque(value, here)
+            if union.size_of(int.from_bytes(raw[:8], order)) * 8 != len(raw):
+                raise EncodeError("raw bytes do not have the size that their header states", here)
             bodies.append(raw)
-        elif type(one) in family.classes:
-            bodies.append(codec_of(one.__class__).encode(one, order))
+        elif type(value) in union.classes:
+            bodies.append(codec_of(value.__class__).encode(value, order))
         else:
-            raise EncodeError(f"{type(one).__name__} cannot stand here", here)
+            raise EncodeError(f"{type(value).__name__} cannot stand here", here)
     return len(bodies), b"".join(bodies)
 
 
 def misfit(record: type[Record], word: int, field: str, value: object) -> EncodeError:
-    """A header field that does not take the value."""
+    """Return the error for a value that a header field does not take."""
     return EncodeError(record.words[word].fields[field].refusal(value), f"{record.__name__}.{field}")
 
 
@@ -304,7 +281,6 @@ def _as_double(word: int) -> float:
 
 
 _HELPERS: dict[str, Any] = {
-    "Thread": Thread,
     "short": short,
     "broken": broken,
     "unlike": unlike,
@@ -321,7 +297,5 @@ _HELPERS: dict[str, Any] = {
     "put_bytes": put_bytes,
     "put_rest": put_rest,
     "put_text": put_text,
-    "put_index": put_index,
-    "put_koids": put_koids,
     "put_many": put_many,
 }

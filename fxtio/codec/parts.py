@@ -1,59 +1,59 @@
-"""The body parts that records are made of.
+"""The body parts that records of words are made of.
 
-A record's annotations carry these.  A part knows which header fields it owns (a reference, a size, a count), and writes
-the Python source that takes it out of a record and puts it back; `generate` joins the pieces.  `columns` holds the same
-parts' numpy side, `describe` their words for people.
+A record's annotations carry these.  A part knows which header fields it owns (a size, a count), and writes the Python
+source that decodes it from a record and encodes it; `generate` joins the lines.  The numpy code for the same parts is
+in `columns` (decoding) and `scatter` (encoding), their descriptions are in `describe`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import msgspec
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from fxtio.codec.record import Layout, TaggedUnion
+    from fxtio.codec.word import Field
 
-    from fxtio.codec.record import Family
-    from fxtio.codec.word import Field, Word
-
-MAX_TEXT = 32_000
-"""The longest string, in bytes, that may be written.  spec: String references"""
-
-
-class Thread(msgspec.Struct, frozen=True, gc=False, order=True):
-    """A process and a thread by their koids.
-
-    Attributes:
-        process: the process koid.
-        thread: the thread koid; None where a profiler record carries only the process.
-    """
-
-    process: int
-    thread: int | None
+Display = Literal["decimal", "hexadecimal", "koid"]
+"""How people are shown a number."""
 
 
 class Part:
-    """One piece of a record's body."""
+    """A piece of a record's body: writes the source that decodes and encodes it.
+
+    A format may define parts of its own.  Their numpy code, and how they are described, is registered by the module
+    `extension` with `take_part`, `put_part`, `emit_part`, `part_meaning` and `part_text` of this package.
+
+    Attributes:
+        owns: the header fields that the part derives when it is written.
+        helpers: the functions and classes that its source lines use, beside those of `fxtio.codec.generate`.
+        extension: the name of the module that registers its numpy code; it is imported only when that is needed.
+    """
 
     owns: tuple[str, ...] = ()
-    "The header fields that this part derives when it is written."
+    helpers: ClassVar[Mapping[str, object]] = MappingProxyType({})
+    extension: ClassVar[str] = ""
+
+    def prologue(self, layout: Layout) -> Iterator[str]:
+        """Yield source lines that stand before all parts are decoded."""
+        yield from ()
 
     def decode(self, name: str, where: str) -> Iterator[str]:
-        """Source lines that set the local variable `name` and move the cursor `c`."""
+        """Yield source lines that set the local variable `name` and move the cursor `c`."""
         raise TypeError(f"{type(self).__name__} cannot be decoded")
 
     def encode(self, name: str, where: str) -> Iterator[str]:
-        """Source lines that set `<name>_body` to bytes and every header field that the part owns."""
+        """Yield source lines that set `<name>_body` to bytes and every header field that the part owns."""
         raise TypeError(f"{type(self).__name__} cannot be encoded")
 
     def header_words(self) -> str | None:
-        """Source of the part's size in words, where the header alone tells it."""
+        """Return the source of the part's size in words, or None where the header alone does not tell it."""
         return None
 
     def tail_words(self) -> int | None:
-        """The part's size in words, where it is always the same."""
+        """Return the part's size in words, or None where it is not always the same."""
         return None
 
 
@@ -63,7 +63,12 @@ def _need(count: str, where: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Header(Part):
-    """A value that lies in a header word."""
+    """A value in a header word.
+
+    Attributes:
+        field: the field of the header word.
+        boolean: the value is a `bool`.
+    """
 
     field: Field
     boolean: bool = False
@@ -87,13 +92,15 @@ class Number(Part):
 
     Attributes:
         kind: unsigned (`u`), signed (`i`) or a double (`f`).
-        optional: there when the record has room.
-        tick: a moment of the provider's clock.
+        optional: present only if the record is long enough.
+        tick: a time in ticks of the trace's clock.
+        display: how people are shown the number.
     """
 
     kind: Literal["u", "i", "f"] = "u"
     optional: bool = False
     tick: bool = False
+    display: Display = "decimal"
 
     def decode(self, name: str, where: str) -> Iterator[str]:
         value = {"u": "words[c]", "i": "as_signed(words[c])", "f": "as_double(words[c])"}[self.kind]
@@ -117,88 +124,18 @@ class Number(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Koids(Part):
-    """A thread reference: a slot of the thread table, or 0 and the koids inline.
-
-    Attributes:
-        ref: the header field that holds the slot.
-        process_only: the inline form has only a process koid (userspace objects).
-        short_form: real producers also leave out the thread koid; the record's size tells.
-    """
-
-    ref: str
-    process_only: bool = False
-    short_form: bool = False
-
-    @property
-    def owns(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (self.ref,)
-
-    def decode(self, name: str, where: str) -> Iterator[str]:
-        yield f"{name} = {self.ref}_"
-        yield f"if {name} == 0:"
-        if self.process_only:
-            yield f"    {_need('1', where)}"
-            yield f"    {name} = Thread(words[c], None)"
-            yield "    c += 1"
-            return
-        if self.short_form:
-            yield "    if stop - at == short_size:"
-            yield f"        {_need('1', where)}"
-            yield f"        {name} = Thread(words[c], None)"
-            yield "        c += 1"
-            yield "    else:"
-            yield f"        {_need('2', where)}"
-            yield f"        {name} = Thread(words[c], words[c + 1])"
-            yield "        c += 2"
-            return
-        yield f"    {_need('2', where)}"
-        yield f"    {name} = Thread(words[c], words[c + 1])"
-        yield "    c += 2"
-
-    def encode(self, name: str, where: str) -> Iterator[str]:
-        may_lack = self.process_only or self.short_form
-        yield f"{self.ref}_, {name}_body = put_koids({name}, order, {where!r}, {self.process_only}, {may_lack})"
-
-
-@dataclass(frozen=True, slots=True)
-class Text(Part):
-    """A string reference: a slot of the string table (0 is the empty string), or a length and the bytes inline.
-
-    Attributes:
-        ref: the header field that holds the reference.
-        form: the word that tells the two apart; its fields are `index` (or length) and `inline`.
-    """
-
-    ref: str
-    form: type[Word]
-
-    @property
-    def owns(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (self.ref,)
-
-    def decode(self, name: str, where: str) -> Iterator[str]:
-        flag, length = self.form.fields["inline"], self.form.fields["index"]
-        yield f"{name} = {self.ref}_"
-        yield f"if {flag.expression(name)}:"
-        yield f"    {name} = {length.expression(name)}"
-        yield f"    {name}, c = take_text(data, c, {name}, stop, {where!r})"
-
-    def encode(self, name: str, where: str) -> Iterator[str]:
-        flag, length = self.form.fields["inline"], self.form.fields["index"]
-        yield f"if type({name}) is str:"
-        yield f"    {name}_body, {self.ref}_ = put_text({name}, {where!r})"
-        yield f"    {self.ref}_ |= {1 << flag.lo:#x}"
-        yield "else:"
-        yield f"    {self.ref}_, {name}_body = put_index({name}, {length.mask:#x}, {where!r}), b''"
-
-
-@dataclass(frozen=True, slots=True)
 class Stream(Part):
-    """Bytes whose length the header tells, padded with zeros to a whole word: text (`str`) or data (`bytes`)."""
+    """Bytes padded with zeros to a whole word, whose length a header field tells: text (`str`) or data (`bytes`).
+
+    Attributes:
+        size: the header field that holds the length in bytes.
+        text: the bytes are UTF-8 text.
+        max_bytes: the longest text that may be written; None for no limit but that of the header field.
+    """
 
     size: str
     text: bool = False
+    max_bytes: int | None = None
 
     @property
     def owns(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -208,7 +145,8 @@ class Stream(Part):
         yield f"{name}, c = take_{'text' if self.text else 'bytes'}(data, c, {self.size}_, stop, {where!r})"
 
     def encode(self, name: str, where: str) -> Iterator[str]:
-        yield f"{name}_body, {self.size}_ = put_{'text' if self.text else 'bytes'}({name}, {where!r})"
+        limit = f", {self.max_bytes}" if self.text else ""
+        yield f"{name}_body, {self.size}_ = put_{'text' if self.text else 'bytes'}({name}, {where!r}{limit})"
 
     def header_words(self) -> str:
         return f"({self.size}_ + 7 >> 3)"
@@ -229,9 +167,15 @@ class Sized(Part):
 
 @dataclass(frozen=True, slots=True)
 class Words(Part):
-    """Some whole words, counted in the header."""
+    """Whole words, whose number a header field tells.
+
+    Attributes:
+        count: the header field that holds the number of words.
+        display: how people are shown the words.
+    """
 
     count: str
+    display: Display = "decimal"
 
     @property
     def owns(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -252,9 +196,14 @@ class Words(Part):
 
 @dataclass(frozen=True, slots=True)
 class Many(Part):
-    """Some records of another family (arguments), counted in the header."""
+    """Small records in a row, such as arguments, whose number a header field tells.
 
-    family: Family
+    Attributes:
+        union: the records that may stand here.
+        count: the header field that holds their number.
+    """
+
+    union: TaggedUnion
     count: str
 
     @property
@@ -263,18 +212,18 @@ class Many(Part):
 
     def decode(self, name: str, where: str) -> Iterator[str]:
         yield "first = c"
-        yield f"{name}, c = take_many({name}_family, words, data, c, stop, {self.count}_, faults, {where!r})"
+        yield f"{name}, c = take_many({name}_union, words, data, c, stop, {self.count}_, faults, {where!r})"
 
     def encode(self, name: str, where: str) -> Iterator[str]:
-        yield f"{self.count}_, {name}_body = put_many({name}, {name}_family, order, {where!r})"
+        yield f"{self.count}_, {name}_body = put_many({name}, {name}_union, order, {where!r})"
 
 
 @dataclass(frozen=True, slots=True)
 class Rest(Part):
-    """Whatever is left of the record, as whole words of bytes; None where the header's flag is not set.
+    """The words up to the end of the record, as bytes; None where the header's flag is not set.
 
     Attributes:
-        flag: the header field that says whether there is anything.
+        flag: the header field that tells whether there are any.
     """
 
     flag: str
@@ -301,4 +250,4 @@ Double = Annotated[float, Number("f")]
 """A double-precision word."""
 
 Optional = Annotated[int | None, Number("u", optional=True)]
-"""A 64-bit unsigned word that is there when the record has room for it."""
+"""A 64-bit unsigned word that is present only if the record is long enough."""

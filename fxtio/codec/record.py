@@ -1,8 +1,8 @@
-"""Records, declared once, and the families that tell them apart.
+"""Records, each declared once, and tagged unions: the records that may stand in the same place.
 
 A record class is a frozen msgspec struct.  `words` names its header, annotations carry the body parts in the
 specification's order, and a field without a part is the header field of the same name.  Sizes, counts and references
-are owned by the parts and are no fields.  `layout_of` reads such a declaration; everything else is derived from it.
+belong to the parts and are not fields.  `layout_of` reads such a declaration; everything else is derived from it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fxtio.errors import LayoutError
 T = TypeVar("T")
 
 SIZE = "size"
-"""The header field with the record's length in words; `Record` derives it."""
+"""The header field with the record's length in words; it is derived when a record is encoded."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """Base of all records.
+    """The base class of all records.
 
     Attributes:
         words: the header words, one or two.
@@ -34,12 +34,12 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     words: ClassVar[tuple[type[Word], ...]] = ()
 
     def replace(self, **changes: Any) -> Any:
-        """The same record with some fields changed."""
+        """Return a copy of the record with some fields changed."""
         return msgspec.structs.replace(self, **changes)
 
 
 class Opaque(msgspec.Struct, frozen=True, gc=False):
-    """Bytes kept as they are: an unknown type, or (in exact mode) what would not be written back the same.
+    """Bytes kept as they are: a record of unknown type, or one that would not be encoded to the same bytes again.
 
     Attributes:
         raw: the whole record or argument, header included, in the trace's own byte order.
@@ -50,10 +50,11 @@ class Opaque(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a record's declaration says.
+    """The declaration of a record.
 
     Attributes:
-        name: the class's name.
+        name: the name of the class.
+        cls: the class.
         words: the header words.
         parts: the record's fields with their parts, in order.
     """
@@ -65,16 +66,16 @@ class Layout:
 
     @property
     def body(self) -> list[tuple[str, Part]]:
-        """The parts that lie behind the header."""
+        """The parts behind the header, with the names of their fields."""
         return [(name, part) for name, part in self.parts if not isinstance(part, Header)]
 
     def header_fields(self) -> list[tuple[int, Field]]:
-        """Every header field that carries a value, with the number of its word."""
+        """Return every header field that carries a value, with the number of its word."""
         return [(n, f) for n, word in enumerate(self.words) for f in word.fields.values() if f.role == "bits"]
 
 
 def once(make: Callable[[type[Record]], T]) -> Callable[[type[Record]], T]:
-    """`functools.cache` for a function of a record class, with its types kept."""
+    """Cache the results of a function of a record class, as `functools.cache` does, and keep its types."""
     return cache(make)
 
 
@@ -83,7 +84,7 @@ def layout_of(cls: type[Record]) -> Layout:
     """Read a record's declaration.
 
     Raises:
-        LayoutError: a field without a place, or a header field that nobody fills.
+        LayoutError: a field has no place, or no field fills a header field.
     """
     if not cls.words:
         raise LayoutError(f"{cls.__name__} has no header word")
@@ -107,22 +108,28 @@ def layout_of(cls: type[Record]) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Where the rest of a type's tags lie, and which class (an index, or -1) each value selects."""
+    """How the tags behind the record type select a class.
+
+    Attributes:
+        lo: the first bit of the span of these tags.
+        mask: the bits of the span, moved down to bit 0.
+        table: for every value of the span, the index of the class, or -1.
+    """
 
     lo: int
     mask: int
     table: tuple[int, ...]
 
 
-class Family:
+class TaggedUnion:
     """The records that may stand in the same place, told apart by the tags of their header words.
 
-    Two levels: the field `type` of the base word, then (per type) the span of the other tags.  The tables serve the
-    scalar reader, the numpy reader and the C kernel alike.
+    There are two levels: the field `type` of the base word, then (per type) the span of the other tags.  The scalar
+    decoder, the numpy decoder and the C kernel use the same tables.
 
     Attributes:
         base: the partial word with the fields `type` and `size` that all members share.
-        classes: the members; a record's kind is an index into these, or -1.
+        classes: the record classes; a record's kind is an index into these, or -1.
         sizes: for every type, the field that holds the size in words.
         selectors: for every type, how to find the class.
     """
@@ -149,7 +156,7 @@ class Family:
             return Selector(0, 0, (members[0] if members else -1,))
         lo, hi = min(f.lo for f in every), max(f.hi for f in every)
         table = [-1] * (1 << hi - lo + 1)
-        claims = [0] * len(table)  # how many tags the present owner of a value has: the more specific one wins
+        claims = [0] * len(table)  # the number of tags of the class that a value selects: the most specific class wins
         for member, fields in zip(members, tags, strict=True):
             for value in range(len(table)):
                 if len(fields) >= claims[value] and all(value >> f.lo - lo & f.mask == f.value for f in fields):
@@ -159,16 +166,16 @@ class Family:
         return Selector(lo, len(table) - 1, tuple(table))
 
     def type_of(self, word: int) -> int:
-        """The type field of a header word."""
+        """Return the type field of a header word."""
         value: int = self._kind.get(word)
         return value
 
     def size_of(self, word: int) -> int:
-        """The record's size in words, by its header word."""
+        """Return a record's size in words, by its header word."""
         size: int = self.sizes[self.type_of(word)].get(word)
         return size
 
     def kind_of(self, word: int) -> int:
-        """The index of the record's class, or -1 for one that nobody declared."""
+        """Return the index of a record's class by its header word, or -1 for a type that is not declared."""
         selector = self.selectors[self.type_of(word)]
         return selector.table[word >> selector.lo & selector.mask]

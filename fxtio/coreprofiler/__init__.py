@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fxtio.formats import Format
+
+if TYPE_CHECKING:
+    from fxtio.coreprofiler.explain import describe_markdown
+    from fxtio.coreprofiler.reader import CoreProfilerTrace
+    from fxtio.coreprofiler.writer import CoreProfilerWriter
 
 _FIRST = re.compile(rb"(?:\xef\xbb\xbf)?[a-z]{3} [a-z]{3} ")
 
@@ -33,7 +38,7 @@ FORMAT = Format(
 _LAZY = {
     "CoreProfilerTrace": "fxtio.coreprofiler.reader",
     "CoreProfilerWriter": "fxtio.coreprofiler.writer",
-    "describe_markdown": "fxtio.coreprofiler.describe",
+    "describe_markdown": "fxtio.coreprofiler.explain",
 }
 
 

@@ -1,8 +1,8 @@
-"""Item kinds: how each kind of item stands in a line, declared once with the name that the specification gives it.
+"""Kinds of items, and the style of a file: how each value stands in a line.
 
-A record is a list of items (`records`).  Each kind has a pattern, takes a value out of characters and puts one back in
-the style of a file.  Patterns never go back over what they took (`++`, `*+`), so that a hostile line costs no more than
-its length.
+A record is a list of items (see `records`).  Each kind of item has a pattern, parses characters to a value and formats
+a value as characters, in the style of a file.  Patterns are possessive (`++`, `*+`): they never backtrack, so a hostile
+line costs no more than its length.
 
 spec: Format rules
 """
@@ -10,27 +10,98 @@ spec: Format rules
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, ClassVar
 
 import msgspec
 
-from fxtio.coreprofiler.style import Style
 from fxtio.errors import EncodeError
 
 MAX_32, MAX_63, MAX_64 = 2**32 - 1, 2**63 - 1, 2**64 - 1
 
+NS_PER_MS = 1_000_000
+"""Times in a file are milliseconds; fxtio gives nanoseconds."""
+
+MIN_MS, MAX_MS = -(2**63 // NS_PER_MS), MAX_63 // NS_PER_MS
+"""The earliest and the latest time whose nanoseconds fit 64 bits: 292 years before and after the start."""
+
+TAG_SIZE = 7
+"""Characters of a record's type and subtype, with the space between them."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 UNDEFINED = -1
-"""An instruction pointer that the file tells as `?`."""
+"""The value of an instruction pointer that the file gives as `?`."""
+
+NUMBER_KINDS = ("hex32", "hex", "pointer", "ip", "sample")
+"""Kinds of hexadecimal numbers that a file may write differently: of 32 bits; of any size; pointers and identifiers;
+instruction pointers; Internal IDs within samples."""
+
+
+@dataclass(slots=True)
+class Style:
+    """How a file writes what can be written in several ways.
+
+    A file shows its style line by line.  What it has not shown yet is as in the given specification.  Once detected, a
+    trait does not change, so records that were read and a writer that has the same style agree.
+
+    Attributes:
+        formats: the printf format of each of `NUMBER_KINDS`.
+        newline: the line end.
+        mark: whether the file begins with a byte-order mark.
+        destroyed: type and subtype of the record for a destroyed thread; the given specification misprints it.
+        stack: type and subtype of a stack sample.
+        glued_flags: whether the flags of a collection stand together, without spaces.
+        detected: the traits that the file has shown so far.
+    """
+
+    formats: dict[str, str]
+    newline: str = "\n"
+    mark: bool = False
+    destroyed: str = "thr crt"
+    stack: str = "sam str"
+    glued_flags: bool = True
+    detected: set[str] = field(default_factory=set)
+
+    def copy(self) -> Style:
+        """Return an independent copy."""
+        return replace(self, formats=dict(self.formats), detected=set(self.detected))
+
+
+def _formats(hex32: str, pointer: str, ip: str, sample: str) -> dict[str, str]:
+    return {"hex32": hex32, "hex": "0x%x", "pointer": pointer, "ip": ip, "sample": sample}
+
+
+DIALECTS: dict[str, Style] = {
+    "D0": Style(
+        _formats("0x%08x", "0x%08X", "%08X", "0x%x"), destroyed="thr dst", stack="str sam",
+    ),
+    "D1": Style(_formats("0x%08x", "0x%08X", "%08X", "0x%x"), destroyed="thr dst"),
+    "D2": Style(_formats("0x%08X", "0x%016X", "0x%016X", "0x%08X")),
+    "D3": Style(_formats("0x%08x", "0x%08X", "0x%08X", "0x%x"), destroyed="thr dst"),
+    "D4": Style(_formats("0x%08x", "0x%08X", "0x%08X", "0x%x"), newline="\r\n", mark=True, destroyed="thr dst"),
+}  # fmt: skip
+"""The dialects by name.  D2 is the given specification; the others are inferred, for a 32-bit device."""
+
+
+def dialect(name: str) -> Style:
+    """Return a new style with the traits of a dialect.
+
+    Raises:
+        KeyError: there is no such dialect.
+    """
+    if name not in DIALECTS:
+        raise KeyError(f"no dialect {name!r}; the dialects are {', '.join(DIALECTS)}")
+    return DIALECTS[name].copy()
 
 
 class QuoteError(ValueError):
-    """A text in quotes that does not begin, or does not end."""
+    """A text in quotes without its first or its last quote."""
 
 
 class OsThread(msgspec.Struct, frozen=True, gc=False, order=True):
-    """A thread told by its number in the operating system, where newer writers have that in place of an Internal ID.
+    """A thread by its number in the operating system, which newer writers give in place of an Internal ID.
 
     Attributes:
         number: the decimal number.
@@ -41,69 +112,66 @@ class OsThread(msgspec.Struct, frozen=True, gc=False, order=True):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One kind of item.
+    """A kind of item.
 
     Attributes:
-        name: what the specification calls it.
-        glue: what stands before it, a space or, within a compound item, a colon.
-        optional: it may be missing, glue included; its value is None then.
+        name: its name in the specification.
+        separator: the character before it: a space or, within a compound item, a colon.
+        optional: whether it may be missing together with its separator; the value is None then.
     """
 
     name: str
-    glue: str = " "
+    separator: str = " "
     optional: bool = False
 
     body: ClassVar[str] = ""
-    "The pattern of the item without glue; of tails, which take the rest of the line, it stays empty."
+    "The pattern of the item without its separator; empty for items that take the rest of the line."
 
-    tail: ClassVar[bool] = False
-    "Whether the item takes all that is left of the line, glue included."
+    takes_rest: ClassVar[bool] = False
+    "Whether the item takes the rest of the line, separator included."
 
     @property
     def pattern(self) -> str:
-        """The pattern with glue and one group."""
-        whole = f"{re.escape(self.glue)}({self.body})"
+        """The pattern of the item with its separator; the item is the only group."""
+        whole = f"{re.escape(self.separator)}({self.body})"
         return f"(?:{whole})?+" if self.optional else whole
 
     def parse(self, raw: bytes) -> Any:
-        """The value of characters that match the pattern.
+        """Convert characters that match the pattern to a value.
 
         Raises:
-            ValueError: there is no such value.
+            ValueError: they stand for no value.
         """
         raise NotImplementedError
 
-    def show(self, value: Any, style: Style, where: str) -> str:
-        """A value's characters without glue.
+    def format(self, value: Any, style: Style, where: str) -> str:
+        """Convert a value to characters, without the separator.
 
         Raises:
-            EncodeError: the format cannot say it.
+            EncodeError: the format cannot express it; the message names `where`.
         """
         raise NotImplementedError
 
-    def told(self, value: Any) -> str:
-        """A value for people."""
+    def describe(self, value: Any) -> str:
+        """Convert a value to text for people."""
         return str(value)
 
 
-def _whole_number(value: Any, low: int, high: int, where: str) -> int:
+def _require_integer(value: Any, low: int, high: int, where: str) -> int:
     if type(value) is not int:
-        raise EncodeError(f"{value!r} is no whole number", where)
+        raise EncodeError(f"{value!r} is not an integer", where)
     if not low <= value <= high:
         raise EncodeError(f"{value:,} is not from {low:,} to {high:,}", where)
     return value
 
 
-def _within(value: int, low: int, high: int) -> int:
+def _parse_integer(raw: bytes, base: int, low: int, high: int) -> int:
+    if len(raw) > 40:  # conversion of long decimal numbers is slow
+        raise ValueError(f"a number of {len(raw):,} characters")
+    value = int(raw, base)
     if not low <= value <= high:
         raise ValueError(f"{value:,} is not from {low:,} to {high:,}")
     return value
-
-
-def _digits(raw: bytes, base: int, most: int) -> int:
-    if len(raw) > most:
-        raise ValueError(f"a number of {len(raw):,} characters")
-    return int(raw, base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +179,8 @@ class Decimal(Item):
     """A decimal number.
 
     Attributes:
-        low: the least.
-        high: the most.
+        low: the smallest value.
+        high: the largest value.
     """
 
     low: int = 0
@@ -121,10 +189,10 @@ class Decimal(Item):
     body: ClassVar[str] = "-?+[0-9]++"
 
     def parse(self, raw: bytes) -> int:
-        return _within(_digits(raw, 10, 40), self.low, self.high)
+        return _parse_integer(raw, 10, self.low, self.high)
 
-    def show(self, value: Any, style: Style, where: str) -> str:
-        return str(_whole_number(value, self.low, self.high, where))
+    def format(self, value: Any, style: Style, where: str) -> str:
+        return str(_require_integer(value, self.low, self.high, where))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +200,12 @@ class Hexadecimal(Item):
     """A hexadecimal number with 0x.
 
     Attributes:
-        form: which of the style's forms it has.
-        high: the most.
-        unknown: it may be `?`, which is None.
+        kind: which of `NUMBER_KINDS` it is.
+        high: the largest value.
+        unknown: whether it may be `?`, which is None.
     """
 
-    form: str = "hex"
+    kind: str = "hex"
     high: int = MAX_64
     unknown: bool = False
 
@@ -146,32 +214,33 @@ class Hexadecimal(Item):
         return r"0x[0-9A-Fa-f]++" + (r"|\?" if self.unknown else "")
 
     def parse(self, raw: bytes) -> int | None:
-        return None if raw == b"?" else _within(_digits(raw, 16, 40), 0, self.high)
+        return None if raw == b"?" else _parse_integer(raw, 16, 0, self.high)
 
-    def show(self, value: Any, style: Style, where: str) -> str:
+    def format(self, value: Any, style: Style, where: str) -> str:
         if value is None and self.unknown:
             return "?"
-        return style.form(self.form) % _whole_number(value, 0, self.high, where)
+        return style.formats[self.kind] % _require_integer(value, 0, self.high, where)
 
-    def told(self, value: Any) -> str:
+    def describe(self, value: Any) -> str:
         return "?" if value is None else f"{value:#x}"
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer(Item):
-    """An instruction pointer: with 0x, or bare in older dialects; `?` where it is undefined."""
+    """An instruction pointer: with 0x, or without it in older dialects; `?` where it is undefined."""
 
+    kind: ClassVar[str] = "ip"
     body: ClassVar[str] = r"(?:0x)?+[0-9A-Fa-f]++|\?"
 
     def parse(self, raw: bytes) -> int:
-        return UNDEFINED if raw == b"?" else _within(_digits(raw, 16, 40), 0, MAX_64)
+        return UNDEFINED if raw == b"?" else _parse_integer(raw, 16, 0, MAX_64)
 
-    def show(self, value: Any, style: Style, where: str) -> str:
+    def format(self, value: Any, style: Style, where: str) -> str:
         if value == UNDEFINED:
             return "?"
-        return style.form("ip") % _whole_number(value, 0, MAX_64, where)
+        return style.formats[self.kind] % _require_integer(value, 0, MAX_64, where)
 
-    def told(self, value: Any) -> str:
+    def describe(self, value: Any) -> str:
         return "?" if value == UNDEFINED else f"{value:#x}"
 
 
@@ -185,17 +254,17 @@ class ThreadNumber(Item):
         if raw == b"?":
             return None
         if raw.startswith(b"0x"):
-            return _within(_digits(raw, 16, 40), 0, MAX_32)
-        return OsThread(_within(_digits(raw, 10, 40), 0, MAX_63))
+            return _parse_integer(raw, 16, 0, MAX_32)
+        return OsThread(_parse_integer(raw, 10, 0, MAX_63))
 
-    def show(self, value: Any, style: Style, where: str) -> str:
+    def format(self, value: Any, style: Style, where: str) -> str:
         if value is None:
             return "?"
         if isinstance(value, OsThread):
-            return str(_whole_number(value.number, 0, MAX_63, where))
-        return style.form("hex32") % _whole_number(value, 0, MAX_32, where)
+            return str(_require_integer(value.number, 0, MAX_63, where))
+        return style.formats["hex32"] % _require_integer(value, 0, MAX_32, where)
 
-    def told(self, value: Any) -> str:
+    def describe(self, value: Any) -> str:
         return f"os thread {value.number}" if isinstance(value, OsThread) else "?" if value is None else f"{value:#x}"
 
 
@@ -208,8 +277,8 @@ class Count(Decimal):
     def parse(self, raw: bytes) -> int | None:  # type: ignore[override]
         return None if raw == b"?" else Decimal.parse(self, raw)
 
-    def show(self, value: Any, style: Style, where: str) -> str:
-        return "?" if value is None else Decimal.show(self, value, style, where)
+    def format(self, value: Any, style: Style, where: str) -> str:
+        return "?" if value is None else Decimal.format(self, value, style, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,146 +290,152 @@ class Word(Item):
     def parse(self, raw: bytes) -> str:
         return raw.decode("utf-8", "surrogateescape")
 
-    def show(self, value: Any, style: Style, where: str) -> str:
-        text = _text(value, where)
+    def format(self, value: Any, style: Style, where: str) -> str:
+        text = _require_text(value, where)
         if not re.fullmatch(r"[^ \r\n:\0]+", text):
-            raise EncodeError(f"{value!r} is no word: it is empty, or has spaces, colons, line ends or NUL", where)
+            raise EncodeError(f"{value!r} is not a word: it is empty or has spaces, colons, line ends or NUL", where)
         return text
 
 
 @dataclass(frozen=True, slots=True)
-class Time(Item):
-    """Local time to the millisecond, in newer dialects with its distance from UTC."""
+class LocalTime(Item):
+    """Local time to the millisecond; in newer dialects with its distance from UTC."""
 
     body: ClassVar[str] = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}(?: [+-][0-9]{2}:[0-9]{2})?+"
 
     def parse(self, raw: bytes) -> datetime:
         text = raw.decode("ascii")
-        made = datetime.strptime(text[:23], "%Y-%m-%d %H:%M:%S.%f")  # noqa: DTZ007  # without a zone it is local time
+        local = datetime.strptime(text[:23], "%Y-%m-%d %H:%M:%S.%f")  # noqa: DTZ007  # without a zone it is local time
         if len(text) == 23:
-            return made
-        away = timedelta(hours=int(text[25:27]), minutes=int(text[28:30]))
+            return local
+        offset = timedelta(hours=int(text[25:27]), minutes=int(text[28:30]))
         if int(text[28:30]) > 59:
-            raise ValueError(f"{text[24:]} is no distance from UTC")
-        return made.replace(tzinfo=timezone(-away if text[24] == "-" else away))
+            raise ValueError(f"{text[24:]} is not a distance from UTC")
+        return local.replace(tzinfo=timezone(-offset if text[24] == "-" else offset))
 
-    def show(self, value: Any, style: Style, where: str) -> str:
+    def format(self, value: Any, style: Style, where: str) -> str:
         if not isinstance(value, datetime):
-            raise EncodeError(f"{value!r} is no time", where)
+            raise EncodeError(f"{value!r} is not a datetime", where)
         if value.microsecond % 1000:
             raise EncodeError(f"{value} is finer than a millisecond", where)
         text = f"{value.year:04}-{value:%m-%d %H:%M:%S}.{value.microsecond // 1000:03}"
-        away = value.utcoffset()
-        if away is None:
+        offset = value.utcoffset()
+        if offset is None:
             return text
-        minutes, rest = divmod(abs(away), timedelta(minutes=1))
+        minutes, rest = divmod(abs(offset), timedelta(minutes=1))
         if rest:
-            raise EncodeError(f"{away} is no distance from UTC in whole minutes", where)
-        return f"{text} {'-' if away < timedelta() else '+'}{minutes // 60:02}:{minutes % 60:02}"
+            raise EncodeError(f"{offset} is not a distance from UTC in whole minutes", where)
+        return f"{text} {'-' if offset < timedelta() else '+'}{minutes // 60:02}:{minutes % 60:02}"
+
+    def describe(self, value: Any) -> str:
+        text: str = value.isoformat(sep=" ", timespec="milliseconds")
+        return text
 
 
 def utc(value: datetime) -> datetime:
-    """A time with its zone; one that tells none is taken as if it were UTC."""
+    """Return the time with a zone; a time without one is taken as UTC."""
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value
 
 
 @dataclass(frozen=True, slots=True)
 class Rest(Item):
-    """Whatever is left of the line."""
+    """The rest of the line as text."""
 
-    tail: ClassVar[bool] = True
+    takes_rest: ClassVar[bool] = True
 
     def parse(self, raw: bytes) -> str:
         if raw[:1] != b" ":
             raise ValueError("it is missing")
         return raw[1:].decode("utf-8", "surrogateescape")
 
-    def show(self, value: Any, style: Style, where: str) -> str:
-        return " " + _line_text(value, where)
+    def format(self, value: Any, style: Style, where: str) -> str:
+        return " " + _require_line_text(value, where)
 
 
 @dataclass(frozen=True, slots=True)
 class Quoted(Item):
-    """Texts between quotes, up to the end of the line.  There is no escaping: what is in a name stands as it is.
+    """Texts between quotes, up to the end of the line.  Nothing in them is escaped.
 
-    With one text, everything from the first quote to the last belongs to it.  With several, the last places where
-    `" "` stands divide them.
+    A single text goes from the first quote to the last.  Several texts are divided at the last places where `" "`
+    stands.
 
     Attributes:
-        texts: how many; with several, each has a field, the further ones are `Same`.
+        texts: how many texts; each of several has a field, of which the further ones are `Continued`.
     """
 
     texts: int = 1
 
-    tail: ClassVar[bool] = True
+    takes_rest: ClassVar[bool] = True
 
     def parse(self, raw: bytes) -> str | tuple[str, ...]:
         if raw[:2] != b' "':
-            raise QuoteError("no quote begins it")
+            raise QuoteError("it does not begin with a quote")
         if len(raw) < 3 or raw[-1:] != b'"':
-            raise QuoteError("no quote ends it")
-        found = [part.decode("utf-8", "surrogateescape") for part in raw[2:-1].rsplit(b'" "', self.texts - 1)]
-        if len(found) < self.texts:
+            raise QuoteError("it does not end with a quote")
+        texts = [part.decode("utf-8", "surrogateescape") for part in raw[2:-1].rsplit(b'" "', self.texts - 1)]
+        if len(texts) < self.texts:
             raise ValueError(f"{self.texts} texts in quotes are needed")
-        return found[0] if self.texts == 1 else tuple(found)
+        return texts[0] if self.texts == 1 else tuple(texts)
 
-    def show(self, value: Any, style: Style, where: str) -> str:
+    def format(self, value: Any, style: Style, where: str) -> str:
         texts = (value,) if self.texts == 1 else value
-        made = "".join(f' "{_line_text(text, where)}"' for text in texts)
-        if '"' in "".join(texts) and self.parse(made.encode("utf-8", "surrogateescape")) != value:
+        line = "".join(f' "{_require_line_text(text, where)}"' for text in texts)
+        if '"' in "".join(texts) and self.parse(line.encode("utf-8", "surrogateescape")) != value:
             raise EncodeError("with its quotes it would be read as other texts", where)
-        return made
+        return line
 
 
 @dataclass(frozen=True, slots=True)
 class Flags(Item):
-    """True and false as `t` and `f`: together, or with spaces between them, which is how the specification reads."""
+    """True and false as `t` and `f`: together, or with spaces between them, as the specification reads."""
 
-    tail: ClassVar[bool] = True
+    takes_rest: ClassVar[bool] = True
 
     def parse(self, raw: bytes) -> tuple[bool, ...]:
         if not re.fullmatch(rb"(?: [tf]++)*+", raw):
-            raise ValueError("not all of it is t and f")
+            raise ValueError("only t and f may stand here")
         return tuple(flag == ord("t") for flag in raw.replace(b" ", b""))
 
-    def show(self, value: Any, style: Style, where: str) -> str:
+    def format(self, value: Any, style: Style, where: str) -> str:
         if not all(isinstance(flag, bool) for flag in value):
-            raise EncodeError(f"{value!r} are not true and false", where)
-        letters = ["t" if flag else "f" for flag in value]
-        between = "" if style.glued_flags else " "
-        return f" {between.join(letters)}" if letters else ""
+            raise EncodeError(f"{value!r} has other values than True and False", where)
+        text = ("" if style.glued_flags else " ").join(self.describe(value))
+        return f" {text}" if text else ""
+
+    def describe(self, value: Any) -> str:
+        return "".join("t" if flag else "f" for flag in value)
 
 
 @dataclass(frozen=True, slots=True)
-class Several(Item):
-    """Compound items up to the end of the line: of one kind, or of several kinds with different numbers of parts.
+class Repeated(Item):
+    """Compound items up to the end of the line: of one class, or of several with different numbers of parts.
 
     Attributes:
-        members: the classes of the compounds; with several, each has a field, the further ones are `Same`.
+        members: the classes of the compounds; each of several has a field, of which the further ones are `Continued`.
     """
 
     members: tuple[type[Any], ...] = ()
 
-    tail: ClassVar[bool] = True
+    takes_rest: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
-class Same(Item):
+class Continued(Item):
     """A further value of the item before, for a field of its own."""
 
 
-def _text(value: Any, where: str) -> str:
+def _require_text(value: Any, where: str) -> str:
     if type(value) is not str:
-        raise EncodeError(f"{value!r} is no text", where)
+        raise EncodeError(f"{value!r} is not a text", where)
     try:
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise EncodeError(f"{value!r} is no text in UTF-8", where) from None
+        raise EncodeError(f"{value!r} cannot be encoded as UTF-8", where) from None
     return value
 
 
-def _line_text(value: Any, where: str) -> str:
-    text = _text(value, where)
+def _require_line_text(value: Any, where: str) -> str:
+    text = _require_text(value, where)
     for character, name in (("\n", "a line end"), ("\r", "a carriage return"), ("\0", "NUL")):
         if character in text:
             raise EncodeError(f"{value!r} has {name}, which a line cannot hold", where)

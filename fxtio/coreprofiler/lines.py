@@ -1,7 +1,8 @@
-"""Lines, both ways: what takes a record out of a line and puts one back, derived from the record's declaration.
+"""The codec of one line, derived from the declaration of its record.
 
-A line is its tag, items of fixed number, then perhaps one item that takes all that is left.  The first ones are taken
-by one pattern; the rest by what `layout` says of it.  A line that does not fit gets a reason: which item is wrong.
+A line is a tag, then items of fixed number, then perhaps one item that takes the rest of the line.  One pattern takes
+all items of fixed number apart; `layout` says how the rest is read.  A line that does not fit gets a `Fault`, which
+names the wrong item.
 """
 
 from __future__ import annotations
@@ -12,27 +13,32 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler.layout import Item, QuoteError, Same, Several
-from fxtio.coreprofiler.parts import Compound, Record
-from fxtio.coreprofiler.records import RECORDS, TAGS, StackSample, ThreadDestroyed
-from fxtio.coreprofiler.style import FORMS, Style
+from fxtio.coreprofiler.layout import (
+    BYTE_ORDER_MARK,
+    NUMBER_KINDS,
+    TAG_SIZE,
+    Continued,
+    Item,
+    Pointer,
+    QuoteError,
+    Repeated,
+    Style,
+)
+from fxtio.coreprofiler.records import RECORDS, TAGS, Compound, Record, StackSample, ThreadDestroyed
 from fxtio.errors import EncodeError, LayoutError
 
-TAG_SIZE = 7
-"""Characters of type and subtype, with the space between them."""
-
 _MISPRINT = b"thr crt"
-"""Also says that a thread was destroyed; with two numbers, it was created."""
+"""Also means that a thread was destroyed; with two numbers, it was created."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a line is no record.
+    """Why a line is not a record.
 
     Attributes:
-        rule: the rule that it breaks.
-        field: the item that is wrong, or empty.
-        message: what is wrong with it.
+        rule: the id of the broken rule.
+        field: the field whose item is wrong, or empty.
+        message: the fault as a sentence.
     """
 
     rule: str
@@ -41,260 +47,260 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A field of a record with its item."""
+class ItemField:
+    """A field of a record or compound, with its item."""
 
     name: str
     item: Item
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """What a declaration says.
+class Layout:
+    """The items of a record or compound class.
 
     Attributes:
         cls: the class.
-        parts: the fields with an item each, in order, without those of the tail.
+        fields: the fields with an item each, in order, without those of the tail.
         tail: the item that takes the rest of the line, or None.
-        filled: the fields that the tail fills.
-        head: the pattern of all parts; a group each.
+        tail_fields: the fields that the tail fills.
+        pattern: the pattern of all items of `fields`; a group for each.
     """
 
     cls: type[Any]
-    parts: tuple[Part, ...]
+    fields: tuple[ItemField, ...]
     tail: Item | None
-    filled: tuple[str, ...]
-    head: re.Pattern[bytes]
+    tail_fields: tuple[str, ...]
+    pattern: re.Pattern[bytes]
+
+    @property
+    def members(self) -> dict[str, type[Compound]]:
+        """The fields that hold compound items, with the classes of the items."""
+        members = self.tail.members if isinstance(self.tail, Repeated) else ()
+        return dict(zip(self.tail_fields, members, strict=True)) if members else {}
 
 
-def form_of(cls: type[Any]) -> Form:
-    """Read a declaration.
+def layout_of(cls: type[Any]) -> Layout:
+    """Return the items of a record or compound class.
 
     Raises:
-        LayoutError: an item behind one that takes the rest of the line.
+        LayoutError: an item comes after one that takes the rest of the line.
     """
-    form: Form = _form_of(cls)
-    return form
+    layout: Layout = _layout_of(cls)
+    return layout
 
 
-def _read_form(cls: Any) -> Form:
+def _read_declaration(cls: Any) -> Layout:
     hints = get_type_hints(cls, include_extras=True)
-    parts: list[Part] = []
+    fields: list[ItemField] = []
     tail: Item | None = None
-    filled: list[str] = []
+    tail_fields: list[str] = []
     for name in cls.__struct_fields__:
         item = next(mark for mark in hints[name].__metadata__ if isinstance(mark, Item))
-        if item.tail or isinstance(item, Same):
-            if isinstance(item, Same) == (tail is None):
-                raise LayoutError(f"{cls.__name__}.{name} cannot stand there")
+        if item.takes_rest or isinstance(item, Continued):
+            if isinstance(item, Continued) == (tail is None):
+                raise LayoutError(f"{cls.__name__}.{name} must be the first or a continued item of the line's rest")
             tail = item if tail is None else tail
-            filled.append(name)
+            tail_fields.append(name)
         elif tail is not None:
             raise LayoutError(f"{cls.__name__}.{name} comes after the rest of the line")
         else:
-            parts.append(Part(name, item))
-    head = re.compile("".join(part.item.pattern for part in parts).encode("ascii"))
-    return Form(cls, tuple(parts), tail, tuple(filled), head)
+            fields.append(ItemField(name, item))
+    pattern = re.compile("".join(field.item.pattern for field in fields).encode("ascii"))
+    return Layout(cls, tuple(fields), tail, tuple(tail_fields), pattern)
 
 
-_form_of: Any = cache(_read_form)
+_layout_of: Any = cache(_read_declaration)
 
 
-def _one_whole(cls: Any) -> re.Pattern[bytes]:
-    """The pattern of one compound item, glue included."""
-    return re.compile(form_of(cls).head.pattern + rb"(?![^ ])")
+def _compile_compound(cls: Any) -> re.Pattern[bytes]:
+    """Compile the pattern of one compound item with its separator."""
+    return re.compile(layout_of(cls).pattern.pattern + rb"(?![^ ])")
 
 
-_whole: Any = cache(_one_whole)
+_compound_pattern: Any = cache(_compile_compound)
 
 
 def decode(line: bytes) -> Record | Fault:
-    """The record of a line.
-
-    Args:
-        line: the line without its end.
-    """
+    """Decode a line, given without its end, to a record."""
     classes = TAGS.get(line[:TAG_SIZE])
     if classes is None:
-        return Fault("unknown-line", "", f"no record begins with {_shown(line[:TAG_SIZE])}")
+        return Fault("unknown-line", "", f"no record begins with {_excerpt(line[:TAG_SIZE])}")
     first: Fault | None = None
     for cls in classes:
-        found = decode_as(cls, line)
-        if isinstance(found, Fault):
-            first = first or found
-        elif not (line.startswith(_MISPRINT) and getattr(found, "extra", None) is not None):
-            return found
+        result = decode_as(cls, line)
+        if isinstance(result, Fault):
+            first = first or result
+        elif not (line.startswith(_MISPRINT) and getattr(result, "extra", None) is not None):
+            return result
     assert first is not None
     return first
 
 
 def decode_as(cls: type[Record], line: bytes) -> Record | Fault:
-    """The record of a line whose class is known."""
-    form = form_of(cls)
-    match = form.head.match(line, TAG_SIZE)
+    """Decode a line of a known class to a record."""
+    layout = layout_of(cls)
+    match = layout.pattern.match(line, TAG_SIZE)
     if match is None:
-        return _fault(form, line)
+        return _first_fault(layout, line)
     values: list[Any] = []
-    for part, raw in zip(form.parts, match.groups(), strict=True):
+    for field, raw in zip(layout.fields, match.groups(), strict=True):
         try:
-            values.append(None if raw is None else part.item.parse(raw))
+            values.append(None if raw is None else field.item.parse(raw))
         except ValueError as error:
-            return Fault("field-form", part.name, str(error))
-    if form.tail is None:
+            return Fault("field-form", field.name, str(error))
+    if layout.tail is None:
         if match.end() != len(line):
-            return Fault("extra-fields", "", f"{_shown(line[match.end() :])} stands behind the last item")
+            return Fault("extra-fields", "", f"{_excerpt(line[match.end() :])} follows the last item")
         return cls(*values)
     try:
-        values += _tail(form, line[match.end() :])
+        values += _parse_tail(layout, line[match.end() :])
     except QuoteError as error:
-        return Fault("open-quote", form.filled[0], str(error))
+        return Fault("open-quote", layout.tail_fields[0], str(error))
     except ValueError as error:
-        return Fault("field-form", form.filled[0], str(error))
+        return Fault("field-form", layout.tail_fields[0], str(error))
     return cls(*values)
 
 
-def _tail(form: Form, raw: bytes) -> list[Any]:
-    """The values of the fields that the rest of the line fills."""
-    assert form.tail is not None
-    if not isinstance(form.tail, Several):
-        value = form.tail.parse(raw)
-        return list(value) if len(form.filled) > 1 else [value]
+def _parse_tail(layout: Layout, raw: bytes) -> list[Any]:
+    """Return the values of the fields that the rest of the line fills."""
+    assert layout.tail is not None
+    if not isinstance(layout.tail, Repeated):
+        value = layout.tail.parse(raw)
+        return list(value) if len(layout.tail_fields) > 1 else [value]
     lists = []
-    at = 0
-    for member in form.tail.members:
-        made = []
-        pattern, parts = _whole(member), form_of(member).parts
-        while (match := pattern.match(raw, at)) is not None:
-            at = match.end()
-            groups = zip(parts, match.groups(), strict=True)
-            made.append(member(*(None if part is None else one.item.parse(part) for one, part in groups)))
-        lists.append(tuple(made))
-    if at != len(raw):
-        raise ValueError(f"{_shown(raw[at:])} is no {form.tail.name}")
+    offset = 0
+    for member in layout.tail.members:
+        items = []
+        pattern, fields = _compound_pattern(member), layout_of(member).fields
+        while (match := pattern.match(raw, offset)) is not None:
+            offset = match.end()
+            groups = zip(fields, match.groups(), strict=True)
+            items.append(member(*(None if part is None else field.item.parse(part) for field, part in groups)))
+        lists.append(tuple(items))
+    if offset != len(raw):
+        raise ValueError(f"{_excerpt(raw[offset:])} is not a valid {layout.tail.name}")
     return lists
 
 
-def _fault(form: Form, line: bytes) -> Fault:
-    """Which item of a line is the first that does not fit."""
-    at = TAG_SIZE
-    for part in form.parts:
-        match = re.compile(part.item.pattern.encode("ascii")).match(line, at)
+def _first_fault(layout: Layout, line: bytes) -> Fault:
+    """Return the fault of the first item that does not fit."""
+    offset = TAG_SIZE
+    for field in layout.fields:
+        match = re.compile(field.item.pattern.encode("ascii")).match(line, offset)
         if match is None:
-            rest = line[at:]
+            rest = line[offset:]
             if not rest:
-                return Fault("field-missing", part.name, f"the line ends before `{part.name}`")
-            return Fault("field-form", part.name, f"{_shown(rest)} is no {part.item.name}")
-        at = match.end()
+                return Fault("field-missing", field.name, f"the line ends before `{field.name}`")
+            return Fault("field-form", field.name, f"{_excerpt(rest)} is not a valid {field.item.name}")
+        offset = match.end()
     raise AssertionError("the items fit one by one, but not together")
 
 
-def _shown(raw: bytes) -> str:
+def _excerpt(raw: bytes) -> str:
     text = raw[:40].decode("utf-8", "backslashreplace")
     return f"{text!r}{'...' if len(raw) > 40 else ''}"
 
 
-def tag_of(record: Record, style: Style) -> str:
-    """Type and subtype of a record in a style."""
+def _tag_of(record: Record, style: Style) -> str:
     if isinstance(record, StackSample):
         return style.stack
     return style.destroyed if isinstance(record, ThreadDestroyed) else record.tag
 
 
 def encode(record: Record | Opaque, style: Style) -> bytes:
-    """A record's line with its end, or the bytes of an `Opaque`.
+    """Encode a record as its line with the line end; of an `Opaque`, return the bytes.
 
     Raises:
-        EncodeError: the format cannot say it.
+        EncodeError: it is not a record, or the format cannot express it.
     """
     if isinstance(record, Opaque):
         return record.raw
     cls = type(record)
     if cls not in _CLASSES:
-        raise EncodeError(f"{cls.__name__} is no record", "record")
-    form = form_of(cls)
-    pieces = [tag_of(record, style), _parts(record, form, style)]
-    if isinstance(form.tail, Several):
-        pieces += [
-            _compounds(record, name, member, style) for name, member in zip(form.filled, form.tail.members, strict=True)
-        ]
-    elif form.tail is not None:
-        values = tuple(getattr(record, name) for name in form.filled)
-        where = f"{cls.__name__}.{form.filled[0]}"
-        pieces.append(form.tail.show(values if len(values) > 1 else values[0], style, where))
-    line = "".join(pieces).encode("utf-8", "surrogateescape")
+        raise EncodeError(f"{cls.__name__} is not a record of the format", "record")
+    layout = layout_of(cls)
+    texts = [_tag_of(record, style), _format_fields(record, layout, style)]
+    if isinstance(layout.tail, Repeated):
+        texts += [_format_compounds(record, name, member, style) for name, member in layout.members.items()]
+    elif layout.tail is not None:
+        values = tuple(getattr(record, name) for name in layout.tail_fields)
+        where = f"{cls.__name__}.{layout.tail_fields[0]}"
+        texts.append(layout.tail.format(values if len(values) > 1 else values[0], style, where))
+    line = "".join(texts).encode("utf-8", "surrogateescape")
     if len(TAGS[line[:TAG_SIZE]]) > 1 and decode(line) != record:
         raise EncodeError("the line would be read as another record", cls.__name__)
     return line + style.newline.encode("ascii")
 
 
-def _parts(record: Any, form: Form, style: Style) -> str:
-    where = form.cls.__name__
-    made = []
-    for part in form.parts:
-        value = getattr(record, part.name)
-        if value is None and part.item.optional:
+def _format_fields(record: Any, layout: Layout, style: Style) -> str:
+    where = layout.cls.__name__
+    texts = []
+    for field in layout.fields:
+        value = getattr(record, field.name)
+        if value is None and field.item.optional:
             continue
-        made.append(part.item.glue + part.item.show(value, style, f"{where}.{part.name}"))
-    return "".join(made)
+        texts.append(field.item.separator + field.item.format(value, style, f"{where}.{field.name}"))
+    return "".join(texts)
 
 
-def _compounds(record: Record, name: str, member: type[Compound], style: Style) -> str:
-    form = form_of(member)
-    made = []
-    for one in getattr(record, name):
-        if type(one) is not member:
-            raise EncodeError(f"{one!r} is no {member.__name__}", f"{type(record).__name__}.{name}")
-        made.append(_parts(one, form, style))
-    return "".join(made)
+def _format_compounds(record: Record, name: str, member: type[Compound], style: Style) -> str:
+    layout = layout_of(member)
+    texts = []
+    for item in getattr(record, name):
+        if type(item) is not member:
+            raise EncodeError(f"{item!r} is not a {member.__name__}", f"{type(record).__name__}.{name}")
+        texts.append(_format_fields(item, layout, style))
+    return "".join(texts)
 
 
 _CLASSES = frozenset(RECORDS)
 
 
-def places_of_forms() -> dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]]:
-    """For each form of hexadecimal numbers, where they stand in lines; the number is the only group that is matched.
+def number_patterns() -> dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]]:
+    """Return patterns that find hexadecimal numbers of each kind in lines; the number is the only group that matches.
 
     Returns:
-        A pattern for any such number, and one for those whose case shows.
+        For each of `NUMBER_KINDS`, a pattern for any such number, and one for those that have letters.
     """
-    found: dict[str, list[str]] = {form: [] for form in FORMS}
+    places: dict[str, list[str]] = {kind: [] for kind in NUMBER_KINDS}
     for tag, classes in TAGS.items():
         for cls in classes:
-            form = form_of(cls)
-            begin = re.escape(tag.decode("ascii"))
-            _note_places(found, begin, form.parts, "")
-            if isinstance(form.tail, Several):
-                items = form_of(form.tail.members[0]).parts
-                begin += "".join(map(_plain, form.parts)) + r"(?: [^ \r\n]*+)*?"
-                _note_places(found, begin, items, r"(?=[ \r\n])")
-    digits, cased = "[0-9A-Fa-f]++", "[0-9]*+[A-Fa-f][0-9A-Fa-f]*+"
-    return {form: (_alternatives(ways, digits), _alternatives(ways, cased)) for form, ways in found.items()}
+            layout = layout_of(cls)
+            prefix = re.escape(tag.decode("ascii"))
+            _add_places(places, prefix, layout.fields, "")
+            if isinstance(layout.tail, Repeated):
+                items = layout_of(layout.tail.members[0]).fields
+                prefix += "".join(map(_plain_pattern, layout.fields)) + r"(?: [^ \r\n]*+)*?"
+                _add_places(places, prefix, items, r"(?=[ \r\n])")
+    digits, with_letters = "[0-9A-Fa-f]++", "[0-9]*+[A-Fa-f][0-9A-Fa-f]*+"
+    return {kind: (_any_of(texts, digits), _any_of(texts, with_letters)) for kind, texts in places.items()}
 
 
-def _note_places(found: dict[str, list[str]], begin: str, parts: tuple[Part, ...], end: str) -> None:
-    """Note where the numbers of some items stand, each with DIGITS in its place."""
-    for place, part in enumerate(parts):
-        name = "ip" if part.item.name == "ip" else getattr(part.item, "form", "")
-        if name:
-            before, after = ("".join(map(_plain, some)) for some in (parts[:place], parts[place + 1 :] if end else ()))
-            prefix = "(?:0x)?+" if name == "ip" else "0x"
-            found[name].append(f"{begin}{before}{re.escape(part.item.glue)}({prefix}DIGITS){after}{end}")
+def _add_places(places: dict[str, list[str]], prefix: str, fields: tuple[ItemField, ...], end: str) -> None:
+    """Add the patterns of the places of some items' numbers, with DIGITS in place of each number's digits."""
+    for index, field in enumerate(fields):
+        kind = getattr(field.item, "kind", "")
+        if kind:
+            before = "".join(map(_plain_pattern, fields[:index]))
+            after = "".join(map(_plain_pattern, fields[index + 1 :])) if end else ""
+            number = "(?:0x)?+" if isinstance(field.item, Pointer) else "0x"
+            places[kind].append(f"{prefix}{before}{re.escape(field.item.separator)}({number}DIGITS){after}{end}")
 
 
-def _plain(part: Part) -> str:
-    """An item's pattern without a group."""
-    whole = f"{re.escape(part.item.glue)}(?:{part.item.body})"
-    return f"(?:{whole})?+" if part.item.optional else whole
+def _plain_pattern(field: ItemField) -> str:
+    """Return an item's pattern without a group."""
+    whole = f"{re.escape(field.item.separator)}(?:{field.item.body})"
+    return f"(?:{whole})?+" if field.item.optional else whole
 
 
-def _alternatives(ways: list[str], digits: str) -> re.Pattern[bytes]:
-    text = "|".join(ways).replace("DIGITS", digits)
+def _any_of(texts: list[str], digits: str) -> re.Pattern[bytes]:
+    text = "|".join(texts).replace("DIGITS", digits)
     return re.compile(f"^(?:{text})".encode("ascii"), re.MULTILINE)
 
 
 def looks_like_record(head: bytes) -> bool:
-    """Whether a file that begins like this is a trace: its first line is a record, or begins one as far as it goes."""
-    line, end, _ = head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
+    """Return whether a file that begins with these bytes is a trace: its first line is a record, or begins one."""
+    line, end, _ = head.removeprefix(BYTE_ORDER_MARK).partition(b"\n")
     if end:
         return not isinstance(decode(line.removesuffix(b"\r")), Fault)
     return line[:TAG_SIZE] in TAGS and line[TAG_SIZE : TAG_SIZE + 1] == b" "

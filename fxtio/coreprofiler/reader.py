@@ -1,33 +1,29 @@
-"""The reader of a trace: a summary, typed records, stacks, columns; all of it block by block."""
+"""The reader of a trace: a summary, typed records, stacks and tables, all made block by block."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler.catalog import TABLES, Collector
-from fxtio.coreprofiler.framing import MARK, Block, Framer
-from fxtio.coreprofiler.lines import places_of_forms
+from fxtio.coreprofiler.frames import Block, Framer
+from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, NS_PER_MS, Style, dialect
 from fxtio.coreprofiler.rules import Rules, Watcher
-from fxtio.coreprofiler.stacks import Sample, Stacks
-from fxtio.coreprofiler.style import Detector, Style, dialect
-from fxtio.coreprofiler.timeline import Timeline
+from fxtio.coreprofiler.state import Sample, Stacks, Timeline
+from fxtio.coreprofiler.style import Detector
+from fxtio.coreprofiler.tables import TABLES, TIME_FIELD, Collector
 from fxtio.finding import Level
-from fxtio.io.reading import FileReader
+from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
-
-NS_PER_MS = 1_000_000
 
 
 class Entry(NamedTuple):
-    """A record with where and when it is.
+    """A record with its place and its time.
 
     Attributes:
-        offset: its byte offset in the (decompressed) file.
+        offset: its byte offset in the decompressed file.
         time: nanoseconds from the start of profiling, or None.
         record: the record.
     """
@@ -38,42 +34,26 @@ class Entry(NamedTuple):
 
 
 @dataclass(slots=True)
-class Info:
-    """A summary of a trace.
+class Info(TraceInfo):
+    """A summary of a trace.  Times are from the start of profiling; the first record gives its local time.
 
     Attributes:
-        name: where it was read from.
-        format: always `coreprofiler`.
-        compression: `gzip`, `zstd`, `xz` or None.
-        size: bytes, decompressed.
-        records: how many records of each class; `Opaque` are lines that are none.
-        style: how it is written.
+        style: how the file is written.
         config: the profiler's parameters.
         threads: Internal IDs of threads, with the newest thread of the operating system (None unknown).
-        start: the earliest time in nanoseconds, or None without timed records.
-        end: the latest time in nanoseconds, or None.
-        started_at: when profiling began, local time with or without its distance from UTC; or None.
         timeline: collections, compilations, pauses and CPU time.
     """
 
-    name: str
-    format: str
-    compression: str | None
-    style: Style
-    size: int = 0
-    records: Counter[str] = field(default_factory=Counter)
+    style: Style = field(default_factory=lambda: dialect("D2"))
     config: dict[str, str] = field(default_factory=dict)
     threads: dict[int | None, int | None] = field(default_factory=dict)
-    start: int | None = None
-    end: int | None = None
-    started_at: datetime | None = None
     timeline: Timeline = field(default_factory=Timeline)
 
 
 class CoreProfilerTrace(FileReader):
     """A CoreProfiler trace; the arguments are those of `fxtio.io.reading.FileReader`."""
 
-    format = "coreprofiler"
+    format: ClassVar[str] = "coreprofiler"
 
     _info: Info | None = None
     _style: Style | None = None
@@ -82,31 +62,28 @@ class CoreProfilerTrace(FileReader):
 
     @property
     def info(self) -> Info:
-        """A summary; reads the trace once, and finds whatever is wrong with it.
+        """The summary; the first use reads the whole trace and applies all rules.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        if self._info is None:
-            self.watch(None)
-            assert self._info is not None
-        return self._info
+        return self._info or self.watch(None)
 
     @property
     def style(self) -> Style:
-        """How the file is written, as far as it was looked at; looks at its first lines if nothing was read yet.
+        """The style of the file, as far as it is known; reads the first lines if nothing was read yet.
 
-        It goes on being taken from the file while records are read without `resolve`, so a writer that is made with it
-        writes them back as they were.
+        The object changes while records are read without `resolve`, so a writer that has it writes them back as they
+        were.
 
         Raises:
             DecodeError: in strict mode, at a fault in the first lines.
         """
         if self._style is None:
             if not self._again:
-                self._style = dialect("D2")  # it will be filled while the only reading goes on
-                # But a writer may be made with it before that, and a mark comes first.
-                self._style.mark = self._source is not None and self._source.head.startswith(MARK)
+                self._style = dialect("D2")  # the only reading will fill it
+                # A writer may be made with it before that, and a byte-order mark comes first.
+                self._style.mark = self._source is not None and self._source.head.startswith(BYTE_ORDER_MARK)
             else:
                 for _ in self._blocks(detect=True):
                     break
@@ -114,10 +91,11 @@ class CoreProfilerTrace(FileReader):
         return self._style
 
     def absolute(self, time: int) -> datetime | None:
-        """A time in nanoseconds from the start as a date, to the microsecond.
+        """Convert nanoseconds from the start of profiling to a date, to the microsecond.
 
         Returns:
-            Local time, with its distance from UTC if the trace tells it; None where there is no start or no such date.
+            Local time, with its distance from UTC if the trace has it; None if the trace has no start, or if the date
+            is beyond the year 9999.
         """
         started = self.info.started_at
         try:
@@ -125,98 +103,82 @@ class CoreProfilerTrace(FileReader):
         except OverflowError:
             return None
 
-    def __iter__(self) -> Iterator[Any]:
-        """The records in the order of the file, see `records`."""
-        return self.records()
-
     def records(self, *, resolve: bool = True) -> Iterator[Any]:
-        """The records as typed objects, in the order of the file; a line that is none is `Opaque`.
+        """Yield the records as typed objects, in the order of the file; a line that is not a record is `Opaque`.
 
         Args:
-            resolve: without it, lines that would not be written back the same, in the style of the file, are `Opaque`
-                too: writing all of it with `CoreProfilerWriter.put` and `style` gives a copy.
+            resolve: if false, lines that would not be written back the same, in the style of the file, are `Opaque`
+                too: `CoreProfilerWriter.put` with the same `style` writes all of it as the same bytes.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for _, records in self._pieces(resolve):
+        for _, records in self._record_blocks(resolve):
             yield from records
 
     def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
-        """The records as from `records`, with where and when they are.
+        """Yield the records as `records` does, each with its place and its time.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for offsets, records in self._pieces(resolve):
+        for offsets, records in self._record_blocks(resolve):
             for offset, record in zip(offsets, records, strict=True):
-                stamp = getattr(record, "timestamp", None)
-                yield Entry(offset, None if stamp is None else stamp * NS_PER_MS, record)
+                timestamp = getattr(record, TIME_FIELD, None)
+                yield Entry(offset, None if timestamp is None else timestamp * NS_PER_MS, record)
 
     def samples(self) -> Iterator[Sample]:
-        """Whole stacks, in the order of the file, one for each stack sample and one for each memory sample.
+        """Yield whole stacks in the order of the file: one for each stack sample and one for each memory sample.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
         stacks: Stacks | None = None
-        for offsets, records in self._pieces(resolve=True):
+        for offsets, records in self._record_blocks(resolve=True):
             assert self._findings is not None
             stacks = stacks or Stacks(self._findings)
             yield from stacks.samples(zip(offsets, records, strict=True))
 
-    def batches(self, *names: str) -> Iterator[dict[str, Table]]:
-        """Tables piece by piece, in bounded memory.
-
-        Args:
-            names: which tables (see `table_names`).  Numbers of rows in one (`frames.sample`) count within the piece.
-        """
-        Collector(names)
+    def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
+        is_empty = True
         for block in self._blocks():
             if isinstance(block, Block):
                 collector = Collector(names)
                 collector.add(block, 0.0)
                 yield collector.tables()
+                is_empty = False
+        if is_empty:
+            yield Collector(names).tables()
 
-    def tables(self, *names: str) -> dict[str, Table]:
-        """Several whole tables in one reading.
-
-        Raises:
-            KeyError: there is no such table.
-            DecodeError: in strict mode, at the first fault.
-        """
+    def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         collector = Collector(names)
         for block in self._blocks():
             if isinstance(block, Block):
                 collector.add(block, self._share)
         return collector.tables()
 
-    def table(self, name: str) -> Table:
-        """One whole table, see `tables` and `table_names`."""
-        return self.tables(name)[name]
-
     @property
     def table_names(self) -> tuple[str, ...]:
-        """The tables that a trace has, empty ones included."""
+        """The names of all tables, empty ones included."""
         return TABLES
 
     def _blocks(self, *, detect: bool = False) -> Iterator[Block | tuple[int, bytes]]:
         if detect and self._detector is None:
             self._style = self._style or dialect("D2")
-            self._detector = Detector(self._style, places_of_forms())
+            self._detector = Detector(self._style)
         with self._reading() as (source, findings):
             if source.head == b"":
                 return
             if detect and self._style is not None:
-                self._style.mark = source.head.startswith(MARK)
+                self._style.mark = source.head.startswith(BYTE_ORDER_MARK)
             first = True
             sizes: set[int] = set()
             for block in Framer(source, findings):
                 if isinstance(block, Block):
                     self._share = (block.base + len(block.data)) / source.size if source.size else 0.0
                     if len(sizes) < 2 and len(sizes | block.lines.pointer_sizes) > 1:
-                        told = "pointers are of different widths, here or in the lines after it"
-                        findings.add("pointer-width", block.base, told, level=Level.WARNING)
+                        message = "pointers have different widths, in these lines or in later ones"
+                        findings.add("pointer-width", block.base, message, level=Level.WARNING)
                     sizes |= block.lines.pointer_sizes
                     if detect and self._detector is not None:
                         self._detector.look(block.data, first=first)
@@ -224,8 +186,8 @@ class CoreProfilerTrace(FileReader):
                 yield block
                 self._tell(source)
 
-    def _pieces(self, resolve: bool, *, detect: bool = False) -> Iterator[tuple[list[int], Any]]:
-        """Records with their offsets, block by block."""
+    def _record_blocks(self, resolve: bool, *, detect: bool = False) -> Iterator[tuple[list[int], Any]]:
+        """Yield byte offsets and records, block by block."""
         for block in self._blocks(detect=detect or not resolve):
             if not isinstance(block, Block):
                 yield [block[0]], [Opaque(block[1])]
@@ -235,10 +197,10 @@ class CoreProfilerTrace(FileReader):
                 yield block.offsets().tolist(), block.exact(self.style)
 
     def watch(self, watcher: Watcher | None) -> Info:
-        """Read the whole trace, find whatever is wrong with it, and tell of all records and samples on the way.
+        """Read the whole trace, apply all rules, and pass all records and samples to a watcher.
 
         Args:
-            watcher: is told.
+            watcher: receives them, unless it is None.
 
         Returns:
             The summary.
@@ -246,9 +208,9 @@ class CoreProfilerTrace(FileReader):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        info = Info(self.name, self.format, self.compression, dialect("D2"))
+        info = Info(self.name, self.format, self.compression)
         rules: Rules | None = None
-        for offsets, records in self._pieces(resolve=True, detect=True):
+        for offsets, records in self._record_blocks(resolve=True, detect=True):
             assert self._findings is not None
             rules = rules or Rules(self._findings, watcher)
             info.records.update(map(_class_name, records))

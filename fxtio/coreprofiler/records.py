@@ -1,113 +1,393 @@
 """The records, each declared once: its type and subtype, then its items in their order.
 
-A field is an item, and its annotation says of which kind.  Compound items are structs of their own whose parts have
-colons between them.  What decodes, encodes, makes columns, explains and describes a record is derived from this.
+A field is an item, and its annotation says of which kind.  Compound items are structs of their own, whose parts have
+colons between them.  What decodes, encodes, makes columns, explains and describes records is derived from this.
 
-Times are milliseconds from the start of profiling.  Internal IDs are None where the file has `?`.
+Times in records are milliseconds from the start of profiling, as in the file.  Internal IDs are None where the file
+has `?`.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, ClassVar
 
-from fxtio.coreprofiler.layout import UNDEFINED, Count, Flags, OsThread, Quoted, Same, Several, Word
-from fxtio.coreprofiler.loading import (
-    AppDomainCreated,
-    AssemblyLoaded,
-    ClassLoaded,
-    ClassLoadedOld,
-    ClassName,
-    ModuleAttached,
-    ModuleLoaded,
-    ProcessCpu,
-    ProfilerConfig,
-    ProfilerPaused,
-    ProfilerResumed,
-    ProfilerStart,
-    ThreadAssigned,
-    ThreadCpu,
-    ThreadCreated,
-    ThreadDestroyed,
-)
-from fxtio.coreprofiler.parts import (
-    AllocItem,
-    AltItem,
-    CodeInfo,
-    Frame,
-    HeapItem,
-    Hr,
-    Id,
-    Iid,
-    IlMap,
-    IpPart,
-    Ms,
-    Name,
-    Num,
-    Part,
-    Record,
-    Thread,
-    Token,
+import msgspec
+
+from fxtio.coreprofiler.layout import (
+    MAX_32,
+    MAX_64,
+    MAX_MS,
+    MIN_MS,
+    Continued,
+    Count,
+    Decimal,
+    Flags,
+    Hexadecimal,
+    LocalTime,
+    OsThread,
+    Pointer,
+    Quoted,
+    Repeated,
+    Rest,
+    ThreadNumber,
+    Word,
 )
 
-__all__ = [
-    "RECORDS",
-    "TAGS",
-    "UNDEFINED",
-    "AllocItem",
-    "AllocationTable",
-    "AltItem",
-    "AppDomainCreated",
-    "AssemblyLoaded",
-    "ClassLoaded",
-    "ClassLoadedOld",
-    "ClassName",
-    "CodeInfo",
-    "Frame",
-    "FunctionCompiled",
-    "FunctionFound",
-    "FunctionInfo",
-    "FunctionName",
-    "FunctionNameOld",
-    "GcFinished",
-    "GcStarted",
-    "HeapGenerations",
-    "HeapItem",
-    "IlMap",
-    "JitFinished",
-    "JitSearchFinished",
-    "JitSearchStarted",
-    "JitStarted",
-    "MemorySample",
-    "ModuleAttached",
-    "ModuleLoaded",
-    "OsThread",
-    "ProcessCpu",
-    "ProfilerConfig",
-    "ProfilerPaused",
-    "ProfilerResumed",
-    "ProfilerStart",
-    "Record",
-    "SourceFile",
-    "SourceLine",
-    "StackSample",
-    "ThreadAssigned",
-    "ThreadCpu",
-    "ThreadCreated",
-    "ThreadDestroyed",
-]
+Num = Annotated[int, Decimal("num")]
+Pid = Annotated[int, Decimal("pid")]
+Ms = Annotated[int, Decimal("ms", low=MIN_MS, high=MAX_MS)]
+Us = Annotated[int, Decimal("us", high=MAX_64)]
+Id = Annotated[int, Hexadecimal("id", kind="pointer")]
+Ptr = Annotated[int, Hexadecimal("ptr", kind="pointer")]
+Hr = Annotated[int, Hexadecimal("hr", kind="hex32", high=MAX_32)]
+Token = Annotated[int, Hexadecimal("token", kind="hex32", high=MAX_32)]
+Iid = Annotated[int | None, Hexadecimal("iid", kind="hex32", high=MAX_32, unknown=True)]
+SampleIid = Annotated[int | None, Hexadecimal("iid", kind="sample", high=MAX_32, unknown=True)]
+Thread = Annotated[int | OsThread | None, ThreadNumber("iid")]
+Name = Annotated[str, Quoted("qtn")]
 
-_Code = Annotated[tuple[CodeInfo, ...], Several("code_info", members=(CodeInfo, IlMap))]
-_IlMap = Annotated[tuple[IlMap, ...], Same("il_map")]
+# Within compound items: parts behind a colon.
+Part = Annotated[int, Decimal("num", separator=":")]
+HexPart = Annotated[int, Hexadecimal("hex", separator=":")]
+IpPart = Annotated[int | None, Pointer("ip", separator=":", optional=True)]
+
+
+class Compound(msgspec.Struct, frozen=True, gc=False):
+    """Base of the compound items.
+
+    Attributes:
+        item: the item's name in the specification.
+        table: the name of the table of all such items of a record class.
+    """
+
+    item: ClassVar[str] = ""
+    table: ClassVar[str] = ""
+
+
+class Frame(Compound, frozen=True, gc=False):
+    """A frame of a call stack.
+
+    Attributes:
+        function_iid: the function's Internal ID.
+        ip: where the next frame was called from; None where the file has none, -1 where it has `?` (undefined).
+    """
+
+    item: ClassVar[str] = "frame"
+    table: ClassVar[str] = "frames"
+    function_iid: SampleIid
+    ip: IpPart = None
+
+
+class AllocItem(Compound, frozen=True, gc=False):
+    """Objects of a class that were allocated.
+
+    Attributes:
+        class_iid: the Internal ID of the class.
+        count: number of objects.
+        size: bytes of all of them.
+        ip: the instruction; None where the file has none, -1 where it has `?` (undefined).
+    """
+
+    item: ClassVar[str] = "alloc_item"
+    table: ClassVar[str] = "allocations"
+    class_iid: SampleIid
+    count: Part
+    size: Part
+    ip: IpPart = None
+
+
+class AltItem(Compound, frozen=True, gc=False):
+    """Objects of a class that remain in the heap.
+
+    Attributes:
+        class_iid: the Internal ID of the class.
+        count: number of objects.
+        size: bytes of all of them.
+    """
+
+    item: ClassVar[str] = "alt_item"
+    table: ClassVar[str] = "survivors"
+    class_iid: Iid
+    count: Part
+    size: Part
+
+
+class CodeInfo(Compound, frozen=True, gc=False):
+    """A block of native code.
+
+    Attributes:
+        address: the address of its first byte.
+        size: its bytes.
+    """
+
+    item: ClassVar[str] = "code_info"
+    table: ClassVar[str] = "code"
+    address: Id
+    size: HexPart
+
+
+class IlMap(Compound, frozen=True, gc=False):
+    """The native code of some IL code.  The largest IL offsets are markers: no mapping, prolog, epilog.
+
+    Attributes:
+        il_offset: offset in the IL code.
+        native_start: offset of the first native instruction.
+        native_end: offset behind the last one.
+    """
+
+    item: ClassVar[str] = "il_map"
+    table: ClassVar[str] = "il_map"
+    il_offset: Annotated[int, Hexadecimal("hex")]
+    native_start: HexPart
+    native_end: HexPart
+
+
+class HeapItem(Compound, frozen=True, gc=False):
+    """A part of the heap, in the records of newer dialects.
+
+    Attributes:
+        name: any word; readers go by the order: large objects, generation 2, 1, 0.
+        allocated: bytes in use.
+        reserved: further bytes.
+    """
+
+    item: ClassVar[str] = "gen_item"
+    table: ClassVar[str] = "generations"
+    name: Annotated[str, Word("str")]
+    allocated: Part
+    reserved: Part
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """Base of the records.
+
+    Attributes:
+        tag: type and subtype.
+        table: the name of the table of all records of the class.
+        spec: the section of the specification; empty for records that it does not know.
+    """
+
+    tag: ClassVar[str] = ""
+    table: ClassVar[str] = ""
+    spec: ClassVar[str] = ""
+
+
+class ProfilerStart(Record, frozen=True, gc=False):
+    """When profiling began.
+
+    Attributes:
+        started_at: local time; with its distance from UTC in newer dialects.
+    """
+
+    tag: ClassVar[str] = "prf stm"
+    table: ClassVar[str] = "starts"
+    spec: ClassVar[str] = "Profiler Start Time: `prf stm`"
+    started_at: Annotated[datetime, LocalTime("systime")]
+
+
+class ProfilerConfig(Record, frozen=True, gc=False):
+    """A parameter of the profiler.
+
+    Attributes:
+        name: its name.
+        value: its value, as in the file.
+    """
+
+    tag: ClassVar[str] = "prf cfg"
+    table: ClassVar[str] = "config"
+    spec: ClassVar[str] = "Profiler Configuration: `prf cfg`"
+    name: Annotated[str, Word("str")]
+    value: Annotated[str, Rest("str")]
+
+
+class ProfilerPaused(Record, frozen=True, gc=False):
+    """Profiling is paused."""
+
+    tag: ClassVar[str] = "prf tps"
+    table: ClassVar[str] = "pauses"
+    spec: ClassVar[str] = "Profiler Pause/Resume: `prf tps`/`prf tps`"
+    timestamp: Ms
+
+
+class ProfilerResumed(Record, frozen=True, gc=False):
+    """Profiling is resumed."""
+
+    tag: ClassVar[str] = "prf trs"
+    table: ClassVar[str] = "resumptions"
+    spec: ClassVar[str] = "Profiler Pause/Resume: `prf tps`/`prf tps`"
+    timestamp: Ms
+
+
+class ProcessCpu(Record, frozen=True, gc=False):
+    """CPU time of the process since the last such record.
+
+    Attributes:
+        timestamp: milliseconds from the start of profiling.
+        usage: microseconds; values from 2**63 on come from an underflow and stand for negative ones.
+    """
+
+    tag: ClassVar[str] = "prc cpu"
+    table: ClassVar[str] = "process_cpu"
+    spec: ClassVar[str] = "Process CPU Usage: `prc cpu`"
+    timestamp: Ms
+    usage: Us
+
+
+class ThreadCreated(Record, frozen=True, gc=False):
+    """A managed thread was created."""
+
+    tag: ClassVar[str] = "thr crt"
+    table: ClassVar[str] = "threads"
+    spec: ClassVar[str] = "Thread Created: `thr crt`"
+    thread_id: Id
+    thread: Iid
+
+
+class ThreadAssigned(Record, frozen=True, gc=False):
+    """A managed thread runs on a thread of the operating system; the newest assignment counts."""
+
+    tag: ClassVar[str] = "thr aos"
+    table: ClassVar[str] = "thread_assignments"
+    spec: ClassVar[str] = "Thread Assigned To OS Thread: `thr aos`"
+    thread: Iid
+    os_thread: Pid
+
+
+class ThreadDestroyed(Record, frozen=True, gc=False):
+    """A managed thread was destroyed.  The specification prints it as `thr crt`; the style says which tag it has.
+
+    Attributes:
+        thread: its Internal ID.
+        extra: another number, which a reader of 2019 expects here.
+    """
+
+    tag: ClassVar[str] = "thr dst"
+    table: ClassVar[str] = "threads_destroyed"
+    spec: ClassVar[str] = "Thread Destroyed: `thr crt`"
+    thread: Iid
+    extra: Annotated[int | None, Hexadecimal("id", kind="pointer", optional=True)] = None
+
+
+class _OnThread(Record, frozen=True, gc=False):
+    thread: Thread
+    timestamp: Ms
+
+
+class _OnManagedThread(Record, frozen=True, gc=False):
+    thread: Iid
+    timestamp: Ms
+
+
+class ThreadCpu(_OnManagedThread, frozen=True, gc=False):
+    """CPU time of a thread since the last such record.
+
+    Attributes:
+        thread: the thread's Internal ID.
+        timestamp: milliseconds from the start of profiling.
+        usage: microseconds, see `ProcessCpu`.
+    """
+
+    tag: ClassVar[str] = "thr cpu"
+    table: ClassVar[str] = "thread_cpu"
+    spec: ClassVar[str] = "Thread CPU Usage: `thr cpu`"
+    usage: Us
+
+
+class ModuleLoaded(Record, frozen=True, gc=False):
+    """A module was loaded."""
+
+    tag: ClassVar[str] = "mod ldf"
+    table: ClassVar[str] = "modules"
+    spec: ClassVar[str] = "Module Load Finished: `mod ldf`"
+    module_id: Id
+    base_address: Ptr
+    assembly_id: Id
+    status: Hr
+    name: Name
+
+
+class ModuleAttached(Record, frozen=True, gc=False):
+    """A module was attached to its assembly."""
+
+    tag: ClassVar[str] = "mod ata"
+    table: ClassVar[str] = "module_attachments"
+    spec: ClassVar[str] = "Module Attached To Assembly: `mod ata`"
+    module_id: Id
+    assembly_id: Id
+
+
+class AssemblyLoaded(Record, frozen=True, gc=False):
+    """An assembly was loaded."""
+
+    tag: ClassVar[str] = "asm ldf"
+    table: ClassVar[str] = "assemblies"
+    spec: ClassVar[str] = "Assembly Load Finished: `asm ldf`"
+    assembly_id: Id
+    app_domain_id: Id
+    module_id: Id
+    status: Hr
+    name: Name
+
+
+class AppDomainCreated(Record, frozen=True, gc=False):
+    """An application domain was created."""
+
+    tag: ClassVar[str] = "apd crf"
+    table: ClassVar[str] = "app_domains"
+    spec: ClassVar[str] = "Application Domain Creation Finished: `apd crf`"
+    app_domain_id: Id
+    process_id: Id
+    status: Hr
+    name: Name
+
+
+class ClassLoaded(Record, frozen=True, gc=False):
+    """A class was loaded."""
+
+    tag: ClassVar[str] = "cls ldf"
+    table: ClassVar[str] = "classes"
+    spec: ClassVar[str] = "Class Load Finished: `cls ldf`"
+    class_id: Id
+    class_iid: Iid
+    module_id: Id
+    token: Token
+    status: Hr
+
+
+class ClassLoadedOld(Record, frozen=True, gc=False):
+    """A class was loaded, in the oldest dialect: without an Internal ID."""
+
+    tag: ClassVar[str] = "cls ldf"
+    table: ClassVar[str] = "classes_old"
+    class_id: Id
+    module_id: Id
+    token: Token
+    status: Hr
+
+
+class ClassName(Record, frozen=True, gc=False):
+    """The name of a class."""
+
+    tag: ClassVar[str] = "cls nam"
+    table: ClassVar[str] = "class_names"
+    spec: ClassVar[str] = "Class Name: `cls nam`"
+    class_iid: Iid
+    name: Name
+
+
+_Code = Annotated[tuple[CodeInfo, ...], Repeated("code_info", members=(CodeInfo, IlMap))]
+_IlMap = Annotated[tuple[IlMap, ...], Continued("il_map")]
 
 
 class FunctionInfo(Record, frozen=True, gc=False):
     """A function and its code.
 
     Attributes:
-        function: its Internal ID.
+        function_iid: its Internal ID.
         function_id: its identifier in the runtime.
-        class_id: that of its class.
-        module_id: that of its module.
+        class_id: the identifier of its class.
+        module_id: the identifier of its module.
         token: its metadata token.
         code: blocks of native code.
         il_map: which native code belongs to which IL code.
@@ -116,7 +396,7 @@ class FunctionInfo(Record, frozen=True, gc=False):
     tag: ClassVar[str] = "fun inf"
     table: ClassVar[str] = "functions"
     spec: ClassVar[str] = "Function info: `fun inf`"
-    function: Iid
+    function_iid: Iid
     function_id: Id
     class_id: Id
     module_id: Id
@@ -125,31 +405,29 @@ class FunctionInfo(Record, frozen=True, gc=False):
     il_map: _IlMap = ()
 
 
-class FunctionCompiled(Record, frozen=True, gc=False):
-    """A function that was compiled, in older dialects: with the result, and the identifier first."""
-
-    tag: ClassVar[str] = "fun cmf"
-    table: ClassVar[str] = "functions_compiled"
+class _RuntimeFunction(Record, frozen=True, gc=False):
     function_id: Id
-    function: Iid
+    function_iid: Iid
     class_id: Id
     module_id: Id
     token: Token
+
+
+class FunctionCompiled(_RuntimeFunction, frozen=True, gc=False):
+    """A function that was compiled, in older dialects: the identifier comes first, and there is a result."""
+
+    tag: ClassVar[str] = "fun cmf"
+    table: ClassVar[str] = "compiled_functions"
     status: Hr
     code: _Code = ()
     il_map: _IlMap = ()
 
 
-class FunctionFound(Record, frozen=True, gc=False):
-    """A function that was found compiled, in older dialects."""
+class FunctionFound(_RuntimeFunction, frozen=True, gc=False):
+    """A function that had been compiled before and was found in the cache, in older dialects."""
 
     tag: ClassVar[str] = "fun csf"
-    table: ClassVar[str] = "functions_found"
-    function_id: Id
-    function: Iid
-    class_id: Id
-    module_id: Id
-    token: Token
+    table: ClassVar[str] = "cached_functions"
     code: _Code = ()
     il_map: _IlMap = ()
 
@@ -158,81 +436,73 @@ class FunctionName(Record, frozen=True, gc=False):
     """The name of a function.
 
     Attributes:
-        function: its Internal ID.
+        function_iid: its Internal ID.
         name: its full name.
         return_type: the type that it returns.
-        signature: the types of its parameters, in brackets.
+        signature: the types of its parameters, in parentheses.
     """
 
     tag: ClassVar[str] = "fun nam"
     table: ClassVar[str] = "function_names"
     spec: ClassVar[str] = "Function name: `fun nam`"
-    function: Iid
+    function_iid: Iid
     name: Annotated[str, Quoted("qtn", texts=3)]
-    return_type: Annotated[str, Same("qtn")]
-    signature: Annotated[str, Same("qtn")]
+    return_type: Annotated[str, Continued("qtn")]
+    signature: Annotated[str, Continued("qtn")]
 
 
 class FunctionNameOld(Record, frozen=True, gc=False):
-    """The name of a function, as the oldest dialect tells it: one text."""
+    """The name of a function as a single text, in the oldest dialect."""
 
     tag: ClassVar[str] = "fun nam"
     table: ClassVar[str] = "function_names_old"
-    function: Iid
+    function_iid: Iid
     name: Name
 
 
-class JitStarted(Record, frozen=True, gc=False):
+class _JitEvent(_OnThread, frozen=True, gc=False):
+    function_id: Id
+
+
+class JitStarted(_JitEvent, frozen=True, gc=False):
     """The compiler begins a function."""
 
     tag: ClassVar[str] = "jit cms"
     table: ClassVar[str] = "jit_starts"
     spec: ClassVar[str] = "JIT Compilation Started: `jit cms`"
-    thread: Thread
-    timestamp: Ms
-    function_id: Id
 
 
-class JitFinished(Record, frozen=True, gc=False):
+class JitFinished(_JitEvent, frozen=True, gc=False):
     """The compiler has finished a function."""
 
     tag: ClassVar[str] = "jit cmf"
     table: ClassVar[str] = "jit_ends"
     spec: ClassVar[str] = "JIT Compilation Finished: `jit cmf`"
-    thread: Thread
-    timestamp: Ms
-    function_id: Id
     status: Hr
 
 
-class JitSearchStarted(Record, frozen=True, gc=False):
+class JitSearchStarted(_JitEvent, frozen=True, gc=False):
     """A search for a compiled function begins."""
 
     tag: ClassVar[str] = "jit css"
     table: ClassVar[str] = "jit_search_starts"
     spec: ClassVar[str] = "JIT Cached Function Search Started: `jit css`"
-    thread: Thread
-    timestamp: Ms
-    function_id: Id
 
 
-class JitSearchFinished(Record, frozen=True, gc=False):
-    """A search for a compiled function has ended; the record does not tell how."""
+class JitSearchFinished(_JitEvent, frozen=True, gc=False):
+    """A search for a compiled function has ended; the record does not have the result."""
 
     tag: ClassVar[str] = "jit csf"
     table: ClassVar[str] = "jit_search_ends"
     spec: ClassVar[str] = "JIT Cached Function Search Finished: `jit csf`"
-    thread: Thread
-    timestamp: Ms
-    function_id: Id
 
 
-class GcStarted(Record, frozen=True, gc=False):
+class GcStarted(_OnThread, frozen=True, gc=False):
     """A garbage collection begins.
 
     Attributes:
         thread: the thread.
-        timestamp: when.
+        timestamp: milliseconds from the start of profiling.
         reason: `induced`, or `?`.
         generations: whether generation 0, 1, 2 and the large objects are collected.
     """
@@ -240,75 +510,67 @@ class GcStarted(Record, frozen=True, gc=False):
     tag: ClassVar[str] = "gch gcs"
     table: ClassVar[str] = "gc_starts"
     spec: ClassVar[str] = "Garbage Collection Started: `gch gcs`"
-    thread: Thread
-    timestamp: Ms
     reason: Annotated[str, Word("str")]
     generations: Annotated[tuple[bool, ...], Flags("t|f")] = ()
 
 
-class GcFinished(Record, frozen=True, gc=False):
+class GcFinished(_OnThread, frozen=True, gc=False):
     """A garbage collection has ended."""
 
     tag: ClassVar[str] = "gch gcf"
     table: ClassVar[str] = "gc_ends"
     spec: ClassVar[str] = "Garbage Collection Finished: `gch gcf`"
-    thread: Thread
-    timestamp: Ms
 
 
 class AllocationTable(Record, frozen=True, gc=False):
-    """What remains in the heap after a garbage collection."""
+    """The objects that remain in the heap after a garbage collection."""
 
     tag: ClassVar[str] = "gch alt"
     table: ClassVar[str] = "allocation_tables"
     spec: ClassVar[str] = "GC Heap Allocation Table: `gch alt`"
     timestamp: Ms
-    items: Annotated[tuple[AltItem, ...], Several("alt_item", members=(AltItem,))] = ()
+    items: Annotated[tuple[AltItem, ...], Repeated("alt_item", members=(AltItem,))] = ()
 
 
 class HeapGenerations(Record, frozen=True, gc=False):
-    """How large the parts of the heap are, in newer dialects."""
+    """The sizes of the parts of the heap, in newer dialects."""
 
     tag: ClassVar[str] = "gch gen"
     table: ClassVar[str] = "heap_generations"
     timestamp: Ms
-    items: Annotated[tuple[HeapItem, ...], Several("gen_item", members=(HeapItem,))] = ()
+    items: Annotated[tuple[HeapItem, ...], Repeated("gen_item", members=(HeapItem,))] = ()
 
 
-class StackSample(Record, frozen=True, gc=False):
-    """How a thread's stack changed since its last sample.  `stacks` puts whole stacks together.
+class StackSample(_OnManagedThread, frozen=True, gc=False):
+    """How a thread's stack changed since its last sample.  `CoreProfilerTrace.samples` gives whole stacks.
 
     Attributes:
-        thread: the thread.
-        timestamp: when.
-        count: sampling ticks since then; None in the oldest dialect, where it may be `?`.
-        match: frames from the bottom that were not left since.
-        size: frames of the last stack.
-        ip: where the last matched frame is now; None where that did not change, -1 undefined.
+        thread: the thread's Internal ID.
+        timestamp: milliseconds from the start of profiling.
+        count: sampling ticks since the last sample; None in the oldest dialect, where it may be `?`.
+        match: number of frames, from the bottom, that were not left since.
+        size: number of frames of the last stack.
+        ip: where the last matched frame is now; None where that did not change, -1 where it is undefined.
         frames: new frames, the top one last.
     """
 
     tag: ClassVar[str] = "sam str"
     table: ClassVar[str] = "samples"
     spec: ClassVar[str] = "Stack Trace Sample: `sam str`"
-    thread: Iid
-    timestamp: Ms
     count: Annotated[int | None, Count("num")]
     match: Num
     size: Part
     ip: IpPart = None
-    frames: Annotated[tuple[Frame, ...], Several("frame", members=(Frame,))] = ()
+    frames: Annotated[tuple[Frame, ...], Repeated("frame", members=(Frame,))] = ()
 
 
-class MemorySample(Record, frozen=True, gc=False):
-    """What a thread allocated since its last such record; it belongs to the thread's current stack."""
+class MemorySample(_OnManagedThread, frozen=True, gc=False):
+    """What a thread allocated on its current stack since its last such record."""
 
     tag: ClassVar[str] = "sam mem"
     table: ClassVar[str] = "memory_samples"
     spec: ClassVar[str] = "Memory Sample: `sam mem`"
-    thread: Iid
-    timestamp: Ms
-    items: Annotated[tuple[AllocItem, ...], Several("alloc_item", members=(AllocItem,))] = ()
+    items: Annotated[tuple[AllocItem, ...], Repeated("alloc_item", members=(AllocItem,))] = ()
 
 
 class SourceFile(Record, frozen=True, gc=False):
@@ -316,18 +578,21 @@ class SourceFile(Record, frozen=True, gc=False):
 
     tag: ClassVar[str] = "fil src"
     table: ClassVar[str] = "source_files"
-    file: Iid
+    file_iid: Iid
     path: Name
 
 
 class SourceLine(Record, frozen=True, gc=False):
-    """A place in a source file, likewise; instruction pointers are numbers of such lines there, 0 is unknown."""
+    """A place in a source file, in the same logs.
+
+    Instruction pointers there are numbers of such lines; 0 is unknown.
+    """
 
     tag: ClassVar[str] = "lin src"
     table: ClassVar[str] = "source_lines"
-    line: Iid
-    file: Iid
-    function: Iid
+    line_iid: Iid
+    file_iid: Iid
+    function_iid: Iid
     start_line: Num
     start_column: Num
     end_line: Num
@@ -344,12 +609,12 @@ RECORDS: tuple[type[Record], ...] = (
     GcStarted, GcFinished, AllocationTable, HeapGenerations,
     StackSample, MemorySample, SourceFile, SourceLine,
 )  # fmt: skip
-"""All records, in the specification's order; of two with the same tag, the first one that fits counts."""
+"""All records, in the specification's order.  A line is the first one with its tag that fits."""
 
 TAGS: dict[bytes, tuple[type[Record], ...]] = {}
-"""Which classes begin with a type and subtype."""
+"""The classes of each type and subtype."""
 for _cls in RECORDS:
     TAGS[_cls.tag.encode()] = (*TAGS.get(_cls.tag.encode(), ()), _cls)
-# The other spellings: D0 has the two words of a stack sample in another order, the specification misprints another.
+# Other spellings: D0 has the two words of a stack sample in another order, the specification misprints another tag.
 TAGS[b"str sam"] = TAGS[b"sam str"]
 TAGS[b"thr crt"] = (ThreadCreated, ThreadDestroyed)

@@ -1,6 +1,6 @@
-"""What records say together: definitions and their uses, stacks, pairs.
+"""Rules about several records: definitions and their uses, stacks, and pairs of a beginning and an end.
 
-Each rule stands in docs/reference/findings.md.  A single line that is wrong is found where lines are read (`framing`).
+docs/reference/findings.md describes each rule.  Faults of a single line are found where lines are read (`frames`).
 """
 
 from __future__ import annotations
@@ -10,40 +10,121 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.stacks import Sample, Stacks
-from fxtio.coreprofiler.style import Style
-from fxtio.coreprofiler.timeline import Timeline, TimelineRules
+from fxtio.coreprofiler.layout import OsThread, Style
+from fxtio.coreprofiler.state import MAX_OPEN, Sample, Stacks, Timeline
 from fxtio.finding import Findings, Level
 
 _TRUE = frozenset({"T", "t", "true", "1"})
 
-MOST_IDS = 1 << 18
-"""Internal IDs beyond so many of a kind are not followed."""
+MAX_IDS = 1 << 18
+"""The most Internal IDs of a kind that are followed."""
 
-MOST_PARAMETERS = 1 << 10
-"""So many parameters of the profiler are kept."""
+MAX_PARAMETERS = 1 << 10
+"""The most parameters of the profiler that are stored."""
+
+NEGATIVE = 2**63
+"""CPU times from here on come from an underflow."""
+
+_BEGINS: dict[type[Any], str] = {r.JitStarted: "jit", r.JitSearchStarted: "search", r.GcStarted: "gc"}
+_ENDS: dict[type[Any], str] = {r.JitFinished: "jit", r.JitSearchFinished: "search", r.GcFinished: "gc"}
+_LOADS: set[type[Any]] = {r.ModuleLoaded, r.AssemblyLoaded, r.AppDomainCreated, r.ClassLoaded, r.ClassLoadedOld}
+
+
+class TimelineRules:
+    """Fills a timeline, and checks pairs and CPU times.
+
+    Args:
+        findings: receives what is inconsistent.
+    """
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._thread_kinds: set[bool] = set()
+        self._paused = False
+
+    def add(self, offset: int, record: Any, timeline: Timeline) -> None:
+        """Take in the next record that is not a sample."""
+        cls = type(record)
+        if cls in _BEGINS or cls in _ENDS:
+            self._add_interval(offset, record, timeline)
+        elif cls is r.ProcessCpu or cls is r.ThreadCpu:
+            self._add_cpu(offset, record, timeline)
+        elif cls is r.ProfilerPaused or cls is r.ProfilerResumed:
+            self._add_pause(offset, record, timeline)
+        elif cls is r.AllocationTable:
+            timeline.survivors = {item.class_iid: (item.count, item.size) for item in record.items}
+        elif cls in _LOADS:
+            timeline.loaded[cls.__name__] += 1
+
+    def _add_interval(self, offset: int, record: Any, timeline: Timeline) -> None:
+        is_os = isinstance(record.thread, OsThread)
+        if not self._thread_kinds or is_os in self._thread_kinds:
+            self._thread_kinds.add(is_os)
+        elif len(self._thread_kinds) == 1:
+            self._thread_kinds.add(is_os)
+            message = "one file gives threads by Internal ID and by number of the operating system"
+            self._findings.add("thread-style", offset, message, level=Level.WARNING)
+        cls = type(record)
+        function = getattr(record, "function_id", None)
+        if cls in _BEGINS:
+            detail = getattr(record, "reason", function)
+            alone = timeline.begin(_BEGINS[cls], record.thread, record.timestamp, detail)
+            if cls is r.GcStarted:
+                if not alone:
+                    message = "a collection begins within another one"
+                    self._findings.add("gc-pairs", offset, message, level=Level.WARNING)
+                if len(record.generations) != 4:
+                    message = f"the collection lists {len(record.generations)} generations instead of four"
+                    self._findings.add("gc-generations", offset, message)
+        elif not timeline.end(_ENDS[cls], record.thread, record.timestamp, function):
+            if cls is r.GcFinished:
+                message = "a collection ends without a beginning"
+                self._findings.add("gc-pairs", offset, message, level=Level.WARNING)
+            else:
+                message = f"function {function:#x} ends on a thread where it did not begin"
+                self._findings.add("jit-pairs", offset, message, level=Level.WARNING)
+
+    def _add_cpu(self, offset: int, record: Any, timeline: Timeline) -> None:
+        if record.usage >= NEGATIVE:
+            message = f"a CPU time of {record.usage - 2 * NEGATIVE:,} microseconds"
+            self._findings.add("usage-negative", offset, message, level=Level.WARNING)
+        elif type(record) is r.ProcessCpu:
+            timeline.process_cpu += record.usage
+        elif record.thread in timeline.thread_cpu or len(timeline.thread_cpu) < MAX_OPEN:
+            timeline.thread_cpu[record.thread] += record.usage
+
+    def _add_pause(self, offset: int, record: Any, timeline: Timeline) -> None:
+        pauses = type(record) is r.ProfilerPaused
+        if pauses == self._paused:
+            message = f"profiling is {'paused' if pauses else 'resumed'} twice"
+            self._findings.add("pause-pairs", offset, message, level=Level.WARNING)
+        elif pauses:
+            timeline.begin("pause", None, record.timestamp, None)
+        else:
+            timeline.end("pause", None, record.timestamp)
+        self._paused = pauses
 
 
 class Watcher(Protocol):
-    """Is told of a trace while its rules are checked."""
+    """Receives the contents of a trace while its rules are checked."""
 
     def name(self, record: Any) -> None:
-        """A record that is no sample."""
+        """Take in a record that is not a sample."""
 
     def add(self, sample: Sample) -> None:
-        """A sample with its whole stack."""
+        """Take in a sample with its whole stack."""
 
 
 class Rules:
-    """Follows a trace from its beginning.
+    """Checks a trace from its beginning.
 
     Args:
-        findings: takes what is wrong.
-        watcher: is told of everything, or None.
+        findings: receives what is inconsistent.
+        watcher: receives all records and samples, or None.
 
     Attributes:
         config: the profiler's parameters.
-        threads: Internal IDs of threads, with the newest thread of the system.
+        threads: Internal IDs of threads, with the newest thread of the operating system.
         started_at: when profiling began, or None.
         first: the earliest time in milliseconds, or None.
         last: the latest, or None.
@@ -67,74 +148,79 @@ class Rules:
     def add(self, offsets: Iterable[int], records: Iterable[Any], timeline: Timeline) -> None:
         """Take in the next records."""
         for offset, record in zip(offsets, records, strict=True):
-            stamp = getattr(record, "timestamp", None)
-            if stamp is not None:
-                self._time(offset, stamp)
+            timestamp = getattr(record, "timestamp", None)
+            if timestamp is not None:
+                self._add_time(offset, timestamp)
             cls = type(record)
             if cls is r.StackSample:
-                self._sample(offset, record)
+                self._add_sample(offset, record)
             elif cls is r.MemorySample:
-                self._allocation(offset, record)
+                self._add_allocation(offset, record)
             else:
-                self._stacks.note(record)
+                self._stacks.observe(record)
                 if self._watcher is not None:
                     self._watcher.name(record)
-                self._other(offset, record)
+                self._add_other(offset, record)
                 self._timeline.add(offset, record, timeline)
 
     def finish(self, end: int, style: Style) -> None:
-        """The trace has ended: whatever never got a name; and lines as only the development tools write them."""
+        """Check what is known only at the end of the trace: missing names, and the style of the lines.
+
+        Args:
+            end: the byte offset of the end.
+            style: the style of the file.
+        """
         if style.mark or style.newline != "\n":
-            told = "lines end as on Windows, or a byte-order mark begins them: the development tools wrote this anew"
-            self._findings.add("windows-lines", 0, told, level=Level.WARNING)
+            message = "CRLF line ends or a byte-order mark: the development tools wrote the file anew"
+            self._findings.add("windows-lines", 0, message, level=Level.WARNING)
         for kind, named in self._named.items():
-            if missing := sorted(one for one in self._used[kind] - named if one is not None):
-                few = ", ".join(f"{one:#x}" for one in missing[:5])
-                told = f"no {kind} name for {few}{', ...' if len(missing) > 5 else ''}"
-                self._findings.add("name-missing", end, told, level=Level.WARNING, times=len(missing))
+            if missing := sorted(iid for iid in self._used[kind] - named if iid is not None):
+                few = ", ".join(f"{iid:#x}" for iid in missing[:5])
+                message = f"no {kind} name for {few}{', ...' if len(missing) > 5 else ''}"
+                self._findings.add("name-missing", end, message, level=Level.WARNING, times=len(missing))
 
-    def _time(self, offset: int, stamp: int) -> None:
-        if stamp < 0:
-            self._findings.add("time-negative", offset, f"a time of {stamp:,} ms", level=Level.WARNING)
-        self.first = stamp if self.first is None else min(self.first, stamp)
-        self.last = stamp if self.last is None else max(self.last, stamp)
+    def _add_time(self, offset: int, timestamp: int) -> None:
+        if timestamp < 0:
+            self._findings.add("time-negative", offset, f"a time of {timestamp:,} ms", level=Level.WARNING)
+        self.first = timestamp if self.first is None else min(self.first, timestamp)
+        self.last = timestamp if self.last is None else max(self.last, timestamp)
 
-    def _sample(self, offset: int, record: r.StackSample) -> None:
+    def _add_sample(self, offset: int, record: r.StackSample) -> None:
         if self._watcher is None:
             self._stacks.change(offset, record)
         else:
             self._watcher.add(self._stacks.apply(offset, record))
         self._use("thread", record.thread, offset)
         for frame in record.frames:
-            self._use("function", frame.function, offset)
-        if len(self._sampled) < MOST_IDS:
+            self._use("function", frame.function_iid, offset)
+        if len(self._sampled) < MAX_IDS:
             self._sampled.add(record.thread)
 
-    def _allocation(self, offset: int, record: r.MemorySample) -> None:
+    def _add_allocation(self, offset: int, record: r.MemorySample) -> None:
         sample = self._stacks.allocation(offset, record)
         if self._watcher is not None:
             self._watcher.add(sample)
         self._use("thread", record.thread, offset)
         if self.config.get("StackTrackingEnabled") in _TRUE and record.thread not in self._sampled:
-            told = "no stack sample of the thread stands before it"
-            self._findings.add("allocation-place", offset, told, level=Level.WARNING)
+            message = "no stack sample of the thread comes before the allocation"
+            self._findings.add("allocation-place", offset, message, level=Level.WARNING)
         for item in record.items:
             self._use("class", item.class_iid, offset)
             if item.count == 0:
                 self._findings.add("allocation-empty", offset, "an allocation of no objects", level=Level.WARNING)
 
-    def _other(self, offset: int, record: Any) -> None:
+    def _add_other(self, offset: int, record: Any) -> None:
         cls = type(record)
         if cls is r.ProfilerStart:
             if self.started_at is not None:
-                self._findings.add("start-again", offset, "another start of profiling")
-            self.started_at = self.started_at or record.time
+                self._findings.add("start-again", offset, "profiling starts a second time")
+            self.started_at = self.started_at or record.started_at
         elif cls is r.ProfilerConfig:
-            if len(self.config) < MOST_PARAMETERS:
+            if len(self.config) < MAX_PARAMETERS:
                 self.config[record.name] = record.value
         elif cls is r.ThreadCreated:
             if record.thread in self.threads and record.thread is not None:
-                self._findings.add("thread-again", offset, f"thread {record.thread:#x} is created again")
+                self._findings.add("thread-again", offset, f"thread {record.thread:#x} is created a second time")
             self._define("thread", record.thread)
             self._assign(record.thread, self.threads.get(record.thread))
         elif cls is r.ThreadAssigned:
@@ -143,33 +229,33 @@ class Rules:
         elif cls is r.ThreadCpu:  # it may come before the thread's creation
             self._define("thread", record.thread)
         elif cls in (r.FunctionInfo, r.FunctionCompiled, r.FunctionFound):
-            self._define("function", record.function)
+            self._define("function", record.function_iid)
         elif cls in (r.FunctionName, r.FunctionNameOld):
-            self._define("function", record.function)
-            self._name("function", record.function)
+            self._define("function", record.function_iid)
+            self._name("function", record.function_iid)
         elif cls is r.ClassLoaded:
             self._define("class", record.class_iid)
         elif cls is r.ClassName:
             self._define("class", record.class_iid)
             self._name("class", record.class_iid)
 
-    def _assign(self, thread: int | None, os: int | None) -> None:
-        if thread in self.threads or len(self.threads) < MOST_IDS:
-            self.threads[thread] = os
+    def _assign(self, thread: int | None, os_thread: int | None) -> None:
+        if thread in self.threads or len(self.threads) < MAX_IDS:
+            self.threads[thread] = os_thread
 
     def _define(self, kind: str, iid: int | None) -> None:
-        if len(self._defined[kind]) < MOST_IDS:
+        if len(self._defined[kind]) < MAX_IDS:
             self._defined[kind].add(iid)
 
     def _name(self, kind: str, iid: int | None) -> None:
-        if len(self._named[kind]) < MOST_IDS:
+        if len(self._named[kind]) < MAX_IDS:
             self._named[kind].add(iid)
 
     def _use(self, kind: str, iid: int | None, offset: int) -> None:
         used = self._used[kind]
-        if iid in used or len(used) >= MOST_IDS:
+        if iid in used or len(used) >= MAX_IDS:
             return
         used.add(iid)
-        if iid not in self._defined[kind] and len(self._defined[kind]) < MOST_IDS:
-            told = f"{kind} {iid:#x} is used before it is defined"
-            self._findings.add("undefined-iid", offset, told, level=Level.WARNING)
+        if iid not in self._defined[kind] and len(self._defined[kind]) < MAX_IDS:
+            message = f"{kind} {iid:#x} is used before it is defined"
+            self._findings.add("undefined-iid", offset, message, level=Level.WARNING)

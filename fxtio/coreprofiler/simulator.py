@@ -1,8 +1,8 @@
-"""A simulator of the writer: threads that call, return, allocate and compile, and a profiler that watches them.
+"""A simulator of a program and its profiler: threads that call, return, allocate and compile.
 
-It keeps the truth, so that a reader can be compared with what happened.  The same seed gives the same trace on every
-machine.  Like the real writer, it tells of a stack only what changed since the thread's last sample: the number of
-frames that match is the lowest depth reached since, not what the stacks have in common.
+It also reports the true stack at each sample, so that a reader can be compared with it.  The same seed gives the same
+trace on every machine.  Like the real profiler, it writes of a stack only what changed since the thread's last sample:
+the number of frames that match is the lowest depth since then, not what the two stacks have in common.
 """
 
 from __future__ import annotations
@@ -14,51 +14,48 @@ from random import Random
 from typing import Any
 
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.style import Style
-from fxtio.coreprofiler.writer import CoreProfilerWriter
-from fxtio.io.reading import Progress
-
-DEFAULT_EVENTS = 100_000
+from fxtio.coreprofiler.layout import NS_PER_MS, OsThread
 
 SHAPES = {
     "sampling": "stack samples of threads that call and return",
     "instrumentation": "a sample without ticks at every call and return",
     "memory": "allocations with their stacks, garbage collections, what remains in the heap",
     "mixed": "samples, allocations, collections, compilations, pauses, CPU time",
+    "dialects": "the same with the records that only older or newer dialects have",
 }
-"""Which traces there are."""
+"""The shapes of synthetic traces, with their contents."""
 
-_WEIGHTS = {  # how often a thread does what: call, return, go on, be sampled, allocate, collect, pause, tell CPU time
+_WEIGHTS = {  # of the actions of a thread: call, return, go on, be sampled, allocate, collect, pause, report CPU time
     "sampling": (30, 26, 10, 30, 0, 0, 0, 0),
     "instrumentation": (30, 28, 10, 0, 0, 0, 0, 0),
     "memory": (25, 22, 5, 5, 40, 1, 0, 0),
     "mixed": (30, 26, 8, 25, 8, 1, 1, 2),
+    "dialects": (25, 20, 8, 20, 12, 5, 5, 5),
 }
 
 FUNCTIONS, CLASSES, DEEPEST = 400, 60, 40
-_BYTES = 75  # of a record, about
 _CODE = 0x40000000
 _START = datetime(2018, 4, 10, 12, 0, 0, 123000)  # noqa: DTZ001  # local time, as the writer has it
 
 
 @dataclass(slots=True)
 class Truth:
-    """What was really there at a sample.
+    """The true state of a thread at a sample.
 
     Attributes:
+        time: nanoseconds from the start of profiling.
         thread: the thread's Internal ID.
-        timestamp: when.
         ticks: sampling ticks.
-        stack: functions and instruction pointers, the bottom first.
-        kept: frames from the bottom that were not left since the last sample.
-        allocated: what was allocated there.
+        stack: functions and instruction pointers, the bottom one first.
+        matched: number of frames, from the bottom, that were not left since the last sample.
+        allocated: the allocated objects.
     """
 
+    time: int
     thread: int
-    timestamp: int
     ticks: int
     stack: tuple[r.Frame, ...]
-    kept: int
+    matched: int
     allocated: tuple[r.AllocItem, ...] = ()
 
 
@@ -66,21 +63,26 @@ class Truth:
 class _Thread:
     iid: int
     stack: list[r.Frame] = field(default_factory=list)
-    told: list[r.Frame] = field(default_factory=list)  # the stack of the last sample
-    low: int = 0  # the lowest depth since
+    sampled: list[r.Frame] = field(default_factory=list)  # the stack at the last sample
+    low: int = 0  # the lowest depth since then
 
 
 class Simulator:
     """Simulates a program and its profiler.
 
     Args:
-        put: takes the records.
+        put: receives the records.
         shape: one of `SHAPES`.
-        seed: another seed, another program.
-        threads: how many threads.
-        lines: tell instruction pointers, as with line tracing.
-        system_threads: tell compilations and collections by numbers of the system's threads, as newer writers do.
-        truth: takes what was really there, sample by sample.
+        seed: the seed of the random numbers.
+        threads: number of threads.
+        lines: give instruction pointers, as with line tracing.
+        os_threads: give the threads of compilations and collections by numbers of the operating system, as newer
+            writers do.
+        truth: receives the true state of a thread at each sample.
+
+    Attributes:
+        records: number of records so far.
+        timestamp: milliseconds from the start of profiling so far.
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class Simulator:
         seed: int = 0,
         threads: int = 4,
         lines: bool = False,
-        system_threads: bool = False,
+        os_threads: bool = False,
         truth: Callable[[Truth], None] = lambda _: None,
     ) -> None:
         self.records = 0
@@ -100,7 +102,7 @@ class Simulator:
         self._shape = shape
         self._random = Random(seed)
         self._lines = lines
-        self._system = system_threads
+        self._os_threads = os_threads
         self._truth = truth
         self._threads = [_Thread(iid) for iid in range(threads)]
         self._functions: set[int] = set()
@@ -110,17 +112,17 @@ class Simulator:
         self._begin()
 
     def step(self) -> None:
-        """Let a thread do something."""
+        """Let a random thread perform a random action."""
         thread = self._random.choice(self._threads)
         if self._random.random() < 0.2:
             self.timestamp += self._random.randrange(12)
-        doing = (
+        actions = (
             self._call, self._return, self._move, self._sample, self._allocate, self._collect, self._pause, self._cpu,
         )  # fmt: skip
-        self._random.choices(doing, _WEIGHTS[self._shape])[0](thread)
+        self._random.choices(actions, _WEIGHTS[self._shape])[0](thread)
 
     def finish(self) -> None:
-        """Let the threads end."""
+        """End all threads."""
         for thread in self._threads:
             self._put(r.ThreadDestroyed(thread.iid))
 
@@ -137,7 +139,7 @@ class Simulator:
         config = {
             "CollectionMethod": "Sampling" if sampling else "Instrumentation",
             "SamplingTimeoutMs": "10",
-            "HighGranularityEnabled": "F" if self._shape == "mixed" else "T",
+            "HighGranularityEnabled": "F" if self._shape in ("mixed", "dialects") else "T",
             "TracingSuspendedOnStart": "F",
             "LineTraceEnabled": "T" if self._lines else "F",
             "CpuTraceTimeoutMs": "10",
@@ -151,29 +153,45 @@ class Simulator:
         self._put(r.AssemblyLoaded(0x2000, 0x1000, 0x3000, 0, "synthetic"))
         self._put(r.ModuleLoaded(0x3000, 0x10000000, 0x2000, 0, "/synthetic/synthetic.dll"))
         self._put(r.ModuleAttached(0x3000, 0x2000))
+        if self._shape == "dialects":
+            self._put(r.SourceFile(0, "/synthetic/synthetic.cs"))
+            self._put(r.SourceLine(1, 0, 1, 10, 4, 10, 30))
         for thread in self._threads:
             self._put(r.ThreadCreated(0x5000 + 0x100 * thread.iid, thread.iid))
             self._put(r.ThreadAssigned(thread.iid, 1000 + thread.iid))
 
     def _thread_number(self, thread: _Thread) -> Any:
-        return r.OsThread(1000 + thread.iid) if self._system else thread.iid
+        return OsThread(1000 + thread.iid) if self._os_threads else thread.iid
 
     def _define_function(self, thread: _Thread, iid: int) -> None:
-        """A function is compiled when it is first called."""
+        """Compile a function, at its first call."""
         self._functions.add(iid)
-        start, size = _CODE + iid * 0x1000, 0x100 + iid
-        self._put(r.JitStarted(self._thread_number(thread), self.timestamp, start))
-        self._put(r.JitFinished(self._thread_number(thread), self.timestamp + 1, start, 0))
-        mapped = tuple(r.IlMap(at, at * 4, at * 4 + 4) for at in range(iid % 4))
-        code = (r.CodeInfo(start, size),)
-        self._put(r.FunctionInfo(iid, start, 0x4000 + iid % CLASSES, 0x3000, 0x06000000 + iid, code, mapped))
-        self._put(
-            r.FunctionName(iid, f"Synthetic.Class{iid % CLASSES}<T, U>::Method{iid}", "int", f"(ref int, T[] x{iid})")
-        )
+        address, size = _CODE + iid * 0x1000, 0x100 + iid
+        number, name = self._thread_number(thread), f"Synthetic.Class{iid % CLASSES}<T, U>::Method{iid}"
+        where = (0x4000 + iid % CLASSES, 0x3000, 0x06000000 + iid)  # class, module, token
+        il_map = tuple(r.IlMap(at, at * 4, at * 4 + 4) for at in range(iid % 4))
+        code = (r.CodeInfo(address, size),)
+        kind = iid % 3 if self._shape == "dialects" else 0
+        if kind == 1:
+            self._put(r.JitSearchStarted(number, self.timestamp, address))
+            self._put(r.JitSearchFinished(number, self.timestamp, address))
+            self._put(r.FunctionFound(address, iid, *where, code, il_map))
+            self._put(r.FunctionNameOld(iid, name))
+            return
+        self._put(r.JitStarted(number, self.timestamp, address))
+        self._put(r.JitFinished(number, self.timestamp + 1, address, 0))
+        if kind == 2:
+            self._put(r.FunctionCompiled(address, iid, *where, 0, code, il_map))
+        else:
+            self._put(r.FunctionInfo(iid, address, *where, code, il_map))
+        self._put(r.FunctionName(iid, name, "int", f"(ref int, T[] x{iid})"))
 
     def _define_class(self, iid: int) -> None:
         self._classes.add(iid)
-        self._put(r.ClassLoaded(0x4000 + iid, iid, 0x3000, 0x02000000 + iid, 0))
+        if self._shape == "dialects" and iid % 2:
+            self._put(r.ClassLoadedOld(0x4000 + iid, 0x3000, 0x02000000 + iid, 0))
+        else:
+            self._put(r.ClassLoaded(0x4000 + iid, iid, 0x3000, 0x02000000 + iid, 0))
         self._put(r.ClassName(iid, f"Synthetic.Class{iid}<T, U>"))
 
     def _ip(self, function: int) -> int | None:
@@ -187,39 +205,39 @@ class Simulator:
         if function not in self._functions:
             self._define_function(thread, function)
         thread.stack.append(r.Frame(function, self._ip(function)))
-        self._tell_step(thread)
+        self._report_step(thread)
 
     def _return(self, thread: _Thread) -> None:
         for _ in range(1 + (self._random.random() < 0.1) * self._random.randrange(6)):
             if thread.stack:
                 thread.stack.pop()
                 thread.low = min(thread.low, len(thread.stack))
-        self._tell_step(thread)
+        self._report_step(thread)
 
     def _move(self, thread: _Thread) -> None:
-        """The function at the top goes on, so its instruction pointer changes."""
+        """Move on in the top function, so that its instruction pointer changes."""
         if thread.stack and self._lines:
-            function = thread.stack[-1].function or 0
+            function = thread.stack[-1].function_iid or 0
             thread.stack[-1] = r.Frame(function, self._ip(function))
             thread.low = min(thread.low, len(thread.stack))
 
-    def _tell_step(self, thread: _Thread) -> None:
+    def _report_step(self, thread: _Thread) -> None:
         if self._shape == "instrumentation":
-            self._tell(thread, 0)
+            self._report(thread, 0)
 
     def _sample(self, thread: _Thread) -> None:
-        low_granularity = self._shape == "mixed"
-        self._tell(thread, 1 + self._random.randrange(9) * low_granularity)
+        low_granularity = self._shape in ("mixed", "dialects")
+        self._report(thread, 1 + self._random.randrange(9) * low_granularity)
 
-    def _tell(self, thread: _Thread, ticks: int) -> None:
+    def _report(self, thread: _Thread, ticks: int) -> None:
         """Write what changed since the thread's last sample."""
-        low, stack, told = thread.low, thread.stack, thread.told
-        moved = low > 0 and stack[low - 1].ip != told[low - 1].ip
-        if ticks or moved or low != len(told) or low != len(stack):
+        low, stack, sampled = thread.low, thread.stack, thread.sampled
+        moved = low > 0 and stack[low - 1].ip != sampled[low - 1].ip
+        if ticks or moved or low != len(sampled) or low != len(stack):
             ip = stack[low - 1].ip if moved else None
-            self._put(r.StackSample(thread.iid, self.timestamp, ticks, low, len(told), ip, tuple(stack[low:])))
-            self._truth(Truth(thread.iid, self.timestamp, ticks, tuple(stack), low))
-        thread.told, thread.low = list(stack), len(stack)
+            self._put(r.StackSample(thread.iid, self.timestamp, ticks, low, len(sampled), ip, tuple(stack[low:])))
+            self._truth(Truth(self.timestamp * NS_PER_MS, thread.iid, ticks, tuple(stack), low))
+        thread.sampled, thread.low = list(stack), len(stack)
 
     def _allocate(self, thread: _Thread) -> None:
         if not thread.stack:
@@ -233,9 +251,9 @@ class Simulator:
             live = self._live.setdefault(iid, [0, 0])
             live[0] += count
             live[1] += items[-1].size
-        self._tell(thread, 0)
+        self._report(thread, 0)
         self._put(r.MemorySample(thread.iid, self.timestamp, tuple(items)))
-        self._truth(Truth(thread.iid, self.timestamp, 0, tuple(thread.stack), thread.low, tuple(items)))
+        self._truth(Truth(self.timestamp * NS_PER_MS, thread.iid, 0, tuple(thread.stack), thread.low, tuple(items)))
 
     def _collect(self, thread: _Thread) -> None:
         number = self._thread_number(thread)
@@ -249,6 +267,9 @@ class Simulator:
             live[:] = live[0] // 2, live[0] // 2 * (live[1] // max(live[0], 1))
         items = tuple(r.AltItem(iid, count, size) for iid, (count, size) in sorted(self._live.items()) if count)
         self._put(r.AllocationTable(self.timestamp, items))
+        if self._shape == "dialects":
+            sizes = [("loh", 4096), ("gen2", 2048), ("gen1", 1024), ("gen0", 512)]
+            self._put(r.HeapGenerations(self.timestamp, tuple(r.HeapItem(name, size, size) for name, size in sizes)))
 
     def _pause(self, thread: _Thread) -> None:
         self._put((r.ProfilerResumed if self._paused else r.ProfilerPaused)(self.timestamp))
@@ -258,41 +279,3 @@ class Simulator:
         used = self._random.randrange(10_000)
         self._put(r.ProcessCpu(self.timestamp, used + self._random.randrange(3_000)))
         self._put(r.ThreadCpu(thread.iid, self.timestamp, used))
-
-
-def write(
-    target: Any,
-    shape: str,
-    *,
-    events: int | None = None,
-    size: int | None = None,
-    threads: int | None = None,
-    seed: int = 0,
-    style: str | Style = "D2",
-    progress: Progress | None = None,
-) -> tuple[int, int]:
-    """Write a synthetic trace.
-
-    Args:
-        target: where to, see `fxtio.create`.
-        shape: one of `SHAPES`.
-        events: about how many records; or
-        size: about how many bytes, before compression.
-        threads: on how many threads; 8 unless told.
-        seed: another seed, another trace.
-        style: how it is written, see `CoreProfilerWriter`.
-        progress: called now and then with the records or bytes so far, and all of them.
-
-    Returns:
-        How many records, and how many bytes.
-    """
-    wanted = next((one for one in (events, size) if one is not None), DEFAULT_EVENTS)
-    with CoreProfilerWriter(target, style=style) as writer:
-        simulator = Simulator(writer.put, shape=shape, seed=seed, threads=threads or 8)
-        while (done := simulator.records if size is None else writer.position) < wanted:
-            for _ in range(100):
-                simulator.step()
-            if progress is not None:
-                progress(min(done, wanted), wanted)
-        simulator.finish()
-    return simulator.records, writer.position

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fxtio.formats import Format
+
+if TYPE_CHECKING:
+    from fxtio.dcpi.explain import describe_markdown
+    from fxtio.dcpi.reader import DcpiTrace
+    from fxtio.dcpi.writer import DcpiWriter
 
 _FIRST = re.compile(rb"[a-z]{4,}[ \t]")
 
@@ -18,7 +23,7 @@ def _sniff(head: bytes) -> bool:
     """
     if not _FIRST.match(head):  # most files are of other formats: nothing is loaded for them
         return False
-    from fxtio.dcpi.framing import looks_like_header
+    from fxtio.dcpi.frames import looks_like_header
 
     return looks_like_header(head)
 
@@ -36,7 +41,7 @@ FORMAT = Format(
 _LAZY = {
     "DcpiTrace": "fxtio.dcpi.reader",
     "DcpiWriter": "fxtio.dcpi.writer",
-    "describe_markdown": "fxtio.dcpi.describe",
+    "describe_markdown": "fxtio.dcpi.explain",
 }
 
 

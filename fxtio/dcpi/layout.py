@@ -1,7 +1,7 @@
-"""The format, declared once: the words of the header with the form of their values, chunks and footer of the body.
+"""The layout of a profile: the keywords of the header with the syntax of their values, chunks and footer of the body.
 
-What checks, decodes, encodes and describes all comes from here.  `CHUNK` and `FOOTER` are construct's, for one at a
-time; the numpy types of the same fields are derived from them.
+Checks, decoding, encoding and descriptions are derived from it.  `CHUNK` and `FOOTER` are construct declarations, for
+single records; the numpy types of the same fields are derived from them.
 
 spec: DCPI profile format; notes on `version` and `tstart` come from the NT edition of the same page.
 """
@@ -19,32 +19,32 @@ TERMINATOR = "samples"
 """The word of the header's last line."""
 
 STEP = 4
-"""Bytes from one counted address to the next: an Alpha instruction.  The specification does not tell the number."""
+"""Bytes from one counted address to the next: an Alpha instruction.  The specification does not give the number."""
 
 MAX_COUNT = 2**32 - 1
-"""The largest count, offset and total that the body can say."""
+"""The largest count, offset and total that the body can hold."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """How a value is written.
+class Syntax:
+    """The syntax of a value in the header.
 
     Attributes:
-        name: what the specification calls it.
-        pattern: a regular expression for all of the value.
-        told: the same for people.
+        name: its name in the specification.
+        pattern: a regular expression for the whole value.
+        description: the same for people.
     """
 
     name: str
     pattern: re.Pattern[str]
-    told: str
+    description: str
 
 
-HEX = Form("hex_digit+", re.compile("[0-9A-Fa-f]+"), "hexadecimal digits without 0x")
-DIGITS = Form("digit+", re.compile("[0-9]+"), "decimal digits")
-TIME = Form("time", re.compile("[0-9]{10}|[0-9]{12}|[0-9]{14}"), "YYMMDDHHMM, YYYYMMDDHHMM or YYYYMMDDHHMMSS, in UTC")
-REST = Form("rest_of_line", re.compile(r"[^ \t\n][^\n]*"), "the rest of the line, which begins with no blank")
-VERSION = Form("version", re.compile(r"pdb-[0-9]+\.[0-9]+"), "pdb-MAJOR.MINOR")
+HEX = Syntax("hex_digit+", re.compile("[0-9A-Fa-f]+"), "hexadecimal digits without 0x")
+DIGITS = Syntax("digit+", re.compile("[0-9]+"), "decimal digits")
+TIME = Syntax("time", re.compile("[0-9]{10}|[0-9]{12}|[0-9]{14}"), "YYMMDDHHMM, YYYYMMDDHHMM or YYYYMMDDHHMMSS, in UTC")
+REST = Syntax("rest_of_line", re.compile(r"[^ \t\n][^\n]*"), "the rest of the line, which does not begin with a blank")
+VERSION = Syntax("version", re.compile(r"pdb-[0-9]+\.[0-9]+"), "pdb-MAJOR.MINOR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +53,25 @@ class Keyword:
 
     Attributes:
         name: the word.
-        form: the form of what follows.
-        told: what it says.
-        required: the specification wants it exactly once.
-        repeats: several are no fault.
+        syntax: the syntax of the value.
+        description: the meaning of the value.
+        required: whether the specification requires it exactly once.
+        repeats: whether several lines are allowed.
     """
 
     name: str
-    form: Form
-    told: str
+    syntax: Syntax
+    description: str
     required: bool = False
     repeats: bool = False
 
 
 KEYWORDS: dict[str, Keyword] = {
-    one.name: one
-    for one in (
+    keyword.name: keyword
+    for keyword in (
         Keyword("version", VERSION, "version of the format; only in the NT edition of the specification"),
         Keyword("image", HEX, "the image's identifier; a text of digits, not a number", required=True),
-        Keyword("epoch", TIME, "when the epoch began that the samples belong to", required=True),
+        Keyword("epoch", TIME, "start of the epoch that the samples belong to", required=True),
         Keyword("platform", REST, "the host", required=True),
         Keyword("event", REST, "what was sampled, such as `cycles`", required=True),
         Keyword("period", DIGITS, "events from one sample to the next", required=True),
@@ -80,34 +80,34 @@ KEYWORDS: dict[str, Keyword] = {
         Keyword("cpuspeed", DIGITS, "the processor's speed; likely MHz, which is not stated", required=True),
         Keyword("cpuamask", HEX, "the Alpha's AMASK bits"),
         Keyword("cpuimplv", DIGITS, "the Alpha's IMPLVER number"),
-        Keyword("cpucount", DIGITS, "how many processors"),
-        Keyword("path", REST, "where the image lies", repeats=True),
+        Keyword("cpucount", DIGITS, "number of processors"),
+        Keyword("path", REST, "path of the image", repeats=True),
     )
 }
 """The known words, in the order in which the writer puts them.  spec: required, optional"""
 
 CHUNK_HEAD = Struct("offset" / Int32ul, "number" / Int32ul)
-"""What a chunk begins with: bytes from the beginning of the text, and how many counts follow."""
+"""The beginning of a chunk: bytes from the beginning of the text, and the number of counts that follow."""
 
 CHUNK = Struct(
     "offset" / Int32ul,
     "number" / Rebuild(Int32ul, len_(this.counts)),
     "counts" / Array(this.number, Int32ul),
 )
-"""The samples at some addresses in a row.  spec: chunk"""
+"""The samples at consecutive addresses.  spec: chunk"""
 
 FOOTER = Struct("total_offsets" / Int32ul, "total_samples" / Int32ul)
-"""How many addresses have a sample, and how many samples there are.  spec: footer"""
+"""The number of addresses with samples, and the number of samples.  spec: footer"""
 
 
 def _number(field: Any) -> np.dtype[Any]:
-    """The numpy type of a plain unsigned number."""
+    """Return the numpy type of a plain unsigned number."""
     assert isinstance(field, FormatField)
     return np.dtype(f"{field.fmtstr[0]}u{field.length}")
 
 
 def _dtype(struct: Any) -> np.dtype[Any]:
-    """The numpy type of a structure of plain numbers."""
+    """Return the numpy type of a structure of plain numbers."""
     return np.dtype([(field.name, _number(field.subcon)) for field in struct.subcons])
 
 
@@ -118,4 +118,4 @@ WORD_TYPE = _number(Int32ul)
 
 HEAD_WORDS = HEAD_TYPE.itemsize // WORD_TYPE.itemsize
 OFFSET, NUMBER = (HEAD_TYPE.names or ()).index("offset"), (HEAD_TYPE.names or ()).index("number")
-"""The words of a chunk's head, by their place in it."""
+"""The indices of a chunk's words in its head."""

@@ -1,69 +1,68 @@
-"""The reader of a profile: a summary, records in the order of the file, columns; all of it block by block."""
+"""The reader of a profile: a summary, records in the order of the file, tables; all made block by block."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fxtio.codec.record import Opaque
-from fxtio.dcpi.columns import TABLES, Collector, check_names, nothing, tables_of
-from fxtio.dcpi.framing import Framer, Item, Segments
-from fxtio.dcpi.header import Header, check_header
+from fxtio.dcpi.frames import Frame, Framer, Segments
 from fxtio.dcpi.layout import WORD_TYPE
-from fxtio.dcpi.records import PIECE, Chunk, Footer, Line, More, Record, Terminator, encode
-from fxtio.dcpi.rules import BodyRules
+from fxtio.dcpi.records import (
+    MAX_COUNTS,
+    Chunk,
+    Footer,
+    Line,
+    MoreCounts,
+    Record,
+    Terminator,
+    empty_chunk,
+    encode,
+)
+from fxtio.dcpi.rules import BodyRules, check_header
+from fxtio.dcpi.state import Header
+from fxtio.dcpi.tables import TABLES, Collector, tables_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.io.reading import FileReader
+from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.io.source import Source
 from fxtio.table import Table
 
 
 class Entry(NamedTuple):
-    """A record with where it is.
+    """A record with its place.
 
     Attributes:
-        offset: its byte offset in the (decompressed) file.
+        offset: its byte offset in the decompressed file.
+        time: always None; a profile has no times.
         record: the record.
     """
 
     offset: int
+    time: int | None
     record: Record
 
 
 @dataclass(slots=True)
-class Info:
-    """A summary of a profile.
+class Info(TraceInfo):
+    """A summary of a profile.  It has no times; `started_at` is the epoch.
 
     Attributes:
-        name: where it was read from.
-        format: always `dcpi`.
-        compression: `gzip`, `zstd`, `xz` or None.
-        size: bytes, decompressed.
-        records: how many records of each class.
         header: the header.
-        epoch: when the samples' epoch began, in UTC, or None.
-        opaque: whether the body is of a version that nobody has published, so that its samples are unknown.
-        chunks: how many chunks.
-        counts: how many addresses they cover.
-        addresses: how many of these have a sample.
-        samples: how many samples there are in all.
-        mergeable: how many chunks begin where the one before them ends.
-        padded: how many chunks begin or end with an address without samples.
+        is_opaque: whether the body is of a version that was never published, so that its samples are unknown.
+        chunks: number of chunks.
+        counts: number of counted addresses.
+        addresses: number of these that have samples.
+        samples: number of samples.
+        mergeable: number of chunks that begin where the one before them ends.
+        padded: number of chunks that begin or end with an address without samples.
         footer: the footer, or None.
     """
 
-    name: str
-    format: str
-    compression: str | None
-    size: int = 0
-    records: Counter[str] = field(default_factory=Counter)
     header: Header = field(default_factory=Header)
-    epoch: datetime | None = None
-    opaque: bool = False
+    is_opaque: bool = False
     chunks: int = 0
     counts: int = 0
     addresses: int = 0
@@ -76,13 +75,14 @@ class Info:
 class DcpiTrace(FileReader):
     """A DCPI profile; the arguments are those of `fxtio.io.reading.FileReader`."""
 
-    format = "dcpi"
+    format: ClassVar[str] = "dcpi"
 
     _info: Info | None = None
+    _share = 0.0
 
     @property
     def info(self) -> Info:
-        """A summary; reads the profile once.
+        """The summary; the first use reads the whole profile and applies all rules.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
@@ -90,10 +90,10 @@ class DcpiTrace(FileReader):
         return self._info or self.watch(lambda _: None)
 
     def watch(self, watcher: Callable[[Segments], None]) -> Info:
-        """Read the whole profile, find whatever is wrong with it, and tell of the samples on the way.
+        """Read the whole profile, apply all rules, and pass all samples to a watcher.
 
         Args:
-            watcher: is given block after block.
+            watcher: receives block after block.
 
         Returns:
             The summary.
@@ -102,12 +102,11 @@ class DcpiTrace(FileReader):
             DecodeError: in strict mode, at the first fault.
         """
         info = Info(self.name, self.format, self.compression)
-        for item in self._items(info):
-            _count(info, item)
-            if isinstance(item, Segments):
-                watcher(item)
+        for frame in self._frames(info):
+            if isinstance(frame, Segments):
+                watcher(frame)
         info.size = self.position
-        info.epoch = info.header.epoch
+        info.started_at = info.header.epoch
         self._info = info
         return info
 
@@ -116,154 +115,124 @@ class DcpiTrace(FileReader):
         """The header."""
         return self.info.header
 
-    def __iter__(self) -> Iterator[Record]:
-        """The records in the order of the file, see `records`."""
-        return self.records()
-
-    def records(self, *, resolve: bool = True) -> Iterator[Record]:
-        """The records in the order of the file.
-
-        Args:
-            resolve: give a header line whose value is wrong as a `Line`.  Without it, whatever would not be written
-                back is `Opaque`: writing all of it with `DcpiWriter.put` gives a copy.
-
-        Raises:
-            DecodeError: in strict mode, at the first fault.
-        """
-        return (entry.record for entry in self.entries(resolve=resolve))
-
     def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
-        """The records as from `records`, with where they are.
-
-        Raises:
-            DecodeError: in strict mode, at the first fault.
-        """
-        for item in self._items():
-            if isinstance(item, Segments):
-                yield from _chunks(item)
-            else:
-                yield Entry(item.offset, item.record if resolve else _exact(item.record))
-
-    def batches(self, *names: str) -> Iterator[dict[str, Table]]:
-        """Tables piece by piece, in bounded memory; at least one piece.
+        """Yield the records in the order of the file, each with its place.
 
         Args:
-            names: which tables, see `table_names`; `header` is whole in each piece.
+            resolve: give a header line whose value is wrong as a `Line`.  If false, whatever would not be written back
+                the same is `Opaque`: `DcpiWriter.put` writes all of it as the same bytes.
 
         Raises:
-            KeyError: there is no such table.
             DecodeError: in strict mode, at the first fault.
         """
-        check_names(names)
-        info = Info(self.name, self.format, self.compression)
-        blocks = 0
-        for item in self._items(info):
-            if isinstance(item, Segments):
-                blocks += 1
-                yield tables_of(names, item, info.header)
-        if not blocks:
-            yield tables_of(names, nothing(), info.header)
-
-    def tables(self, *names: str) -> dict[str, Table]:
-        """Several whole tables in one reading.
-
-        Raises:
-            KeyError: there is no such table.
-            DecodeError: in strict mode, at the first fault.
-        """
-        info = Info(self.name, self.format, self.compression)
-        collector = Collector(names)
-        for item in self._items(info):
-            if isinstance(item, Segments):
-                collector.add(item, self._share)
-        return collector.tables(info.header)
-
-    def table(self, name: str) -> Table:
-        """One whole table, see `tables` and `table_names`."""
-        return self.tables(name)[name]
+        for frame in self._frames():
+            if isinstance(frame, Segments):
+                yield from _chunks(frame)
+            else:
+                yield Entry(frame.offset, None, frame.record if resolve else _exact(frame.record))
 
     @property
     def table_names(self) -> tuple[str, ...]:
-        """The tables that a profile has, empty ones included."""
+        """The names of all tables, empty ones included."""
         return TABLES
 
-    _share = 0.0
+    def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
+        """Yield the tables block by block, at least once; the first batch has the header."""
+        info = Info(self.name, self.format, self.compression)
+        is_first = True
+        for frame in self._frames(info):
+            if isinstance(frame, Segments):
+                yield tables_of(names, frame, info.header, with_header=is_first)
+                is_first = False
+        if is_first:
+            yield tables_of(names, None, info.header, with_header=True)
 
-    def _items(self, info: Info | None = None) -> Iterator[Item]:
-        """Whatever is in the file, checked; what it adds up to goes to `info`."""
+    def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
+        info = Info(self.name, self.format, self.compression)
+        collector = Collector(names)
+        for frame in self._frames(info):
+            if isinstance(frame, Segments):
+                collector.add(frame, self._share)
+        return collector.tables(info.header)
+
+    def _frames(self, info: Info | None = None) -> Iterator[Frame]:
+        """Yield the frames of the file, checked, and add up `info`."""
         info = info or Info(self.name, self.format, self.compression)
         with self._reading() as (source, findings):
             if source.head == b"":
                 return
             framer = Framer(source, findings)
             ended = False
-            for item in framer.header():
-                if isinstance(item.record, Line):
-                    info.header.add(item.record, item.offset)
-                ended = ended or isinstance(item.record, Terminator)
+            for placed in framer.header():
+                info.records[type(placed.record).__name__] += 1
+                if isinstance(placed.record, Line):
+                    info.header.add(placed.record, placed.offset)
+                ended = ended or isinstance(placed.record, Terminator)
                 if ended:
-                    info.header.end = item.offset + item.size
+                    info.header.end = placed.offset + placed.size
                     check_header(info.header, findings)
-                yield item
+                yield placed
             if ended:
                 yield from self._body(source, findings, framer, info)
             else:
                 check_header(info.header, findings)
 
-    def _body(self, source: Source, findings: Findings, framer: Framer, info: Info) -> Iterator[Item]:
+    def _body(self, source: Source, findings: Findings, framer: Framer, info: Info) -> Iterator[Frame]:
         if (info.header.major or 0) >= 1:
-            info.opaque = True
-            told = "samples are unavailable: the layout of the body from version 1 on was never published"
-            findings.add("body-opaque", info.header.end, told, level=Level.WARNING)
-            yield from framer.opaque()
+            info.is_opaque = True
+            message = "samples are unavailable: the layout of the body from version 1 on was never published"
+            findings.add("body-opaque", info.header.end, message, level=Level.WARNING)
+            for placed in framer.opaque():
+                info.records[type(placed.record).__name__] += 1
+                yield placed
             return
         rules = BodyRules(info.header, findings)
-        for item in framer.body():
-            if isinstance(item, Segments):
-                rules.add(item)
-                self._share = item.end() / source.size if source.size else 0.0
-            elif isinstance(item.record, Footer):
-                info.footer = item.record
-                rules.footer(item.record, item.offset)
+        for frame in framer.body():
+            if isinstance(frame, Segments):
+                rules.add(frame)
+                if more := _more_records(frame):
+                    info.records["MoreCounts"] += more
+                self._share = frame.end() / source.size if source.size else 0.0
+            else:
+                info.records[type(frame.record).__name__] += 1
+                if isinstance(frame.record, Footer):
+                    info.footer = frame.record
+                    rules.add_footer(frame.record, frame.offset)
             self._tell(source)
-            yield item
+            yield frame
+        info.records.update(Chunk=rules.chunks - rules.empty, Opaque=rules.empty)
+        info.records += Counter()  # without classes that do not occur
         for name in ("chunks", "counts", "addresses", "samples", "mergeable", "padded"):
             setattr(info, name, getattr(rules, name))
 
 
-def _count(info: Info, item: Item) -> None:
-    if isinstance(item, Segments):
-        info.records["Chunk"] += len(item.at) - item.begun
-    else:
-        info.records[type(item.record).__name__] += 1
+def _more_records(block: Segments) -> int:
+    """Return how many `MoreCounts` records `_chunks` gives."""
+    long = block.count[block.count > MAX_COUNTS]
+    first_continues = int(block.continues)  # its first part is no `Chunk`
+    return int((-(-long // MAX_COUNTS) - 1).sum()) + first_continues
 
 
-def _chunks(made: Segments) -> Iterator[Entry]:
-    """The chunks of a block as records, in pieces."""
-    last = len(made.at) - 1
-    rows = zip(made.at.tolist(), made.count.tolist(), made.offset.tolist(), strict=True)
-    for row, (at, count, offset) in enumerate(rows):
-        for begin in range(0, count, PIECE) if count else (0,):
-            counts = tuple(made.words[at + begin : at + min(begin + PIECE, count)].tolist())
-            if begin == 0 and not (made.begun and row == 0):
-                rest = (made.behind if row == last else 0) + count - len(counts)
-                yield Entry(made.place(row), Chunk(offset, counts, rest) if counts or rest else _empty(offset))
+def _chunks(block: Segments) -> Iterator[Entry]:
+    """Yield the chunks of a block as records of at most `MAX_COUNTS` counts."""
+    last = len(block.begin) - 1
+    rows = zip(block.begin.tolist(), block.count.tolist(), block.text_offset.tolist(), strict=True)
+    for row, (begin, count, text_offset) in enumerate(rows):
+        for part in range(0, count, MAX_COUNTS) if count else (0,):
+            counts = tuple(block.words[begin + part : begin + min(part + MAX_COUNTS, count)].tolist())
+            if part == 0 and not (block.continues and row == 0):
+                remaining = (block.remaining if row == last else 0) + count - len(counts)
+                record = Chunk(text_offset, counts, remaining) if counts or remaining else empty_chunk(text_offset)
+                yield Entry(block.offset_of(row), None, record)
             else:
-                yield Entry(made.base + (at + begin) * WORD_TYPE.itemsize, More(counts))
-
-
-def _empty(offset: int) -> Opaque:
-    """A chunk without counts: it is nothing that may be written."""
-    from fxtio.dcpi.layout import CHUNK_HEAD
-
-    return Opaque(CHUNK_HEAD.build({"offset": offset, "number": 0}))
+                yield Entry(block.base + (begin + part) * WORD_TYPE.itemsize, None, MoreCounts(counts))
 
 
 def _exact(record: Record) -> Record:
-    """The record, or `Opaque` where it cannot be written."""
+    """Return the record, or `Opaque` if it cannot be written."""
     try:
         encode(record)
     except EncodeError:
-        assert isinstance(record, Line)  # nothing else comes from bytes that it would not go back to
+        assert isinstance(record, Line)  # all others are made of bytes that they encode to
         return Opaque(f"{record.word}{record.blanks}{record.value}\n".encode("ascii", "surrogateescape"))
     return record

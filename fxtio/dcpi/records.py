@@ -1,7 +1,7 @@
-"""The records of a profile in the order of the file: header lines, the line that ends the header, chunks, the footer.
+"""The records of a profile: header lines, the line that ends the header, chunks and the footer; their codec.
 
-Each goes to bytes with `encode`, which refuses what the format cannot say, and comes from bytes with `decode_line`,
-`decode_chunk` and `decode_footer`.  What would not be written back the same is `Opaque`.
+`encode` converts a record to bytes and refuses what the format cannot express.  `decode_line`, `decode_chunk` and
+`decode_footer` convert bytes to records.  What would not be written back the same is `Opaque`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 
 from fxtio.codec.record import Opaque
-from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, KEYWORDS, MAX_COUNT, REST, TERMINATOR, WORD_TYPE
+from fxtio.dcpi.layout import CHUNK, CHUNK_HEAD, FOOTER, KEYWORDS, MAX_COUNT, REST, TERMINATOR, WORD_TYPE
 from fxtio.errors import EncodeError
 
-PIECE = 1 << 16
-"""The most counts that a record has; a longer chunk goes on in `More` records, so that memory stays bounded."""
+MAX_COUNTS = 1 << 16
+"""The most counts of a record that was read; a longer chunk continues in `MoreCounts`, so that memory stays bounded."""
 
 _WORD = re.compile(r"[^ \t\n]+")
 _BLANKS = re.compile(r"[ \t]+")
@@ -30,9 +30,9 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     """A line of the header.  spec: line
 
     Attributes:
-        word: what it is about; see `layout.KEYWORDS`, but any word may come.
+        word: the first word, see `layout.KEYWORDS`; other words are allowed.
         value: the rest of the line; bytes that are not ASCII are surrogate escapes.
-        blanks: spaces and tabs between the two.
+        blanks: the spaces and tabs between the two.
     """
 
     word: str
@@ -44,27 +44,27 @@ class Terminator(msgspec.Struct, frozen=True, gc=False):
     """The line that ends the header.  spec: terminator
 
     Attributes:
-        padding: spaces and tabs behind the word.
+        padding: the spaces and tabs after the word.
     """
 
     padding: str = ""
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """Counts at addresses in a row.  spec: chunk
+    """Counts at consecutive addresses.  spec: chunk
 
     Attributes:
-        offset: bytes from the beginning of the text to the first address.
-        counts: samples at each address, as many as `PIECE` at most when it was read.
-        behind: how many more counts follow in `More` records.
+        text_offset: bytes from the beginning of the text to the first address.
+        counts: samples at each address; `MAX_COUNTS` at most when it was read.
+        remaining: number of counts that follow in `MoreCounts` records.
     """
 
-    offset: int
+    text_offset: int
     counts: tuple[int, ...]
-    behind: int = 0
+    remaining: int = 0
 
 
-class More(msgspec.Struct, frozen=True, gc=False):
+class MoreCounts(msgspec.Struct, frozen=True, gc=False):
     """Further counts of a long chunk.
 
     Attributes:
@@ -78,51 +78,50 @@ class Footer(msgspec.Struct, frozen=True, gc=False):
     """The totals.  spec: footer
 
     Attributes:
-        total_offsets: how many addresses have a sample.
-        total_samples: how many samples there are, modulo 2**32.
+        total_offsets: number of addresses with samples.
+        total_samples: number of samples, modulo 2**32.
     """
 
     total_offsets: int
     total_samples: int
 
 
-Record = Line | Terminator | Chunk | More | Footer | Opaque
+Record = Line | Terminator | Chunk | MoreCounts | Footer | Opaque
 
-RECORDS: tuple[type[Any], ...] = (Line, Terminator, Chunk, More, Footer)
+RECORDS: tuple[type[Any], ...] = (Line, Terminator, Chunk, MoreCounts, Footer)
 
 
 def encode(record: Record) -> bytes:
-    """A record's bytes.
+    """Encode a record.
 
     Raises:
-        EncodeError: the format cannot say it.
+        EncodeError: it is not a record, or the format cannot express it.
     """
-    make = _ENCODERS.get(type(record))
-    if make is None:
-        raise EncodeError(f"{type(record).__name__} is no record", "record")
-    return make(record)
+    encoder = _ENCODERS.get(type(record))
+    if encoder is None:
+        raise EncodeError(f"{type(record).__name__} is not a record of the format", "record")
+    return encoder(record)
 
 
 def _encode_line(line: Line) -> bytes:
     if not _WORD.fullmatch(line.word):
-        raise EncodeError(f"{line.word!r} is no word: it is empty, or has blanks or line ends", "Line.word")
+        raise EncodeError(f"{line.word!r} is not a word: it is empty or has blanks or line ends", "Line.word")
     if not _BLANKS.fullmatch(line.blanks):
-        raise EncodeError(f"{line.blanks!r} are no spaces and tabs", "Line.blanks")
-    form = KEYWORDS[line.word].form if line.word in KEYWORDS else REST
-    if not REST.pattern.fullmatch(line.value):
-        raise EncodeError(f"{line.value!r} is not {REST.told}", f"Line.value of {line.word}")
-    if not form.pattern.fullmatch(line.value):
-        raise EncodeError(f"{line.value!r} is not {form.told}", f"Line.value of {line.word}")
-    return _octets(f"{line.word}{line.blanks}{line.value}\n", f"Line.value of {line.word}")
+        raise EncodeError(f"{line.blanks!r} has other characters than spaces and tabs, or none", "Line.blanks")
+    syntax = KEYWORDS[line.word].syntax if line.word in KEYWORDS else REST
+    for each in (REST, syntax):
+        if not each.pattern.fullmatch(line.value):
+            raise EncodeError(f"{line.value!r} is not {each.description}", f"Line.value of {line.word}")
+    return _ascii_bytes(f"{line.word}{line.blanks}{line.value}\n", f"Line.value of {line.word}")
 
 
 def _encode_terminator(line: Terminator) -> bytes:
     if line.padding and not _BLANKS.fullmatch(line.padding):
-        raise EncodeError(f"{line.padding!r} are no spaces and tabs", "Terminator.padding")
+        raise EncodeError(f"{line.padding!r} has other characters than spaces and tabs", "Terminator.padding")
     return f"{TERMINATOR}{line.padding}\n".encode("ascii")
 
 
-def _octets(text: str, where: str) -> bytes:
+def _ascii_bytes(text: str, where: str) -> bytes:
     try:
         return text.encode("ascii", "surrogateescape")
     except UnicodeEncodeError:
@@ -130,36 +129,36 @@ def _octets(text: str, where: str) -> bytes:
 
 
 def _encode_chunk(chunk: Chunk) -> bytes:
-    number = len(chunk.counts) + chunk.behind
-    for name, value in (("offset", chunk.offset), ("behind", chunk.behind), ("counts", number)):
-        _require(value, f"Chunk.{name}")
+    number = len(chunk.counts) + chunk.remaining
+    for name, value in (("text_offset", chunk.text_offset), ("remaining", chunk.remaining), ("counts", number)):
+        _require_32_bits(value, f"Chunk.{name}")
     if number == 0:
         raise EncodeError("a chunk has at least one count", "Chunk.counts")
-    head: bytes = CHUNK_HEAD.build({"offset": chunk.offset, "number": number})
+    head: bytes = CHUNK_HEAD.build({"offset": chunk.text_offset, "number": number})
     return head + _words(chunk.counts, "Chunk.counts")
 
 
-def _encode_more(more: More) -> bytes:
+def _encode_more(more: MoreCounts) -> bytes:
     if not more.counts:
-        raise EncodeError("there is no count", "More.counts")
-    return _words(more.counts, "More.counts")
+        raise EncodeError("there is no count", "MoreCounts.counts")
+    return _words(more.counts, "MoreCounts.counts")
 
 
 def _words(counts: tuple[int, ...], where: str) -> bytes:
     for count in (min(counts, default=0), max(counts, default=0)):
-        _require(count, where)
+        _require_32_bits(count, where)
     return np.array(counts, WORD_TYPE).tobytes()
 
 
 def _encode_footer(footer: Footer) -> bytes:
     values = msgspec.structs.asdict(footer)
     for name, value in values.items():
-        _require(value, f"Footer.{name}")
+        _require_32_bits(value, f"Footer.{name}")
     data: bytes = FOOTER.build(values)
     return data
 
 
-def _require(value: int, where: str) -> None:
+def _require_32_bits(value: int, where: str) -> None:
     if not 0 <= value <= MAX_COUNT:
         raise EncodeError(f"{value:,} does not fit 32 bits", where)
 
@@ -168,14 +167,14 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     Line: _encode_line,
     Terminator: _encode_terminator,
     Chunk: _encode_chunk,
-    More: _encode_more,
+    MoreCounts: _encode_more,
     Footer: _encode_footer,
     Opaque: lambda record: record.raw,
 }
 
 
 def decode_line(raw: bytes) -> Line | Terminator | Opaque:
-    """A line of the header, its line end included; `Opaque` where it has not the form of one."""
+    """Decode a line of the header, line end included; return `Opaque` if it does not have the form of a line."""
     text = raw.decode("ascii", "surrogateescape")
     if match := _LINE.fullmatch(text):
         return Line(match[1], match[3], match[2])
@@ -185,22 +184,25 @@ def decode_line(raw: bytes) -> Line | Terminator | Opaque:
 
 
 def decode_chunk(raw: bytes) -> Chunk:
-    """A whole chunk, by construct.
+    """Decode a whole chunk.
 
     Raises:
-        construct.ConstructError: there are fewer counts than it tells.
+        construct.ConstructError: it has fewer counts than its head says.
     """
-    from fxtio.dcpi.layout import CHUNK
-
-    made = CHUNK.parse(raw)
-    return Chunk(made.offset, tuple(made.counts))
+    values = CHUNK.parse(raw)
+    return Chunk(values.offset, tuple(values.counts))
 
 
 def decode_footer(raw: bytes) -> Footer:
-    """The footer.
+    """Decode the footer.
 
     Raises:
         construct.ConstructError: there are fewer than 8 bytes.
     """
-    made = FOOTER.parse(raw)
-    return Footer(made.total_offsets, made.total_samples)
+    values = FOOTER.parse(raw)
+    return Footer(values.total_offsets, values.total_samples)
+
+
+def empty_chunk(text_offset: int) -> Opaque:
+    """Return the bytes of a chunk without counts, which the format does not allow."""
+    return Opaque(CHUNK_HEAD.build({"offset": text_offset, "number": 0}))

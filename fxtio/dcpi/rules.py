@@ -1,4 +1,4 @@
-"""What is wrong with a body: chunks that overlap, a footer that does not add up.  All of a block is checked at once."""
+"""Rules about the header and the body; docs/reference/findings.md describes them.  `frames` has those about framing."""
 
 from __future__ import annotations
 
@@ -6,15 +6,82 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.dcpi.framing import Segments
-from fxtio.dcpi.header import Header
-from fxtio.dcpi.layout import MAX_COUNT, STEP
-from fxtio.dcpi.records import Footer
+from fxtio.dcpi.frames import Segments
+from fxtio.dcpi.layout import KEYWORDS, MAX_COUNT, STEP, WORD_TYPE
+from fxtio.dcpi.records import Footer, Line
+from fxtio.dcpi.state import MAX_ADDRESS, MAX_DIGITS, MAX_NUMBER, Header, parse_time
 from fxtio.finding import Findings, Level
 
 Array = np.ndarray[Any, Any]
 
-_EACH = 20  # places that are told of one fault in one block; the rest is counted
+_FINDINGS_PER_BLOCK = 20  # of one rule; further ones in the same block are only counted
+
+
+def check_header(header: Header, findings: Findings) -> None:
+    """Check a header that was read to its end."""
+    _check_occurrences(header, findings)
+    for index, (line, offset) in enumerate(zip(header.lines, header.offsets, strict=True)):
+        _check_line(line, offset, findings)
+        if line.word == "version" and index:
+            findings.add("version-place", offset, "the version is not in the first line", level=Level.WARNING)
+    if header.get("tstart") is None:
+        message = "no line `tstart`: addresses are unknown, only offsets are known"
+        findings.add("no-text-start", 0, message, level=Level.WARNING)
+    elif header.text_start is not None and header.text_start % STEP:
+        message = f"`tstart` is not a multiple of {STEP}"
+        findings.add("unaligned", _offset_of(header, "tstart"), message, level=Level.WARNING)
+    if header.end % WORD_TYPE.itemsize:
+        message = f"the header has {header.end:,} bytes, which is not a multiple of {WORD_TYPE.itemsize}"
+        findings.add("header-size", 0, message, level=Level.WARNING)
+
+
+def _offset_of(header: Header, word: str) -> int:
+    return next(at for line, at in zip(header.lines, header.offsets, strict=True) if line.word == word)
+
+
+def _check_occurrences(header: Header, findings: Findings) -> None:
+    seen: set[str] = set()
+    for line, offset in zip(header.lines, header.offsets, strict=True):
+        keyword = KEYWORDS.get(line.word)
+        if keyword is None or keyword.repeats:
+            continue
+        if line.word in seen:
+            # The specification lists `period` as required and as optional, so two of it may be intended.
+            is_error = keyword.required and line.word != "period"
+            level = Level.ERROR if is_error else Level.WARNING
+            findings.add("repeated-line", offset, f"another line `{line.word}`; the first one counts", level=level)
+        seen.add(line.word)
+    for keyword in KEYWORDS.values():
+        if keyword.required and keyword.name not in seen:
+            findings.add("missing-line", 0, f"no line `{keyword.name}`")
+
+
+def _check_line(line: Line, offset: int, findings: Findings) -> None:
+    if "\r" in line.value or not (line.word + line.value).isascii():
+        message = f"`{line.word}` has carriage returns or bytes that are not ASCII"
+        findings.add("header-bytes", offset, message, level=Level.WARNING)
+    keyword = KEYWORDS.get(line.word)
+    if keyword is None:
+        return
+    shown = line.value if len(line.value) <= 40 else f"{line.value[:40]}..."
+    if not keyword.syntax.pattern.fullmatch(line.value):
+        level = Level.WARNING if keyword.name == "version" else Level.ERROR
+        message = f"`{line.word}` is {shown!r}, not {keyword.syntax.description}"
+        findings.add("header-value", offset, message, level=level)
+    elif keyword.name == "epoch" and parse_time(line.value) is None:
+        findings.add("header-value", offset, f"`epoch` is {shown!r}, which is not a date")
+    elif keyword.name in ("period", "tsize", "tstart") and _is_too_large(line):
+        findings.add("header-value", offset, f"`{line.word}` is {shown!r}, which does not fit 64 bits")
+    elif keyword.name == "period" and int(line.value) == 0:
+        findings.add("zero-period", offset, "the period is 0", level=Level.WARNING)
+
+
+def _is_too_large(line: Line) -> bool:
+    """Return whether a number of any length is beyond the limits; long ones are not converted."""
+    if line.word == "tstart":
+        return int(line.value, 16) > MAX_ADDRESS
+    digits = line.value.lstrip("0")
+    return len(digits) > MAX_DIGITS or int(digits or "0") > MAX_NUMBER
 
 
 class BodyRules:
@@ -22,81 +89,88 @@ class BodyRules:
 
     Args:
         header: the header that belongs to it.
-        findings: takes what is wrong.
+        findings: receives the faults.
 
     Attributes:
-        chunks: how many chunks there were.
-        counts: how many addresses they have.
-        addresses: how many of these have a sample.
+        chunks: number of chunks.
+        empty: number of chunks without counts.
+        counts: number of counted addresses.
+        addresses: number of these that have samples.
         samples: the sum of all counts.
-        mergeable: how many chunks begin where the one before ends.
-        padded: how many chunks begin or end with an address without samples.
+        mergeable: number of chunks that begin where the one before ends.
+        padded: number of chunks that begin or end with an address without samples.
     """
 
     def __init__(self, header: Header, findings: Findings) -> None:
         self._findings = findings
         self._text_size = header.text_size
         self._offset = -1  # of the last chunk
-        self._end = 0  # the offset behind it
-        self._bare = False  # whether a chunk that goes beyond its block begins with a zero
-        self.chunks = self.counts = self.addresses = self.samples = self.mergeable = self.padded = 0
+        self._end = 0  # of the last chunk
+        self._begins_with_zero = False  # whether a chunk that continues in the next block begins with a zero
+        self.chunks = self.empty = self.counts = self.addresses = self.samples = self.mergeable = self.padded = 0
 
-    def add(self, made: Segments) -> None:
+    def add(self, block: Segments) -> None:
         """Take in the next block."""
-        self.counts += int(made.count.sum())
-        self.samples += made.total
-        self.addresses += made.addresses
-        self.padded += made.padded + self._cut(made)
-        number = made.count[made.begun :]  # of the last one those of this block, for now
+        self.counts += int(block.count.sum())
+        self.samples += block.total
+        self.addresses += block.addresses
+        self.padded += block.padded + self._padded_across_blocks(block)
+        number = block.count[block.continues :]  # of the last chunk only the counts of this block, for now
         self.chunks += len(number)
         if not len(number):
             return
-        # Each chunk beside the one before it: it must begin behind that, and behind all that one has.
+        # Each chunk is compared with the one before it, of which it must not begin before the end.
         offsets, ends = np.empty(len(number) + 1, np.int64), np.empty(len(number) + 1, np.int64)
         offsets[0], ends[0] = self._offset, self._end
         offset, end = offsets[1:], ends[1:]
-        offset[:] = made.offset[made.begun :]
+        offset[:] = block.text_offset[block.continues :]
         np.multiply(number, STEP, out=end)
         end += offset
-        end[-1] += made.behind * STEP
+        end[-1] += block.remaining * STEP
         falls = offset <= offsets[:-1]
-        self.tell("chunk-order", made, falls, "the chunk's offset is not above that before it")
+        self._report("chunk-order", block, falls, "the chunk's offset is not above that of the chunk before it")
         overlaps = (offset < ends[:-1]) & ~falls
-        self.tell("chunk-overlap", made, overlaps, "the chunk begins within the one before it")
-        self.tell("chunk-empty", made, end == offset, "the chunk has no counts")
-        self.tell("unaligned", made, offset % STEP != 0, "the chunk begins within a word", Level.WARNING)
+        self._report("chunk-overlap", block, overlaps, "the chunk begins within the one before it")
+        self.empty += self._report("chunk-empty", block, end == offset, "the chunk has no counts")
+        message = f"the chunk's offset is not a multiple of {STEP}"
+        self._report("unaligned", block, offset % STEP != 0, message, Level.WARNING)
         if self._text_size is not None:
             beyond = end > self._text_size
-            self.tell("beyond-text", made, beyond, "the chunk goes beyond the text", Level.WARNING)
+            self._report("beyond-text", block, beyond, "the chunk ends beyond the text", Level.WARNING)
         self.mergeable += int(np.count_nonzero((offset == ends[:-1]) & (offsets[:-1] >= 0)))
         self._offset, self._end = int(offset[-1]), int(end[-1])
 
-    def _cut(self, made: Segments) -> int:
-        """Whether a chunk that an earlier block began ends here, and begins or ends with a zero."""
-        single = len(made.at) == 1
-        done = made.begun and not (single and made.behind)
-        padded = done and (self._bare or made.words[made.at[0] + made.count[0] - 1] == 0)
-        if made.behind and not (single and made.begun):
-            self._bare = bool(made.words[made.at[-1]] == 0)
+    def _padded_across_blocks(self, block: Segments) -> int:
+        """Return 1 if a chunk of an earlier block ends here and begins or ends with a zero, else 0."""
+        is_single = len(block.begin) == 1
+        ends_here = block.continues and not (is_single and block.remaining)
+        ends_with_zero = ends_here and block.words[block.begin[0] + block.count[0] - 1] == 0
+        padded = ends_here and (self._begins_with_zero or ends_with_zero)
+        if block.remaining and not (is_single and block.continues):
+            self._begins_with_zero = bool(block.words[block.begin[-1]] == 0)
         return int(padded)
 
-    def tell(self, rule: str, made: Segments, wrong: Array, message: str, level: Level = Level.ERROR) -> None:
-        """Note a fault of some of the chunks that begin here: the first of them one by one, the rest as a number."""
-        rows = np.flatnonzero(wrong) + int(made.begun)
-        for row in rows[:_EACH].tolist():
-            self._findings.add(rule, made.place(row), message, level=level)
-        rest = len(rows) - _EACH
+    def _report(self, rule: str, block: Segments, is_wrong: Array, message: str, level: Level = Level.ERROR) -> int:
+        """Add findings about the chunks that begin here: the first ones singly, the rest as a number; return it all."""
+        rows = np.flatnonzero(is_wrong) + int(block.continues)
+        for row in rows[:_FINDINGS_PER_BLOCK].tolist():
+            self._findings.add(rule, block.offset_of(row), message, level=level)
+        rest = len(rows) - _FINDINGS_PER_BLOCK
         if rest > 0:
-            self._findings.add(rule, made.place(int(rows[_EACH])), message, level=level, times=rest)
+            offset = block.offset_of(int(rows[_FINDINGS_PER_BLOCK]))
+            self._findings.add(rule, offset, message, level=level, times=rest)
+        return len(rows)
 
-    def footer(self, footer: Footer, offset: int) -> None:
-        """Compare the totals."""
+    def add_footer(self, footer: Footer, offset: int) -> None:
+        """Compare the totals of the footer, which is at a byte offset, with the sums."""
         if footer.total_offsets != self.addresses:
-            told = f"the footer tells {footer.total_offsets:,} addresses with samples, there are {self.addresses:,}"
-            self._findings.add("footer-addresses", offset, told)
+            message = (
+                f"the footer has {footer.total_offsets:,} addresses with samples, the chunks have {self.addresses:,}"
+            )
+            self._findings.add("footer-addresses", offset, message)
         if footer.total_samples != self.samples % (MAX_COUNT + 1):
-            told = f"the footer tells {footer.total_samples:,} samples, there are {self.samples:,}"
-            self._findings.add("footer-samples", offset, told)
+            message = f"the footer has {footer.total_samples:,} samples, the chunks have {self.samples:,}"
+            self._findings.add("footer-samples", offset, message)
         elif self.samples > MAX_COUNT:
-            told = f"there are {self.samples:,} samples, more than the footer can tell"
-            self._findings.add("footer-overflow", offset, told, level=Level.WARNING)
+            message = f"the chunks have {self.samples:,} samples, more than the footer can hold"
+            self._findings.add("footer-overflow", offset, message, level=Level.WARNING)

@@ -1,7 +1,4 @@
-"""Synthetic profiles of any size: what a sampler would find in an image of functions, some of them hot.
-
-The same seed gives the same bytes on every machine.
-"""
+"""Synthetic profiles of any size: samples of an image with functions, some of them hot."""
 
 from __future__ import annotations
 
@@ -10,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.dcpi.encode import Value
 from fxtio.dcpi.layout import MAX_COUNT, STEP
-from fxtio.dcpi.writer import DcpiWriter, Value
+from fxtio.dcpi.writer import DcpiWriter
 from fxtio.errors import FxtioError
 from fxtio.io.reading import Progress
 
@@ -24,9 +22,9 @@ SHAPES = {
     "sparse": "few samples, far from each other",
     "dense": "every instruction has samples",
 }
-"""Which profiles there are."""
+"""The shapes of synthetic profiles, with their contents."""
 
-_CHUNK = 1 << 17
+_BATCH = 1 << 17
 _RUN = {"profile": 20, "sparse": 1, "dense": 0}  # addresses with samples in a row on average; 0 all of them
 _WIDEST = 60  # instructions without samples between two runs, at most
 _BYTES = {"profile": 4.4, "sparse": 11.2, "dense": 4.0}  # of the file for each address with samples
@@ -44,62 +42,67 @@ HEADER: dict[str, Value] = {
 }
 
 
-def write(
+def synth(
     target: Any,
     shape: str,
     *,
     events: int | None = None,
     size: int | None = None,
+    threads: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[int, int]:
-    """Write a profile.
+    """Write a synthetic profile.
 
     Args:
-        target: where to, see `fxtio.create`.
+        target: what to write to, see `fxtio.create`.
         shape: one of `SHAPES`.
-        events: how many addresses with samples; or
-        size: about how many bytes, before compression.
-        seed: another seed, another profile.
+        events: number of addresses with samples; 100,000 by default.
+        size: about how many bytes, in place of `events`.
+        threads: must be None; a profile has no threads.
+        seed: the seed of the random numbers; the same seed gives the same bytes on every machine.
         progress: called now and then with the addresses so far, and all of them.
 
     Returns:
-        How many addresses with samples, and how many bytes.
+        The number of addresses with samples, and the number of bytes.
 
     Raises:
-        FxtioError: the format cannot say so much.
+        FxtioError: threads are asked for, or the addresses do not fit the format.
+        OSError: the target cannot be created.
     """
-    wanted = events or (max(int(size / _BYTES[shape]), 1) if size else DEFAULT_EVENTS)
+    if threads is not None:
+        raise FxtioError("a DCPI profile has no threads")
+    goal = events or (max(int(size / _BYTES[shape]), 1) if size else DEFAULT_EVENTS)
     end = 0
-    for offset, _ in _pieces(shape, wanted, seed):
+    for offset, _ in _samples(shape, goal, seed):
         end = int(offset[-1]) + STEP
         if end > MAX_COUNT:
-            raise FxtioError(f"{wanted:,} addresses of this shape lie farther apart than a profile can say")
+            raise FxtioError(f"{goal:,} addresses of this shape are farther apart than a profile can express")
     with DcpiWriter(target, header={**HEADER, "tsize": end}) as writer:
         done = 0
-        for offset, count in _pieces(shape, wanted, seed):
-            done += writer.write(offset, count)
+        for offset, count in _samples(shape, goal, seed):
+            done += writer.write_table("samples", {"text_offset": offset, "count": count})
             if progress is not None:
-                progress(done, wanted)
+                progress(done, goal)
     return done, writer.position
 
 
-def _pieces(shape: str, wanted: int, seed: int) -> Iterator[tuple[Array, Array]]:
-    """Offsets and counts, piece by piece."""
+def _samples(shape: str, goal: int, seed: int) -> Iterator[tuple[Array, Array]]:
+    """Yield offsets and counts in batches."""
     bits, run, at = np.random.PCG64(seed), _RUN[shape], 0
-    for begin in range(0, wanted, _CHUNK):
-        number = min(_CHUNK, wanted - begin)
+    for begin in range(0, goal, _BATCH):
+        number = min(_BATCH, goal - begin)
         gap = np.ones(number, np.int64)
         if run:
             ends = _below(bits, run, number) == 0
             gap[ends] += 3 + _below(bits, _WIDEST, number)[ends]
         offset = at + np.cumsum(gap) * STEP
         at = int(offset[-1])
-        heat = 1 + _below(bits, 1 << 6, number) // (1 + _below(bits, 1 << 5, number))
-        yield offset - STEP, heat
+        count = 1 + _below(bits, 1 << 6, number) // (1 + _below(bits, 1 << 5, number))
+        yield offset - STEP, count
 
 
 def _below(bits: np.random.PCG64, bound: int, number: int) -> Array:
-    """Random numbers from 0 to `bound` - 1."""
+    """Return random numbers from 0 to `bound` - 1."""
     raw: Array = bits.random_raw(number)
     return (raw % np.uint64(bound)).astype(np.int64)

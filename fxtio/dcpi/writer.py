@@ -1,141 +1,188 @@
-"""The writers of a profile: from columns of samples, chunks as they are given, or records exactly as they are.
+"""The writer of a profile: a header, then chunks, then the footer.
 
-With a header the writer sees to the form: it pads the header, puts samples in chunks and adds up the footer.  Without
-one it puts records, whatever they are.  Everything is checked before a byte of it is written.
+The header comes from the argument `header`, from the table `header`, or line by line with `put`.  The body comes from
+columns of samples, from counts of single chunks, or record by record with `put`, in any mixture.  `close` adds the
+footer, unless it was put, or everything was put record by record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fxtio.codec.record import Opaque
-from fxtio.dcpi.header import Header, check_header, digits_of, lines_of
-from fxtio.dcpi.layout import HEAD_WORDS, HEX, KEYWORDS, MAX_COUNT, NUMBER, OFFSET, STEP, WORD_TYPE
-from fxtio.dcpi.records import Chunk, Footer, Line, Record, Terminator, encode
+from fxtio.dcpi.encode import DEFAULT_HEADER, Array, ChunkEncoder, Value, header_bytes, integers, lines_of
+from fxtio.dcpi.layout import MAX_COUNT, STEP
+from fxtio.dcpi.records import Chunk, Footer, Line, MoreCounts, Record, Terminator, encode
+from fxtio.dcpi.tables import WRITABLE
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings
 from fxtio.io.writing import FileWriter
+from fxtio.table import WritableTable
 
-Array = np.ndarray[Any, Any]
+__all__ = ["DcpiWriter", "Value"]
 
-GAP = 2
-"""So many addresses without samples are written as zeros: the head of another chunk is no shorter."""
-
-LONGEST = 1 << 20
-"""The most counts in a chunk that is made here; the number of them stands before them."""
-
-_AT_ONCE = 1 << 17  # samples that are put in chunks together: as many as the processor's caches hold
 _BUFFER = 1 << 20
-_PLACE = {Line: 0, Terminator: 1, Chunk: 2, Footer: 3}  # what may not come before what
 
-Value = str | int | datetime
+_HEADER, _BODY, _END = "header", "body", "end"
 
 
 class DcpiWriter(FileWriter):
-    """Writes a DCPI profile.  With a header, the last chunk and the footer come when it is closed.
+    """A writer of DCPI profiles.
+
+    Without a header, the first samples are preceded by one of placeholders (`encode.DEFAULT_HEADER`).
 
     Args:
-        target: where to, see `fxtio.create`.
-        header: words and values, or lines whose order is kept; see `layout.KEYWORDS`.  Numbers are written as the
-            word's form wants them, a time in UTC.  Without it, only `put` writes.
+        target: what to write to, see `fxtio.create`.
+        header: words and values, or lines whose order is kept; see `layout.KEYWORDS`.  A value may be an integer, which
+            is formatted as the word requires, or a datetime.
 
     Raises:
-        EncodeError: a line is missing or cannot be said.
+        EncodeError: a required line is missing, or a line does not fit.
         OSError: the target cannot be created.
     """
 
-    format = "dcpi"
+    format: ClassVar[str] = "dcpi"
+    writable_tables: ClassVar[dict[str, WritableTable]] = WRITABLE
 
     def __init__(self, target: Any, *, header: Mapping[str, Value] | Iterable[Line] | None = None) -> None:
-        begin = None if header is None else _header_bytes(header)
-        self._free = begin is None
-        self._place = 0  # of the last record that was put
-        self._pending = np.empty((2, 0), np.int64)  # offsets and counts of the last chunk, which may grow
-        self._end = 0  # the offset behind all that was taken
+        begin = b"" if header is None else header_bytes(lines_of(header))
+        self._stage = _HEADER if header is None else _BODY
+        self._adds_footer = header is not None
+        self._encoder = ChunkEncoder()
+        self._missing = 0  # counts that must follow in `MoreCounts`
+        self._end = 0  # the largest end of a chunk, as an offset in the text
         self._addresses = self._samples = 0
-        super().__init__(target, bytearray(begin or b""))
+        super().__init__(target, bytearray(begin))
 
     def put(self, record: Record) -> None:
-        """Append a record as it is; the footer is one of them.
+        """Append a record as it is.
+
+        Lines and the terminator belong before the body, chunks and the footer after the terminator (or after a header
+        that was given otherwise).  `Opaque` may be put anywhere.  Chunks may overlap: only their form is checked.
 
         Raises:
-            EncodeError: the format cannot say it, or not here; or the writer was made with a header.
+            EncodeError: it is not a record, the format cannot express it, or it cannot follow what was written; nothing
+                was written.
+            ValueError: the writer is closed.
         """
-        if not self._free:
-            raise EncodeError("a writer that was given a header takes samples, no records", "record")
+        self._check_open()
         data = encode(record)
-        place = _PLACE.get(type(record), self._place)
-        if place < self._place:
-            raise EncodeError(f"{type(record).__name__} cannot stand here", "record")
-        if place >= _PLACE[Chunk] and self._place == 0 and not isinstance(record, Opaque):
-            raise EncodeError("the header has no end yet", "record")
-        self._append(data)
-        self._place = place
-
-    def put_all(self, records: Iterable[Record]) -> None:
-        """Append records as they are, see `put`."""
-        for record in records:
-            self.put(record)
-
-    def write(self, offset: Any, count: Any) -> int:
-        """Write samples from columns; chunks are picked so that the file is small.
-
-        Args:
-            offset: bytes from the beginning of the text, rising, and behind all that was written.
-            count: samples there; zeros are left out.
-
-        Returns:
-            How many addresses with samples there were.
-
-        Raises:
-            EncodeError: something cannot be said; nothing of it was written.
-        """
-        offsets, counts = self._checked(offset, count)
-        kept = counts > 0
-        offsets, counts = offsets[kept], counts[kept]
-        if not len(offsets):
-            return 0
-        self._count(offsets, counts)
-        for begin in range(0, len(offsets), _AT_ONCE):
-            some = np.stack([offsets[begin : begin + _AT_ONCE], counts[begin : begin + _AT_ONCE]])
-            self._pending = np.concatenate([self._pending, some], axis=1)
-            self._chunks(last=False)
-        return len(offsets)
-
-    def chunk(self, offset: int, count: Any) -> None:
-        """Write a chunk as it is given.
-
-        Args:
-            offset: bytes from the beginning of the text to its first address, behind all that was written.
-            count: samples there and at the addresses that follow; at least one number.
-
-        Raises:
-            EncodeError: it cannot be said; nothing of it was written.
-        """
-        offsets, counts = self._checked(offset + STEP * np.arange(np.size(count), dtype=np.int64), count)
-        data = encode(Chunk(offset, tuple(counts.tolist())))
-        self._count(offsets, counts)
-        self._chunks(last=True)
+        self._check_place(record)
+        self._append(self._encoder.finish())
+        if isinstance(record, Terminator):
+            self._stage = _BODY
+        elif isinstance(record, Chunk):
+            self._end = max(self._end, record.text_offset + STEP * (len(record.counts) + record.remaining))
+            self._missing = record.remaining
+        elif isinstance(record, MoreCounts):
+            self._missing -= len(record.counts)
+        elif isinstance(record, Footer):
+            self._stage = _END
+        if isinstance(record, Chunk | MoreCounts):
+            self._addresses += sum(count > 0 for count in record.counts)
+            self._samples += sum(record.counts)
         self._append(data)
 
-    def _checked(self, offset: Any, count: Any) -> tuple[Array, Array]:
-        """Two columns of numbers that can be said, in their order."""
-        if self._closed:
-            raise ValueError("the writer is closed")
-        if self._free:
-            raise EncodeError("the writer was given no header", "header")
-        offsets, counts = _numbers(offset, "offset"), _numbers(count, "count")
+    def chunk(self, text_offset: int, counts: Any) -> None:
+        """Write a single chunk; nothing is added to it or left out.
+
+        Args:
+            text_offset: bytes from the beginning of the text to the first address, beyond all that was written.
+            counts: samples at this and the following addresses; at least one number.
+
+        Raises:
+            EncodeError: it does not fit, or cannot follow what was written; nothing was written.
+            ValueError: the writer is closed.
+        """
+        self._check_open()
+        values = np.asarray(counts)
+        offsets = text_offset + STEP * np.arange(values.size, dtype=np.int64)
+        offsets, values = self._checked_samples(offsets, values)
+        data = encode(Chunk(text_offset, tuple(values.tolist())))
+        self._begin_body()
+        self._append(self._encoder.finish())
+        self._count(offsets, values)
+        self._append(data)
+
+    def _copy(self, trace: Any) -> None:
+        if self.position:
+            raise EncodeError("a copy must be the first thing that is written", "trace")
+        self._stage = _END
+        for record in trace.records(resolve=False):
+            self._append(encode(record))
+
+    def _write_rows(self, name: str, columns: dict[str, Any], rows: int) -> None:
+        if name == "header":
+            self._write_header(columns)
+            return
+        offsets, counts = self._checked_samples(columns["text_offset"], columns["count"])
+        self._begin_body()
+        has_samples = counts > 0
+        offsets, counts = offsets[has_samples], counts[has_samples]
+        self._count(offsets, counts)
+        for data in self._encoder.add(offsets, counts):
+            self._append(data)
+
+    def _write_header(self, columns: dict[str, Any]) -> None:
+        if self.position:
+            raise EncodeError("a header must be the first thing that is written", "table header")
+        words, values = (list(columns[name]) for name in ("word", "value"))
+        if not all(isinstance(text, str) for text in (*words, *values)):
+            raise EncodeError("words and values must be texts", "table header")
+        data = header_bytes(Line(word, value) for word, value in zip(words, values, strict=True))
+        self._stage, self._adds_footer = _BODY, True
+        self._append(data)
+
+    def _check_place(self, record: Record) -> None:
+        """Raise EncodeError if the record cannot follow what was written."""
+        if isinstance(record, Opaque):
+            return
+        name = type(record).__name__
+        needed = _HEADER if isinstance(record, Line | Terminator) else _BODY
+        if self._stage != needed:
+            where = {
+                _HEADER: "before the end of the header",
+                _BODY: "after the end of the header",
+                _END: "after the end",
+            }
+            raise EncodeError(f"{name} cannot stand {where[self._stage]}", "record")
+        if isinstance(record, MoreCounts):
+            if len(record.counts) > self._missing:
+                raise EncodeError(
+                    f"{len(record.counts):,} counts follow a chunk that lacks {self._missing:,}", "record"
+                )
+        else:
+            self._check_complete()
+
+    def _check_complete(self) -> None:
+        """Raise EncodeError if the last chunk lacks counts."""
+        if self._missing:
+            raise EncodeError(f"{self._missing:,} counts of the last chunk must come first", "record")
+
+    def _checked_samples(self, offset: Any, count: Any) -> tuple[Array, Array]:
+        """Return two columns of numbers that can follow what was written."""
+        self._check_complete()
+        if self._stage == _END:
+            raise EncodeError("nothing can follow the footer", "samples")
+        if self._stage == _HEADER and self.position:
+            raise EncodeError("the header has no end yet; put a Terminator first", "samples")
+        offsets, counts = integers(offset, "text_offset"), integers(count, "count")
         if offsets.shape != counts.shape or offsets.ndim != 1:
-            raise EncodeError("as many offsets are needed as counts", "offset")
+            raise EncodeError("there must be a count for each offset", "count")
         if len(offsets) and (int(offsets[0]) < self._end or (np.diff(offsets) < STEP).any()):
-            raise EncodeError(f"must rise by {STEP} at least, from {self._end:,} on", "offset")
+            raise EncodeError(f"must rise by {STEP} at least, from {self._end:,} on", "text_offset")
         if self._samples + int(counts.sum()) > MAX_COUNT:
-            raise EncodeError(f"the sum is more than {MAX_COUNT:,}, which the footer cannot tell", "count")
+            raise EncodeError(f"the sum is more than {MAX_COUNT:,}, which the footer cannot hold", "count")
         return offsets, counts
+
+    def _begin_body(self) -> None:
+        """Write the default header if there is none."""
+        self._adds_footer = True
+        if self._stage == _HEADER:
+            self._stage = _BODY
+            self._append(header_bytes(lines_of(DEFAULT_HEADER)))
 
     def _count(self, offsets: Array, counts: Array) -> None:
         self._samples += int(counts.sum())
@@ -143,92 +190,12 @@ class DcpiWriter(FileWriter):
         if len(offsets):
             self._end = int(offsets[-1]) + STEP
 
-    def _chunks(self, *, last: bool) -> None:
-        """Write what is pending, but for the last chunk if that may still grow."""
-        offsets, counts = self._pending
-        if not len(offsets):
-            return
-        steps = np.diff(offsets)
-        begins = np.flatnonzero(np.concatenate([[True], (steps > (GAP + 1) * STEP) | (steps % STEP != 0)]))
-        ends = np.append(begins[1:], len(offsets))
-        part = (offsets - np.repeat(offsets[begins], ends - begins)) // (STEP * LONGEST)
-        cut = np.diff(part) != 0
-        cut[begins[1:] - 1] = True
-        begins = np.append(0, np.flatnonzero(cut) + 1)
-        stop = len(offsets) if last else int(begins[-1])
-        self._scatter(offsets[:stop], counts[:stop], begins[begins < stop])
-        self._pending = self._pending[:, stop:]
-
-    def _scatter(self, offsets: Array, counts: Array, begins: Array) -> None:
-        """Write chunks whose first samples are those at `begins`."""
-        if not len(offsets):
-            return
-        lengths = np.diff(np.append(begins, len(offsets)))
-        first = offsets[begins]
-        number = (offsets[begins + lengths - 1] - first) // STEP + 1
-        at = np.cumsum(number + HEAD_WORDS) - number - HEAD_WORDS
-        words = np.zeros(int((number + HEAD_WORDS).sum()), WORD_TYPE)
-        words[at + OFFSET] = first
-        words[at + NUMBER] = number
-        places = (offsets - np.repeat(first, lengths)) // STEP + np.repeat(at + HEAD_WORDS, lengths)
-        words[places] = counts
-        self._append(words.tobytes())
-
     def _append(self, data: bytes) -> None:
-        if self._closed:
-            raise ValueError("the writer is closed")
         self._out += data
         if len(self._out) > _BUFFER:
             self.flush()
 
     def _finish(self) -> None:
-        if not self._free:
-            self._chunks(last=True)
-            self._append(encode(Footer(self._addresses, self._samples)))
-
-
-def _numbers(values: Any, where: str) -> Array:
-    """A column of whole numbers from 0 to the largest that the body can say."""
-    array = np.asarray(values)
-    if array.size == 0:
-        return np.empty(array.shape, np.int64)
-    if array.dtype.kind not in "iu":
-        raise EncodeError(f"{array.dtype} are no whole numbers", where)
-    if int(array.min()) < 0 or int(array.max()) > MAX_COUNT:
-        raise EncodeError(f"from {array.min():,} to {array.max():,} does not fit 32 bits", where)
-    return array.astype(np.int64)
-
-
-def _header_bytes(header: Mapping[str, Value] | Iterable[Line]) -> bytes:
-    """A whole header, padded so that the body begins at a multiple of four bytes."""
-    if isinstance(header, Mapping):
-        lines = lines_of((word, _text(word, value)) for word, value in header.items())
-    else:
-        lines = [*header]
-    data = b"".join(encode(line) for line in lines)
-    checked = Header()
-    for line in lines:
-        checked.add(line, 0)
-    if (checked.major or 0) >= 1:
-        raise EncodeError("the layout of the body from version 1 on was never published", "version")
-    missing = -(len(data) + len(encode(Terminator()))) % WORD_TYPE.itemsize
-    checked.end = len(data) + missing + len(encode(Terminator()))
-    _refuse(checked)
-    return data + encode(Terminator(" " * missing))
-
-
-def _refuse(header: Header) -> None:
-    """Raise where a reader would find an error."""
-    findings = Findings()
-    check_header(header, findings)
-    for finding in findings:
-        if finding.level == "error":
-            raise EncodeError(finding.message, "header")
-
-
-def _text(word: str, value: Value) -> str:
-    if isinstance(value, datetime):
-        return digits_of(value)
-    if isinstance(value, int) and word in KEYWORDS and KEYWORDS[word].form is HEX:
-        return f"{value:x}"
-    return str(value)
+        self._append(self._encoder.finish())
+        if self._adds_footer and self._stage == _BODY and not self._missing:
+            self._append(encode(Footer(self._addresses, self._samples % (MAX_COUNT + 1))))

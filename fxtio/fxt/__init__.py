@@ -1,4 +1,4 @@
-"""The Fuchsia trace format, both ways.  `fxtio.open` and `fxtio.create` come here."""
+"""The Fuchsia trace format: reading and writing.  `fxtio.open` and `fxtio.create` load what they need of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fxtio.formats import Format
 
 def _sniff(head: bytes) -> bool:
     """Return whether a file that begins with these bytes is of this format."""
-    from fxtio.fxt.framing import MAGIC
+    from fxtio.fxt.layout import MAGIC
 
     return head[:8] in (MAGIC, MAGIC[::-1])
 
@@ -28,9 +28,10 @@ FORMAT = Format(
 _LAZY = {
     "FxtTrace": "fxtio.fxt.reader",
     "FxtWriter": "fxtio.fxt.writer",
-    "Koid": "fxtio.fxt.writer",
-    "Pointer": "fxtio.fxt.writer",
-    "describe_markdown": "fxtio.fxt.describe",
+    "Koid": "fxtio.fxt.arguments",
+    "Pointer": "fxtio.fxt.arguments",
+    "Thread": "fxtio.fxt.references",
+    "describe_markdown": "fxtio.fxt.explain",
 }
 
 
@@ -40,4 +41,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["FORMAT", "FxtTrace", "FxtWriter", "Koid", "Pointer", "describe_markdown"]  # lazy
+__all__ = ["FORMAT", "FxtTrace", "FxtWriter", "Koid", "Pointer", "Thread", "describe_markdown"]  # lazy

@@ -1,17 +1,18 @@
-"""Every argument of the Fuchsia trace format, declared once.  spec: Arguments"""
+"""The arguments of the Fuchsia trace format, each declared once.  spec: Arguments"""
 
 from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from fxtio.codec.parts import Double, Signed, Stream, Text, Unsigned
-from fxtio.codec.record import Family, Record
+from fxtio.codec.parts import Double, Number, Signed, Stream, Unsigned
+from fxtio.codec.record import Record, TaggedUnion, layout_of
 from fxtio.codec.word import Word
 from fxtio.fxt import layout as w
 from fxtio.fxt.enums import ArgumentType
+from fxtio.fxt.references import StringReference
 
-NameRef = Annotated[int | str, Text("name", w.StringRefWord)]
-ValueRef = Annotated[int | str, Text("value", w.StringRefWord)]
+NameRef = Annotated[int | str, StringReference("name")]
+ValueRef = Annotated[int | str, StringReference("value")]
 
 
 class Argument(Record, frozen=True):
@@ -72,14 +73,14 @@ class PointerArgument(Argument, frozen=True):
     """spec: Pointer argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.POINTER),)
-    value: Unsigned
+    value: Annotated[int, Number("u", display="hexadecimal")]
 
 
 class KoidArgument(Argument, frozen=True):
     """spec: Kernel object id argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.KOID),)
-    value: Unsigned
+    value: Annotated[int, Number("u", display="koid")]
 
 
 class BoolArgument(Argument, frozen=True):
@@ -96,7 +97,7 @@ class BlobArgument(Argument, frozen=True):
     value: Annotated[bytes, Stream("value_size")]
 
 
-ARGUMENTS = Family(
+ARGUMENTS = TaggedUnion(
     w.ArgumentWord,
     [
         NullArgument,
@@ -112,3 +113,38 @@ ARGUMENTS = Family(
         BlobArgument,
     ],
 )
+"""All arguments that the specification defines; an argument's kind is its index in `ARGUMENTS.classes`."""
+
+
+def _limits(cls: type[Argument]) -> tuple[int, int]:
+    """Return the smallest and the largest value of an argument class whose value is an integer."""
+    part = dict(layout_of(cls).parts)["value"]
+    if isinstance(part, Number):
+        return (-(1 << 63), (1 << 63) - 1) if part.kind == "i" else (0, (1 << 64) - 1)
+    return cls.words[0].fields["value"].limits
+
+
+INTEGER_LIMITS: dict[type[Argument], tuple[int, int]] = {
+    cls: _limits(cls) for cls in (Int32Argument, Uint32Argument, Int64Argument, Uint64Argument)
+}
+"""The classes of integer arguments with the smallest and the largest value of each, in the order of preference."""
+
+
+def integer_class(low: int, high: int) -> type[Argument] | None:
+    """Return the first class in `INTEGER_LIMITS` that holds all integers from `low` to `high`; None if none does."""
+    for cls, (least, most) in INTEGER_LIMITS.items():
+        if least <= low and high <= most:
+            return cls
+    return None
+
+
+class Koid(int):
+    """A kernel object id, given to the writer as the value of an argument."""
+
+    __slots__ = ()
+
+
+class Pointer(int):
+    """A pointer, given to the writer as the value of an argument."""
+
+    __slots__ = ()

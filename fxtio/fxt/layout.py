@@ -56,7 +56,7 @@ class ProviderInfoWord(MetadataWord):
     """spec: Provider info metadata"""
 
     metadata_type: MetadataType = tag(16, 19, MetadataType.PROVIDER_INFO)
-    provider: int = bits(20, 51, doc="provider id")
+    provider_id: int = bits(20, 51)
     name_size: int = bits(52, 59, doc="name length in bytes")
     unused: int = reserved(60, 63)
 
@@ -65,7 +65,7 @@ class ProviderSectionWord(MetadataWord):
     """spec: Provider section metadata"""
 
     metadata_type: MetadataType = tag(16, 19, MetadataType.PROVIDER_SECTION)
-    provider: int = bits(20, 51, doc="provider id")
+    provider_id: int = bits(20, 51)
     unused: int = reserved(52, 63)
 
 
@@ -73,7 +73,7 @@ class ProviderEventWord(MetadataWord):
     """spec: Provider event metadata"""
 
     metadata_type: MetadataType = tag(16, 19, MetadataType.PROVIDER_EVENT)
-    provider: int = bits(20, 51, doc="provider id")
+    provider_id: int = bits(20, 51)
     event: ProviderEventId = bits(52, 55, doc="the event id")
     unused: int = reserved(56, 63)
 
@@ -324,3 +324,30 @@ class BlobArgumentWord(ArgumentWord):
 
     type: ArgumentType = tag(0, 3, ArgumentType.BLOB)
     value_size: int = bits(32, 63, doc="payload size in bytes")
+
+
+# The limits of the format.  Whoever needs one imports it from here.
+
+MAX_ARGUMENTS = EventWord.fields["arg_count"].mask
+"""The most arguments of a record.  spec: Arguments"""
+
+MAX_RECORD_WORDS = RecordWord.fields["size"].mask
+"""The most words of a record that is not a large one, header included.  spec: Record header"""
+
+MAX_STRING_BYTES = 32_000
+"""The longest string in bytes that may be written.  spec: String references"""
+
+MAX_BLOB_BYTES = 32_000
+"""The most bytes that the writer puts into an ordinary blob record; it writes more as a large blob."""
+
+STRING_SLOTS = StringWord.fields["index"].mask
+"""The slots of a string table, 1 to this number.  spec: String record"""
+
+THREAD_SLOTS = ThreadWord.fields["index"].mask
+"""The slots of a thread table, 1 to this number.  spec: Thread record"""
+
+MAX_PROVIDER_ID = ProviderInfoWord.fields["provider_id"].mask
+"""The largest provider id.  spec: Provider info metadata"""
+
+MAGIC: bytes = (MagicWord.pattern("tag", "const")[1] | MagicWord.fields["size"].put(1)).to_bytes(8, "little")
+"""The first eight bytes of a little-endian trace; a big-endian trace has them reversed.  spec: Magic number record"""

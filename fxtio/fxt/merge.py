@@ -1,9 +1,9 @@
-"""Several traces to one: the records of one behind those of the other, each with a provider of its own, on one clock.
+"""Merge traces into one: the records of each behind those of the one before, with providers of its own, on one clock.
 
-What a record says stays as it is, word for word, but for three things.  Ticks (the declarations know where they lie)
-are moved by the same number in all records of a clock, such that tick 0 is the same moment in all traces: nothing is
-scaled, each provider keeps its rate, so all distances stay exact and only that number is rounded.  Provider ids are
-exchanged where a trace before has taken them.  Records without a meaning (fillers, more magic numbers) are left out.
+All records stay as they are, word for word, with three exceptions.  Ticks are moved by the same number in all records
+of a clock, such that tick 0 is the same moment in all traces: nothing is scaled, each provider keeps its tick rate, so
+all distances stay exact and only that number is rounded.  Provider ids are replaced where an earlier trace uses them.
+Records without a meaning (fillers, further magic numbers) are left out.
 """
 
 from __future__ import annotations
@@ -19,28 +19,27 @@ import numpy as np
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
 from fxtio.finding import Level
-from fxtio.fxt import layout as w
-from fxtio.fxt.batch import KINDS, Batch
-from fxtio.fxt.clock import NS_PER_SECOND, Clock
-from fxtio.fxt.framing import MAGIC, exact
+from fxtio.fxt.frames import decode_exactly
+from fxtio.fxt.layout import MAGIC, MAX_PROVIDER_ID
 from fxtio.fxt.reader import FxtTrace
-from fxtio.fxt.records import Magic, ProviderEvent, ProviderInfo, ProviderSection, String
+from fxtio.fxt.records import KINDS, Magic, ProviderEvent, ProviderInfo, ProviderSection, String
+from fxtio.fxt.state import NS_PER_SECOND, Batch, Clock
 from fxtio.io.sink import Sink
 
 Array = np.ndarray[Any, Any]
 
-_VOID: tuple[type[Record], ...] = (Magic, String)
-_SWITCHES: tuple[type[Record], ...] = (ProviderInfo, ProviderSection)
-_LAST = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+_WITHOUT_MEANING: tuple[type[Record], ...] = (Magic, String)  # of the strings only those for slot 0
+_PROVIDER_SWITCHES: tuple[type[Record], ...] = (ProviderInfo, ProviderSection)
+_MAX_TICK = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
 @dataclass(slots=True)
 class Merged:
-    """What was written.
+    """The result of a merge.
 
     Attributes:
-        records: how many records were taken over.
-        providers: how many providers they come from.
+        records: the number of records that were taken over.
+        providers: the number of providers that they come from.
     """
 
     records: int = 0
@@ -50,67 +49,68 @@ class Merged:
 def merge(traces: Sequence[FxtTrace], sink: Sink) -> Merged:
     """Write several traces as one, batch by batch.
 
-    What is wrong with a trace is among its `findings` afterwards; everything else of it is written.
+    The faults of a trace are in its `findings` afterwards; everything else in it is written.
 
     Args:
-        traces: the traces; what cannot be read twice, such as standard input, is read once.
+        traces: the traces; one that cannot be read twice, such as standard input, is read once.
         sink: takes the bytes.
 
     Raises:
         OSError: something cannot be read or written.
     """
     inputs = [_Input(trace) for trace in traces]
-    zero = min((one.begin for one in inputs if one.begin is not None), default=Fraction(0))
+    zero = min((source.begin for source in inputs if source.begin is not None), default=Fraction(0))
     merged, ids = Merged(), _Ids()
     sink.write(MAGIC)
-    for one in inputs:
-        _Copy(one, zero, ids, merged, alone=len(inputs) == 1).write(sink)
+    for source in inputs:
+        _Copy(source, zero, ids, merged, alone=len(inputs) == 1).write(sink)
     return merged
 
 
 def _begin(clock: Clock) -> Fraction | None:
-    """The wall-clock time of tick 0 in nanoseconds since the Unix epoch, exactly; None if it is not known."""
+    """Return the exact wall-clock time of tick 0 in nanoseconds since the Unix epoch; None if it is not known."""
     if clock.wall_clock is None or clock.base_ticks is None:
         return None
     return clock.wall_clock - Fraction(clock.base_ticks * NS_PER_SECOND, clock.ticks_per_second)
 
 
 class _Input:
-    """A trace of which the begin has been looked at.
+    """A trace whose first batch has been read.
 
     Attributes:
         trace: the trace.
-        begin: the earliest wall-clock time of tick 0 that one of the clocks at its begin has, or None.
+        begin: the earliest wall-clock time of tick 0 by one of the clocks in the first batch, or None.
     """
 
     def __init__(self, trace: FxtTrace) -> None:
         self.trace = trace
-        batches = trace._batches(forget=True)
+        batches = trace.read_batches(forget=True)
         first = next(batches, None)
-        clocks = [] if first is None else first.session.clocks
+        clocks = [] if first is None else first.reading.clocks
         self.begin = min((begin for clock in clocks if (begin := _begin(clock)) is not None), default=None)
-        # What can be opened again is not kept open: there may be more traces than a process may have files.
+        # A trace that can be opened again is not kept open: there may be more traces than a process may open files.
         self._open = None if trace._again or first is None else chain([first], batches)
 
     def batches(self) -> Iterator[Batch]:
-        """All of its batches."""
+        """Return an iterator over all batches of the trace."""
         if self.trace._again:
-            return self.trace._batches(forget=True)
+            return self.trace.read_batches(forget=True)
         return self._open or iter(())
 
 
 class _Ids:
-    """Provider ids that are all different."""
+    """The provider ids that are in use."""
 
     def __init__(self) -> None:
         self.used: set[int] = set()
 
-    def take(self, wanted: int) -> int:
-        """This id, or the next one that is free."""
-        while wanted in self.used:
-            wanted = (wanted + 1) % (w.ProviderInfoWord.fields["provider"].mask + 1)
-        self.used.add(wanted)
-        return wanted
+    def take(self, preferred: int) -> int:
+        """Return this id, or the next one that is free."""
+        number = preferred
+        while number in self.used:
+            number = (number + 1) % (MAX_PROVIDER_ID + 1)
+        self.used.add(number)
+        return number
 
 
 class _Copy:
@@ -119,9 +119,9 @@ class _Copy:
     Args:
         source: the trace.
         zero: the wall-clock time that becomes tick 0.
-        ids: the provider ids that are taken.
+        ids: the provider ids that are in use.
         merged: counts what is written.
-        alone: there is no other trace whose clock would matter.
+        alone: there is no other trace, so that a missing wall clock does not matter.
     """
 
     def __init__(self, source: _Input, zero: Fraction, ids: _Ids, merged: Merged, *, alone: bool) -> None:
@@ -130,83 +130,83 @@ class _Copy:
         self._ids = ids
         self._merged = merged
         self._alone = alone
-        self._introduced = False
+        self._has_provider = False  # a provider was introduced in the output
         self._shifts: list[int] = []  # by code of the clock
-        self._of_state: dict[int, tuple[int, str]] = {}  # the new id and the name that were written for a provider
-        self._of_id: dict[int, int] = {}  # the new id, by the one that the trace has for a provider by now
+        self._written: dict[int, tuple[int, str]] = {}  # by index of the provider: the id and name that were written
+        self._new_ids: dict[int, int] = {}  # by the id that the trace currently has for a provider
 
     def write(self, sink: Sink) -> None:
-        """Write all of it."""
+        """Write the whole trace."""
         for number, batch in enumerate(self._source.batches()):
             if number == 0 and self._source.begin is None and not self._alone:
-                told = "no wall clock tells when the trace began; its ticks stay as they are"
-                batch.session.findings.add("no-wall-clock", 0, told, level=Level.WARNING)
+                message = "no wall clock tells when the trace began; its ticks stay as they are"
+                batch.reading.findings.add("no-wall-clock", 0, message, level=Level.WARNING)
             left_out = _broken(batch)
-            first = b"" if self._introduced else self._introduction(batch)
-            instead = self._exchanged(batch)
-            left_out[list(instead)] = True
+            first = b"" if self._has_provider else self._introduction(batch)
+            replaced = self._replacements(batch)
+            left_out[list(replaced)] = True
             self._shift(batch)
-            self._merged.records += len(batch) - int(left_out.sum()) + sum(map(bool, instead.values()))
-            sink.write(b"".join([first, *_pieces(batch, ~left_out, instead)]))
+            self._merged.records += len(batch) - int(left_out.sum()) + sum(map(bool, replaced.values()))
+            sink.write(b"".join([first, *_output(batch, ~left_out, replaced)]))
 
     # ---- providers
 
     def _introduction(self, batch: Batch) -> bytes:
-        """Introduce the provider of records that stand before any provider info record, or without one."""
+        """Return the record that introduces the provider of records before the first provider info record."""
         rows = np.flatnonzero(batch.frame.kind != KINDS[Magic])
         if not len(rows):
             return b""
-        self._introduced = True
-        if any(int(rows[0]) in batch.columns(cls)[0] for cls in _SWITCHES):
+        self._has_provider = True
+        if any(int(rows[0]) in batch.columns(cls)[0] for cls in _PROVIDER_SWITCHES):
             return b""
         return self._enter(batch, int(rows[0]))
 
-    def _exchanged(self, batch: Batch) -> dict[int, bytes]:
-        """What is written instead of some records: their rows, and bytes, which may be none."""
-        instead: dict[int, bytes] = {}
+    def _replacements(self, batch: Batch) -> dict[int, bytes]:
+        """Return the rows of records that are not written as they are, with the bytes that replace each (or none)."""
+        replaced: dict[int, bytes] = {}
         present = set(batch.classes())
-        for cls in present.intersection(_VOID):
+        for cls in present.intersection(_WITHOUT_MEANING):
             rows, columns = batch.columns(cls)
-            void = rows if cls is Magic else rows[columns["index"] == 0]  # spec: such string records are ignored
-            instead |= dict.fromkeys(void.tolist(), b"")
-        named: list[tuple[int, type[Record], int, int]] = []
-        for cls in present.intersection([*_SWITCHES, ProviderEvent]):
+            ignored = rows if cls is Magic else rows[columns["index"] == 0]  # spec: such string records are ignored
+            replaced |= dict.fromkeys(ignored.tolist(), b"")
+        with_id: list[tuple[int, type[Record], int, int]] = []
+        for cls in present.intersection([*_PROVIDER_SWITCHES, ProviderEvent]):
             rows, columns = batch.columns(cls)
-            providers = columns["provider"].tolist()
+            providers = columns["provider_id"].tolist()
             events = columns["event"].tolist() if cls is ProviderEvent else providers
-            named += zip(rows.tolist(), [cls] * len(rows), providers, events, strict=True)
-        for row, cls, provider, event in sorted(named, key=lambda one: one[0]):
-            instead[row] = self._event(provider, event) if cls is ProviderEvent else self._enter(batch, row)
-        return instead
+            with_id += zip(rows.tolist(), [cls] * len(rows), providers, events, strict=True)
+        for row, cls, provider, event in sorted(with_id, key=lambda record: record[0]):
+            replaced[row] = self._event(provider, event) if cls is ProviderEvent else self._enter(batch, row)
+        return replaced
 
     def _event(self, provider: int, event: int) -> bytes:
-        if provider not in self._of_id:
-            self._of_id[provider] = self._ids.take(provider)
-        return encode(ProviderEvent(self._of_id[provider], event))
+        if provider not in self._new_ids:
+            self._new_ids[provider] = self._ids.take(provider)
+        return encode(ProviderEvent(self._new_ids[provider], event))
 
     def _enter(self, batch: Batch, row: int) -> bytes:
-        """The record that makes the following ones those of the provider that the trace has at this row."""
-        state = batch.state if isinstance(batch.state, int) else int(batch.state[row])
-        provider = batch.session.providers[state]
-        if state not in self._of_state:
+        """Return the record that makes the following records those of the provider at this row."""
+        index = batch.provider if isinstance(batch.provider, int) else int(batch.provider[row])
+        provider = batch.reading.providers[index]
+        if index not in self._written:
             self._merged.providers += 1
-            self._of_state[state] = self._ids.take(provider.id), provider.name
-            self._of_id[provider.id] = self._of_state[state][0]
-            return encode(ProviderInfo(*self._of_state[state]))
-        new, name = self._of_state[state]
-        self._of_id[provider.id] = new
+            self._written[index] = self._ids.take(provider.id), provider.name
+            self._new_ids[provider.id] = self._written[index][0]
+            return encode(ProviderInfo(*self._written[index]))
+        number, name = self._written[index]
+        self._new_ids[provider.id] = number
         if provider.name != name:
-            self._of_state[state] = new, provider.name
-            told = "a provider info record stands far behind records of its provider, which stays without a name"
-            batch.tell("late-provider", np.array([row]), told, Level.WARNING)
-        return encode(ProviderSection(new))
+            self._written[index] = number, provider.name
+            message = "a provider info record is far behind records of its provider, which stays without a name"
+            batch.report("late-provider", np.array([row]), message, Level.WARNING)
+        return encode(ProviderSection(number))
 
     # ---- clocks
 
     def _shift(self, batch: Batch) -> None:
-        """Move all ticks of a batch, in the frame itself."""
+        """Move all ticks of a batch, in the memory of its frame."""
         block = batch.frame.block
-        for clock in batch.session.clocks[len(self._shifts) :]:
+        for clock in batch.reading.clocks[len(self._shifts) :]:
             self._shifts.append(self._shift_of(clock, batch))
         if not any(self._shifts):
             return
@@ -218,14 +218,14 @@ class _Copy:
                 moved = ticks + shift
                 over = moved < shift
                 if over.any():
-                    batch.tell("time-overflow", rows[over], "a moved tick is beyond 64 bits", Level.WARNING)
-                    moved[over] = _LAST
+                    batch.report("time-overflow", rows[over], "a moved tick does not fit in 64 bits", Level.WARNING)
+                    moved[over] = _MAX_TICK
                 block.words[at] = moved
                 if batch.frame.big_endian:
                     block.raw[at] = moved.byteswap()
 
     def _shift_of(self, clock: Clock, batch: Batch) -> int:
-        """How far to move the ticks of a clock, in whole ticks.  One without a wall clock goes by the trace."""
+        """Return how far to move the ticks of a clock; one without a wall clock is moved by the begin of the trace."""
         own = _begin(clock)
         begin = self._source.begin if own is None else own
         if begin is None:
@@ -234,13 +234,13 @@ class _Copy:
         if 0 <= shift <= clock.latest:
             return shift
         if own is not None:
-            told = "a wall clock lies too far from those at the begin of the traces; the ticks stay as they are"
-            batch.tell("clock-apart", np.zeros(1, np.int64), told, Level.WARNING)
+            message = "a wall clock is too far from those at the begin of the traces; the ticks stay as they are"
+            batch.report("clock-apart", np.zeros(1, np.int64), message, Level.WARNING)
         return 0
 
 
 def _broken(batch: Batch) -> Array:
-    """Which records hold less than they claim (bool): whoever reads the trace could not read them either."""
+    """Return which records are too short for their content (bool): no reader could decode them."""
     broken = np.zeros(len(batch), bool)
     for cls in batch.classes():
         rows, _ = batch.columns(cls)
@@ -251,33 +251,39 @@ def _broken(batch: Batch) -> Array:
     return broken
 
 
-def _pieces(batch: Batch, kept: Array, instead: dict[int, bytes]) -> Iterator[bytes | memoryview]:
-    """The bytes of the records that are kept, as they lie there, and those instead of others; in order."""
+def _output(batch: Batch, kept: Array, replaced: dict[int, bytes]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of the records that are kept and of those that replace others, in order.
+
+    Args:
+        batch: the batch.
+        kept: the records that are written as they are (bool).
+        replaced: by row, the bytes that replace a record.
+    """
     frame = batch.frame
     after = frame.at + frame.size
-    follows = np.zeros(len(frame.at) + 1, bool)  # whether a record goes on where the one before ends
+    follows = np.zeros(len(frame.at) + 1, bool)  # whether a record begins where the one before it ends
     follows[1:-1] = kept[1:] & kept[:-1] & (frame.at[1:] == after[:-1])
     begins, lasts = np.flatnonzero(kept & ~follows[:-1]).tolist(), np.flatnonzero(kept & ~follows[1:]).tolist()
     last_of = dict(zip(begins, lasts, strict=True))
-    for row in sorted([*last_of, *(row for row, piece in instead.items() if piece)]):
+    for row in sorted([*last_of, *(row for row, data in replaced.items() if data)]):
         if row in last_of:
-            yield _taken(batch, row, last_of[row])
+            yield _little_endian(batch, row, last_of[row])
         else:
-            yield instead[row]
+            yield replaced[row]
 
 
-def _taken(batch: Batch, first: int, last: int) -> bytes | memoryview:
-    """The bytes of a run of records, little-endian."""
+def _little_endian(batch: Batch, first: int, last: int) -> bytes | memoryview:
+    """Return the bytes of the records from row `first` to row `last`, little-endian."""
     frame = batch.frame
     if not frame.big_endian:
         return frame.block.data[int(frame.at[first]) * 8 : int(frame.at[last] + frame.size[last]) * 8]
-    made = []
+    encoded = []
     for row in range(first, last + 1):
         at, size = int(frame.at[row]), int(frame.size[row])
-        record = exact(frame.block, at, at + size, True)
+        record = decode_exactly(frame.block, at, at + size, True)
         if isinstance(record, Record):
-            made.append(encode(record))
+            encoded.append(encode(record))
         else:
-            told = "a record that is not all known cannot be turned from big-endian to little-endian"
-            batch.tell("byte-order", np.array([row]), told)
-    return b"".join(made)
+            message = "a record with unknown content cannot be converted from big-endian to little-endian"
+            batch.report("byte-order", np.array([row]), message)
+    return b"".join(encoded)

@@ -1,38 +1,47 @@
-"""The reader of a trace: a cheap summary, typed records, columns; all of it batch by batch."""
+"""The reader: a summary of a trace, its records as typed objects, and its tables; all of it batch by batch."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from fxtio.codec.columns import Block
-from fxtio.fxt import objects
-from fxtio.fxt.batch import Batch, Session
-from fxtio.fxt.catalog import TABLES, Collector
-from fxtio.fxt.clock import Clock
-from fxtio.fxt.columns import Builder
+from fxtio.codec.columns import (
+    Block,
+    Columns,
+    ManyColumn,
+    OptionalColumn,
+    StreamColumn,
+    WordsColumn,
+)
+from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import ObjectType
-from fxtio.fxt.framing import Frame, Framer
+from fxtio.fxt.frames import Frame, FrameReader, decode_exactly
 from fxtio.fxt.records import RECORDS, KernelObject
-from fxtio.io.reading import FileReader
+from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
+from fxtio.fxt.state import Batch, Clock, Reading
+from fxtio.fxt.tables import TABLES, BatchTables, TableBuilder
+from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
+
+Array = np.ndarray[Any, Any]
 
 _TIMED = [cls for cls in RECORDS.classes if "timestamp" in cls.__struct_fields__]
 
 
 @dataclass(slots=True)
 class ProviderSummary:
-    """What is known of a provider.
+    """A provider of a trace.
 
     Attributes:
         id: its id.
         name: its name.
-        records: how many records it wrote.
+        records: the number of its records.
         clock: its clock.
     """
 
@@ -43,102 +52,83 @@ class ProviderSummary:
 
 
 @dataclass(slots=True)
-class Info:
+class Info(TraceInfo):
     """A summary of a trace.
 
     Attributes:
-        name: where it was read from.
-        format: always `fxt`.
         byte_order: `little` or `big`.
-        compression: `gzip`, `zstd`, `xz` or None.
-        size: bytes, decompressed.
-        records: how many records of each class; `Opaque` are those of unknown type.
         providers: the providers, in the order of their first record.
         processes: names of processes by koid.
         threads: names of threads by koid.
-        start: the earliest time in nanoseconds, or None without timed records.
-        end: the latest time in nanoseconds (a complete event counts by its end), or None.
-        started_at: the wall-clock time of `start`, where the trace tells it.
+
+    The end is that of the last complete event if it is later than all other times.
     """
 
-    name: str
-    format: str
-    byte_order: str
-    compression: str | None
-    size: int = 0
-    records: Counter[str] = field(default_factory=Counter)
+    byte_order: str = "little"
     providers: list[ProviderSummary] = field(default_factory=list)
     processes: dict[int, str] = field(default_factory=dict)
     threads: dict[int, str] = field(default_factory=dict)
-    start: int | None = None
-    end: int | None = None
-    started_at: datetime | None = None
 
 
 class Entry(NamedTuple):
-    """A record with where and when it is.
+    """A record with its place and time.
 
     Attributes:
-        offset: its byte offset in the (decompressed) trace.
+        offset: the record's byte offset in the (decompressed) trace.
         time: its time in nanoseconds, or None.
-        end: the end of a complete event in nanoseconds, or None.
-        provider: the id of the provider that wrote it.
         record: the record.
+        end_time: the end of a complete event in nanoseconds, or None.
+        provider: the id of the provider that wrote it.
     """
 
     offset: int
     time: int | None
-    end: int | None
-    provider: int
     record: Any
+    end_time: int | None
+    provider: int
 
 
 class FxtTrace(FileReader):
     """A trace in the Fuchsia trace format; the arguments are those of `fxtio.io.reading.FileReader`."""
 
     format = "fxt"
+    table_names: ClassVar[tuple[str, ...]] = tuple(TABLES)
 
-    def __init__(self, target: Any, **how: Any) -> None:
-        super().__init__(target, **how)
-        self._info: Info | None = None
-        self._share = 0.0  # how much of the trace was read (0 to 1), 0 where that is not known
+    def __init__(self, target: Any, **options: Any) -> None:
+        super().__init__(target, **options)
+        self._share = 0.0  # the part of the trace that was read (0 to 1), 0 if not known
 
     @property
     def info(self) -> Info:
-        """A summary; reads the trace once, without making records.
+        """A summary; the first use reads the trace once, without making records.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        if self._info is None:
-            self._info = self._summarize()
-        return self._info
-
-    def __iter__(self) -> Iterator[Any]:
-        """The records in the order of the file, see `records`."""
-        return self.records()
+        info: Info = super().info
+        return info
 
     def records(self, *, resolve: bool = True) -> Iterator[Any]:
-        """The records as typed objects, in the order of the file.
+        """Yield the records as typed objects, in the order of the file.
 
         Args:
-            resolve: give names and threads for the slots of the tables; a slot that nobody defined stays an int.
-                Without it, references stay as they are, and whatever would not be written back to the same bytes is
-                `Opaque`: writing all of it with `FxtWriter.put` gives a copy.
+            resolve: replace slots of the tables by the strings and threads that they refer to; a slot that is not
+                defined stays an int.  If false, references stay as they are, and what would not be encoded to the same
+                bytes is `Opaque`: passing all records to `FxtWriter.put` makes a copy of the trace.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for batch in self._batches(forget=True):
-            yield from objects.resolved(batch) if resolve else objects.raw(batch)
+        for batch in self.read_batches(forget=True):
+            yield from _resolved(batch) if resolve else _exact(batch)
 
     def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
-        """The records as from `records`, with where and when they are.
+        """Yield the records as from `records`, with their places and times.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for batch in self._batches(forget=True):
+        for batch in self.read_batches(forget=True):
             time, end = np.full((2, len(batch)), None, object)
             for cls in batch.classes():
                 if cls in _TIMED:
@@ -146,86 +136,93 @@ class FxtTrace(FileReader):
                     time[rows] = batch.times(columns["timestamp"], rows)
                     if "end" in columns:
                         end[rows] = batch.times(columns["end"], rows)
-            ids = np.array([provider.id for provider in batch.session.providers])
-            providers = np.broadcast_to(ids[batch.state], len(batch))
-            offsets = batch.frame.at * 8 + batch.frame.base
-            records = objects.resolved(batch) if resolve else objects.raw(batch)
-            yield from map(Entry, offsets.tolist(), time.tolist(), end.tolist(), providers.tolist(), records)
+            providers = batch.provider_ids(np.arange(len(batch)))
+            records = _resolved(batch) if resolve else _exact(batch)
+            offsets = batch.frame.offsets
+            yield from map(Entry, offsets.tolist(), time.tolist(), records, end.tolist(), providers.tolist())
 
-    def batches(self, *names: str) -> Iterator[dict[str, Table]]:
-        """Tables piece by piece, in bounded memory.
+    def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
+        for batch in self.read_batches(forget=True):
+            builder = TableBuilder(names)
+            builder.add(BatchTables(batch))
+            yield builder.tables(batch)
+
+    def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
+        builder = TableBuilder(names, lambda: self._share)
+        last: Batch | None = None
+        for last in self.read_batches(forget=False):
+            builder.add(BatchTables(last))
+        if last is None:
+            last = _empty_batch(Reading(self.findings))
+            builder.add(BatchTables(last))
+        return builder.tables(last)
+
+    def read_batches(self, *, forget: bool) -> Iterator[Batch]:
+        """Read the trace from its beginning; yield batches, each valid until the next one is requested.
 
         Args:
-            names: which tables (see `table_names`).  Numbers of rows in one (`args.event`) count within the batch.
+            forget: bound the memory for strings and threads, see `fxtio.fxt.state.Reading`.
         """
-        for batch in self._batches(forget=True):
-            collector = Collector(names)
-            collector.add(Builder(batch))
-            yield collector.tables(batch)
-
-    def tables(self, *names: str) -> dict[str, Table]:
-        """Several whole tables in one reading.
-
-        Raises:
-            KeyError: there is no such table.
-            DecodeError: in strict mode, at the first fault.
-        """
-        collector = Collector(names, lambda: self._share)
-        last: Batch | None = None
-        for last in self._batches(forget=False):
-            collector.add(Builder(last))
-        if last is None:
-            last = _nothing(Session(self.findings))
-            collector.add(Builder(last))
-        return collector.tables(last)
-
-    def table(self, name: str) -> Table:
-        """One whole table, see `tables` and `table_names`."""
-        return self.tables(name)[name]
-
-    @property
-    def table_names(self) -> tuple[str, ...]:
-        """The tables that a trace has, empty ones included."""
-        return tuple(TABLES)
-
-    def _batches(self, *, forget: bool) -> Iterator[Batch]:
         with self._reading() as (source, findings):
-            session = Session(findings, forget=forget)
-            for frame in Framer(source, findings):
+            reading = Reading(findings, forget=forget)
+            for frame in FrameReader(source, findings):
                 self._share = source.position / source.size if source.size else 0.0
                 self.position = source.position
-                yield session.enter(frame)
+                yield reading.enter(frame)
                 self._tell(source)
 
+    def copy_bytes(self, write: Callable[[memoryview], object]) -> bool:
+        """Read the trace from its beginning, and pass on all of its bytes, decompressed, whatever they are.
+
+        Args:
+            write: takes the bytes, part by part.
+
+        Returns:
+            Whether the trace is big-endian.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        with self._reading() as (source, findings):
+            reading = Reading(findings, forget=True)
+            frames = FrameReader(source, findings, write)
+            for frame in frames:
+                reading.enter(frame)
+                self._tell(source)
+            big_endian: bool = frames.big_endian
+            return big_endian
+
     def _summarize(self) -> Info:
-        info = Info(self.name, self.format, "little", None)
+        info = Info(self.name, self.format)
         counts = np.zeros(len(RECORDS.classes) + 1, np.int64)
-        by_state: Counter[int] = Counter()
-        session = None
-        for batch in self._batches(forget=True):
-            session = batch.session
+        by_provider: Counter[int] = Counter()
+        reading = None
+        for batch in self.read_batches(forget=True):
+            reading = batch.reading
             info.byte_order = batch.frame.order
             counts += np.bincount(batch.frame.kind + 1, minlength=len(counts))
-            states = np.full(len(batch), batch.state) if isinstance(batch.state, int) else batch.state
-            by_state.update({int(s): int(n) for s, n in zip(*np.unique(states, return_counts=True), strict=True)})
+            indices = np.broadcast_to(batch.provider, len(batch))
+            for index, count in zip(*np.unique(indices, return_counts=True), strict=True):
+                by_provider[int(index)] += int(count)
             _note_times(info, batch)
             _note_names(info, batch)
-        labels = ["Opaque", *(cls.__name__ for cls in RECORDS.classes)]
-        info.records = Counter({label: int(n) for label, n in zip(labels, counts, strict=True) if n})
+        class_names = ["Opaque", *(cls.__name__ for cls in RECORDS.classes)]
+        info.records = Counter({name: int(count) for name, count in zip(class_names, counts, strict=True) if count})
         info.size, info.compression = self.position, self.compression
-        if session is not None:
+        if reading is not None:
             info.providers = [
-                ProviderSummary(one.id, one.name, by_state[state], session.clock_of.get(state, Clock()))
-                for state, one in enumerate(session.providers)
-                if by_state[state]
+                ProviderSummary(provider.id, provider.name, by_provider[index], reading.clock_of.get(index, Clock()))
+                for index, provider in enumerate(reading.providers)
+                if by_provider[index]
             ]
-        anchored = [one.clock for one in info.providers if one.clock.wall_clock is not None]
-        if anchored and info.start is not None:
-            info.started_at = _wall(info.start, anchored[0])
+        clocks = [provider.clock for provider in info.providers if provider.clock.wall_clock is not None]
+        if clocks and info.start is not None:
+            info.started_at = _wall_clock_time(info.start, clocks[0])
         return info
 
 
 def _note_times(info: Info, batch: Batch) -> None:
+    """Extend `start` and `end` of a summary by the times of a batch."""
     for cls in batch.classes():
         if cls not in _TIMED:
             continue
@@ -240,29 +237,134 @@ def _note_times(info: Info, batch: Batch) -> None:
 
 
 def _note_names(info: Info, batch: Batch) -> None:
+    """Add the names of processes and threads in a batch to a summary."""
     rows, columns = batch.columns(KernelObject)
     if not len(rows):
         return
-    names = batch.text_codes(columns["name"], rows).tolist()
-    values = batch.names.values
+    names = batch.string_codes(columns["name"], rows).tolist()
+    values = batch.strings.values
     for kind, koid, name in zip(columns["object_type"].tolist(), columns["koid"].tolist(), names, strict=True):
         if kind in (ObjectType.PROCESS, ObjectType.THREAD) and name >= 0:
-            known = info.processes if kind == ObjectType.PROCESS else info.threads
-            known[koid] = values[name]
+            by_koid = info.processes if kind == ObjectType.PROCESS else info.threads
+            by_koid[koid] = values[name]
 
 
-def _wall(ns: int, clock: Clock) -> datetime | None:
-    """The wall-clock time; None for one that is beyond all dates."""
+def _wall_clock_time(ns: int, clock: Clock) -> datetime | None:
+    """Return the wall-clock time of a time in nanoseconds; None if it is beyond the range of dates."""
     assert clock.base_ticks is not None and clock.wall_clock is not None  # they come together
-    since = clock.wall_clock + ns - clock.ns(clock.base_ticks)
+    since_epoch = clock.wall_clock + ns - clock.ns(clock.base_ticks)
     try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since // 1000)
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since_epoch // 1000)
     except OverflowError:
         return None
 
 
-def _nothing(session: Session) -> Batch:
-    """A batch without records."""
+def _empty_batch(reading: Reading) -> Batch:
+    """Return a batch without records."""
     words = np.zeros(1, np.uint64)
     empty = np.empty(0, np.int64)
-    return session.enter(Frame(Block(words, words), 0, empty, empty, empty.astype(np.int8), False))
+    return reading.enter(Frame(Block(words, words), 0, empty, empty, empty.astype(np.int8), False))
+
+
+# ---- records from columns: `map(Record, *columns)`, without Python code per record
+
+
+def _resolved(batch: Batch) -> list[Any]:
+    """Return all records of a batch in the order of the file, with strings and threads in place of slots.
+
+    A reference to a slot that is not defined stays an int.  A record that cannot be decoded is `Opaque`.
+    """
+    frame = batch.frame
+    out = np.empty(len(batch), object)
+    count = 0
+    for cls in batch.classes():
+        rows, columns = batch.columns(cls)
+        records = list(map(cls, *_lists(cls, columns, rows, batch))) if columns else [cls() for _ in range(len(rows))]
+        if len(rows) == len(batch):
+            return records
+        out[rows] = records
+        count += len(rows)
+    if count < len(batch):
+        for row in np.flatnonzero(out == None).tolist():  # noqa: E711  # elementwise
+            out[row] = Opaque(frame.raw(row))
+    result: list[Any] = out.tolist()
+    return result
+
+
+def _exact(batch: Batch) -> Iterator[Any]:
+    """Yield all records of a batch with references as they are; `Opaque` for what would be encoded to other bytes."""
+    frame = batch.frame
+    for at, size in zip(frame.at.tolist(), frame.size.tolist(), strict=True):
+        yield decode_exactly(frame.block, at, at + size, frame.big_endian)
+
+
+def _lists(cls: type[Record], columns: Columns, rows: Array, batch: Batch) -> list[Iterable[Any]]:
+    """Return the columns of records as iterables of Python values."""
+    if not columns:
+        return []
+    parts = dict(layout_of(cls).parts)
+    return [_values(column, rows, batch, text=getattr(parts[name], "text", False)) for name, column in columns.items()]
+
+
+def _values(column: Any, rows: Array, batch: Batch, *, text: bool) -> Iterable[Any]:
+    """Return a column as an iterable of Python values."""
+    if isinstance(column, np.ndarray):
+        values: list[Any] = column.tolist()
+        return values
+    if isinstance(column, StringColumn):
+        codes = batch.string_codes(column, rows)
+        return _referred(batch.strings.objects(), codes, column.slot)
+    if isinstance(column, ThreadColumn):
+        codes = batch.thread_codes(column, rows)
+        return _referred(batch.threads.objects(), codes, column.slot)
+    if isinstance(column, StreamColumn):
+        streams = column.to_bytes()
+        return [stream.decode("utf-8", "surrogateescape") for stream in streams] if text else streams
+    if isinstance(column, OptionalColumn):
+        pairs = zip(column.values.tolist(), column.present.tolist(), strict=True)
+        return [value if present else None for value, present in pairs]
+    if isinstance(column, WordsColumn):
+        ends = column.at + column.count
+        return [tuple(column.words[a:b].tolist()) for a, b in zip(column.at.tolist(), ends.tolist(), strict=True)]
+    assert isinstance(column, ManyColumn)
+    return _arguments(column, rows, batch)
+
+
+def _referred(objects: Array, codes: Array, slot: Array) -> list[Any]:
+    """Return the objects with the given codes, and the slots where there is no code."""
+    values = objects.take(codes)
+    undefined = np.flatnonzero(codes < 0)
+    values[undefined] = slot[undefined]
+    result: list[Any] = values.tolist()
+    return result
+
+
+def _arguments(column: ManyColumn, rows: Array, batch: Batch) -> Iterable[tuple[Any, ...]]:
+    """Return the arguments of each record as a tuple."""
+    members = batch.arguments(rows, column)
+    many = members.many
+    if not len(many.at):
+        return [()] * len(rows)
+    owners = np.repeat(rows, many.count)
+    flat = np.empty(len(many.at), object)
+    for kind, indices, columns in members.groups:
+        if kind < 0:
+            data, at = batch.frame.block.data, many.at[indices]
+            ends = at + many.size[indices]
+            raw = [bytes(data[a * 8 : b * 8]) for a, b in zip(at.tolist(), ends.tolist(), strict=True)]
+            flat[indices] = list(map(Opaque, raw))
+        else:
+            cls = ARGUMENTS.classes[kind]
+            flat[indices] = list(map(cls, *_lists(cls, columns, owners[indices], batch)))
+    return _tuples(flat, many.count)
+
+
+def _tuples(flat: Array, counts: Array) -> Iterable[tuple[Any, ...]]:
+    """Divide an array of objects into tuples of the given lengths."""
+    count = int(counts[0])
+    if count and (counts == count).all():
+        columns = [flat[number::count].tolist() for number in range(count)]
+        return zip(*columns, strict=True)
+    items = flat.tolist()
+    ends = np.cumsum(counts)
+    return [tuple(items[a:b]) for a, b in zip((ends - counts).tolist(), ends.tolist(), strict=True)]

@@ -1,29 +1,37 @@
-"""Every record of the Fuchsia trace format, declared once; `arguments` has what they carry.
+"""The records of the Fuchsia trace format, each declared once.  Their arguments are in `arguments`.
 
 The fields stand in the order of the record's body.  A reference is an `int` (a slot of the provider's table, as in the
-file) or the thing itself (`str`, `Thread`): one class serves the raw and the resolved form.
+file) or its value (`str`, `Thread`): the same class serves the raw and the resolved form.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from fxtio.codec.parts import Koids, Many, Number, Optional, Sized, Stream, Text, Thread, Unsigned, Words
-from fxtio.codec.record import Family, Opaque, Record
+from fxtio.codec.parts import Many, Number, Optional, Sized, Stream, Unsigned, Words
+from fxtio.codec.record import Opaque, Record, TaggedUnion
 from fxtio.codec.word import Word
 from fxtio.fxt import layout as w
 from fxtio.fxt.arguments import ARGUMENTS, Argument, NameRef
 from fxtio.fxt.enums import EventType, LargeBlobFormat
+from fxtio.fxt.references import StringReference, Thread, ThreadReference
 
-CategoryRef = Annotated[int | str, Text("category", w.StringRefWord)]
-ThreadRef = Annotated[int | Thread, Koids("thread")]
-ProfilerThreadRef = Annotated[int | Thread, Koids("thread", short_form=True)]
+CategoryRef = Annotated[int | str, StringReference("category")]
+ThreadRef = Annotated[int | Thread, ThreadReference("thread")]
+ProfilerThreadRef = Annotated[int | Thread, ThreadReference("thread", short_form=True)]
 Ticks = Annotated[int, Number("u", tick=True)]
-"""A moment, in ticks of the provider's clock.  spec: Timestamps"""
+"""A time in ticks of the provider's clock.  spec: Timestamps"""
 
+Address = Annotated[int, Number("u", display="hexadecimal")]
+"""An address, or a size in memory."""
 
 Args = Annotated[tuple[Argument | Opaque, ...], Many(ARGUMENTS, "arg_count")]
-"""Up to 15 arguments; one of an unknown type is `Opaque`."""
+"""The arguments of a record, at most `layout.MAX_ARGUMENTS`; one of an unknown type is `Opaque`."""
+
+
+def _text(size: str) -> Stream:
+    """Return the part for text whose length in bytes is in the header field `size`."""
+    return Stream(size, text=True, max_bytes=w.MAX_STRING_BYTES)
 
 
 class Magic(Record, frozen=True):
@@ -33,25 +41,25 @@ class Magic(Record, frozen=True):
 
 
 class ProviderInfo(Record, frozen=True):
-    """Names a provider, and makes it the one that the following records come from.  spec: Provider info metadata"""
+    """Names a provider; the records that follow come from it.  spec: Provider info metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProviderInfoWord,)
-    provider: int
-    name: Annotated[str, Stream("name_size", text=True)]
+    provider_id: int
+    name: Annotated[str, _text("name_size")]
 
 
 class ProviderSection(Record, frozen=True):
-    """The following records come from this provider.  spec: Provider section metadata"""
+    """The records that follow come from this provider.  spec: Provider section metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProviderSectionWord,)
-    provider: int
+    provider_id: int
 
 
 class ProviderEvent(Record, frozen=True):
-    """Something that a provider reports; 0 means that a buffer filled up.  spec: Provider event metadata"""
+    """An event that a provider reports; 0 means that a buffer filled up.  spec: Provider event metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProviderEventWord,)
-    provider: int
+    provider_id: int
     event: int
 
 
@@ -64,12 +72,12 @@ class TraceInfo(Record, frozen=True):
 
 
 class Initialization(Record, frozen=True):
-    """The provider's clock.  spec: Initialization record
+    """Describes the provider's clock.  spec: Initialization record
 
     Attributes:
         ticks_per_second: the tick rate.
-        base_ticks: in the four-word form, the tick that `wall_clock` belongs to.
-        wall_clock: in the four-word form, nanoseconds since the Unix epoch at `base_ticks`.
+        base_ticks: the tick at which `wall_clock` was read; only in the form with four words.
+        wall_clock: nanoseconds since the Unix epoch at `base_ticks`; only in the form with four words.
     """
 
     words: ClassVar[tuple[type[Word], ...]] = (w.InitializationWord,)
@@ -79,15 +87,15 @@ class Initialization(Record, frozen=True):
 
 
 class String(Record, frozen=True):
-    """Puts a string in a slot of the string table.  spec: String record"""
+    """Defines a slot of the string table.  spec: String record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.StringWord,)
     index: int
-    text: Annotated[str, Stream("text_size", text=True)]
+    text: Annotated[str, _text("text_size")]
 
 
 class ThreadRecord(Record, frozen=True):
-    """Puts a process and thread in a slot of the thread table.  spec: Thread record"""
+    """Defines a slot of the thread table.  spec: Thread record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ThreadWord,)
     index: int
@@ -96,7 +104,7 @@ class ThreadRecord(Record, frozen=True):
 
 
 class Event(Record, frozen=True):
-    """What all events have.  spec: Event record"""
+    """The base class of all events.  spec: Event record"""
 
     timestamp: Ticks
     thread: ThreadRef
@@ -106,7 +114,7 @@ class Event(Record, frozen=True):
 
 
 class Instant(Event, frozen=True):
-    """A moment on a thread.  spec: Instant event
+    """A point in time on a thread.  spec: Instant event
 
     Attributes:
         scope: the extra word that older producers write (see `Scope`).
@@ -136,10 +144,10 @@ class DurationEnd(Event, frozen=True):
 
 
 class DurationComplete(Event, frozen=True):
-    """Begin and end of an operation in one.  spec: Duration complete event
+    """The begin and the end of an operation in one record.  spec: Duration complete event
 
     Attributes:
-        end: the tick at which it ended (a moment, no duration).
+        end: the tick at which the operation ended.
     """
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.DURATION_COMPLETE),)
@@ -189,7 +197,7 @@ class FlowEnd(Event, frozen=True):
 
 
 class Blob(Record, frozen=True):
-    """A chunk of the named byte stream.  spec: BLOB record"""
+    """A chunk of a named byte stream.  spec: BLOB record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.BlobWord,)
     name: NameRef
@@ -198,21 +206,21 @@ class Blob(Record, frozen=True):
 
 
 class UserspaceObject(Record, frozen=True):
-    """Labels whatever a pointer points at.  spec: Userspace object record
+    """Gives a name to the object that a pointer points at.  spec: Userspace object record
 
     Attributes:
         process: a slot of the thread table, or `Thread(process, None)`.
     """
 
     words: ClassVar[tuple[type[Word], ...]] = (w.UserspaceObjectWord,)
-    pointer: Unsigned
-    process: Annotated[int | Thread, Koids("process", process_only=True)]
+    pointer: Address
+    process: Annotated[int | Thread, ThreadReference("process", process_only=True)]
     name: NameRef
     args: Args
 
 
 class KernelObject(Record, frozen=True):
-    """Labels a kernel object; this is how processes and threads get names.  spec: Kernel object record"""
+    """Gives a name to a kernel object, such as a process or a thread.  spec: Kernel object record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.KernelObjectWord,)
     object_type: int
@@ -230,8 +238,8 @@ class LegacyContextSwitch(Record, frozen=True):
     outgoing_priority: int
     incoming_priority: int
     timestamp: Ticks
-    outgoing: Annotated[int | Thread, Koids("outgoing")]
-    incoming: Annotated[int | Thread, Koids("incoming")]
+    outgoing: Annotated[int | Thread, ThreadReference("outgoing")]
+    incoming: Annotated[int | Thread, ThreadReference("incoming")]
 
 
 class ContextSwitch(Record, frozen=True):
@@ -262,7 +270,7 @@ class Log(Record, frozen=True):
     words: ClassVar[tuple[type[Word], ...]] = (w.LogWord,)
     timestamp: Ticks
     thread: ThreadRef
-    message: Annotated[str, Stream("message_size", text=True)]
+    message: Annotated[str, _text("message_size")]
 
 
 class ProfilerModule(Record, frozen=True):
@@ -272,21 +280,21 @@ class ProfilerModule(Record, frozen=True):
     module: int
     timestamp: Ticks
     thread: ProfilerThreadRef
-    name: Annotated[str, Stream("name_size", text=True)]
+    name: Annotated[str, _text("name_size")]
     build_id: Annotated[bytes, Stream("build_id_size")]
 
 
 class ProfilerMmap(Record, frozen=True):
-    """Where a module is mapped.  spec: Mmap record"""
+    """Tells where a module is mapped into memory.  spec: Mmap record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProfilerMmapWord,)
     module: int
     flags: int
     timestamp: Ticks
     thread: ProfilerThreadRef
-    start: Unsigned
-    range: Unsigned
-    vaddr: Unsigned
+    start: Address
+    range: Address
+    vaddr: Address
 
 
 class ProfilerBacktrace(Record, frozen=True):
@@ -296,11 +304,11 @@ class ProfilerBacktrace(Record, frozen=True):
     flags: int
     timestamp: Ticks
     thread: ProfilerThreadRef
-    frames: Annotated[tuple[int, ...], Words("frame_count")]
+    frames: Annotated[tuple[int, ...], Words("frame_count", display="hexadecimal")]
 
 
 class LargeBlob(Record, frozen=True):
-    """Bytes of up to 32 GiB with a moment, a thread and arguments.  spec: In band large BLOB record with metadata"""
+    """Up to 32 GiB of bytes with a time, a thread and arguments.  spec: In band large BLOB record with metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (
         w.LargeBlobWord.of(blob_format=LargeBlobFormat.WITH_METADATA),
@@ -315,7 +323,7 @@ class LargeBlob(Record, frozen=True):
 
 
 class LargeBlobNoMetadata(Record, frozen=True):
-    """Bytes of up to 32 GiB.  spec: In band large BLOB record no metadata"""
+    """Up to 32 GiB of bytes.  spec: In band large BLOB record no metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (
         w.LargeBlobWord.of(blob_format=LargeBlobFormat.NO_METADATA),
@@ -326,7 +334,7 @@ class LargeBlobNoMetadata(Record, frozen=True):
     payload: Annotated[bytes, Sized()]
 
 
-RECORDS = Family(
+RECORDS = TaggedUnion(
     w.RecordWord,
     [
         Magic,
@@ -363,4 +371,14 @@ RECORDS = Family(
     ],
     large=w.LargeWord,
 )
-"""Every record that the specification defines; a record's kind is its index in `RECORDS.classes`."""
+"""All records that the specification defines; a record's kind is its index in `RECORDS.classes`."""
+
+KINDS: dict[type[Record], int] = {cls: kind for kind, cls in enumerate(RECORDS.classes)}
+"""The kind of every record class."""
+
+EVENT_CLASSES: dict[str, type[Event]] = {
+    EventType(cls.words[0].fields["event_type"].value).name.lower(): cls
+    for cls in RECORDS.classes
+    if issubclass(cls, Event)
+}
+"""The class of every event type, by its name in tables, such as `duration_complete`."""

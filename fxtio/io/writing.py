@@ -29,6 +29,11 @@ class TraceWriter(ABC):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    @property
+    @abstractmethod
+    def position(self) -> int:
+        """How many bytes were written, before compression."""
+
     @abstractmethod
     def put(self, record: Any) -> None:
         """Append a record as it is.

@@ -1,4 +1,4 @@
-"""Recordings of the Mono log profiler (`.mlpd`), both ways.  `fxtio.open` and `fxtio.create` come here."""
+"""Recordings of the Mono log profiler (`.mlpd`): reader, writer and what follows from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fxtio.formats import Format
 
 def _sniff(head: bytes) -> bool:
     """Return whether a file that begins with these bytes is of this format."""
-    from fxtio.mono.magic import HEADER_MARK
+    from fxtio.mono.layout import HEADER_MARK
 
     return head.startswith(HEADER_MARK)
 
@@ -28,7 +28,7 @@ FORMAT = Format(
 _LAZY = {
     "MonoTrace": "fxtio.mono.reader",
     "MonoWriter": "fxtio.mono.writer",
-    "describe_markdown": "fxtio.mono.describe",
+    "describe_markdown": "fxtio.mono.explain",
 }
 
 

@@ -22,7 +22,7 @@ class EventType(IntEnum):
 
 
 class GcInfo(IntEnum):
-    """What a GC event tells, but for those about handles."""
+    """The kind of a GC event, except those about handles."""
 
     EVENT = 1
     RESIZE = 2
@@ -34,14 +34,14 @@ class GcInfo(IntEnum):
 
 
 class LoadAction(IntEnum):
-    """What happened to something that is loaded and unloaded."""
+    """The action on metadata that is loaded and unloaded."""
 
     LOAD = 2
     UNLOAD = 4
 
 
 class NameAction(IntEnum):
-    """Likewise, for what can also get a name later."""
+    """The action on metadata that can also get a name later."""
 
     NAME = 0
     LOAD = 2
@@ -49,7 +49,7 @@ class NameAction(IntEnum):
 
 
 class MetadataType(IntEnum):
-    """What metadata is about."""
+    """The subject of a metadata event."""
 
     CLASS = 1
     IMAGE = 2
@@ -61,7 +61,7 @@ class MetadataType(IntEnum):
 
 
 class MethodAction(IntEnum):
-    """How a method begins or ends."""
+    """The way in which a method begins or ends."""
 
     LEAVE = 1
     ENTER = 2
@@ -69,7 +69,7 @@ class MethodAction(IntEnum):
 
 
 class HeapInfo(IntEnum):
-    """What a heap event tells."""
+    """The kind of a heap event."""
 
     START = 0
     END = 1
@@ -80,7 +80,7 @@ class HeapInfo(IntEnum):
 
 
 class SampleInfo(IntEnum):
-    """What a sample event tells."""
+    """The kind of a sample event."""
 
     HIT = 0
     NATIVE_SYMBOL = 1
@@ -90,7 +90,7 @@ class SampleInfo(IntEnum):
 
 
 class CoverageInfo(IntEnum):
-    """What a coverage event tells."""
+    """The kind of a coverage event."""
 
     ASSEMBLY = 0
     METHOD = 1
@@ -125,7 +125,7 @@ class HandleType(IntEnum):
 
 
 class MonitorEvent(IntEnum):
-    """What happened at a monitor."""
+    """The kind of a monitor event."""
 
     CONTENTION = 1
     ACQUIRED = 2
@@ -142,7 +142,7 @@ class ClauseKind(IntEnum):
 
 
 class CodeBuffer(IntEnum):
-    """What native code is for, from data version 14 on; before it, the same numbers are larger by one."""
+    """The purpose of native code, from data version 14 on; before, the numbers are larger by one."""
 
     METHOD = 0
     METHOD_TRAMPOLINE = 1
@@ -157,7 +157,7 @@ class CodeBuffer(IntEnum):
 
 
 class SyncPointType(IntEnum):
-    """Why there is a synchronization point."""
+    """The reason of a synchronization point."""
 
     PERIODIC = 0
     WORLD_STOP = 1
@@ -165,7 +165,7 @@ class SyncPointType(IntEnum):
 
 
 class RootSource(IntEnum):
-    """What a GC root belongs to."""
+    """The owner of a GC root."""
 
     EXTERNAL = 0
     STACK = 1
@@ -187,7 +187,7 @@ class RootSource(IntEnum):
 
 
 class SampleType(IntEnum):
-    """What a sample counts, up to data version 13."""
+    """The event that is sampled, up to data version 13."""
 
     CYCLES = 1
     INSTRUCTIONS = 2
@@ -198,7 +198,7 @@ class SampleType(IntEnum):
 
 
 class CounterType(IntEnum):
-    """The form of a counter's value."""
+    """The type of a counter's values."""
 
     INT = 0
     UINT = 1
@@ -218,7 +218,7 @@ UNSIGNED_COUNTERS = frozenset({CounterType.UINT, CounterType.ULONG})
 
 
 class CounterSection(IntEnum):
-    """What a counter belongs to."""
+    """The part of the runtime that a counter belongs to."""
 
     JIT = 0x100
     GC = 0x200
@@ -233,7 +233,7 @@ class CounterSection(IntEnum):
 
 
 class CounterUnit(IntEnum):
-    """What a counter counts, as it stands in the file."""
+    """The unit of a counter, as it stands in the file."""
 
     RAW = 0
     BYTES = 0x1000000
@@ -243,7 +243,7 @@ class CounterUnit(IntEnum):
 
 
 class CounterVariance(IntEnum):
-    """How a counter changes, as it stands in the file."""
+    """The way in which a counter changes, as it stands in the file."""
 
     MONOTONIC = 0x10000000
     CONSTANT = 0x20000000

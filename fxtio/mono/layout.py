@@ -1,12 +1,10 @@
-"""The first bytes of all events, and the two headers: the only place in the format that knows bits and offsets.
+"""The constants of the file and the first bytes of all events: the only place in the format that knows bits.
 
-An event's first byte has its type in the low half and extended information in the high half; what the latter means
-depends on the type.  The headers are plain little-endian structures, declared with construct.
+The first byte of an event has the type in its low half and extended information in its high half; the meaning of the
+latter depends on the type.
 """
 
 from __future__ import annotations
-
-from construct import Bytes, Const, If, Int8ul, Int16ul, Int32ul, Int64ul, Struct, this
 
 from fxtio.codec.word import Word, bits, reserved, tag
 from fxtio.mono.enums import (
@@ -20,45 +18,22 @@ from fxtio.mono.enums import (
     NameAction,
     SampleInfo,
 )
-from fxtio.mono.magic import BUFFER_ID, HEADER_ID
+
+ID_SIZE = 4
+HEADER_MARK = 0x4D505A01.to_bytes(ID_SIZE, "little")
+"""The first bytes of a recording.  spec: header format"""
+
+BUFFER_MARK = 0x4D504C01.to_bytes(ID_SIZE, "little")
+"""The first bytes of a buffer.  spec: buffer header format"""
+
+MAX_BUFFER_SIZE = 1 << 16
+"""The most bytes of a buffer that the writer makes, header included, unless a single event is larger; as Mono does."""
 
 HYBRID = 14.5
-"""Files of Mono 5.10.0 call themselves data version 15, but are 14 but for the counters."""
+"""The data version of files of Mono 5.10.0, which claim 15 but are as 14 except for the counters."""
 
 OBJECT_SHIFT = 3
-"""Objects lie at multiples of 8 bytes; the low bits are not in the file."""
-
-_TEXT = Struct("size" / Int32ul, "raw" / Bytes(this.size))
-
-STREAM_HEADER = Struct(
-    "id" / Const(HEADER_ID, Int32ul),
-    "major" / Int8ul,
-    "minor" / Int8ul,
-    "data_version" / Int8ul,
-    "pointer_size" / Int8ul,
-    "startup_time" / Int64ul,
-    "startup_tick" / If(this.major >= 3, Int64ul),
-    "timer_overhead" / Int32ul,
-    "flags" / Int32ul,
-    "pid" / Int32ul,
-    "port" / Int16ul,
-    "sysid" / If(this.major == 0, Int16ul),
-    "args" / If(this.major >= 1, _TEXT),
-    "arch" / If(this.major >= 1, _TEXT),
-    "os" / If(this.major >= 1, _TEXT),
-)
-"""What a file begins with.  spec: header format (there of version 2.0)"""
-
-BUFFER_HEADER = Struct(
-    "id" / Const(BUFFER_ID, Int32ul),
-    "size" / Int32ul,
-    "time" / Int64ul,
-    "pointer" / Int64ul,
-    "object" / Int64ul,
-    "thread" / Int64ul,
-    "method" / Int64ul,
-)
-"""What each buffer begins with.  spec: buffer header format"""
+"""Objects are at multiples of 8 bytes; the low bits of their addresses are not in the file."""
 
 
 class AllocByte(Word, width=8):
@@ -77,7 +52,7 @@ class GcByte(Word, width=8):
 
 
 class HandleByte(Word, width=8):
-    """A GC handle, 4 created, 5 destroyed; with a backtrace 6 and 7.  spec: type GC format"""
+    """A GC handle: 4 created, 5 destroyed, with a backtrace 6 and 7.  spec: type GC format"""
 
     type: EventType = tag(0, 3, EventType.GC)
     destroyed: int = tag(4, 4)
@@ -94,21 +69,21 @@ class OldHandleByte(Word, width=8):
 
 
 class LoadByte(Word, width=8):
-    """Metadata that is loaded and unloaded.  spec: type metadata format"""
+    """The loading or unloading of metadata.  spec: type metadata format"""
 
     type: EventType = tag(0, 3, EventType.METADATA)
     action: LoadAction = bits(4, 7)
 
 
 class NameByte(Word, width=8):
-    """Metadata that can be named later.  spec: type metadata format"""
+    """The loading, unloading or naming of metadata.  spec: type metadata format"""
 
     type: EventType = tag(0, 3, EventType.METADATA)
     action: NameAction = bits(4, 7)
 
 
 class MethodByte(Word, width=8):
-    """A method begins or ends.  spec: type method format"""
+    """The begin or end of a method.  spec: type method format"""
 
     type: EventType = tag(0, 3, EventType.METHOD)
     action: MethodAction = bits(4, 7)
@@ -145,7 +120,7 @@ class MonitorByte(Word, width=8):
 
 
 class OldMonitorByte(Word, width=8):
-    """A monitor up to data version 13, when what happened stood in the first byte."""
+    """A monitor up to data version 13, with the kind of event in the first byte."""
 
     type: EventType = tag(0, 3, EventType.MONITOR)
     event: MonitorEvent = bits(4, 5)
@@ -182,7 +157,7 @@ class CoverageByte(Word, width=8):
 
 
 class MetaByte(Word, width=8):
-    """A synchronization point is 0, an AOT id 1.  spec: type meta format"""
+    """A synchronization point (0) or an AOT id (1).  spec: type meta format"""
 
     type: EventType = tag(0, 3, EventType.META)
     exinfo: int = tag(4, 7)

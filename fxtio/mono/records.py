@@ -1,60 +1,784 @@
-"""All events of the Mono log profiler's format, for the data versions 1 to 17.
+"""The records of a Mono recording: all events of the data versions 1 to 17, each declared once.
 
-Each is declared once, in `memory`, `execution` and `measurement`, from the parts in `parts`.
+`since` and `before` are data versions; a field that a version does not have is None there.  Addresses are absolute.
+Events are in the specification's order.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from math import inf
+from typing import Annotated, ClassVar
 
-from fxtio.codec.stream import Dialect
-from fxtio.mono.execution import (
-    AotId,
-    Assembly,
-    Call,
-    ClassLoad,
-    Clause,
-    Context,
-    Domain,
-    Image,
-    JitHelper,
-    JitMethod,
-    Monitor,
-    SyncPoint,
-    Thread,
-    Throw,
-    VtableLoad,
+from fxtio.codec.word import Word
+from fxtio.mono import enums
+from fxtio.mono import layout as b
+from fxtio.mono.stream.declare import (
+    AfterCount,
+    Byte,
+    Choice,
+    Clock,
+    Dialect,
+    Double,
+    FirstByte,
+    Item,
+    Part,
+    Relative,
+    Repeated,
+    Running,
+    Sleb,
+    StreamRecord,
+    Summed,
+    Text,
+    Uleb,
 )
-from fxtio.mono.measurement import (
-    CounterDescriptions,
-    CounterValues,
-    CoverageAssembly,
-    CoverageClass,
-    CoverageMethod,
-    CoverageStatement,
-    NativeBinary,
-    NativeSymbol,
-    SampleHit,
+
+_METHOD = Running(of="method")
+_POINTER = Relative(base="pointer")
+_OBJECT = Relative(base="object", shift=b.OBJECT_SHIFT)
+_IF_NAMED = ("action", (enums.NameAction.NAME,))
+_IF_LOADED = ("action", (enums.LoadAction.LOAD,))
+_IF_BACKTRACE = ("has_backtrace", (1,))
+
+Tick = Annotated[int, Clock(of="time")]
+LateTick = Annotated[int, Clock(of="time", since=13)]
+"""The time of an event that has one only from data version 13 on; before, it has the last time of the buffer."""
+
+Pointer = Annotated[int, _POINTER]
+Object = Annotated[int, _OBJECT]
+Method = Annotated[int, _METHOD]
+Size = Annotated[int, Uleb()]
+Name = Annotated[str, Text()]
+BacktraceFlags = Annotated[int | None, Uleb(before=13, when=_IF_BACKTRACE)]
+Backtrace = Annotated[
+    tuple[int, ...] | None,
+    Repeated(of=_METHOD, flag="has_backtrace", since=13),
+    Repeated(of=_POINTER, flag="has_backtrace", before=13),
+]
+HandleBacktraceFlags = Annotated[int | None, Uleb(since=11, before=13, when=_IF_BACKTRACE)]
+HandleBacktrace = Annotated[
+    tuple[int, ...] | None,
+    Repeated(of=_METHOD, flag="has_backtrace", since=13),
+    Repeated(of=_POINTER, flag="has_backtrace", since=11, before=13),
+]
+OldFlags = Annotated[int | None, Uleb(before=13)]
+
+
+class Reference(Item, frozen=True, kw_only=True):
+    """A reference from a heap object to another.
+
+    Attributes:
+        field_offset: the place of the reference in the object, in bytes; None in data version 1.
+        object: the address of the other object.
+    """
+
+    field_offset: Annotated[int | None, Summed(since=2)] = None
+    object: Object
+
+
+class Root(Item, frozen=True, kw_only=True):
+    """A garbage collection root: a reference that keeps an object alive.
+
+    Attributes:
+        address: the address of the reference; None before data version 15.
+        object: the object.
+        root_type: the kind of root; None from data version 15 on.
+        extra_info: further information; likewise.
+    """
+
+    address: Annotated[int | None, Relative(base="pointer", since=15)] = None
+    object: Object
+    root_type: Annotated[int | None, Uleb(before=13), Byte(since=13, before=14), Uleb(since=14, before=15)] = None
+    extra_info: Annotated[int | None, Uleb(before=15)] = None
+
+
+class SampledFrame(Item, frozen=True, kw_only=True):
+    """A managed frame of a sample, up to data version 12."""
+
+    method: Method
+    il_offset: Annotated[int, Sleb()]
+    native_offset: Annotated[int, Sleb()]
+
+
+class CounterDescription(Item, frozen=True, kw_only=True):
+    """The description of a counter.
+
+    Attributes:
+        section: the part of the runtime that it belongs to, see `CounterSection`.
+        category: the category of a performance counter; None for all others.
+        name: its name.
+        type: the type of its values, see `CounterType`.
+        unit: see `CounterUnit`; data versions 13 and 14 have only its lowest byte, which is 0.
+        variance: see `CounterVariance`; likewise.
+        index: the number that refers to it in `CounterValue`.
+    """
+
+    section: Annotated[int, Uleb()]
+    category: Annotated[str | None, Text(when=("section", (enums.CounterSection.PERFCOUNTERS,)))] = None
+    name: Name
+    type: Annotated[int, Uleb(before=13), Byte(since=13, before=b.HYBRID), Uleb(since=b.HYBRID)]
+    unit: Annotated[int, Uleb(before=13), Byte(since=13, before=b.HYBRID), Uleb(since=b.HYBRID)]
+    variance: Annotated[int, Uleb(before=13), Byte(since=13, before=b.HYBRID), Uleb(since=b.HYBRID)]
+    index: Annotated[int, Uleb()]
+
+
+_COUNTER_ENCODINGS: tuple[tuple[tuple[int, ...], Part], ...] = (
+    ((enums.CounterType.INT, enums.CounterType.WORD, enums.CounterType.LONG, enums.CounterType.TIME_INTERVAL), Sleb()),
+    ((enums.CounterType.UINT, enums.CounterType.ULONG), Uleb()),
+    ((enums.CounterType.DOUBLE,), Double()),
+    ((enums.CounterType.STRING,), Text(marked=True)),
 )
-from fxtio.mono.memory import (
-    Allocation,
-    FinalizeEnd,
-    FinalizeObjectEnd,
-    FinalizeObjectStart,
-    FinalizeStart,
-    GcEvent,
-    GcMove,
-    GcResize,
-    HandleCreated,
-    HandleDestroyed,
-    HeapEnd,
-    HeapObject,
-    HeapRoots,
-    HeapStart,
-    RootRegister,
-    RootUnregister,
-)
-from fxtio.mono.parts import CounterDescription, CounterValue, Event, Reference, Root, SampledFrame
+
+
+class CounterValue(Item, frozen=True, kw_only=True):
+    """A value of a counter, as it stands in the file.
+
+    Attributes:
+        index: the counter's number, never 0.
+        type: the type of the value, see `CounterType`.
+        value: the change since the last value; doubles, texts and performance counters are absolute.
+    """
+
+    index: Annotated[int, Uleb()]
+    type: Annotated[int, Uleb(before=13), Byte(since=13, before=b.HYBRID), Uleb(since=b.HYBRID)]
+    value: Annotated[int | float | str | None, Choice(by="type", cases=_COUNTER_ENCODINGS)] = None
+
+
+class Event(StreamRecord, frozen=True, kw_only=True):
+    """Base class of all events.
+
+    Attributes:
+        time: nanoseconds of the event clock.
+    """
+
+    time: Tick
+
+
+def _first_bytes(word: type[Word], *, since: float = 0, before: float = inf, **tags: int) -> tuple[FirstByte, ...]:
+    """Return the first byte of an event, with its tags fixed to these values."""
+    return (FirstByte(word.of(word.__name__, **tags) if tags else word, since, before),)
+
+
+# ---- memory: allocations, garbage collection, heap shots
+
+
+class Allocation(Event, frozen=True, kw_only=True):
+    """The allocation of an object.  spec: type alloc format
+
+    Attributes:
+        class_pointer: its class; None from data version 15 on.
+        vtable: its vtable; None before data version 15.
+        object: its address.
+        size: its size in bytes.
+        backtrace_flags: without a meaning; None from data version 13 on.
+        backtrace: methods, the outermost first; None where none was taken.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.AllocByte)
+    class_pointer: Annotated[int | None, Relative(base="pointer", before=15)] = None
+    vtable: Annotated[int | None, Relative(base="pointer", since=15)] = None
+    object: Object
+    size: Size
+    backtrace_flags: BacktraceFlags = None
+    backtrace: Backtrace = None
+
+
+class GcEvent(Event, frozen=True, kw_only=True):
+    """A step of a garbage collection.  spec: type GC format, TYPE_GC_EVENT
+
+    Attributes:
+        event: the step, see `GcEventType`.
+        generation: 0 or 1.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.GcByte, exinfo=enums.GcInfo.EVENT)
+    event: Annotated[int, Uleb(before=13), Byte(since=13)]
+    generation: Annotated[int, Uleb(before=13), Byte(since=13)]
+
+
+class GcResize(Event, frozen=True, kw_only=True):
+    """The new size of the heap in bytes.  spec: type GC format, TYPE_GC_RESIZE"""
+
+    first_bytes: ClassVar = _first_bytes(b.GcByte, exinfo=enums.GcInfo.RESIZE)
+    size: Size
+
+
+class GcMove(Event, frozen=True, kw_only=True):
+    """Moves of objects by the garbage collector.  spec: type GC format, TYPE_GC_MOVE
+
+    Attributes:
+        objects: the old and the new address of each object, alternating.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.GcByte, exinfo=enums.GcInfo.MOVE)
+    objects: Annotated[tuple[int, ...], Repeated(of=_OBJECT)]
+
+
+def _handle(destroyed: int) -> tuple[FirstByte, ...]:
+    return (
+        *_first_bytes(b.OldHandleByte, before=11, destroyed=destroyed),
+        *_first_bytes(b.HandleByte, since=11, destroyed=destroyed),
+    )
+
+
+class HandleCreated(Event, frozen=True, kw_only=True):
+    """The creation of a GC handle.  spec: type GC format, TYPE_GC_HANDLE_CREATED
+
+    Attributes:
+        handle_type: its kind, see `HandleType`.
+        handle: its number.
+        object: the object that it holds.
+        backtrace_flags: without a meaning; None from data version 13 on.
+        backtrace: methods, the outermost first; None where none was taken.
+    """
+
+    first_bytes: ClassVar = _handle(0)
+    handle_type: Annotated[int, Uleb()]
+    handle: Annotated[int, Uleb()]
+    object: Object
+    backtrace_flags: HandleBacktraceFlags = None
+    backtrace: HandleBacktrace = None
+
+
+class HandleDestroyed(Event, frozen=True, kw_only=True):
+    """The destruction of a GC handle.  spec: type GC format, TYPE_GC_HANDLE_DESTROYED
+
+    Attributes:
+        handle_type: its kind, see `HandleType`.
+        handle: its number.
+        backtrace_flags: without a meaning; None from data version 13 on.
+        backtrace: methods, the outermost first; None where none was taken.
+    """
+
+    first_bytes: ClassVar = _handle(1)
+    handle_type: Annotated[int, Uleb()]
+    handle: Annotated[int, Uleb()]
+    backtrace_flags: HandleBacktraceFlags = None
+    backtrace: HandleBacktrace = None
+
+
+class FinalizeStart(Event, frozen=True, kw_only=True):
+    """The start of a run of the finalizer queue.  spec: type GC format, TYPE_GC_FINALIZE_START"""
+
+    first_bytes: ClassVar = _first_bytes(b.GcByte, since=13, exinfo=enums.GcInfo.FINALIZE_START)
+
+
+class FinalizeEnd(Event, frozen=True, kw_only=True):
+    """The end of a run of the finalizer queue.  spec: type GC format, TYPE_GC_FINALIZE_END"""
+
+    first_bytes: ClassVar = _first_bytes(b.GcByte, since=13, exinfo=enums.GcInfo.FINALIZE_END)
+
+
+class FinalizeObjectStart(Event, frozen=True, kw_only=True):
+    """The start of the finalizer of an object.  spec: type GC format, TYPE_GC_FINALIZE_OBJECT_START"""
+
+    first_bytes: ClassVar = _first_bytes(b.GcByte, since=13, exinfo=enums.GcInfo.FINALIZE_OBJECT_START)
+    object: Object
+
+
+class FinalizeObjectEnd(Event, frozen=True, kw_only=True):
+    """The end of the finalizer of an object.  spec: type GC format, TYPE_GC_FINALIZE_OBJECT_END"""
+
+    first_bytes: ClassVar = _first_bytes(b.GcByte, since=13, exinfo=enums.GcInfo.FINALIZE_OBJECT_END)
+    object: Object
+
+
+class HeapStart(Event, frozen=True, kw_only=True):
+    """The start of a heap shot.  spec: type heap format, TYPE_HEAP_START"""
+
+    first_bytes: ClassVar = _first_bytes(b.HeapByte, exinfo=enums.HeapInfo.START)
+
+
+class HeapEnd(Event, frozen=True, kw_only=True):
+    """The end of a heap shot.  spec: type heap format, TYPE_HEAP_END"""
+
+    first_bytes: ClassVar = _first_bytes(b.HeapByte, exinfo=enums.HeapInfo.END)
+
+
+class HeapObject(Event, frozen=True, kw_only=True):
+    """An object of a heap shot.  spec: type heap format, TYPE_HEAP_OBJECT
+
+    Attributes:
+        object: its address.
+        class_pointer: its class; None from data version 15 on.
+        vtable: its vtable; None before data version 15.
+        size: its size in bytes; 0 where the event adds references to the object of an earlier event.
+        generation: its GC generation; None before data version 16.
+        references: its references to other objects.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.HeapByte, exinfo=enums.HeapInfo.OBJECT)
+    time: LateTick
+    object: Object
+    class_pointer: Annotated[int | None, Relative(base="pointer", before=15)] = None
+    vtable: Annotated[int | None, Relative(base="pointer", since=15)] = None
+    size: Size
+    generation: Annotated[int | None, Byte(since=16)] = None
+    references: Annotated[tuple[Reference, ...], Repeated(of=Reference)]
+
+
+class HeapRoots(Event, frozen=True, kw_only=True):
+    """Garbage collection roots.  spec: type heap format, TYPE_HEAP_ROOT
+
+    Attributes:
+        collections: number of major collections so far; None from data version 15 on.
+        roots: the roots; in the file their count is in front of `collections`.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.HeapByte, since=3, exinfo=enums.HeapInfo.ROOTS)
+    time: LateTick
+    collections: Annotated[int | None, AfterCount(before=15)] = None
+    roots: Annotated[
+        tuple[Root, ...], Repeated(of=Root, after_count="collections", before=15), Repeated(of=Root, since=15)
+    ]
+
+
+class RootRegister(Event, frozen=True, kw_only=True):
+    """The registration of a memory region that holds GC roots.  Mono 5.12 and later.
+
+    Attributes:
+        address: its first address.
+        size: its size in bytes.
+        source: its owner, see `RootSource`.
+        key: the thread, vtable or other object of the owner, or 0.
+        name: a description.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.HeapByte, since=15, exinfo=enums.HeapInfo.ROOT_REGISTER)
+    address: Pointer
+    size: Size
+    source: Annotated[int, Byte()]
+    key: Pointer
+    name: Name
+
+
+class RootUnregister(Event, frozen=True, kw_only=True):
+    """The removal of a memory region that holds GC roots.  Mono 5.12 and later."""
+
+    first_bytes: ClassVar = _first_bytes(b.HeapByte, since=15, exinfo=enums.HeapInfo.ROOT_UNREGISTER)
+    address: Pointer
+
+
+# ---- execution: metadata, methods, exceptions, monitors, native code
+
+
+class ClassLoad(Event, frozen=True, kw_only=True):
+    """The loading of a class.  spec: type metadata format, TYPE_CLASS
+
+    Attributes:
+        pointer: the class.
+        image: its image.
+        flags: None from data version 13 on.
+        name: its full name.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.LoadByte, action=enums.LoadAction.LOAD)
+    subtype: ClassVar = enums.MetadataType.CLASS
+    pointer: Pointer
+    image: Pointer
+    flags: OldFlags = None
+    name: Name
+
+
+class Image(Event, frozen=True, kw_only=True):
+    """The loading or unloading of an image.  spec: type metadata format, TYPE_IMAGE
+
+    Attributes:
+        action: see `LoadAction`.
+        pointer: the image.
+        flags: None from data version 13 on.
+        name: its file.
+        mvid: the id of its module, may be empty; only when loaded, from data version 16 on.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.LoadByte)
+    subtype: ClassVar = enums.MetadataType.IMAGE
+    action: int
+    pointer: Pointer
+    flags: OldFlags = None
+    name: Name
+    mvid: Annotated[str | None, Text(since=16, when=_IF_LOADED)] = None
+
+
+class Assembly(Event, frozen=True, kw_only=True):
+    """The loading or unloading of an assembly.  spec: type metadata format, TYPE_ASSEMBLY
+
+    Attributes:
+        action: see `LoadAction`.
+        pointer: the assembly.
+        image: its image; None before data version 14.
+        flags: None from data version 13 on.
+        name: its full name.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.LoadByte)
+    subtype: ClassVar = enums.MetadataType.ASSEMBLY
+    action: int
+    pointer: Pointer
+    image: Annotated[int | None, Relative(base="pointer", since=14)] = None
+    flags: OldFlags = None
+    name: Name
+
+
+class Domain(Event, frozen=True, kw_only=True):
+    """The loading, unloading or naming of an application domain.  spec: type metadata format, TYPE_DOMAIN
+
+    Attributes:
+        action: see `NameAction`.
+        id: the domain's number.
+        flags: None from data version 13 on.
+        name: its friendly name; None unless the action is `NAME`.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.NameByte)
+    subtype: ClassVar = enums.MetadataType.DOMAIN
+    action: int
+    id: Pointer
+    flags: OldFlags = None
+    name: Annotated[str | None, Text(when=_IF_NAMED)] = None
+
+
+class Thread(Event, frozen=True, kw_only=True):
+    """The start, end or naming of a thread.  spec: type metadata format, TYPE_THREAD
+
+    Attributes:
+        action: see `NameAction`.
+        id: the thread's native id.
+        flags: None from data version 13 on.
+        name: its name; None unless the action is `NAME`.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.NameByte)
+    subtype: ClassVar = enums.MetadataType.THREAD
+    action: int
+    id: Pointer
+    flags: OldFlags = None
+    name: Annotated[str | None, Text(when=_IF_NAMED)] = None
+
+
+class Context(Event, frozen=True, kw_only=True):
+    """The loading or unloading of a context.  spec: type metadata format, TYPE_CONTEXT
+
+    Attributes:
+        action: see `LoadAction`.
+        id: the context's number.
+        flags: None from data version 13 on.
+        domain: the number of its domain.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.LoadByte)
+    subtype: ClassVar = enums.MetadataType.CONTEXT
+    action: int
+    id: Pointer
+    flags: OldFlags = None
+    domain: Pointer
+
+
+class VtableLoad(Event, frozen=True, kw_only=True):
+    """The loading of a vtable.  Mono 5.12 and later.
+
+    Attributes:
+        pointer: the vtable.
+        domain: the number of its domain, 0 for a proxy.
+        class_pointer: its class.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.LoadByte, since=15, action=enums.LoadAction.LOAD)
+    subtype: ClassVar = enums.MetadataType.VTABLE
+    pointer: Pointer
+    domain: Pointer
+    class_pointer: Pointer
+
+
+class Call(Event, frozen=True, kw_only=True):
+    """The entry into a method or the exit from it.  spec: type method format
+
+    Attributes:
+        action: see `MethodAction`.
+        method: the method.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.MethodByte)
+    action: int
+    method: Method
+
+
+class JitMethod(Event, frozen=True, kw_only=True):
+    """The compilation of a method.  spec: type method format, TYPE_JIT
+
+    Attributes:
+        method: the method.
+        code: the address of its native code, may be 0.
+        size: the size of its native code, may be 0; meaningless after the unloading of a domain.
+        name: its full name with signature.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.JitByte)
+    method: Method
+    code: Pointer
+    size: Size
+    name: Name
+
+
+class Throw(Event, frozen=True, kw_only=True):
+    """The throwing of an exception.  spec: type exception format
+
+    Attributes:
+        object: the exception.
+        backtrace_flags: without a meaning; None from data version 13 on.
+        backtrace: methods, the outermost first; None where none was taken.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.ThrowByte)
+    object: Object
+    backtrace_flags: BacktraceFlags = None
+    backtrace: Backtrace = None
+
+
+class Clause(Event, frozen=True, kw_only=True):
+    """The start of an exception clause.  spec: type exception format, TYPE_CLAUSE
+
+    Attributes:
+        kind: see `ClauseKind`.
+        index: its number in the method.
+        method: the method.
+        object: the exception, 0 for a finally clause that runs without one; None before data version 14.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.ClauseByte)
+    kind: Annotated[int, Uleb(before=13), Byte(since=13)]
+    index: Annotated[int, Uleb()]
+    method: Method
+    object: Annotated[int | None, Relative(base="object", shift=b.OBJECT_SHIFT, since=14)] = None
+
+
+class Monitor(Event, frozen=True, kw_only=True):
+    """An attempt to enter a monitor, or its outcome.  spec: type monitor format
+
+    Attributes:
+        event: see `MonitorEvent`.
+        object: the lock.
+        backtrace_flags: without a meaning; None from data version 13 on.
+        backtrace: methods, the outermost first; None where none was taken.
+    """
+
+    first_bytes: ClassVar = (FirstByte(b.OldMonitorByte, before=14), FirstByte(b.MonitorByte, since=14))
+    event: Annotated[int, Byte(since=14)]
+    object: Object
+    backtrace_flags: BacktraceFlags = None
+    backtrace: Backtrace = None
+
+
+class JitHelper(Event, frozen=True, kw_only=True):
+    """The creation of native code that is no method.  spec: type runtime format, TYPE_JITHELPER
+
+    Attributes:
+        buffer_type: its purpose, see `CodeBuffer`.
+        address: its first address.
+        size: its size in bytes.
+        name: the name of a specific trampoline; None for all others.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.RuntimeByte, since=8)
+    buffer_type: Annotated[int, Uleb(before=13), Byte(since=13)]
+    address: Pointer
+    size: Size
+    name: Annotated[
+        str | None,
+        Text(before=14, when=("buffer_type", (enums.CodeBuffer.SPECIFIC_TRAMPOLINE + 1,))),
+        Text(since=14, when=("buffer_type", (enums.CodeBuffer.SPECIFIC_TRAMPOLINE,))),
+    ] = None
+
+
+class SyncPoint(Event, frozen=True, kw_only=True):
+    """A point in time: all events behind it are later than those before it.  spec: type meta format, TYPE_SYNC_POINT
+
+    Attributes:
+        sync_type: its reason, see `SyncPointType`.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.MetaByte, since=13, exinfo=0)
+    sync_type: Annotated[int, Byte()]
+
+
+class AotId(Event, frozen=True, kw_only=True):
+    """The id of ahead-of-time compiled code.  Mono 5.14 and later."""
+
+    first_bytes: ClassVar = _first_bytes(b.MetaByte, since=16, exinfo=1)
+    id: Name
+
+
+# ---- measurements: samples, counters, coverage
+
+
+class SampleHit(Event, frozen=True, kw_only=True):
+    """A sample of what a thread executes.  spec: type sample format, TYPE_SAMPLE_HIT
+
+    Attributes:
+        sample_type: the event that is sampled, see `SampleType`; None from data version 14 on.
+        sample_time: its own time; up to data version 12.
+        interrupted: the sampled thread; None before data version 11.
+        addresses: instruction pointers, the innermost first; today always one.
+        located_frames: managed frames with offsets; data versions 6 to 12.
+        frames: methods, the innermost first; None before data version 13.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.SampleByte, since=4, exinfo=enums.SampleInfo.HIT)
+    time: LateTick
+    sample_type: Annotated[int | None, Uleb(before=13), Byte(since=13, before=14)] = None
+    sample_time: Annotated[int | None, Uleb(before=13)] = None
+    interrupted: Annotated[int | None, Relative(base="pointer", since=11)] = None
+    addresses: Annotated[tuple[int, ...], Repeated(of=_POINTER)]
+    located_frames: Annotated[tuple[SampledFrame, ...] | None, Repeated(of=SampledFrame, since=6, before=13)] = None
+    frames: Annotated[tuple[int, ...] | None, Repeated(of=_METHOD, since=13)] = None
+
+
+class NativeSymbol(Event, frozen=True, kw_only=True):
+    """A symbol of native code.  spec: type sample format, TYPE_SAMPLE_USYM
+
+    Attributes:
+        address: its first address.
+        size: its size in bytes, 0 if unknown.
+        name: its name.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.SampleByte, since=4, exinfo=enums.SampleInfo.NATIVE_SYMBOL)
+    time: LateTick
+    address: Pointer
+    size: Size
+    name: Name
+
+
+class NativeBinary(Event, frozen=True, kw_only=True):
+    """The mapping of a native binary into memory.  spec: type sample format, TYPE_SAMPLE_UBIN
+
+    Attributes:
+        address: the first address of the mapping.
+        file_offset: the offset of the mapped bytes in the file.
+        size: the number of mapped bytes.
+        name: the file.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.SampleByte, since=4, before=16, exinfo=enums.SampleInfo.NATIVE_BINARY)
+    address: Annotated[int, Sleb(pointer=True, before=14), Relative(base="pointer", since=14)]
+    file_offset: Annotated[int, Uleb()]
+    size: Size
+    name: Name
+
+
+class CounterDescriptions(Event, frozen=True, kw_only=True):
+    """Descriptions of counters.  spec: type sample format, TYPE_SAMPLE_COUNTERS_DESC"""
+
+    first_bytes: ClassVar = _first_bytes(b.SampleByte, since=5, exinfo=enums.SampleInfo.COUNTER_DESCRIPTIONS)
+    time: LateTick
+    counters: Annotated[tuple[CounterDescription, ...], Repeated(of=CounterDescription)]
+
+
+class CounterValues(Event, frozen=True, kw_only=True):
+    """Values of counters.  spec: type sample format, TYPE_SAMPLE_COUNTERS
+
+    Attributes:
+        milliseconds: time since the start; None from data version 13 on.
+        values: the values.
+    """
+
+    first_bytes: ClassVar = _first_bytes(b.SampleByte, since=5, exinfo=enums.SampleInfo.COUNTERS)
+    time: LateTick
+    milliseconds: Annotated[int | None, Uleb(before=13)] = None
+    values: Annotated[tuple[CounterValue, ...], Repeated(of=CounterValue, until_zero=True)]
+
+
+def _coverage(kind: enums.CoverageInfo) -> tuple[FirstByte, ...]:
+    return _first_bytes(b.CoverageByte, since=10, before=16, exinfo=kind)
+
+
+class CoverageAssembly(Event, frozen=True, kw_only=True):
+    """Coverage of an assembly.  spec: type coverage format, TYPE_COVERAGE_ASSEMBLY
+
+    Attributes:
+        name: the assembly.
+        guid: its id.
+        filename: its file.
+        methods: number of its methods.
+        fully_covered: the number of those that were run.
+        partially_covered: always 0.
+    """
+
+    first_bytes: ClassVar = _coverage(enums.CoverageInfo.ASSEMBLY)
+    time: LateTick
+    name: Name
+    guid: Name
+    filename: Name
+    methods: Size
+    fully_covered: Size
+    partially_covered: Size
+
+
+class CoverageMethod(Event, frozen=True, kw_only=True):
+    """Coverage of a method.  spec: type coverage format, TYPE_COVERAGE_METHOD
+
+    Attributes:
+        assembly: its assembly.
+        class_name: its class.
+        name: its name.
+        signature: its signature.
+        filename: the source file.
+        token: its token.
+        method_id: the number that refers to it in `CoverageStatement`.
+        statements: the number of its statements.
+    """
+
+    first_bytes: ClassVar = _coverage(enums.CoverageInfo.METHOD)
+    time: LateTick
+    assembly: Name
+    class_name: Name
+    name: Name
+    signature: Name
+    filename: Name
+    token: Size
+    method_id: Size
+    statements: Size
+
+
+class CoverageStatement(Event, frozen=True, kw_only=True):
+    """Coverage of a statement.  spec: type coverage format, TYPE_COVERAGE_STATEMENT
+
+    Attributes:
+        method_id: its method.
+        il_offset: its IL offset, relative to that of the statement before it.
+        counter: how often it was run.
+        line: its line in the source file.
+        column: its column there.
+    """
+
+    first_bytes: ClassVar = _coverage(enums.CoverageInfo.STATEMENT)
+    time: LateTick
+    method_id: Size
+    il_offset: Size
+    counter: Size
+    line: Size
+    column: Size
+
+
+class CoverageClass(Event, frozen=True, kw_only=True):
+    """Coverage of a class.  spec: type coverage format, TYPE_COVERAGE_CLASS
+
+    Attributes:
+        assembly: its assembly.
+        name: its name.
+        methods: number of its methods.
+        fully_covered: the number of those that were run.
+        partially_covered: always 0.
+    """
+
+    first_bytes: ClassVar = _coverage(enums.CoverageInfo.CLASS)
+    time: LateTick
+    assembly: Name
+    name: Name
+    methods: Size
+    fully_covered: Size
+    partially_covered: Size
+
 
 EVENTS: tuple[type[Event], ...] = (
     Allocation, GcEvent, GcResize, GcMove, HandleCreated, HandleDestroyed, FinalizeStart, FinalizeEnd,
@@ -63,66 +787,13 @@ EVENTS: tuple[type[Event], ...] = (
     SampleHit, NativeSymbol, NativeBinary, CounterDescriptions, CounterValues, JitHelper, CoverageAssembly,
     CoverageMethod, CoverageStatement, CoverageClass, SyncPoint, AotId,
 )  # fmt: skip
-"""All events, in the specification's order; an event's kind is its index."""
+"""All events; the kind of an event is its index."""
 
 VERSIONS = tuple(range(1, 18))
-"""The data versions that there are."""
+"""All data versions."""
 
 
 @cache
 def dialect_of(version: float, pointer_size: int) -> Dialect:
-    """The events of a data version for pointers of 4 or 8 bytes."""
+    """Return the dialect of a data version for pointers of 4 or 8 bytes."""
     return Dialect(EVENTS, version, pointer_size * 8)
-
-
-__all__ = [
-    "EVENTS",
-    "VERSIONS",
-    "Allocation",
-    "AotId",
-    "Assembly",
-    "Call",
-    "ClassLoad",
-    "Clause",
-    "Context",
-    "CounterDescription",
-    "CounterDescriptions",
-    "CounterValue",
-    "CounterValues",
-    "CoverageAssembly",
-    "CoverageClass",
-    "CoverageMethod",
-    "CoverageStatement",
-    "Domain",
-    "Event",
-    "FinalizeEnd",
-    "FinalizeObjectEnd",
-    "FinalizeObjectStart",
-    "FinalizeStart",
-    "GcEvent",
-    "GcMove",
-    "GcResize",
-    "HandleCreated",
-    "HandleDestroyed",
-    "HeapEnd",
-    "HeapObject",
-    "HeapRoots",
-    "HeapStart",
-    "Image",
-    "JitHelper",
-    "JitMethod",
-    "Monitor",
-    "NativeBinary",
-    "NativeSymbol",
-    "Reference",
-    "Root",
-    "RootRegister",
-    "RootUnregister",
-    "SampleHit",
-    "SampledFrame",
-    "SyncPoint",
-    "Thread",
-    "Throw",
-    "VtableLoad",
-    "dialect_of",
-]

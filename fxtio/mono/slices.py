@@ -1,8 +1,7 @@
-"""Calls as slices: where a method was entered, where it was left.
+"""Calls as slices: the entry into a method paired with its exit.
 
-Most threads pair at once by depth.  Where that leads to pairs of different methods (recording began or ended inside of
-calls, or an exit is missing) the thread is read event by event, and an exit closes what was entered behind its own
-entry.
+Most threads are paired at once by depth.  Where that pairs different methods (the recording began or ended inside of
+calls, or an exit is missing) the thread is read event by event, and an exit also ends the calls inside its own.
 """
 
 from __future__ import annotations
@@ -14,97 +13,100 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.mono.enums import MethodAction
-from fxtio.mono.names import Names
+from fxtio.mono.state import AddressNames
 from fxtio.table import Categories, Derived, Table
 
 Array = np.ndarray[Any, Any]
 Pairs = tuple[Array, Array, Array, Array]
-"""Row of the entry, row of the end, depth, and how it ended, of each slice."""
+"""The row of the entry, the row of the end, the depth, and the state of each slice."""
 
-HOW = ["returned", "thrown", "unwound", "open"]
-"""How a call ended: with an exit; by an exception; without a word, when an outer one ended; not at all."""
+STATES = ["returned", "thrown", "unwound", "open"]
+"""The states of slices: ended by an exit; by an exception; by the end of an outer call; not ended."""
 
 RETURNED, THROWN, UNWOUND, OPEN = range(4)
 
 
-def slices(stored: dict[str, Table], known: Callable[[], Names]) -> Table:
-    """The calls of methods.
+def slices(tables: dict[str, Table], names: Callable[[], AddressNames]) -> Table:
+    """Return the calls of methods.
 
-    Columns: `begin`, `duration` in nanoseconds, `thread`, `method`, `depth`, `how` (see `HOW`), `method_name`.  A call
-    that is open in the end lasts up to the last event of its thread; an exit without an entry gives none.
+    Columns: `start`, `duration` in nanoseconds, `thread`, `method`, `depth` (from 0), `state` (see `STATES`), `name`.
+    A slice that is not ended lasts up to the last event of its thread; an exit without an entry gives no slice.
+
+    Args:
+        tables: has the table `calls`.
+        names: returns the names of the recording's addresses.
     """
-    calls = stored["calls"]
+    calls = tables["calls"]
     threads, method, time = calls["thread"], calls["method"], calls["time"]
     labels = calls["action"].values
     entry = calls["action"].codes == labels.index(MethodAction.ENTER.name.lower())
     thrown = calls["action"].codes == labels.index(MethodAction.EXCEPTION_LEAVE.name.lower())
     order = np.argsort(threads, kind="stable")
     bounds = np.flatnonzero(np.diff(threads[order])) + 1
-    pieces = []
+    by_thread = []
     for rows in np.split(order, bounds):
-        begin, end, depth, how = _pairs(entry[rows], method[rows])
-        how[(how == RETURNED) & thrown[rows[end]]] = THROWN
-        pieces.append((rows[begin], rows[end], depth, how))
-    begin, end, depth, how = (np.concatenate([piece[part] for piece in pieces]) for part in range(4))
-    place = np.argsort(begin, kind="stable")
-    begin, end = begin[place], end[place]
-    started, called = time[begin], method[begin]
+        first, last, depth, state = _pairs(entry[rows], method[rows])
+        state[(state == RETURNED) & thrown[rows[last]]] = THROWN
+        by_thread.append((rows[first], rows[last], depth, state))
+    first, last, depth, state = (np.concatenate([pairs[part] for pairs in by_thread]) for part in range(4))
+    place = np.argsort(first, kind="stable")
+    first, last = first[place], last[place]
+    start, called = time[first], method[first]
     return Table(
         {
-            "begin": started,
-            "duration": time[end] - started,
-            "thread": threads[begin],
+            "start": start,
+            "duration": time[last] - start,
+            "thread": threads[first],
             "method": called,
             "depth": depth[place],
-            "how": Categories(how[place].astype(np.int32), HOW),
-            "method_name": Derived(lambda: known().column(known().methods, called, started)),
+            "state": Categories(state[place].astype(np.int32), STATES),
+            "name": Derived(lambda: names().column(names().methods, called, start)),
         }
     )
 
 
 def _pairs(entry: Array, method: Array) -> Pairs:
-    """The slices of one thread."""
-    found = _by_depth(entry, method)
-    return _one_by_one(entry, method) if found is None else found
+    """Return the slices of one thread."""
+    pairs = pair_by_depth(entry, method)
+    return pair_in_order(entry, method) if pairs is None else pairs
 
 
-def _by_depth(entry: Array, method: Array) -> Pairs | None:
-    """Entries and exits of the same depth, or None if some of them are of different methods."""
+def pair_by_depth(entry: Array, method: Array) -> Pairs | None:
+    """Pair entries and exits of the same depth; return None if a pair is of different methods."""
     step = np.where(entry, 1, -1).astype(np.int8)
     level = np.cumsum(step, dtype=np.int64)
-    level -= np.minimum(np.minimum.accumulate(level), 0) if len(level) else level  # exits of what nobody saw begin
+    level -= np.minimum(np.minimum.accumulate(level), 0) if len(level) else level  # exits from calls without an entry
     depth = np.where(entry, level - 1, level)
-    room = len(step) + 1
-    open_depth, open_method, open_begin = np.empty(room, np.int64), np.empty(room, np.uint64), np.empty(room, np.int64)
-    begin, end, how = np.empty(2 * room, np.int64), np.empty(2 * room, np.int64), np.empty(2 * room, np.uint8)
-    lonely = ~entry & (np.diff(level, prepend=0) == 0)  # an exit at the bottom
-    step[lonely] = 0
-    count, height = _native.pair(step, depth, method, open_depth, open_method, open_begin, begin, end, how, 0)
-    if how[:count].any():
+    size = len(step) + 1
+    open_depth, open_method, open_first = np.empty(size, np.int64), np.empty(size, np.uint64), np.empty(size, np.int64)
+    first, last, fault = np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.empty(2 * size, np.uint8)
+    step[~entry & (np.diff(level, prepend=0) == 0)] = 0  # an exit at the bottom pairs with nothing
+    count, height = _native.pair(step, depth, method, open_depth, open_method, open_first, first, last, fault, 0)
+    if fault[:count].any():
         return None
-    still = open_begin[:height]
-    begins = np.concatenate([begin[:count], still])
-    ends = np.concatenate([end[:count], np.full(height, len(step) - 1, np.int64)])
-    ended = np.concatenate([np.full(count, RETURNED), np.full(height, OPEN)])
-    return begins, ends, depth[begins], ended
+    still_open = open_first[:height]
+    entries = np.concatenate([first[:count], still_open])
+    ends = np.concatenate([last[:count], np.full(height, len(step) - 1, np.int64)])
+    state = np.concatenate([np.full(count, RETURNED), np.full(height, OPEN)])
+    return entries, ends, depth[entries], state
 
 
-def _one_by_one(entry: Array, method: Array) -> Pairs:
-    """The slices of a thread whose exits do not all fit."""
+def pair_in_order(entry: Array, method: Array) -> Pairs:
+    """Pair the entries and exits of a thread event by event."""
     stack: list[tuple[int, int]] = []
-    inside: dict[int, int] = {}  # how often each method is open
-    found: list[tuple[int, int, int, int]] = []
-    for row, (enters, which) in enumerate(zip(entry.tolist(), method.tolist(), strict=True)):
-        if enters:
-            stack.append((row, which))
-            inside[which] = inside.get(which, 0) + 1
-        elif inside.get(which):
+    open_calls: dict[int, int] = {}  # by method
+    pairs: list[tuple[int, int, int, int]] = []
+    for row, (is_entry, called) in enumerate(zip(entry.tolist(), method.tolist(), strict=True)):
+        if is_entry:
+            stack.append((row, called))
+            open_calls[called] = open_calls.get(called, 0) + 1
+        elif open_calls.get(called):
             while True:
-                begin, top = stack.pop()
-                inside[top] -= 1
-                found.append((begin, row, len(stack), RETURNED if top == which else UNWOUND))
-                if top == which:
+                first, top = stack.pop()
+                open_calls[top] -= 1
+                pairs.append((first, row, len(stack), RETURNED if top == called else UNWOUND))
+                if top == called:
                     break
-    found += [(begin, len(entry) - 1, depth, OPEN) for depth, (begin, _) in enumerate(stack)]
-    columns = np.array(found, np.int64).reshape(-1, 4).T
+    pairs += [(first, len(entry) - 1, depth, OPEN) for depth, (first, _) in enumerate(stack)]
+    columns = np.array(pairs, np.int64).reshape(-1, 4).T
     return columns[0], columns[1], columns[2], columns[3].copy()

@@ -8,8 +8,17 @@ import numpy as np
 
 from fxtio.io.reading import Progress
 from fxtio.mono import records as r
-from fxtio.mono.enums import GcEventType, MethodAction, MonitorEvent, SyncPointType
-from fxtio.mono.header import StreamHeader
+from fxtio.mono.enums import (
+    CodeBuffer,
+    GcEventType,
+    HandleType,
+    LoadAction,
+    MethodAction,
+    MonitorEvent,
+    RootSource,
+    SyncPointType,
+)
+from fxtio.mono.headers import StreamHeader
 from fxtio.mono.writer import MonoWriter
 
 Array = np.ndarray[Any, Any]
@@ -19,21 +28,23 @@ DEFAULT_EVENTS = 100_000
 SHAPES = {
     "calls": "methods that call each other, and an allocation now and then",
     "allocations": "allocations with backtraces of several classes",
-    "mixed": "all that a program does: calls, allocations, collections, monitors, exceptions, heap shots, samples",
+    "mixed": "events of all kinds: calls, allocations, collections, monitors, exceptions, samples, counters",
 }
-"""Which recordings there are."""
+"""The shapes of recordings."""
 
-_BYTES = {"calls": 4.6, "allocations": 19.0, "mixed": 9.5}  # for each event
+_BYTES = {"calls": 4.9, "allocations": 24.0, "mixed": 5.0}  # for each event
 _METHODS, _CLASSES = 200, 20
-_PIECE = 1 << 20
+_BLOCK = 1 << 20
 _DEPTH = 12
 _FIRST_THREAD, _FIRST_OBJECT, _OBJECT = 0x1000, 0x7000_0000, 64
 _START = 1_000_000
+_COUNTER = 1
+_ROUND = 31  # the events of a mixed round beside calls and allocations
 
 _HEADER = StreamHeader(startup_tick=_START, timer_overhead=20, pid=1, args="log", arch="x86-64", os="linux")
 
 
-def write(
+def synth(
     target: Any,
     shape: str,
     *,
@@ -43,40 +54,40 @@ def write(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[int, int]:
-    """Write a recording.
+    """Write a synthetic recording.
 
     Args:
-        target: where to, see `fxtio.create`.
+        target: where to write, see `fxtio.create`.
         shape: one of `SHAPES`.
         events: about how many events; or
         size: about how many bytes, before compression.
-        threads: how many threads take part, 2 unless told.
-        seed: another seed, another recording.
-        progress: called now and then with the events so far, and all of them.
+        threads: the number of threads, 2 by default.
+        seed: recordings with different seeds differ.
+        progress: called now and then with the number of events so far, and of all.
 
     Returns:
-        How many events, and how many bytes.
+        The number of events, and of bytes before compression.
     """
-    wanted = events or (max(int(size / _BYTES[shape]), 1) if size else DEFAULT_EVENTS)
+    count = events or (max(int(size / _BYTES[shape]), 1) if size else DEFAULT_EVENTS)
     with MonoWriter(target, header=_HEADER) as writer:
-        maker = _Maker(writer, shape, seed)
+        generator = _Generator(writer, shape, seed)
         ids = [_FIRST_THREAD + number for number in range(threads or 2)]
         for number, thread in enumerate(ids):
             writer.thread(thread, f"Thread {number}", time=_START)
-        done, turn = maker.defined + 2 * len(ids), 0
-        while done < wanted:
-            done += maker.piece(ids[turn % len(ids)], min(wanted - done, _PIECE))
-            turn += 1
+        done, blocks = generator.definitions + 2 * len(ids), 0
+        while done < count:
+            done += generator.block(ids[blocks % len(ids)], min(count - done, _BLOCK))
+            blocks += 1
             if progress is not None:
-                progress(done, wanted)
+                progress(done, count)
         for thread in ids:
-            writer.thread_end(thread, time=maker.now)
+            writer.thread_end(thread, time=generator.now)
         writer.flush()
         return done + len(ids), writer.position
 
 
-class _Maker:
-    """Makes events piece by piece."""
+class _Generator:
+    """Generates events in blocks."""
 
     def __init__(self, writer: MonoWriter, shape: str, seed: int) -> None:
         self.writer, self.shape = writer, shape
@@ -89,28 +100,43 @@ class _Maker:
         self.methods = np.array(
             [writer.method(f"{names[n % _CLASSES]}:Method{n} ()", time=_START) for n in range(_METHODS)], np.uint64
         )
-        self.defined = 1 + 2 * _CLASSES + _METHODS
+        self.definitions = 1 + 2 * _CLASSES + _METHODS
+        if shape == "mixed":
+            self.definitions += self._define(image)
 
-    def piece(self, thread: int, wanted: int) -> int:
-        """Write some events of a thread; gives how many."""
+    def _define(self, image: int) -> int:
+        """Write definitions that calls and allocations do not need; return their number."""
+        writer = self.writer
+        writer.assembly("Synthetic, Version=1.0", time=_START, image=image)
+        writer.domain("synthetic.exe", time=_START)
+        writer.put(r.Context(time=_START, action=LoadAction.LOAD, id=1, domain=1))
+        writer.put(r.AotId(time=_START, id="00000000-0000-0000-0000-000000000001"))
+        writer.counter("Methods", _COUNTER, time=_START)
+        return 6
+
+    def block(self, thread: int, count: int) -> int:
+        """Write about so many events of a thread; return how many."""
         if self.shape == "mixed":
-            return self._mixed(thread, wanted)
+            return self._mixed(thread, count)
         if self.shape == "allocations":
-            tables: dict[type[r.Event], dict[str, Any]] = {r.Allocation: self._allocations(wanted)}
+            tables = self._allocations(count)
         else:
-            tables = self._calls(wanted)
-        self.writer.bulk(tables, thread=thread)
-        return sum(len(columns["time"]) for columns in tables.values())
+            tables = self._calls(count)
+        return self._write(tables, thread)
+
+    def _write(self, tables: dict[str, dict[str, Any]], thread: int) -> int:
+        threads = {name: {"thread": thread} for name in ("calls", "allocations")}
+        return self.writer.write_tables({name: columns | threads.get(name, {}) for name, columns in tables.items()})
 
     def _times(self, count: int) -> Array:
         times = self.now + np.cumsum(self.random.integers(20, 400, count))
         self.now = int(times[-1]) if count else self.now
         return times.astype(np.uint64)
 
-    def _calls(self, wanted: int) -> dict[type[r.Event], dict[str, Any]]:
-        """Nests of calls, entered and left again, and an allocation for every twenty events."""
-        nests = max(wanted // (2 * _DEPTH), 1)
-        depth = self.random.integers(1, _DEPTH + 1, nests) if wanted >= 2 * _DEPTH else np.ones(1, np.int64)
+    def _calls(self, count: int) -> dict[str, dict[str, Any]]:
+        """Return nested calls, and an allocation for every twenty events."""
+        nests = max(count // (2 * _DEPTH), 1)
+        depth = self.random.integers(1, _DEPTH + 1, nests) if count >= 2 * _DEPTH else np.ones(1, np.int64)
         begin = np.repeat(np.cumsum(2 * depth) - 2 * depth, 2 * depth)
         place = np.arange(2 * int(depth.sum())) - begin
         deep = np.repeat(depth, 2 * depth)
@@ -120,8 +146,7 @@ class _Maker:
         times = self._times(len(place))
         action = np.where(entering, MethodAction.ENTER, MethodAction.LEAVE)
         calls = {"time": times, "action": action, "method": self.methods[(first + 7 * level) % _METHODS]}
-        some = times[entering][::10] + np.uint64(5)
-        return {r.Call: calls, r.Allocation: self._objects(some)}
+        return {"calls": calls, "allocations": self._objects(times[entering][::10] + np.uint64(5))}
 
     def _objects(self, times: Array) -> dict[str, Any]:
         count = len(times)
@@ -134,15 +159,18 @@ class _Maker:
             "size": self.random.integers(2, 9, count) * 8,
         }
 
-    def _allocations(self, wanted: int) -> dict[str, Any]:
-        depth = self.random.integers(1, _DEPTH + 1, wanted)
-        first = np.repeat(self.random.integers(0, _METHODS, wanted), depth)
+    def _allocations(self, count: int) -> dict[str, dict[str, Any]]:
+        depth = self.random.integers(1, _DEPTH + 1, count)
+        first = np.repeat(self.random.integers(0, _METHODS, count), depth)
         step = np.arange(int(depth.sum())) - np.repeat(np.cumsum(depth) - depth, depth)
-        backtrace = depth, self.methods[(first + 7 * step) % _METHODS]
-        return {**self._objects(self._times(wanted)), "backtrace": backtrace}
+        frames = {
+            "allocation": np.repeat(np.arange(count), depth),
+            "method": self.methods[(first + 7 * step) % _METHODS],
+        }
+        return {"allocations": self._objects(self._times(count)), "allocation_frames": frames}
 
-    def _mixed(self, thread: int, wanted: int) -> int:
-        """A round of everything, with as many calls as are left."""
+    def _mixed(self, thread: int, count: int) -> int:
+        """Write one or some events of most kinds, and calls."""
         writer, methods = self.writer, self.methods.tolist()
         frames, type_ = methods[:3], int(self.types[0])
         here = _FIRST_OBJECT + self.objects * _OBJECT
@@ -169,6 +197,18 @@ class _Maker:
         for outcome in (MonitorEvent.CONTENTION, MonitorEvent.ACQUIRED):
             writer.monitor(outcome, here, time=tick(), thread=thread, backtrace=frames)
         writer.sample(0x4000, frames, interrupted=thread, time=tick(), thread=thread)
-        tables = self._calls(min(max(wanted - 20, 2), 2000))
-        writer.bulk(tables, thread=thread)
-        return 20 + sum(len(columns["time"]) for columns in tables.values())
+        writer.handle_created(1, here, type=HandleType.PINNED, time=tick(), thread=thread)
+        writer.handle_destroyed(1, type=HandleType.PINNED, time=tick(), thread=thread)
+        writer.root_register(here, 8, source=RootSource.STATIC, name="static", time=tick(), thread=thread)
+        writer.counters({_COUNTER: len(methods) + self.objects}, time=tick(), thread=thread)
+        for record in (
+            r.RootUnregister(time=tick(), address=here),
+            r.FinalizeStart(time=tick()),
+            r.FinalizeObjectStart(time=tick(), object=here),
+            r.FinalizeObjectEnd(time=tick(), object=here),
+            r.FinalizeEnd(time=tick()),
+            r.NativeSymbol(time=tick(), address=0x4000, size=64, name="native_work"),
+            r.JitHelper(time=tick(), buffer_type=CodeBuffer.HELPER, address=0x5000, size=32),
+        ):
+            writer.put(record, thread=thread)
+        return _ROUND + self._write(self._calls(min(max(count - _ROUND, 2), 2000)), thread)

@@ -1,136 +1,640 @@
-"""Tables put together from batches, and the columns that follow from others: names, and which row a list is of."""
+"""The tables of a recording: of every kind of event, of every list within events, and those that follow from others.
+
+The first two kinds follow from the declarations and have the same columns for all data versions; what a version does
+not have is null.  A table of a list has a column that refers to the rows of its event's table.  Names for addresses
+come from `state`.  Events of a thread are in order, so tables that follow from events read each thread from front to
+back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from functools import cache
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
-from fxtio.mono.batch import Batch, nothing
-from fxtio.mono.catalog import LISTS, TABLES, Texts, columns_of, owners_of
-from fxtio.mono.derived import DERIVED
-from fxtio.mono.names import Lookup, Names
-from fxtio.table import Categories, Column, Derived, Growing, Table
+from fxtio.mono import enums
+from fxtio.mono import records as r
+from fxtio.mono.columns import Batch, empty_batch
+from fxtio.mono.enums import (
+    NARROW_COUNTERS,
+    UNSIGNED_COUNTERS,
+    CounterSection,
+    CounterType,
+    GcEventType,
+    MonitorEvent,
+)
+from fxtio.mono.slices import slices
+from fxtio.mono.state import AddressNames, Lookup
+from fxtio.mono.stream.declare import Byte, Choice, Clock, Item, Part, Repeated, Sleb, Text, parts_of
+from fxtio.table import Categories, Column, Derived, Growing, Optional, Table
 
 Array = np.ndarray[Any, Any]
-Known = Callable[[], Names]
-"""Gives the names of the recording when they are asked for."""
+Names = Callable[[], AddressNames]
+"""Returns the names of the recording's addresses; called only when they are needed."""
 
-TABLE_NAMES = (*TABLES, *LISTS, *DERIVED)
+EVENT_TABLES: dict[str, type[r.Event]] = {
+    "allocations": r.Allocation,
+    "gc_events": r.GcEvent,
+    "gc_resizes": r.GcResize,
+    "gc_moves": r.GcMove,
+    "handles_created": r.HandleCreated,
+    "handles_destroyed": r.HandleDestroyed,
+    "finalize_starts": r.FinalizeStart,
+    "finalize_ends": r.FinalizeEnd,
+    "finalize_object_starts": r.FinalizeObjectStart,
+    "finalize_object_ends": r.FinalizeObjectEnd,
+    "classes": r.ClassLoad,
+    "images": r.Image,
+    "assemblies": r.Assembly,
+    "domains": r.Domain,
+    "threads": r.Thread,
+    "contexts": r.Context,
+    "vtables": r.VtableLoad,
+    "calls": r.Call,
+    "methods": r.JitMethod,
+    "throws": r.Throw,
+    "clauses": r.Clause,
+    "monitors": r.Monitor,
+    "heap_starts": r.HeapStart,
+    "heap_ends": r.HeapEnd,
+    "heap_objects": r.HeapObject,
+    "heap_roots": r.HeapRoots,
+    "root_registers": r.RootRegister,
+    "root_unregisters": r.RootUnregister,
+    "samples": r.SampleHit,
+    "native_symbols": r.NativeSymbol,
+    "native_binaries": r.NativeBinary,
+    "counter_descriptions": r.CounterDescriptions,
+    "counter_readings": r.CounterValues,
+    "jit_helpers": r.JitHelper,
+    "coverage_assemblies": r.CoverageAssembly,
+    "coverage_methods": r.CoverageMethod,
+    "coverage_statements": r.CoverageStatement,
+    "coverage_classes": r.CoverageClass,
+    "sync_points": r.SyncPoint,
+    "aot_ids": r.AotId,
+}
+"""The kind of event of each table."""
+
+
+class ListTable(NamedTuple):
+    """The table of a list within events.
+
+    Attributes:
+        table: the table of the events.
+        field: the field of the list.
+        row: the column that refers to the row of the event.
+        value: the column of plain values; empty for a list of items, whose fields are columns.
+    """
+
+    table: str
+    field: str
+    row: str
+    value: str = ""
+
+
+LIST_TABLES: dict[str, ListTable] = {
+    "allocation_frames": ListTable("allocations", "backtrace", "allocation", "method"),
+    "moved_objects": ListTable("gc_moves", "objects", "gc_move", "object"),
+    "handle_created_frames": ListTable("handles_created", "backtrace", "handle_created", "method"),
+    "handle_destroyed_frames": ListTable("handles_destroyed", "backtrace", "handle_destroyed", "method"),
+    "throw_frames": ListTable("throws", "backtrace", "throw", "method"),
+    "monitor_frames": ListTable("monitors", "backtrace", "monitor", "method"),
+    "heap_references": ListTable("heap_objects", "references", "heap_object"),
+    "roots": ListTable("heap_roots", "roots", "heap_root"),
+    "sample_addresses": ListTable("samples", "addresses", "sample", "address"),
+    "sample_frames": ListTable("samples", "frames", "sample", "method"),
+    "sample_located_frames": ListTable("samples", "located_frames", "sample"),
+    "counters": ListTable("counter_descriptions", "counters", "counter_description"),
+    "counter_values": ListTable("counter_readings", "values", "counter_reading"),
+}
+"""The tables of lists."""
+
+ENUMERATIONS: dict[tuple[type[Item], str], type[IntEnum]] = {
+    (r.GcEvent, "event"): enums.GcEventType,
+    (r.HandleCreated, "handle_type"): enums.HandleType,
+    (r.HandleDestroyed, "handle_type"): enums.HandleType,
+    (r.Image, "action"): enums.LoadAction,
+    (r.Assembly, "action"): enums.LoadAction,
+    (r.Context, "action"): enums.LoadAction,
+    (r.Domain, "action"): enums.NameAction,
+    (r.Thread, "action"): enums.NameAction,
+    (r.Call, "action"): enums.MethodAction,
+    (r.Clause, "kind"): enums.ClauseKind,
+    (r.Monitor, "event"): enums.MonitorEvent,
+    (r.RootRegister, "source"): enums.RootSource,
+    (r.SyncPoint, "sync_type"): enums.SyncPointType,
+    (r.CounterValue, "type"): enums.CounterType,
+    (r.CounterDescription, "type"): enums.CounterType,
+}
+"""The enumerations of fields; their columns have names in lower case, and decimal numbers where there is no name."""
+
+_BYTES = 256
+
+UNNAMED_FIELDS = frozenset({"backtrace_flags", "flags"})
+"""Fields of old versions without a meaning, which tables do not have."""
+
+
+class TextCodes:
+    """Codes for texts, for all batches of a reading.
+
+    Attributes:
+        values: the texts, by code.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[str] = []
+        self._codes: dict[bytes, int] = {}
+
+    def codes(self, data: Array, begin: Array, length: Array) -> Array:
+        """Return the codes of texts in `data` (int32); -1 where `begin` is -1."""
+        view, code_of = data.data, self._codes
+        codes = np.empty(len(begin), np.int32)
+        for row, (offset, size) in enumerate(zip(begin.tolist(), length.tolist(), strict=True)):
+            if offset < 0:
+                codes[row] = -1
+                continue
+            raw = bytes(view[offset : offset + size])
+            code = code_of.get(raw)
+            if code is None:
+                code = code_of[raw] = len(self.values)
+                self.values.append(raw.decode("utf-8", "surrogateescape"))
+            codes[row] = code
+        return codes
+
+
+def columns_of(batch: Batch, name: str, texts: TextCodes) -> dict[str, Column]:
+    """Return the columns that a batch contributes to a table.
+
+    Args:
+        batch: the batch, with the columns of the table filled (see `owners_of`).
+        name: the table, of events or of a list.
+        texts: the codes of all texts.
+
+    Returns:
+        The columns.  In place of `thread`, a table of events has the thread of each buffer (`threads`) and the number
+        of its rows (`rows`).  In place of the row of the event, a table of a list has the number of items of each event
+        (`counts`).
+    """
+    if name in LIST_TABLES:
+        return _list_columns(batch, name, texts)
+    cls = EVENT_TABLES[name]
+    kind = r.EVENTS.index(cls)
+    columns: dict[str, Column] = {
+        "threads": batch.frame.headers["thread"].astype(np.uint64),
+        "rows": batch.counts[:, kind],
+        "offset": _values(batch, kind, "", "offset", np.int64),
+        "time": _values(batch, kind, "time", "value", np.int64),
+    }
+    return columns | _field_columns(batch, cls, kind, texts)
+
+
+def owners_of(batch: Batch, names: list[str]) -> set[int]:
+    """Return the kinds and lists whose columns tables need."""
+    owners = set()
+    for name in names:
+        table, field = LIST_TABLES[name][:2] if name in LIST_TABLES else (name, "")
+        kind = r.EVENTS.index(EVENT_TABLES[table])
+        owners.add(kind)
+        if field and (owner := batch.program.list_owner(kind, field)) is not None:
+            owners.add(owner)
+    return owners
+
+
+def _list_columns(batch: Batch, name: str, texts: TextCodes) -> dict[str, Column]:
+    table, field, _, value = LIST_TABLES[name]
+    cls = EVENT_TABLES[table]
+    kind = r.EVENTS.index(cls)
+    counts = _values(batch, kind, field, "count", np.int64)
+    columns: dict[str, Column] = {"counts": np.maximum(counts, 0)}
+    repeated = next(part for part in parts_of(cls)[field] if isinstance(part, Repeated))
+    owner = batch.program.list_owner(kind, field)
+    if isinstance(repeated.of, Part):
+        return columns | {value: _values(batch, owner, "", "value", np.uint64)}
+    return columns | _field_columns(batch, repeated.of, owner, texts)
+
+
+@cache
+def required_fields(cls: type[Item]) -> frozenset[str]:
+    """Return the fields that every record or item of a class has, in all versions."""
+    return frozenset(field.name for field in msgspec.structs.fields(cls) if field.required)
+
+
+def _field_columns(batch: Batch, cls: type[Item], owner: int | None, texts: TextCodes) -> dict[str, Column]:
+    required = required_fields(cls)
+    columns: dict[str, Column] = {}
+    for name, parts in parts_of(cls).items():
+        if name in UNNAMED_FIELDS or any(isinstance(part, Clock) for part in parts):
+            continue
+        part = parts[0] if parts else Byte()
+        match part:
+            case Choice():
+                columns["bits"] = _values(batch, owner, name, "bits", np.uint64)
+                columns["text"] = _texts(batch, owner, name, texts)
+            case Text():
+                columns[name] = _texts(batch, owner, name, texts)
+            case Repeated():
+                counts = _values(batch, owner, name, "count", np.int64)
+                columns[name] = counts if name in required else Optional(np.maximum(counts, 0), counts >= 0)
+            case _:
+                values = _values(batch, owner, name, "value", dtype_of(parts))
+                if (cls, name) in ENUMERATIONS:
+                    columns[name] = _enumerated(values, ENUMERATIONS[cls, name])
+                elif name in required:
+                    columns[name] = values
+                else:
+                    present = owner is not None and batch.column(owner, name) is not None
+                    columns[name] = Optional(values, np.full(len(values), present))
+    return columns
+
+
+def _values(batch: Batch, owner: int | None, field: str, role: str, dtype: type[Any]) -> Array:
+    """Return a column; what the version does not have is 0, or -1 for a count."""
+    values = None if owner is None else batch.column(owner, field, role)
+    if values is None:
+        rows = 0 if owner is None else batch.totals[owner]
+        return np.full(rows, -1 if role == "count" else 0, dtype)
+    return values.view(dtype) if values.dtype.itemsize == np.dtype(dtype).itemsize else values.astype(dtype)
+
+
+def _texts(batch: Batch, owner: int | None, field: str, texts: TextCodes) -> Categories:
+    places = None if owner is None else batch.texts(owner, field)
+    if places is None:
+        rows = 0 if owner is None else batch.totals[owner]
+        return Categories(np.full(rows, -1, np.int32), texts.values)
+    return Categories(texts.codes(batch.frame.data, *places), texts.values)
+
+
+def dtype_of(parts: tuple[Part, ...]) -> type[Any]:
+    """Return the type of a field's column, such that the values of all versions fit."""
+    if all(isinstance(part, Byte) for part in parts):
+        return np.uint8
+    return np.int64 if all(isinstance(part, Sleb) and not part.pointer for part in parts) else np.uint64
+
+
+def _enumerated(values: Array, names: type[IntEnum]) -> Categories:
+    """Return the names of numbers; numbers beyond a byte are `unknown`."""
+    distinct, codes = np.unique(values, return_inverse=True) if values.dtype.itemsize > 1 else (None, values)
+    name_of = {member.value: member.name.lower() for member in names}
+    labels = [name_of.get(number, str(number)) for number in range(_BYTES)]
+    if distinct is not None:
+        places = np.minimum(distinct, _BYTES).astype(np.int32)
+        return Categories(places[codes], [*labels, "unknown"])
+    return Categories(codes.astype(np.int32), [*labels, "unknown"])
+
+
+# ---- tables that follow from others
+
+
+STACK_SEPARATOR = ";"
+"""The text between the methods of a stack, the outermost first."""
+
+
+def _gc_pauses(tables: dict[str, Table], names: Names) -> Table:
+    """Return the times during which all threads were stopped for the garbage collector.
+
+    Columns: `start`, `duration`, `collecting` (the time spent collecting) in nanoseconds, `generation`, `thread`.
+    """
+    events = tables["gc_events"]
+    codes = [events["event"].values.index(member.name.lower()) for member in GcEventType]
+    rows: list[tuple[int, int, int, int, int]] = []
+    stops: dict[int, list[int]] = {}  # by thread: the start of the stop, of the collection, and the time spent in it
+    for code, time, generation, thread in zip(
+        events["event"].codes.tolist(), events["time"].tolist(), events["generation"].tolist(),
+        events["thread"].tolist(), strict=True,
+    ):  # fmt: skip
+        if code == codes[GcEventType.PRE_STOP_WORLD]:
+            stops[thread] = [time, time, 0]
+        elif thread not in stops:
+            continue
+        elif code == codes[GcEventType.START]:
+            stops[thread][1] = time
+        elif code == codes[GcEventType.END]:
+            stops[thread][2] += time - stops[thread][1]
+        elif code == codes[GcEventType.POST_START_WORLD]:
+            start, _, collecting = stops.pop(thread)
+            rows.append((start, time - start, collecting, generation, thread))
+    return _table(rows, start=np.int64, duration=np.int64, collecting=np.int64, generation=np.uint8, thread=np.uint64)
+
+
+def _contentions(tables: dict[str, Table], names: Names) -> Table:
+    """Return the times during which a thread waited for a monitor.
+
+    Columns: `start`, `duration` in nanoseconds, `thread`, `object`, `state` (`acquired` or `failed`).
+    """
+    events = tables["monitors"]
+    labels = events["event"].values
+    contention = labels.index(MonitorEvent.CONTENTION.name.lower())
+    waiting: dict[tuple[int, int], int] = {}
+    rows: list[tuple[int, int, int, int]] = []
+    states: list[int] = []
+    for code, time, thread, monitor in zip(
+        events["event"].codes.tolist(), events["time"].tolist(), events["thread"].tolist(), events["object"].tolist(),
+        strict=True,
+    ):  # fmt: skip
+        if code == contention:
+            waiting[thread, monitor] = time
+        elif (start := waiting.pop((thread, monitor), None)) is not None:
+            rows.append((start, time - start, thread, monitor))
+            states.append(code)
+    columns = dict(_table(rows, start=np.int64, duration=np.int64, thread=np.uint64, object=np.uint64).items())
+    return Table({**columns, "state": Categories(np.array(states, np.int32), labels)})
+
+
+def _counter_series(tables: dict[str, Table], names: Names) -> Table:
+    """Return the absolute values of counters, most of which the file stores as changes.
+
+    Columns: `time`, `index`, `name`, `section`, `type`, `integer` (exact), `number` (as a double), `text`.
+    """
+    described, readings, values = tables["counters"], tables["counter_readings"], tables["counter_values"]
+    name_of = dict(zip(described["index"].tolist(), described["name"].codes.tolist(), strict=True))
+    section_of = dict(zip(described["index"].tolist(), described["section"].tolist(), strict=True))
+    types = [member.name.lower() for member in CounterType]
+    type_of = {values["type"].values.index(name): number for number, name in enumerate(types)}
+    indices, codes, bits = values["index"].tolist(), values["type"].codes.tolist(), values["bits"].tolist()
+    last: dict[int, int] = {}
+    integers = np.zeros(len(indices), np.int64)
+    numbers = values["bits"].view(np.float64).copy()
+    is_integer = np.zeros(len(indices), bool)
+    for row, (index, code, change) in enumerate(zip(indices, codes, bits, strict=True)):
+        counter_type = type_of.get(code)
+        if counter_type is None or counter_type in (CounterType.DOUBLE, CounterType.STRING):
+            continue
+        before = 0 if section_of.get(index) == CounterSection.PERFCOUNTERS else last.get(index, 0)
+        width, signed = 32 if counter_type in NARROW_COUNTERS else 64, counter_type not in UNSIGNED_COUNTERS
+        last[index] = value = _wrapped(before + change, width, signed=signed)
+        integers[row], is_integer[row] = _wrapped(value, 64, signed=True), True
+        numbers[row] = value
+    name_codes = np.array([name_of.get(index, -1) for index in indices], np.int32)
+    return Table(
+        {
+            "time": readings["time"][values["counter_reading"]],
+            "index": values["index"],
+            "name": Categories(name_codes, described["name"].values),
+            "section": np.array([section_of.get(index, 0) for index in indices], np.uint64),
+            "type": values["type"],
+            "integer": Optional(integers, is_integer),
+            "number": Optional(numbers, values["text"].codes < 0),
+            "text": values["text"],
+        }
+    )
+
+
+def _wrapped(value: int, width: int, *, signed: bool) -> int:
+    """Return a number wrapped to so many bits."""
+    value %= 1 << width
+    return value - (1 << width) if signed and value >= 1 << width - 1 else value
+
+
+def _stacks(frames: Table, counts: Array, *, innermost_first: bool) -> Categories:
+    """Return the stack of each event as text, from the table of its frames."""
+    names, addresses = frames["method_name"].to_list(), frames["method"].tolist()
+    labels = [f"{address:#x}" if name is None else name for name, address in zip(names, addresses, strict=True)]
+    code_of: dict[str, int] = {}
+    codes = []
+    begin = 0
+    for end in np.cumsum(counts).tolist():
+        frame = labels[begin:end]
+        text = STACK_SEPARATOR.join(reversed(frame) if innermost_first else frame)
+        codes.append(code_of.setdefault(text, len(code_of)))
+        begin = end
+    return Categories(np.array(codes, np.int32), list(code_of))
+
+
+def _sample_stacks(tables: dict[str, Table], names: Names) -> Table:
+    """Return the stack of each sample.
+
+    Columns: `time`, `thread` (the sampled one), `stack`: the methods, the outermost first, with `;` between them.
+    """
+    samples, frames = tables["samples"], tables["sample_frames"]
+    stack = _stacks(frames, _counts(samples["frames"]), innermost_first=True)
+    return Table({"time": samples["time"], "thread": samples["interrupted"], "stack": stack})
+
+
+def _counts(column: Array | Optional) -> Array:
+    return column.values if isinstance(column, Optional) else column
+
+
+def _allocation_sites(tables: dict[str, Table], names: Names) -> Table:
+    """Return the classes and stacks of all allocations with count and bytes, the most bytes first.
+
+    Columns: `class_name`, `stack` (empty without a backtrace), `count`, `bytes`.
+    """
+    allocations = tables["allocations"]
+    stack = _stacks(tables["allocation_frames"], _counts(allocations["backtrace"]), innermost_first=False)
+    classes = allocations["class_name"]
+    count: Counter[tuple[int, int]] = Counter()
+    total: Counter[tuple[int, int]] = Counter()
+    sizes = allocations["size"].tolist()
+    for key, size in zip(zip(classes.codes.tolist(), stack.codes.tolist(), strict=True), sizes, strict=True):
+        count[key] += 1
+        total[key] += size
+    keys = [key for key, _ in total.most_common()]
+    pairs = np.array(keys, np.int32).reshape(-1, 2)
+    return Table(
+        {
+            "class_name": Categories(pairs[:, 0].copy(), classes.values),
+            "stack": Categories(pairs[:, 1].copy(), stack.values),
+            "count": np.array([count[key] for key in keys], np.int64),
+            "bytes": np.array([min(total[key], 2**63 - 1) for key in keys], np.int64),
+        }
+    )
+
+
+def _shots(tables: dict[str, Table]) -> Iterator[tuple[int, int | None, Array]]:
+    """Yield the start and the end of every heap shot, and the rows of its objects."""
+    ends, objects = tables["heap_ends"], tables["heap_objects"]
+    offsets = ends["offset"]
+    starts = tables["heap_starts"]
+    for start, offset in zip(starts["time"].tolist(), starts["offset"].tolist(), strict=True):
+        place = int(np.searchsorted(offsets, offset))
+        end = int(ends["time"][place]) if place < len(offsets) else None
+        last = int(offsets[place]) if place < len(offsets) else np.iinfo(np.int64).max
+        yield start, end, np.flatnonzero((objects["offset"] > offset) & (objects["offset"] < last))
+
+
+def _heap_shots(tables: dict[str, Table], names: Names) -> Table:
+    """Return the heap shots.
+
+    Columns: `start`, `end` (null where it is missing) in nanoseconds, `objects`, `bytes`, `references`.
+    """
+    objects = tables["heap_objects"]
+    rows, ends = [], []
+    for start, end, members in _shots(tables):
+        sizes, references = objects["size"][members], objects["references"][members]
+        rows.append((start, int((sizes > 0).sum()), int(sizes.sum()), int(references.sum())))
+        ends.append(end)
+    columns = dict(_table(rows, start=np.int64, objects=np.int64, bytes=np.uint64, references=np.int64).items())
+    present = np.array([end is not None for end in ends], bool)
+    end_times = Optional(np.array([end or 0 for end in ends], np.int64), present)
+    return Table({"start": columns.pop("start"), "end": end_times, **columns})
+
+
+def _heap_classes(tables: dict[str, Table], names: Names) -> Table:
+    """Return the objects of each heap shot by class, the most bytes first.
+
+    Columns: `heap_shot`, `class_name`, `count`, `bytes`.
+    """
+    objects = tables["heap_objects"]
+    classes = objects["class_name"]
+    rows, codes = [], []
+    for shot, (_, _, members) in enumerate(_shots(tables)):
+        first = members[objects["size"][members] > 0]  # the others only add references
+        distinct, inverse, count = np.unique(classes.codes[first], return_inverse=True, return_counts=True)
+        total = np.zeros(len(distinct), np.uint64)
+        np.add.at(total, inverse, objects["size"][first])
+        for place in np.argsort(-total.astype(np.float64), kind="stable").tolist():
+            rows.append((shot, int(count[place]), int(total[place])))
+            codes.append(int(distinct[place]))
+    columns = dict(_table(rows, heap_shot=np.int64, count=np.int64, bytes=np.uint64).items())
+    class_names = Categories(np.array(codes, np.int32), classes.values)
+    return Table({"heap_shot": columns.pop("heap_shot"), "class_name": class_names, **columns})
+
+
+def _table(rows: list[Any], **types: type[Any]) -> Table:
+    """Return a table of rows with these columns."""
+    columns = zip(*rows, strict=True) if rows else ([] for _ in types)
+    return Table({name: np.array(list(values), types[name]) for name, values in zip(types, columns, strict=True)})
+
+
+DERIVED_TABLES: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Table], Names], Table]]] = {
+    "slices": (("calls",), slices),
+    "gc_pauses": (("gc_events",), _gc_pauses),
+    "contentions": (("monitors",), _contentions),
+    "counter_series": (("counters", "counter_readings", "counter_values"), _counter_series),
+    "sample_stacks": (("samples", "sample_frames"), _sample_stacks),
+    "allocation_sites": (("allocations", "allocation_frames"), _allocation_sites),
+    "heap_shots": (("heap_starts", "heap_ends", "heap_objects"), _heap_shots),
+    "heap_classes": (("heap_starts", "heap_ends", "heap_objects"), _heap_classes),
+}
+"""The tables that follow from others: from which, and the function that makes them."""
+
+TABLE_NAMES = (*EVENT_TABLES, *LIST_TABLES, *DERIVED_TABLES)
 """All tables."""
 
-_METHODS = frozenset({"calls", "clauses", *(name for name, (_, _, plain) in LISTS.items() if plain == "method")})
-_TYPED = frozenset({"allocations", "heap_objects"})
+
+# ---- whole tables
+
+
+_WITH_METHOD = frozenset(
+    {"calls", "clauses", *(name for name, table in LIST_TABLES.items() if table.value == "method")}
+)
+_WITH_TYPE = frozenset({"allocations", "heap_objects"})
+
+NAME_COLUMNS = ("thread_name", "method_name", "class_name")
+"""The columns that follow from addresses."""
 
 
 class Collector:
-    """Puts the tables of many batches together.
+    """Joins the tables of many batches.
 
     Args:
-        names: which tables.
-
-    Raises:
-        KeyError: there is no such table.
+        names: the tables, from `TABLE_NAMES`.
     """
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        unknown = [name for name in names if name not in TABLE_NAMES]
-        if unknown:
-            raise KeyError(f"no table {unknown[0]!r}; there are {', '.join(TABLE_NAMES)}")
-        stored = [source for name in names for source in (DERIVED[name][0] if name in DERIVED else (name,))]
-        stored += [LISTS[name][0] for name in stored if name in LISTS]  # a list's times are those of its events
-        self._stored = list(dict.fromkeys(stored))
-        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in self._stored}
-        self._texts = Texts()
-        self._first: dict[str, dict[str, Column]] | None = None  # the only piece needs no copy
-        self._pieces = 0
+        needed = [
+            source for name in names for source in (DERIVED_TABLES[name][0] if name in DERIVED_TABLES else (name,))
+        ]
+        needed += [LIST_TABLES[name].table for name in needed if name in LIST_TABLES]  # a list has its events' times
+        self._needed = list(dict.fromkeys(needed))
+        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in self._needed}
+        self._texts = TextCodes()
+        self._first: dict[str, dict[str, Column]] | None = None  # a single batch needs no copy
+        self._batches = 0
 
     def add(self, batch: Batch, share: float = 0.0) -> None:
-        """Take in the next batch.
+        """Add the next batch.
 
         Args:
             batch: the batch.
-            share: how much of the whole the batches so far are (0 to 1, 0 unknown): a guess saves growing.
+            share: the part of the whole that the batches so far are (0 to 1, 0 if unknown), to guess the final size.
         """
-        batch.fill(owners_of(batch, self._stored))
-        piece = {name: columns_of(batch, name, self._texts) for name in self._stored}
-        if self._pieces == 0:
-            self._first = piece
+        batch.fill(owners_of(batch, self._needed))
+        columns = {name: columns_of(batch, name, self._texts) for name in self._needed}
+        if self._batches == 0:
+            self._first = columns
         else:
             if self._first is not None:
                 self._grow(self._first, 0.0)
                 self._first = None
-            self._grow(piece, share)
-        self._pieces += 1
+            self._grow(columns, share)
+        self._batches += 1
 
-    def _grow(self, piece: dict[str, dict[str, Column]], share: float) -> None:
-        for name, columns in piece.items():
+    def _grow(self, tables: dict[str, dict[str, Column]], share: float) -> None:
+        for name, columns in tables.items():
             for column, values in columns.items():
                 self._columns[name].setdefault(column, Growing()).append(values, share)
 
-    def tables(self, names: tuple[str, ...], known: Known) -> dict[str, Table]:
-        """Some of the tables.
+    def tables(self, requested: tuple[str, ...], names: Names) -> dict[str, Table]:
+        """Return some of the tables.
 
         Args:
-            names: which.
-            known: gives the names of the recording.
+            requested: their names.
+            names: returns the names of the recording's addresses.
         """
-        if self._pieces == 0:  # the columns are there all the same
-            self.add(nothing())
+        if self._batches == 0:  # tables without rows have columns, too
+            self.add(empty_batch())
         whole = self._first or {
             name: {column: growing.column() for column, growing in columns.items()}
             for name, columns in self._columns.items()
         }
-        stored = {name: _finish(name, columns, whole, known) for name, columns in whole.items()}
+        stored = {name: _finish(name, columns, whole, names) for name, columns in whole.items()}
         return {
-            name: DERIVED[name][1](stored, known) if name in DERIVED else stored[name] for name in dict.fromkeys(names)
+            name: DERIVED_TABLES[name][1](stored, names) if name in DERIVED_TABLES else stored[name]
+            for name in dict.fromkeys(requested)
         }
 
 
-def _finish(name: str, columns: dict[str, Column], whole: dict[str, dict[str, Column]], known: Known) -> Table:
-    """The table with the columns that are computed when they are asked for."""
-    made: dict[str, Column | Derived] = dict(columns)
-    if name in LISTS:
-        counts: Any = made.pop("counts")
-        times: Any = whole[LISTS[name][0]]["time"]
-        made = {"event": Derived(lambda: np.repeat(np.arange(len(counts)), counts)), **made}
+def _finish(name: str, stored: dict[str, Column], whole: dict[str, dict[str, Column]], names: Names) -> Table:
+    """Return a table with the columns that are computed on first use."""
+    rest: dict[str, Column | Derived] = dict(stored)
+    columns: dict[str, Column | Derived]
+    if name in LIST_TABLES:
+        counts: Any = rest.pop("counts")
+        times: Any = whole[LIST_TABLES[name].table]["time"]
+        columns = {LIST_TABLES[name].row: Derived(lambda: np.repeat(np.arange(len(counts)), counts)), **rest}
 
         def time() -> Array:
             return np.repeat(times, counts)
     else:
-        writers: Any = made.pop("writers")
-        rows: Any = made.pop("rows")
+        threads: Any = rest.pop("threads")
+        rows: Any = rest.pop("rows")
 
         def thread() -> Array:
-            return np.repeat(writers, rows)
+            return np.repeat(threads, rows)
 
         def time() -> Array:
-            found: Array = whole[name]["time"]  # type: ignore[assignment]
-            return found
+            times: Any = stored["time"]
+            return times  # type: ignore[no-any-return]
 
-        made = {"offset": made.pop("offset"), "time": made.pop("time"), "thread": Derived(thread), **made}
-        made["thread_name"] = Derived(lambda: _named(known, "threads", thread(), time()))
-    if name in _METHODS:
-        method: Any = columns["method"]
-        made["method_name"] = Derived(lambda: _named(known, "methods", method, time()))
-    if name in _TYPED:
-        vtable: Any = columns["vtable"]
-        pointer: Any = columns["class_pointer"]
-        made["class_name"] = Derived(lambda: _class(known, vtable, pointer, time()))
-    return Table(made)
-
-
-def _named(known: Known, kind: str, address: Array, time: Array) -> Categories:
-    names = known()
-    lookup: Lookup = getattr(names, kind)
-    return names.column(lookup, address, time)
+        columns = {"offset": rest.pop("offset"), "time": rest.pop("time"), "thread": Derived(thread), **rest}
+        columns["thread_name"] = Derived(lambda: _names(names, "threads", thread(), time()))
+    if name in _WITH_METHOD:
+        method: Any = stored["method"]
+        columns["method_name"] = Derived(lambda: _names(names, "methods", method, time()))
+    if name in _WITH_TYPE:
+        vtable: Any = stored["vtable"]
+        pointer: Any = stored["class_pointer"]
+        columns["class_name"] = Derived(lambda: _class_names(names, vtable, pointer, time()))
+    return Table(columns)
 
 
-def _class(known: Known, vtable: Any, pointer: Any, time: Array) -> Categories:
-    """The class of objects, by vtable or, before data version 15, by itself."""
-    names = known()
-    codes = names.vtables.codes(vtable.values, time)
+def _names(names: Names, lookup: str, address: Array, time: Array) -> Categories:
+    known = names()
+    table: Lookup = getattr(known, lookup)
+    return known.column(table, address, time)
+
+
+def _class_names(names: Names, vtable: Optional, pointer: Optional, time: Array) -> Categories:
+    """Return the class of objects by vtable or, before data version 15, by class pointer."""
+    known = names()
+    codes = known.vtables.codes(vtable.values, time)
     old = np.flatnonzero(pointer.present)
-    codes[old] = names.classes.codes(pointer.values[old], time[old])
-    return Categories(codes, names.values)
+    codes[old] = known.classes.codes(pointer.values[old], time[old])
+    return Categories(codes, known.values)

@@ -1,291 +1,646 @@
-"""The writers of a recording: friendly (named calls), exact (buffers as they are), bulk (columns).
+"""The writer of a recording: named calls, records exactly as they are, rows of tables, whole recordings.
 
-Every thread fills a buffer of its own.  What defines names goes to a buffer that is always written before all others,
-so that a reader knows a method before it is called, as Mono's own profiler does it.
+Every thread fills a buffer of its own.  Definitions of names go to a buffer that is written before all others, so that
+a reader knows a method before it is called, as in recordings of Mono itself.  The declaration of an event decides which
+fields it has in a data version.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from fxtio.codec.stream import Dialect
-from fxtio.errors import EncodeError
-from fxtio.io.sink import Sink, open_sink
+from fxtio.codec.record import Opaque
+from fxtio.errors import DecodeError, EncodeError
+from fxtio.io.writing import FileWriter
 from fxtio.mono import records as r
-from fxtio.mono.batch import program_of
-from fxtio.mono.bulk import packed
-from fxtio.mono.enums import LoadAction, MethodAction, NameAction
-from fxtio.mono.events import encode_events
-from fxtio.mono.header import BufferHeader, StreamHeader, decode_header, encode_buffer_header, encode_header
-from fxtio.mono.measuring import Measuring
-from fxtio.mono.pack import Bases, OpenBuffer
-from fxtio.mono.records import dialect_of
+from fxtio.mono.buffers import Bases, OpenBuffer
+from fxtio.mono.encode import WRITABLE_TABLES, Columns, encode_columns, encode_tables
+from fxtio.mono.enums import (
+    NARROW_COUNTERS,
+    UNSIGNED_COUNTERS,
+    ClauseKind,
+    CounterSection,
+    CounterType,
+    CounterUnit,
+    CounterVariance,
+    LoadAction,
+    MethodAction,
+    MonitorEvent,
+    NameAction,
+    SampleType,
+)
+from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, decode_header, encode_header, header_has
+from fxtio.mono.stream.declare import Byte, Dialect, Item
+from fxtio.table import Column, WritableTable
 
-_ALIGNED = 0x100
-"""Addresses that the writer gives itself are multiples of this."""
+_ADDRESS_STEP = 0x100
+"""The distance of the addresses that the writer chooses itself."""
 
 _FIRST_ADDRESS = 0x10_0000
 
 NS_PER_SECOND = 1_000_000_000
+NS_PER_MILLISECOND = 1_000_000
+
+MAX_REFERENCES = 128
+"""The most references of a heap object in one event; Mono splits larger objects, too."""
+
+_ABSOLUTE_COUNTERS = (CounterType.DOUBLE, CounterType.STRING)
+
+_FLUSH_SIZE = 1 << 18
+"""The number of gathered bytes from which on they go to the file."""
+
+_PROFILERS = ((16, (3, 0)), (14, (2, 0)), (13, (1, 1)), (12, (1, 0)), (1, (0, 4)))
+"""The first data version that each version of the profiler wrote."""
 
 
-class MonoWriter(Measuring):
+class MonoWriter(FileWriter):
     """Writes a recording of the Mono log profiler.
 
-    Times are nanoseconds of any clock.  Methods, classes and the like go by an address; the writer gives one where none
-    is given.
+    Times are nanoseconds of any clock.  Methods, classes and other metadata are referred to by address; the writer
+    chooses an address where none is given.
 
     Args:
         target: a path (`.gz`, `.zst` and `.xz` compress), `-` for standard output, or a binary file object.
-        header: the header, or its bytes; one of today's Mono unless given.
-        data_version: version of the data format, for the header that is made here.
+        header: the header, or its bytes.  Without it, the header is that of today's Mono, unless the first thing that
+            is written is a header (see `put`) or a whole recording (see `copy`).
+        data_version: the version of the data format, where no header is given.
         pointer_size: 4 or 8, likewise.
 
+    Attributes:
+        header: the header of the recording that is being written.
+
     Raises:
-        EncodeError: there is no such version.
-        FormatError: `target` is nothing to write to.
+        EncodeError: there is no such version, or the header does not fit it.
+        FormatError: `target` cannot be written to.
         OSError: it cannot be created.
     """
+
+    format: ClassVar[str] = "mono"
+    writable_tables: ClassVar[Mapping[str, WritableTable]] = WRITABLE_TABLES
 
     def __init__(
         self, target: Any, *, header: StreamHeader | bytes | None = None, data_version: int = 17, pointer_size: int = 8
     ) -> None:
         if isinstance(header, bytes):
-            head, header = header, decode_header(header)[0]
+            self.header, raw = decode_header(header)[0], header
         else:
-            header = header or header_for(data_version, pointer_size)
-            head = encode_header(header)
-        self.header, self._dialect = header, _dialect_for(header)
+            self.header = header or header_for(data_version, pointer_size)
+            raw = encode_header(self.header)
+        self._dialect = _dialect_for(self.header)
+        self._default_header = b"" if header is not None else raw  # not yet written
         self._bases = Bases()
-        self._definitions: list[bytes] = []
-        self._defining: OpenBuffer | None = None
-        self._open: dict[int, OpenBuffer] = {}
-        self._counters = {}
-        self._next = _FIRST_ADDRESS
-        self._sink: Sink | None = open_sink(target)
-        self._sent = 0
-        self._send(head)
+        self._definitions: OpenBuffer | None = None
+        self._buffers: dict[int, OpenBuffer] = {}
+        self._exact: OpenBuffer | None = None  # the buffer that a BufferHeader has begun
+        self._counters: dict[int, tuple[CounterType, bool, int]] = {}  # type, whether absolute, last value
+        self._next_address = _FIRST_ADDRESS
+        super().__init__(target, bytearray(b"" if header is None else raw))
 
-    def __enter__(self) -> MonoWriter:
-        return self
+    # ---- records and tables
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def put(self, record: Any, *, thread: int | None = None) -> None:
+        """Append a record.
 
-    @property
-    def position(self) -> int:
-        """How many bytes (before compression) were written so far."""
-        return self._sent
-
-    def close(self) -> None:
-        """Write what is left, and close what was opened here."""
-        if self._sink is None:
-            return
-        try:
-            self.flush()
-        finally:
-            sink, self._sink = self._sink, None
-            sink.close()
-
-    def flush(self) -> None:
-        """Write all buffers that have something in them."""
-        for thread in list(self._open):
-            self._write(self._open.pop(thread))
-        self._define()
-
-    def _send(self, data: bytes) -> None:
-        if self._sink is None:
-            raise EncodeError("the writer is closed", "MonoWriter")
-        self._sink.write(data)
-        self._sent += len(data)
-
-    # ---- events as they are
-
-    def put(self, event: r.Event, *, thread: int = 0) -> None:
-        """Append an event to the buffer of a thread.
-
-        Raises:
-            EncodeError: the data version cannot say it; nothing is written.
-        """
-        buffer = self._open.get(thread)
-        if buffer is not None:
-            if buffer.add(self._sound(event)):
-                return
-            self._write(self._open.pop(thread))
-        self._open[thread] = self._begun(thread, event)
-
-    def put_buffer(self, header: BufferHeader, events: Iterable[Any]) -> None:
-        """Write a buffer as `MonoTrace.buffers` gives it, with its own bases, behind all that came before.
-
-        Raises:
-            EncodeError: the data version cannot say one of the events.
-        """
-        data = encode_events(self._dialect, header, list(events))
-        whole = encode_buffer_header(header, len(data)) + data
-        self.flush()
-        self._send(whole)
-
-    def put_recording(self, header: StreamHeader | bytes) -> None:
-        """Begin another recording in the same file.
-
-        Raises:
-            EncodeError: a value of the header does not fit, or there is no such version.
-        """
-        found = decode_header(header)[0] if isinstance(header, bytes) else header
-        raw = header if isinstance(header, bytes) else encode_header(header)
-        dialect = _dialect_for(found)
-        self.flush()
-        self.header, self._dialect = found, dialect
-        self._send(raw)
-
-    def bulk(self, tables: Mapping[type[r.Event], Mapping[str, Any]], *, thread: int = 0) -> None:
-        """Write many events of a thread at once, by time.
+        An event goes to the open buffer of its thread.  A `BufferHeader` begins a buffer with its own bases behind all
+        that came before; events without `thread`, and `Opaque` bytes, go to this buffer until another one begins.  A
+        `StreamHeader` begins another recording, or the first one of a writer without a header.
 
         Args:
-            tables: for each kind of event its fields: an array, a plain value for all, None for nothing, and for a
-                list of addresses a pair of counts and values.
-            thread: who writes them.
+            record: an event, a header, or `Opaque`.
+            thread: the thread that writes an event; by default that of the last `BufferHeader`, or else 0.
 
         Raises:
-            EncodeError: a column is missing, a value does not fit, or the events have texts.
+            EncodeError: the data version does not have the record, or a value does not fit; nothing was written.
+            ValueError: the writer is closed.
         """
-        self.flush()
-        for whole in packed(program_of(self._dialect), thread, tables):
-            self._send(whole)
+        self._check_open()
+        if isinstance(record, r.Event):
+            if thread is None and self._exact is not None:
+                self._exact.append(record)
+            else:
+                self._put_event(record, thread or 0)
+        elif isinstance(record, StreamHeader | OpaqueHeader):
+            self._begin_recording(record)
+        elif isinstance(record, BufferHeader):
+            buffer = OpenBuffer(record, self._dialect, limit=None)
+            self._end_buffers()
+            self._exact = buffer
+        elif self._exact is not None and type(record) is Opaque:
+            self._exact.append(record)
+        else:
+            what = "bytes need a BufferHeader before them" if type(record) is Opaque else "it is no record"
+            raise EncodeError(what, type(record).__name__)
 
-    def _sound(self, event: Any) -> Any:
-        if not isinstance(event, r.Event):
-            raise EncodeError("it is no event", type(event).__name__)
-        return event
+    def write_tables(self, tables: Mapping[str, Columns]) -> int:
+        """Append the rows of several tables of events and of their lists, sorted by thread and time.
 
-    def _begun(self, thread: int, event: r.Event) -> OpenBuffer:
+        This is the inverse of `MonoTrace.tables`, for example of `allocations` together with `allocation_frames`.  The
+        column of a list (`backtrace`) may be missing; then the rows without values have no list.
+
+        Args:
+            tables: columns as for `write_table`, by the name of the table.
+
+        Returns:
+            The number of events.
+
+        Raises:
+            EncodeError: a table or column is unknown or missing, or a value does not fit; nothing was written.
+            ValueError: the writer is closed.
+        """
+        self._check_open()
+        buffers, events = encode_tables(self._dialect, tables)
+        self._append_buffers(buffers)
+        return events
+
+    def flush(self) -> None:
+        """Write all open buffers to the file.
+
+        Raises:
+            ValueError: the writer is closed.
+        """
+        self._check_open()
+        self._end_buffers()
+        super().flush()
+
+    def _write_rows(self, name: str, columns: dict[str, Column], rows: int) -> None:
+        self._append_buffers(encode_columns(self._dialect, name, columns, rows))
+
+    def _append_buffers(self, buffers: list[bytes]) -> None:
+        self._end_buffers()
+        for buffer in buffers:
+            self._append(buffer)
+
+    def _copy(self, trace: Any) -> None:
+        if self.position or self._buffers or self._definitions or self._exact:
+            raise EncodeError("a trace is copied only by a writer that has written nothing", "MonoWriter")
+        self._default_header = b""
+        for raw in trace.raw_blocks():
+            self._append(raw)
+        if trace.recording is not None:
+            self.header, self._dialect = trace.recording.header, trace.recording.dialect
+
+    def _finish(self) -> None:
+        self._end_buffers()
+        self._append(b"")
+
+    def _append(self, data: bytes) -> None:
+        """Append bytes to the file, behind the header."""
+        self._out += self._default_header
+        self._default_header = b""
+        self._out += data
+        if len(self._out) >= _FLUSH_SIZE:
+            super().flush()
+
+    def _begin_recording(self, header: StreamHeader | OpaqueHeader) -> None:
+        if isinstance(header, OpaqueHeader):
+            raw = header.raw
+            try:
+                header, size = decode_header(raw)
+            except DecodeError as error:
+                raise EncodeError(error.message, "OpaqueHeader") from None
+            if size != len(raw):
+                raise EncodeError(f"{len(raw) - size:,} bytes follow the header", "OpaqueHeader")
+        else:
+            raw = encode_header(header)
+        dialect = _dialect_for(header)
+        self._end_buffers()
+        self._default_header = b""
+        self.header, self._dialect = header, dialect
+        self._append(raw)
+
+    def _put_event(self, event: r.Event, thread: int) -> None:
+        """Append an event to the buffer of its thread."""
+        if self._exact is not None:
+            self._end_buffers()
+        buffer = self._buffers.get(thread)
+        if buffer is not None:
+            if buffer.append(event):
+                return
+            self._end_buffer(self._buffers.pop(thread))
+        self._buffers[thread] = self._new_buffer(thread, event)
+
+    def _define(self, event: r.Event, thread: int) -> None:
+        """Append an event that defines a name."""
+        self._check_open()
+        if self._exact is not None:
+            self._end_buffers()
+        buffer = self._definitions
+        if buffer is not None and buffer.header.thread == thread and buffer.append(event):
+            return
+        new = self._new_buffer(thread, event)  # raises before anything is written
+        self._end_definitions()
+        self._definitions = new
+
+    def _new_buffer(self, thread: int, event: r.Event) -> OpenBuffer:
         buffer = OpenBuffer(self._bases.header(thread, event, self._dialect), self._dialect)
-        buffer.add(event)
+        buffer.append(event)
         return buffer
 
-    def _write(self, buffer: OpenBuffer) -> None:
-        self._define()
-        self._send(buffer.whole())
+    def _end_buffers(self) -> None:
+        """Append all open buffers to the file."""
+        for thread in list(self._buffers):
+            self._end_buffer(self._buffers.pop(thread))
+        self._end_definitions()
+        if self._exact is not None:
+            buffer, self._exact = self._exact, None
+            self._append(buffer.to_bytes())
 
-    def _define(self) -> None:
-        """Write the definitions, before whatever may use them."""
-        if self._defining is not None:
-            self._send(self._defining.whole())
-            self._defining = None
+    def _end_buffer(self, buffer: OpenBuffer) -> None:
+        self._end_definitions()
+        self._append(buffer.to_bytes())
 
-    def _note(self, event: r.Event, thread: int) -> None:
-        """Append a definition."""
-        if self._defining is not None:
-            if self._defining.header.thread == thread and self._defining.add(event):
-                return
-            self._define()
-        self._defining = self._begun(thread, event)
+    def _end_definitions(self) -> None:
+        """Append the definitions to the file, before all events that may use them."""
+        if self._definitions is not None:
+            buffer, self._definitions = self._definitions, None
+            self._append(buffer.to_bytes())
 
-    def _address(self, given: int | None) -> int:
-        if given is not None:
-            return given
-        self._next += _ALIGNED
-        return self._next
+    def _has(self, cls: type[Item], field: str) -> bool:
+        """Return whether the data version has a field."""
+        return self._dialect.part(cls, field) is not None
 
-    # ---- what has a name
+    def _if_has(self, cls: type[Item], field: str, value: Any) -> Any:
+        """Return the value of a field, or None if the data version does not have the field."""
+        return value if self._has(cls, field) else None
+
+    def _new_address(self, address: int | None) -> int:
+        """Return the given address, or one that the writer chooses."""
+        if address is not None:
+            return address
+        self._next_address += _ADDRESS_STEP
+        return self._next_address
+
+    # ---- definitions of names
 
     def method(
         self, name: str, *, time: int, address: int | None = None, code: int = 0, size: int = 0, thread: int = 0
     ) -> int:
-        """Define a method, for example `My.Class:Work (int)`; gives its address."""
-        address = self._address(address)
-        self._note(r.JitMethod(time=time, method=address, code=code, size=size, name=name), thread)
+        """Define a method, for example `My.Class:Work (int)`; return its address."""
+        address = self._new_address(address)
+        self._define(r.JitMethod(time=time, method=address, code=code, size=size, name=name), thread)
         return address
 
     def image(self, name: str, *, time: int, address: int | None = None, mvid: str = "", thread: int = 0) -> int:
-        """Define an image by its file; gives its address."""
-        address = self._address(address)
-        kept = mvid if self._dialect.version >= 16 else None
-        flags = self._flags()
-        self._note(
-            r.Image(time=time, action=LoadAction.LOAD, pointer=address, flags=flags, name=name, mvid=kept), thread
-        )
+        """Define an image by its file; return its address.  Data versions before 16 have no `mvid`."""
+        address = self._new_address(address)
+        event = r.Image(
+            time=time, action=LoadAction.LOAD, pointer=address, flags=self._if_has(r.Image, "flags", 0), name=name,
+            mvid=self._if_has(r.Image, "mvid", mvid),
+        )  # fmt: skip
+        self._define(event, thread)
         return address
 
     def assembly(self, name: str, *, time: int, image: int, address: int | None = None, thread: int = 0) -> int:
-        """Define an assembly by its full name; gives its address."""
-        address = self._address(address)
-        kept = image if self._dialect.version >= 14 else None
+        """Define an assembly by its full name; return its address.  Data versions before 14 have no `image`."""
+        address = self._new_address(address)
         event = r.Assembly(
-            time=time, action=LoadAction.LOAD, pointer=address, image=kept, flags=self._flags(), name=name
-        )
-        self._note(event, thread)
+            time=time, action=LoadAction.LOAD, pointer=address, image=self._if_has(r.Assembly, "image", image),
+            flags=self._if_has(r.Assembly, "flags", 0), name=name,
+        )  # fmt: skip
+        self._define(event, thread)
         return address
 
     def class_(
         self, name: str, *, time: int, image: int = 0, domain: int = 1, address: int | None = None, thread: int = 0
     ) -> int:
-        """Define a class; gives what objects tell as their type: its vtable, or itself before data version 15."""
-        address = self._address(address)
-        self._note(r.ClassLoad(time=time, pointer=address, image=image, flags=self._flags(), name=name), thread)
-        if self._dialect.version < 15:
+        """Define a class; return the type that objects refer to.
+
+        The type is the vtable of the class, which the writer defines, too; in data versions without vtables it is the
+        address of the class.
+        """
+        address = self._new_address(address)
+        flags = self._if_has(r.ClassLoad, "flags", 0)
+        self._define(r.ClassLoad(time=time, pointer=address, image=image, flags=flags, name=name), thread)
+        if not self._has(r.VtableLoad, "pointer"):
             return address
-        vtable = self._address(None)
-        self._note(r.VtableLoad(time=time, pointer=vtable, domain=domain, class_pointer=address), thread)
+        vtable = self._new_address(None)
+        self._define(r.VtableLoad(time=time, pointer=vtable, domain=domain, class_pointer=address), thread)
         return vtable
 
     def domain(self, name: str, *, time: int, id: int = 1, thread: int = 0) -> int:
-        """Define an application domain; gives its number."""
-        flags = self._flags()
-        self._note(r.Domain(time=time, action=NameAction.LOAD, id=id, flags=flags), thread)
-        self._note(r.Domain(time=time, action=NameAction.NAME, id=id, flags=flags, name=name), thread)
+        """Define an application domain; return its number."""
+        flags = self._if_has(r.Domain, "flags", 0)
+        self._define(r.Domain(time=time, action=NameAction.LOAD, id=id, flags=flags), thread)
+        self._define(r.Domain(time=time, action=NameAction.NAME, id=id, flags=flags, name=name), thread)
         return id
 
     def thread(self, id: int, name: str = "", *, time: int) -> int:
-        """A thread begins; gives its id."""
-        self.put(r.Thread(time=time, action=NameAction.LOAD, id=id, flags=self._flags()), thread=id)
+        """Write that a thread begins; return its id."""
+        flags = self._if_has(r.Thread, "flags", 0)
+        self.put(r.Thread(time=time, action=NameAction.LOAD, id=id, flags=flags), thread=id)
         if name:
-            self.put(r.Thread(time=time, action=NameAction.NAME, id=id, flags=self._flags(), name=name), thread=id)
+            self.put(r.Thread(time=time, action=NameAction.NAME, id=id, flags=flags, name=name), thread=id)
         return id
 
     def thread_end(self, id: int, *, time: int) -> None:
-        """A thread ends."""
-        self.put(r.Thread(time=time, action=NameAction.UNLOAD, id=id, flags=self._flags()), thread=id)
+        """Write that a thread ends."""
+        flags = self._if_has(r.Thread, "flags", 0)
+        self.put(r.Thread(time=time, action=NameAction.UNLOAD, id=id, flags=flags), thread=id)
 
-    def _flags(self) -> int | None:
-        return 0 if self._dialect.version < 13 else None
-
-    # ---- what runs
+    # ---- calls, exceptions, monitors
 
     def enter(self, method: int, *, time: int, thread: int = 0) -> None:
-        """A method is entered."""
+        """Write that a method is entered."""
         self.put(r.Call(time=time, action=MethodAction.ENTER, method=method), thread=thread)
 
     def leave(self, method: int, *, time: int, thread: int = 0, thrown: bool = False) -> None:
-        """A method is left, by an exception if `thrown`."""
+        """Write that a method is left, by an exception if `thrown`."""
         action = MethodAction.EXCEPTION_LEAVE if thrown else MethodAction.LEAVE
         self.put(r.Call(time=time, action=action, method=method), thread=thread)
 
+    def throw(self, object: int, *, time: int, thread: int = 0, backtrace: Sequence[int] | None = None) -> None:
+        """Write that an exception is thrown."""
+        self.put(r.Throw(time=time, object=object, **self._backtrace(r.Throw, backtrace)), thread=thread)
+
+    def clause(
+        self, method: int, *, time: int, kind: int = ClauseKind.CATCH, index: int = 0, object: int = 0, thread: int = 0
+    ) -> None:
+        """Write that an exception clause of a method begins; data versions before 14 have no exception (`object`)."""
+        exception = self._if_has(r.Clause, "object", object)
+        self.put(r.Clause(time=time, kind=kind, index=index, method=method, object=exception), thread=thread)
+
+    def monitor(
+        self, event: MonitorEvent, object: int, *, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
+    ) -> None:
+        """Write an event at the monitor of an object."""
+        frames = self._backtrace(r.Monitor, backtrace)
+        self.put(r.Monitor(time=time, event=event, object=object, **frames), thread=thread)
+
+    # ---- memory
+
+    def allocation(
+        self, type: int, object: int, size: int, *, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
+    ) -> None:
+        """Write the allocation of an object.
+
+        Args:
+            type: the result of `class_`.
+            object: its address, a multiple of 8.
+            size: in bytes.
+            time: nanoseconds.
+            thread: the thread that allocates.
+            backtrace: methods, the outermost first.
+
+        Raises:
+            EncodeError: a value does not fit.
+        """
+        event = r.Allocation(
+            time=time,
+            object=object,
+            size=size,
+            **self._type(r.Allocation, type),
+            **self._backtrace(r.Allocation, backtrace),
+        )
+        self.put(event, thread=thread)
+
+    def gc_event(self, event: int, generation: int, *, time: int, thread: int = 0) -> None:
+        """Write a step of a garbage collection, see `GcEventType`."""
+        self.put(r.GcEvent(time=time, event=event, generation=generation), thread=thread)
+
+    def gc_resize(self, size: int, *, time: int, thread: int = 0) -> None:
+        """Write the new size of the heap in bytes."""
+        self.put(r.GcResize(time=time, size=size), thread=thread)
+
+    def gc_moves(self, moves: Iterable[tuple[int, int]], *, time: int, thread: int = 0) -> None:
+        """Write moves of objects: pairs of the old and the new address."""
+        flat = tuple(address for pair in moves for address in pair)
+        self.put(r.GcMove(time=time, objects=flat), thread=thread)
+
+    def handle_created(
+        self, handle: int, object: int, *, type: int, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
+    ) -> None:
+        """Write the creation of a GC handle, whose type is a `HandleType`."""
+        frames = self._backtrace(r.HandleCreated, backtrace)
+        self.put(r.HandleCreated(time=time, handle_type=type, handle=handle, object=object, **frames), thread=thread)
+
+    def handle_destroyed(
+        self, handle: int, *, type: int, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
+    ) -> None:
+        """Write the destruction of a GC handle."""
+        frames = self._backtrace(r.HandleDestroyed, backtrace)
+        self.put(r.HandleDestroyed(time=time, handle_type=type, handle=handle, **frames), thread=thread)
+
+    def heap_start(self, *, time: int, thread: int = 0) -> None:
+        """Write the start of a heap shot."""
+        self.put(r.HeapStart(time=time), thread=thread)
+
+    def heap_end(self, *, time: int, thread: int = 0) -> None:
+        """Write the end of a heap shot."""
+        self.put(r.HeapEnd(time=time), thread=thread)
+
+    def heap_object(
+        self, object: int, type: int, size: int, references: Sequence[tuple[int, int]] = (), *, time: int,
+        generation: int = 0, thread: int = 0,
+    ) -> None:  # fmt: skip
+        """Write an object of a heap shot.
+
+        Args:
+            object: its address.
+            type: the result of `class_`.
+            size: in bytes.
+            references: pairs of the offset of a reference in the object and the address of its target.
+            time: nanoseconds; before data version 13 that of the event before.
+            generation: its GC generation; data versions before 16 do not have it.
+            thread: the thread that writes the shot.
+
+        Raises:
+            EncodeError: a value does not fit.
+        """
+        items = tuple(
+            r.Reference(field_offset=self._if_has(r.Reference, "field_offset", offset), object=target)
+            for offset, target in references
+        )
+        fields = {"generation": self._if_has(r.HeapObject, "generation", generation), **self._type(r.HeapObject, type)}
+        for first in range(0, max(len(items), 1), MAX_REFERENCES):
+            part = items[first : first + MAX_REFERENCES]
+            event = r.HeapObject(time=time, object=object, size=0 if first else size, references=part, **fields)
+            self.put(event, thread=thread)
+
+    def heap_roots(self, roots: Iterable[tuple[int, int]], *, time: int, thread: int = 0) -> None:
+        """Write GC roots: pairs of the address of a reference and the object.
+
+        Raises:
+            EncodeError: a value does not fit, or the data version has other fields for roots (use `put`).
+        """
+        items = tuple(r.Root(address=address, object=target) for address, target in roots)
+        self.put(r.HeapRoots(time=time, roots=items), thread=thread)
+
+    def root_register(
+        self, address: int, size: int, *, source: int, time: int, key: int = 0, name: str = "", thread: int = 0
+    ) -> None:
+        """Write the registration of a region that holds GC roots, whose owner is a `RootSource`."""
+        event = r.RootRegister(time=time, address=address, size=size, source=source, key=key, name=name)
+        self.put(event, thread=thread)
+
+    # ---- samples, counters, coverage
+
+    def sample(self, address: int, frames: Sequence[int] = (), *, interrupted: int, time: int, thread: int = 0) -> None:
+        """Write a sample: the instruction pointer, and the methods, the innermost first.
+
+        Raises:
+            EncodeError: a value does not fit, or the data version has other fields for samples (use `put`).
+        """
+        sample_type = self._if_has(r.SampleHit, "sample_type", SampleType.CYCLES)
+        event = r.SampleHit(
+            time=time, sample_type=sample_type, interrupted=interrupted, addresses=(address,), frames=tuple(frames)
+        )
+        self.put(event, thread=thread)
+
+    def counter(
+        self, name: str, index: int, *, time: int, type: CounterType = CounterType.LONG, unit: int = CounterUnit.RAW,
+        variance: int = CounterVariance.VARIABLE, section: int = CounterSection.RUNTIME, category: str | None = None,
+        thread: int = 0,
+    ) -> int:  # fmt: skip
+        """Introduce a counter; return its index.
+
+        Args:
+            name: its name.
+            index: the number that refers to it, from 1 on.
+            time: nanoseconds.
+            type: the type of its values.
+            unit: see `CounterUnit`; data versions 13 and 14 have no room for it.
+            variance: see `CounterVariance`; likewise.
+            section: see `CounterSection`.
+            category: the category of a performance counter.
+            thread: the thread that writes it.
+
+        Raises:
+            EncodeError: a value does not fit.
+        """
+        if isinstance(self._dialect.part(r.CounterDescription, "unit"), Byte):  # too small for any unit
+            unit = variance = 0
+        described = r.CounterDescription(
+            section=section, category=category, name=name, type=type, unit=unit, variance=variance, index=index
+        )
+        self.put(r.CounterDescriptions(time=time, counters=(described,)), thread=thread)
+        self._counters[index] = CounterType(type), section == CounterSection.PERFCOUNTERS, 0
+        return index
+
+    def counters(self, values: Mapping[int, int | float | str | None], *, time: int, thread: int = 0) -> None:
+        """Write values of counters by index; the file gets their changes.
+
+        Raises:
+            EncodeError: a counter was not introduced, or a value does not fit.
+        """
+        self._check_open()
+        items = []
+        for index, value in values.items():
+            if index not in self._counters:
+                raise EncodeError(f"{index} was not introduced by `counter`", "counter")
+            kind, absolute, last = self._counters[index]
+            if kind not in _ABSOLUTE_COUNTERS:
+                if type(value) is not int:
+                    raise EncodeError(f"{value!r} is no integer", f"counter {index}")
+                change = value - (0 if absolute else last)
+                if kind in UNSIGNED_COUNTERS:  # a falling one wraps
+                    change %= 1 << (32 if kind in NARROW_COUNTERS else 64)
+                items.append(r.CounterValue(index=index, type=kind, value=change))
+            else:
+                items.append(r.CounterValue(index=index, type=kind, value=value))
+        milliseconds = self._if_has(r.CounterValues, "milliseconds", time // NS_PER_MILLISECOND)
+        self.put(r.CounterValues(time=time, milliseconds=milliseconds, values=tuple(items)), thread=thread)
+        for index, value in values.items():
+            kind, absolute, _ = self._counters[index]
+            self._counters[index] = kind, absolute, value if type(value) is int else 0
+
+    def coverage_assembly(
+        self, name: str, *, guid: str, filename: str, methods: int, covered: int, time: int, thread: int = 0
+    ) -> None:
+        """Write the coverage of an assembly: its number of methods, and how many were run.  Up to data version 15."""
+        event = r.CoverageAssembly(
+            time=time, name=name, guid=guid, filename=filename, methods=methods, fully_covered=covered,
+            partially_covered=0,
+        )  # fmt: skip
+        self.put(event, thread=thread)
+
+    def coverage_class(
+        self, assembly: str, name: str, *, methods: int, covered: int, time: int, thread: int = 0
+    ) -> None:
+        """Write the coverage of a class, likewise."""
+        event = r.CoverageClass(
+            time=time, assembly=assembly, name=name, methods=methods, fully_covered=covered, partially_covered=0
+        )
+        self.put(event, thread=thread)
+
+    def coverage_method(
+        self, assembly: str, class_name: str, name: str, statements: Sequence[tuple[int, int, int, int]], *,
+        signature: str, filename: str, token: int, id: int, time: int, thread: int = 0,
+    ) -> None:  # fmt: skip
+        """Write the coverage of a method and its statements.
+
+        Args:
+            assembly: the assembly.
+            class_name: the class.
+            name: the method.
+            statements: for each its IL offset, how often it was run, its line and its column.
+            signature: the signature of the method.
+            filename: the source file.
+            token: the token of the method.
+            id: a number that no other method has.
+            time: nanoseconds; before data version 13 that of the event before.
+            thread: the thread that writes it.
+
+        Raises:
+            EncodeError: a value does not fit, or the data version has no coverage.
+        """
+        event = r.CoverageMethod(
+            time=time, assembly=assembly, class_name=class_name, name=name, signature=signature, filename=filename,
+            token=token, method_id=id, statements=len(statements),
+        )  # fmt: skip
+        self.put(event, thread=thread)
+        last = 0
+        for offset, counter, line, column in statements:
+            statement = r.CoverageStatement(
+                time=time, method_id=id, il_offset=offset - last, counter=counter, line=line, column=column
+            )
+            self.put(statement, thread=thread)
+            last = offset
+
+    def sync_point(self, type: int, *, time: int, thread: int = 0) -> None:
+        """Write a synchronization point: all later events have later times, see `SyncPointType`."""
+        self.put(r.SyncPoint(time=time, sync_type=type), thread=thread)
+
+    def _backtrace(self, cls: type[Item], frames: Sequence[int] | None) -> dict[str, Any]:
+        """Return the fields of a backtrace."""
+        flags = None if frames is None else self._if_has(cls, "backtrace_flags", 0)
+        return {"backtrace": None if frames is None else tuple(frames), "backtrace_flags": flags}
+
+    def _type(self, cls: type[Item], address: int) -> dict[str, Any]:
+        """Return the field for the type of an object."""
+        return {"vtable" if self._has(cls, "vtable") else "class_pointer": address}
+
 
 def _dialect_for(header: StreamHeader) -> Dialect:
-    if header.data_version not in r.VERSIONS or header.pointer_size not in (4, 8):
-        raise EncodeError(f"{header.data_version} and {header.pointer_size}", "data version and pointer size")
-    return dialect_of(header.data_version, header.pointer_size)
+    if header.data_version not in r.VERSIONS:
+        raise EncodeError(f"there is no data version {header.data_version}", "StreamHeader.data_version")
+    if header.pointer_size not in (4, 8):
+        raise EncodeError(f"pointers of {header.pointer_size} bytes", "StreamHeader.pointer_size")
+    return r.dialect_of(header.data_version, header.pointer_size)
 
 
 def header_for(data_version: int, pointer_size: int = 8) -> StreamHeader:
-    """A header such as Mono wrote it with a data version.
+    """Return a header such as Mono wrote it with a data version.
 
     Args:
         data_version: 1 to 17.
         pointer_size: 4 or 8.
+
+    Raises:
+        EncodeError: there is no such version.
     """
-    major, minor = next(number for first, number in _PROFILERS if data_version >= first)
+    profiler = next((version for first, version in _PROFILERS if data_version >= first), None)
+    if profiler is None:
+        raise EncodeError(f"there is no data version {data_version}", "StreamHeader.data_version")
+    major, minor = profiler
     arch = "x86-64" if pointer_size == 8 else "x86"
-    args, arch_, os = ("log", arch, "linux") if major >= 1 else (None, None, None)
-    return StreamHeader(
+    values = {"startup_tick": 0, "sysid": 0, "args": "log", "arch": arch, "os": "linux"}
+    optional: dict[str, Any] = {name: value if header_has(major, name) else None for name, value in values.items()}
+    header = StreamHeader(
         major=major, minor=minor, data_version=data_version, pointer_size=pointer_size,
-        startup_time=time.time_ns() // NS_PER_SECOND * 1000, startup_tick=0 if major >= 3 else None,
-        sysid=0 if major == 0 else None, args=args, arch=arch_, os=os,
+        startup_time=time.time_ns() // NS_PER_SECOND * 1000,
+        **optional,
     )  # fmt: skip
-
-
-_PROFILERS = ((16, (3, 0)), (14, (2, 0)), (13, (1, 1)), (12, (1, 0)), (1, (0, 4)))
-"""The first data version that each version of the profiler wrote."""
+    _dialect_for(header)
+    return header

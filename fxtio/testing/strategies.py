@@ -1,8 +1,7 @@
-"""Hypothesis strategies for records, arguments and traces, made from the declarations: a new record needs nothing here.
+"""Hypothesis strategies for records, arguments and traces, derived from the declarations.
 
-A strategy for a record walks the parts that `layout_of` gives and draws, for each, what the part can hold.  Texts and
-byte strings stay short, so that any number of them fits in a record; all other values come from the whole range of
-their bits, its ends more often than chance would have it.
+A strategy for a record walks the parts of `layout_of` and draws a value for each.  Texts and byte strings are short, so
+that any number of them fits in a record; all other values come from the whole range of their bits, often from its ends.
 """
 
 from __future__ import annotations
@@ -15,50 +14,52 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fxtio.codec.generate import Order, encode
-from fxtio.codec.parts import Header, Koids, Many, Number, Part, Rest, Sized, Stream, Text, Thread, Words
-from fxtio.codec.record import Family, Opaque, Record, layout_of
+from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
+from fxtio.codec.record import Opaque, Record, TaggedUnion, layout_of
 from fxtio.codec.word import Field
 from fxtio.fxt.arguments import ARGUMENTS
+from fxtio.fxt.layout import StringRefWord
 from fxtio.fxt.records import RECORDS, Initialization, Magic, ProviderInfo, ProviderSection, String, ThreadRecord
+from fxtio.fxt.references import StringReference, Thread, ThreadReference
 
 Strategy = st.SearchStrategy[Any]
 
-LONGEST = 300
-"""The most bytes of a text or a byte string that are drawn."""
+MAX_BYTES = 300
+"""The longest text or byte string in bytes that is drawn."""
 
-_MOST_MEMBERS = 4  # arguments or stack frames, but for now and then all that the header can count
+_FEW = 4  # the usual number of arguments or stack frames; sometimes it is the most that the header can count
 _WORD = st.sampled_from([0, 1, 2**63 - 1, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
 _SIGNED = st.sampled_from([-(2**63), -1, 0, 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)
 _NUMBERS = {"u": _WORD, "i": _SIGNED, "f": st.floats()}
 
 
 def records(cls: type[Record] | None = None, *, resolved: bool = False, order: Order = "little") -> Strategy:
-    """Records that the format can say.
+    """Return a strategy for records that the format can represent.
 
     Args:
-        cls: the class; any of the Fuchsia trace format's unless told.
-        resolved: with strings and threads in place of slots, as a reader gives them.
-        order: the byte order of the trace; it matters to arguments of unknown types, which are kept as bytes.
+        cls: the class; by default any class of the Fuchsia trace format.
+        resolved: with strings and threads in place of slots, as a reader returns them.
+        order: the byte order of the trace; it matters for arguments of unknown types, which are kept as bytes.
     """
     if cls is not None:
         return _records(cls, resolved, order)
-    return st.one_of([_records(one, resolved, order) for one in RECORDS.classes])
+    return st.one_of([_records(one_class, resolved, order) for one_class in RECORDS.classes])
 
 
 def arguments(*, resolved: bool = False, order: Order = "little") -> Strategy:
-    """Arguments of all types, those of unknown types included, see `records`."""
+    """Return a strategy for arguments of all types, unknown ones included, see `records`."""
     return _members(ARGUMENTS, resolved, order)
 
 
 def unknown_records(*, order: Order = "little") -> Strategy:
-    """Records of types that the specification does not define, as `Opaque`."""
+    """Return a strategy for records of types that the specification does not define, as `Opaque`."""
     return _unknown(RECORDS, order)
 
 
-def texts(most: int = LONGEST) -> Strategy:
-    """Text of at most so many bytes, also such as is not UTF-8 (with surrogate escapes)."""
-    most = min(most, LONGEST)
-    lengths = st.sampled_from([size for size in (0, 1, 7, 8, 9, 255, LONGEST) if size <= most])
+def texts(most: int = MAX_BYTES) -> Strategy:
+    """Return a strategy for text of at most so many bytes, with surrogate escapes for bytes that are not UTF-8."""
+    most = min(most, MAX_BYTES)
+    lengths = st.sampled_from([size for size in (0, 1, 7, 8, 9, 255, MAX_BYTES) if size <= most])
     return st.one_of(
         st.text(max_size=most // 4 if most < 64 else 16),
         st.binary(max_size=min(most, 24)).map(_text),
@@ -67,25 +68,25 @@ def texts(most: int = LONGEST) -> Strategy:
 
 
 def encoded(trace: list[Any], order: Order = "little") -> bytes:
-    """The bytes of a list of records."""
+    """Return the bytes of a list of records."""
     return b"".join([encode(record, order) for record in trace])
 
 
 @cache
 @st.composite
 def traces(draw: st.DrawFn, *, order: Order = "little", most: int = 16) -> list[Any]:
-    """Whole traces, as lists of records, in which nothing is wrong: what they refer to was defined before.
+    """Draw whole traces without faults, as lists of records: references are to slots that are defined before.
 
-    Several providers take turns, slots are redefined, types that the specification does not define occur.
+    The records of several providers alternate, slots are redefined, and there are records of unknown types.
 
     Args:
-        draw: given by hypothesis.
+        draw: the function that hypothesis passes.
         order: the byte order.
         most: the largest number of records behind the first one.
     """
-    known = [cls for cls in RECORDS.classes if cls is not Magic]
+    classes = [cls for cls in RECORDS.classes if cls is not Magic]
     often: list[type[Record]] = [String, ThreadRecord, ProviderInfo, ProviderSection]
-    kinds = draw(st.lists(st.sampled_from([*known, *often, None]), max_size=most))
+    kinds = draw(st.lists(st.sampled_from([*classes, *often, None]), max_size=most))
     state = _State()
     trace: list[Any] = [Magic()]
     for cls in kinds:
@@ -95,7 +96,7 @@ def traces(draw: st.DrawFn, *, order: Order = "little", most: int = 16) -> list[
 
 
 class _State:
-    """What a trace has defined so far; makes records refer to nothing else."""
+    """The slots that a trace has defined; changes records such that they refer to nothing else."""
 
     def __init__(self) -> None:
         self.strings: list[int] = []
@@ -103,17 +104,17 @@ class _State:
         self.providers: dict[int, tuple[list[int], list[int]]] = {}
 
     def fit(self, record: Any) -> Any:
-        """The record, changed where it refers to what is not there."""
+        """Return the record, changed where it refers to a slot or a provider that is not defined."""
         if isinstance(record, ProviderSection):
             if not self.providers:
-                record = ProviderInfo(record.provider, "")
+                record = ProviderInfo(record.provider_id, "")
             else:
-                record = ProviderSection(_one_of(list(self.providers), record.provider))
-                self.strings, self.threads = self.providers[record.provider]
+                record = ProviderSection(_one_of(list(self.providers), record.provider_id))
+                self.strings, self.threads = self.providers[record.provider_id]
         if isinstance(record, ProviderInfo):
             if self.providers:
                 self.strings, self.threads = [], []
-            self.providers[record.provider] = self.strings, self.threads
+            self.providers[record.provider_id] = self.strings, self.threads
         if isinstance(record, Initialization) and record.ticks_per_second == 0:
             record = record.replace(ticks_per_second=1)
         if isinstance(record, String):
@@ -128,9 +129,9 @@ class _State:
         changes: dict[str, Any] = {}
         for name, part in layout_of(type(record)).parts:
             value = getattr(record, name)
-            if isinstance(part, Text) and isinstance(value, int):
+            if isinstance(part, StringReference) and isinstance(value, int):
                 changes[name] = _one_of([0, *self.strings], value)
-            elif isinstance(part, Koids) and isinstance(value, int):
+            elif isinstance(part, ThreadReference) and isinstance(value, int):
                 inline = Thread(value, None if part.process_only else value)
                 changes[name] = _one_of(self.threads, value) if self.threads else inline
             elif isinstance(part, Many):
@@ -148,7 +149,7 @@ def _text(raw: bytes) -> str:
 
 @cache
 def _records(cls: type[Record], resolved: bool, order: Order) -> Strategy:
-    """Records of a class."""
+    """Return a strategy for records of a class."""
     layout = layout_of(cls)
     header = {field.name: field for _, field in layout.header_fields()}
     values = [_part(part, header, resolved, order) for _, part in layout.parts]
@@ -161,37 +162,37 @@ def _records(cls: type[Record], resolved: bool, order: Order) -> Strategy:
 
 
 def _without_gaps(values: tuple[Any, ...], optional: list[bool]) -> list[Any]:
-    """An optional word can be there only if the optional one right before it is."""
-    kept = list(values)
-    for before, here in pairwise(range(len(kept))):
-        if optional[before] and optional[here] and kept[before] is None:
-            kept[here] = None
-    return kept
+    """Return the values without an optional word whose predecessor is missing: the format cannot represent it."""
+    result = list(values)
+    for before, after in pairwise(range(len(result))):
+        if optional[before] and optional[after] and result[before] is None:
+            result[after] = None
+    return result
 
 
 def _part(part: Part, header: dict[str, Field], resolved: bool, order: Order) -> Strategy:
-    """What a part can hold."""
+    """Return a strategy for the values of a part."""
     if isinstance(part, Header):
         return st.booleans() if part.boolean else _field(part.field)
     if isinstance(part, Number):
         return st.none() | _WORD if part.optional else _NUMBERS[part.kind]
-    if isinstance(part, Koids):
+    if isinstance(part, ThreadReference):
         return _threads(part, header[part.ref], resolved)
-    if isinstance(part, Text):
-        index = part.form.fields["index"]
+    if isinstance(part, StringReference):
+        index = StringRefWord.fields["index"]
         inline = texts(index.mask)
         return inline if resolved else _field(index) | inline
     if isinstance(part, Stream):
-        most = min(header[part.size].mask, LONGEST)
+        most = min(header[part.size].mask, MAX_BYTES)
         return texts(most) if part.text else _binary(most)
     if isinstance(part, Sized):
-        return _binary(LONGEST)
+        return _binary(MAX_BYTES)
     if isinstance(part, Rest):
         return st.none() | st.binary(max_size=24).map(lambda raw: raw[: len(raw) // 8 * 8])
     if isinstance(part, Words):
         return _lists(_WORD, header[part.count].mask).map(tuple)
     if isinstance(part, Many):
-        return _lists(_members(part.family, resolved, order), header[part.count].mask).map(tuple)
+        return _lists(_members(part.union, resolved, order), header[part.count].mask).map(tuple)
     raise TypeError(f"no strategy for {type(part).__name__}")
 
 
@@ -202,7 +203,7 @@ def _field(field: Field) -> Strategy:
     return st.sampled_from(named) | values if named else values
 
 
-def _threads(part: Koids, ref: Field, resolved: bool) -> Strategy:
+def _threads(part: ThreadReference, ref: Field, resolved: bool) -> Strategy:
     forms: list[Strategy] = []
     if not part.process_only:
         forms.append(st.builds(Thread, _WORD, _WORD))
@@ -219,35 +220,35 @@ def _binary(most: int) -> Strategy:
 
 
 def _lists(members: Strategy, most: int) -> Strategy:
-    few = st.lists(members, max_size=min(most, _MOST_MEMBERS))
-    many = members.map(lambda one: [one] * most)
+    few = st.lists(members, max_size=min(most, _FEW))
+    many = members.map(lambda member: [member] * most)
     return st.one_of(few, few, few, many)
 
 
 @cache
-def _members(family: Family, resolved: bool, order: Order) -> Strategy:
-    """Any member of a family, and those that it does not know."""
-    return st.one_of([*[_records(cls, resolved, order) for cls in family.classes], _unknown(family, order)])
+def _members(union: TaggedUnion, resolved: bool, order: Order) -> Strategy:
+    """Return a strategy for the records of a tagged union, and for records of unknown types in their place."""
+    return st.one_of([*[_records(cls, resolved, order) for cls in union.classes], _unknown(union, order)])
 
 
 @cache
-def _unknown(family: Family, order: Order) -> Strategy:
-    """Records that have a right size, but tags that no class of the family has."""
+def _unknown(union: TaggedUnion, order: Order) -> Strategy:
+    """Return a strategy for records with a right size, but with tags that no class of the tagged union has."""
     words = st.lists(_WORD, max_size=3)
 
     def make(header: int, tags: tuple[int, int], rest: list[int]) -> Opaque:
         mask, value = tags
-        size = family.sizes[family.type_of(value)]
+        size = union.sizes[union.type_of(value)]
         word = header & ~mask & ~(size.mask << size.lo) | value | size.put(1 + len(rest))
         return Opaque(b"".join([one.to_bytes(8, order) for one in (word, *rest)]))
 
-    return st.builds(make, _WORD, st.sampled_from(list(_unknown_tags(family))), words)
+    return st.builds(make, _WORD, st.sampled_from(list(_unknown_tags(union))), words)
 
 
-def _unknown_tags(family: Family) -> Iterator[tuple[int, int]]:
-    """The bits of all tags that select no class: a mask and a value."""
-    kind = family.base.fields["type"]
-    for number, selector in enumerate(family.selectors):
+def _unknown_tags(union: TaggedUnion) -> Iterator[tuple[int, int]]:
+    """Yield the tags that select no class: a mask of their bits, and their value."""
+    kind = union.base.fields["type"]
+    for number, selector in enumerate(union.selectors):
         for value, member in enumerate(selector.table):
             if member < 0:
                 yield kind.mask << kind.lo | selector.mask << selector.lo, kind.put(number) | value << selector.lo

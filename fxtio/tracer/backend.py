@@ -15,10 +15,6 @@ else:
     recorder, MISSING = load(RECORDER)
     if recorder is None:
         from fxtio.tracer import absent as recorder
-    else:
-        from fxtio.tracer.layout import LAYOUT
-
-        recorder.configure(LAYOUT)
 
 __all__ = ["MISSING", "RecorderMissingError", "recorder", "require_recorder"]
 

@@ -13,13 +13,13 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, overload
 
-from fxtio.fxt.layout import EventWord
+from fxtio.fxt.layout import MAX_ARGUMENTS
 from fxtio.tracer import monitor
 from fxtio.tracer.backend import MISSING, recorder
+from fxtio.tracer.layout import ReturnKind
 
 F = TypeVar("F")
 _COPIED = ("__module__", "__name__", "__qualname__", "__doc__")
-_MAX_ARGUMENTS = EventWord.fields["arg_count"].mask
 _marked: weakref.WeakValueDictionary[int, CodeType] = weakref.WeakValueDictionary()
 """The code of decorated functions, by identity: equal code objects may belong to different functions."""
 
@@ -117,7 +117,7 @@ def _traced_function(
     # The recording of a whole program must not record this function a second time.
     target.__code__ = target.__code__.replace()
     recorder.watch(target.__code__, None, None, False)
-    return _wrap(target, site, _sources_of(signature, keys), result, _stepping_kind(target))
+    return _wrap(target, site, _sources_of(signature, keys), result, _return_kind(target))
 
 
 def _own_code(target: FunctionType) -> CodeType:
@@ -134,10 +134,13 @@ def _own_code(target: FunctionType) -> CodeType:
     return code
 
 
-def _stepping_kind(target: FunctionType) -> int:
-    """Return what a call returns, as `Traced` numbers it: 0 for a result, else an object that runs in steps."""
-    kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-    return next((number for number, test in enumerate(kinds, 1) if test(target)), 0)
+def _return_kind(target: FunctionType) -> ReturnKind:
+    """Return the kind of what a call returns: a plain value, or an object that runs in steps."""
+    if inspect.isgeneratorfunction(target):
+        return ReturnKind.GENERATOR
+    if inspect.iscoroutinefunction(target):
+        return ReturnKind.COROUTINE
+    return ReturnKind.ASYNC_GENERATOR if inspect.isasyncgenfunction(target) else ReturnKind.VALUE
 
 
 def _wrapper(
@@ -154,7 +157,7 @@ def _wrapper(
     return _wrap(target, recorder.Site(category, label, keys), sources, result)
 
 
-def _wrap(target: Any, site: Any, sources: Any, result: bool, kind: int = 0) -> Any:
+def _wrap(target: Any, site: Any, sources: Any, result: bool, kind: ReturnKind = ReturnKind.VALUE) -> Any:
     traced = recorder.Traced(target, site, sources, result, kind)
     for attribute in _COPIED:
         if (value := getattr(target, attribute, None)) is not None:
@@ -210,8 +213,8 @@ def _recorded_arguments(
         if unknown := [name for name in chosen if name not in names]:
             raise ValueError(f"{owner}() has no argument {unknown[0]!r}")
     chosen = [name for name in chosen if name not in skip]
-    if len(chosen) > _MAX_ARGUMENTS:
-        raise ValueError(f"{owner}(): {len(chosen)} arguments; an event holds at most {_MAX_ARGUMENTS}")
+    if len(chosen) > MAX_ARGUMENTS:
+        raise ValueError(f"{owner}(): {len(chosen)} arguments; an event holds at most {MAX_ARGUMENTS}")
     return tuple(chosen)
 
 

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from fxtio.codec.generate import encode
-from fxtio.codec.parts import Thread
 from fxtio.fxt import records as r
 from fxtio.fxt.arguments import KoidArgument, Uint64Argument
 from fxtio.fxt.enums import ObjectType, ProviderEventId
+from fxtio.fxt.references import Thread
 from fxtio.tracer import archive, decorate, environment, flight, functions, sources
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock

@@ -102,7 +102,7 @@ def _checked_front(fd: int, live: Path) -> archive.Front:
     front = archive.Front.read(live)
     if front is None:
         raise RecoveryError(f"{live} is not a recording of fxtio")
-    pid = front.provider.provider
+    pid = front.provider.provider_id
     if archive.is_alive(pid) and _has_open(pid, fd):
         raise RecoveryError(f"{live} is still recorded to, by process {pid}")
     return front

@@ -1,4 +1,4 @@
-"""Data directories of uftrace, both ways.  `fxtio.open` and `fxtio.create` come here."""
+"""The format of uftrace data directories."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fxtio.formats import Format
 
 
 def _sniff_directory(path: Path) -> bool:
-    """Return whether a directory is one of uftrace's."""
+    """Return whether a directory is a data directory of uftrace."""
     from fxtio.uftrace.directory import Directory
-    from fxtio.uftrace.info import MAGIC
+    from fxtio.uftrace.layout import INFO_MAGIC
 
     directory = Directory(path)
     if "info" in directory:
-        return directory.head("info").startswith(MAGIC)
+        return directory.head("info").startswith(INFO_MAGIC)
     # A recorder that was killed leaves no info file.
     return "task.txt" in directory and any(name.startswith("sid-") for name in directory.names)
 
@@ -34,7 +34,7 @@ FORMAT = Format(
 _LAZY = {
     "UftraceTrace": "fxtio.uftrace.reader",
     "UftraceWriter": "fxtio.uftrace.writer",
-    "describe_markdown": "fxtio.uftrace.describe",
+    "describe_markdown": "fxtio.uftrace.explain",
 }
 
 

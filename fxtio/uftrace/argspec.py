@@ -1,7 +1,7 @@
-"""Argument specifications: what a payload holds, by function.
+"""Argument specifications: the values in the payloads of a function's entry and exit records.
 
-They stand in the info file (what the user asked for, and prototypes of well-known functions) and in `.dbg` files (what
-the debug information says).  `Specs` gathers them, and tells for a function what its payloads hold.
+The info file has those that the user asked for, and prototypes of well-known functions; `.dbg` files have those of the
+debug information.  `ArgumentSpecs` collects them, and returns the specifications that apply to a function.
 """
 
 from __future__ import annotations
@@ -15,37 +15,36 @@ from typing import Literal
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.uftrace.debug import DebugFile
 from fxtio.uftrace.demangle import available, is_mangled, simple_name
-from fxtio.uftrace.info import InfoFile
-from fxtio.uftrace.patterns import BadPatternError, Names, is_exact, matcher
-from fxtio.uftrace.symbols import PLT, Symbol
+from fxtio.uftrace.info import INFO_FILE, InfoFile
+from fxtio.uftrace.regex import BadPatternError, NameTest, is_exact, matcher
+from fxtio.uftrace.symbols import PLT, DebugFile, Symbol
 
 Kind = Literal["arg", "fparg", "retval"]
 
 _ITEM = re.compile(
-    r"(?:(arg|fparg)([0-9]{1,4})|(retval))"  # which one
-    r"(?:/(?:t([0-9]{1,5})(?::([^%]*))?|e:([^%]*)|([diuxoscpSf])([0-9]{1,2})?|([0-9]{1,2})))?"  # what it is
-    r"(%.+)?"  # where it was
+    r"(?:(arg|fparg)([0-9]{1,4})|(retval))"  # the argument
+    r"(?:/(?:t([0-9]{1,5})(?::([^%]*))?|e:([^%]*)|([diuxoscpSf])([0-9]{1,2})?|([0-9]{1,2})))?"  # its format and size
+    r"(%.+)?"  # its register or place on the stack
 )
 _SIZES = (1, 2, 4, 8)
 _FLOAT_SIZES = (4, 8, 10)
-LONGEST = 1020
-"""The most bytes of a payload that uftrace records."""
+MAX_PAYLOAD = 1020
+"""The largest number of bytes of a payload that uftrace records."""
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """One value of a payload.
+class ValueSpec:
+    """The specification of one value of a payload.
 
     Attributes:
         kind: an argument, an argument in a floating-point register, or the return value.
-        index: which one, from 1; 0 for the return value.
-        format: how it is to be shown: `d` (any integer), `i`, `u`, `x`, `o`, `c` (a character), `p` (a pointer), `e`
+        index: the number of the argument, from 1; 0 for the return value.
+        format: the letter of the format: `d` (any integer), `i`, `u`, `x`, `o`, `c` (a character), `p` (a pointer), `e`
             (an enumeration), `f`, `s`, `S` (a C++ string), `t` (a structure).
-        size: in bytes; 0 for a string, which tells its length itself.
+        size: the size in bytes; 0 for a string, whose length precedes it in the payload.
         type: the name of the enumeration or structure, or empty.
-        place: where the recorder took it from, such as `%rdi` or `%stack+1`, or empty.
+        place: the register or the place on the stack that it was read from, such as `%rdi` or `%stack+1`, or empty.
     """
 
     kind: Kind
@@ -57,172 +56,171 @@ class Value:
 
     @property
     def label(self) -> str:
-        """Such as `arg1`."""
+        """Return the name of the value, such as `arg1`."""
         return self.kind if self.kind == "retval" else f"{self.kind}{self.index}"
 
     @property
     def slot(self) -> tuple[str, object]:
-        """What two specifications of the same value have in common."""
+        """Return a key that is equal for two specifications of the same value."""
         if self.place:
             return ("place", self.place.lower().replace("+", ""))
         return (self.kind, self.index)
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a string."""
+        """Return whether the value is a string."""
         return self.format in "sS"
 
     def __str__(self) -> str:
         if self.format == "t":
-            form = f"/t{self.size}" + (f":{self.type}" if self.type else "")
+            suffix = f"/t{self.size}" + (f":{self.type}" if self.type else "")
         elif self.format == "e":
-            form = f"/e:{self.type}"
+            suffix = f"/e:{self.type}"
         elif self.is_text or self.format in "cp":
-            form = f"/{self.format}"
+            suffix = f"/{self.format}"
         elif self.kind == "fparg":
-            form = f"/{self.size * 8}"
+            suffix = f"/{self.size * 8}"
         else:
-            form = f"/{self.format}{self.size * 8}"
-        return f"{self.label}{form}{self.place}"
+            suffix = f"/{self.format}{self.size * 8}"
+        return f"{self.label}{suffix}{self.place}"
 
 
-Values = tuple[Value, ...]
+ValueSpecs = tuple[ValueSpec, ...]
 
 _ENUM = re.compile(r"enum\s+([\w:]+)\s*$")
-_LONGEST_NAME = 300
-_LONGEST_COMMAND = 1 << 16
-MOST_PATTERNS = 256
-"""The most patterns of a trace that are looked at."""
+_MAX_NAME = 300
+_MAX_COMMAND = 1 << 16
+MAX_PATTERNS = 256
+"""The largest number of patterns of a trace that are used."""
 
-MOST_WORK = 300_000_000
-"""How many states of patterns may be looked at, at the worst; hostile ones could keep us busy for ages."""
+MAX_PATTERN_STEPS = 300_000_000
+"""The largest number of steps that matching the patterns of a trace may take in the worst case."""
 
 
-def parse_value(text: str, pointer_size: int) -> Value | None:
-    """The value that a specification describes, or None if it is none."""
-    found = _ITEM.fullmatch(text)
-    if not found:
+def parse_value(text: str, pointer_size: int) -> ValueSpec | None:
+    """Return the value that a text such as `arg1/i32` specifies, or None if it is not a specification."""
+    match = _ITEM.fullmatch(text)
+    if not match:
         return None
-    kind, index, retval, struct_size, struct_type, enum, letter, bits, float_bits, place = found.groups()
+    kind, index, retval, struct_size, struct_type, enum, letter, bits, float_bits, place = match.groups()
     name: Kind = "retval" if retval else "fparg" if kind == "fparg" else "arg"
-    form, size, type_name = "d", pointer_size, ""
+    format_, size, type_name = "d", pointer_size, ""
     if name == "fparg":
-        form, size = "f", 8
+        format_, size = "f", 8
     if struct_size is not None:
-        form, size, type_name = "t", int(struct_size), struct_type or ""
+        format_, size, type_name = "t", int(struct_size), struct_type or ""
     elif enum is not None:
-        form, type_name = "e", enum
+        format_, type_name = "e", enum
     elif letter is not None:
-        form = letter
+        format_ = letter
         size = {"s": 0, "S": 0, "c": 1, "f": 8}.get(letter, pointer_size)
     width = bits or float_bits
-    if width is not None and form not in "sScpet":
+    if width is not None and format_ not in "sScpet":
         size = int(width) // 8
-        if int(width) % 8 or size not in (_FLOAT_SIZES if form == "f" else _SIZES):
+        if int(width) % 8 or size not in (_FLOAT_SIZES if format_ == "f" else _SIZES):
             return None
-    if form == "t" and size > LONGEST:
+    if format_ == "t" and size > MAX_PAYLOAD:
         return None
-    return Value(name, int(index or 0), form, size, type_name, place or "")
+    return ValueSpec(name, int(index or 0), format_, size, type_name, place or "")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SpecRule:
     """One specification of the info file.
 
     Attributes:
-        text: the function's name or pattern.
-        matches: whether a name is meant.
-        exact: whether it is a name.
-        module: the module that it is limited to, or empty.
-        values: what it says; none for an automatic one.
+        text: the name or pattern of functions.
+        matches: returns whether a name matches the text.
+        exact: whether the text is a name and not a pattern.
+        module: the module that the rule is limited to, or empty.
+        values: the specified values; none if the values of the prototype or debug information are meant.
     """
 
     text: str
-    matches: Names
+    matches: NameTest
     exact: bool
     module: str
-    values: Values
+    values: ValueSpecs
 
 
-def parse_rules(text: str, kind: str, pointer_size: int, findings: Findings) -> list[Rule]:
-    """The specifications of one line of the info file."""
+def parse_rules(text: str, kind: str, pointer_size: int, findings: Findings) -> list[SpecRule]:
+    """Return the specifications in one line of the info file."""
     rules = []
-    for one in filter(None, text.split(";")):
-        name, _, rest = one.partition("@")
+    for spec in filter(None, text.split(";")):
+        name, _, rest = spec.partition("@")
         values, module = [], ""
         for item in filter(None, rest.split(",")):
             value = parse_value(item, pointer_size)
             if value is not None:
                 values.append(value)
             elif item.startswith(("arg", "fparg", "retval")):
-                told = f"the argument specification {item!r} of {name!r} is not understood"
-                findings.add("argspec", 0, told, level=Level.WARNING, file="info")
+                message = f"the argument specification {item!r} of {name!r} is invalid"
+                findings.add("argspec", 0, message, level=Level.WARNING, file=INFO_FILE)
             elif "=" not in item and "/" not in item:
                 module = item
         try:
             matches = matcher(name, kind)
         except BadPatternError as error:
-            findings.add("argspec-pattern", 0, f"{name!r}: {error}", level=Level.WARNING, file="info")
+            findings.add("argspec-pattern", 0, f"{name!r}: {error}", level=Level.WARNING, file=INFO_FILE)
             continue
-        rules.append(Rule(name, matches, is_exact(name) or kind == "simple", module, tuple(values)))
+        rules.append(SpecRule(name, matches, is_exact(name) or kind == "simple", module, tuple(values)))
     return rules
 
 
 def parse_enums(texts: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Enumerations by name: the names of their values."""
-    found: dict[str, dict[int, str]] = {}
-    for piece in ";".join(texts).split("}")[:-1]:
-        head, _, body = piece.rpartition("{")
-        name = _ENUM.search(head[-_LONGEST_NAME:])
+    """Return the enumerations in some texts: by name, the names of their values."""
+    enums: dict[str, dict[int, str]] = {}
+    for text in ";".join(texts).split("}")[:-1]:
+        head, _, body = text.rpartition("{")
+        name = _ENUM.search(head[-_MAX_NAME:])
         if not name:
             continue
         values: dict[int, str] = {}
         number = 0
         for item in filter(None, (part.strip() for part in body.split(","))):
-            label, equal, given = (part.strip() for part in item.partition("="))
-            if equal and re.fullmatch(r"-?(0x[0-9a-fA-F]{1,16}|[0-9]{1,19})", given):
-                number = int(given, 0) if not given.lstrip("-0").isdecimal() else int(given)
+            label, equal, digits = (part.strip() for part in item.partition("="))
+            if equal and re.fullmatch(r"-?(0x[0-9a-fA-F]{1,16}|[0-9]{1,19})", digits):
+                number = int(digits, 0) if not digits.lstrip("-0").isdecimal() else int(digits)
             values.setdefault(number, label)
             number += 1
-        found[name[1]] = values
-    return found
+        enums[name[1]] = values
+    return enums
 
 
 @dataclass(slots=True)
 class _Slots:
-    """The values of one function, in the order in which they were first named."""
+    """The values of the entries or exits of one function, in the order of their first specification."""
 
-    values: dict[tuple[str, object], tuple[Value, bool]] = field(default_factory=dict)
+    values: dict[tuple[str, object], tuple[ValueSpec, bool]] = field(default_factory=dict)
 
-    def add(self, value: Value, exact: bool) -> None:
-        known = self.values.get(value.slot)
-        if known is None:
+    def add(self, value: ValueSpec, exact: bool) -> None:
+        previous = self.values.get(value.slot)
+        if previous is None:
             self.values[value.slot] = value, exact
-        elif exact or not known[1]:
-            self.values[value.slot] = replace(value, index=known[0].index, kind=known[0].kind), exact
+        elif exact or not previous[1]:
+            self.values[value.slot] = replace(value, index=previous[0].index, kind=previous[0].kind), exact
 
 
-class Specs:
-    """What the payloads of a trace hold.
+class ArgumentSpecs:
+    """The argument specifications of a trace.
 
     Args:
         info: the info file.
-        findings: where faults go.
+        findings: receives the faults in the specifications, also those that are met later.
     """
 
     def __init__(self, info: InfoFile, findings: Findings) -> None:
         self._pointer_size = info.pointer_size
         self._findings = findings
-        self._told_missing = False
+        self._warned = False
         kind = info.get("pattern_type") or "regex"
 
-        def rules(key: str, kind: str = "simple") -> list[Rule]:
+        def rules(key: str, kind: str = "simple") -> list[SpecRule]:
             return [rule for text in info.specs(key) for rule in parse_rules(text, kind, info.pointer_size, findings)]
 
-        self._rules = rules("argspec", kind) + rules("retspec", kind) + self._lost_formats(info, kind)
-        prototypes = rules("argauto") + rules("retauto")
-        self._prototypes: dict[str, Values] = {}
-        for rule in prototypes:
+        self._rules = rules("argspec", kind) + rules("retspec", kind) + self._trigger_rules(info, kind)
+        self._prototypes: dict[str, ValueSpecs] = {}
+        for rule in rules("argauto") + rules("retauto"):
             name = simple_name(rule.text)
             self._prototypes[name] = self._prototypes.get(name, ()) + rule.values
         self._automatic = bool(info.specs("auto-args"))
@@ -234,33 +232,39 @@ class Specs:
         for number, rule in enumerate(self._rules):
             if rule.exact:
                 self._exact.setdefault(rule.text, []).append(number)
-        self._work = 0
-        if len(self._patterns) > MOST_PATTERNS:
-            told = f"{len(self._patterns):,} patterns; the first {MOST_PATTERNS} are looked at"
-            findings.add("argspec-work", 0, told, file="info")
-            del self._patterns[MOST_PATTERNS:]
+        self._steps = 0
+        if len(self._patterns) > MAX_PATTERNS:
+            message = f"there are {len(self._patterns):,} patterns; only the first {MAX_PATTERNS} are used"
+            findings.add("argspec-work", 0, message, file=INFO_FILE)
+            del self._patterns[MAX_PATTERNS:]
 
-    def _lost_formats(self, info: InfoFile, kind: str) -> list[Rule]:
-        """Return values of triggers: uftrace does not save their formats, but the command line has them."""
+    def _trigger_rules(self, info: InfoFile, kind: str) -> list[SpecRule]:
+        """Return the return values of triggers, whose formats uftrace saves nowhere but in the command line."""
         try:
-            words = shlex.split((info.get("cmdline") or "")[:_LONGEST_COMMAND])
+            words = shlex.split((info.get("cmdline") or "")[:_MAX_COMMAND])
         except ValueError:
             return []
         triggers = [b for a, b in pairwise(words) if a in ("-T", "--trigger")]
         triggers += [word.removeprefix("--trigger=") for word in words if word.startswith("--trigger=")]
-        quiet = Findings()
-        found = [rule for text in triggers for rule in parse_rules(text, kind, self._pointer_size, quiet)]
-        kept = [replace(rule, values=tuple(v for v in rule.values if v.kind == "retval")) for rule in found]
-        return [rule for rule in kept if rule.values]
+        ignored = Findings()  # a command line may have any text, so what is no specification in it is no fault
+        rules = [rule for text in triggers for rule in parse_rules(text, kind, self._pointer_size, ignored)]
+        returns = [replace(rule, values=tuple(v for v in rule.values if v.kind == "retval")) for rule in rules]
+        return [rule for rule in returns if rule.values]
 
     @property
-    def nothing(self) -> bool:
-        """Whether no function has any."""
+    def is_empty(self) -> bool:
+        """Return whether no function has a specification."""
         return not self._rules and not self._automatic
 
-    def of(self, symbol: Symbol, module: str, debug: DebugFile | None) -> tuple[Values, Values]:
-        """What the payloads of a function's entries and exits hold."""
-        if self.nothing:
+    def of(self, symbol: Symbol, module: str, debug: DebugFile | None) -> tuple[ValueSpecs, ValueSpecs]:
+        """Return the specifications of a function's arguments and of its return value.
+
+        Args:
+            symbol: the symbol of the function.
+            module: the path of its module.
+            debug: the debug information of the module, if there is any.
+        """
+        if self.is_empty:
             return (), ()
         name = self._name(symbol, debug)
         arguments, returns, automatic = _Slots(), _Slots(), self._automatic
@@ -270,41 +274,41 @@ class Specs:
             automatic = automatic or not rule.values
             for value in rule.values:
                 (returns if value.kind == "retval" else arguments).add(value, rule.exact)
-        found = [tuple(value for value, _ in slots.values.values()) for slots in (arguments, returns)]
-        if automatic and not all(found):
-            told = self._automatic_values(symbol, name, debug)
-            found[0] = found[0] or tuple(value for value in told if value.kind != "retval")
-            found[1] = found[1] or tuple(value for value in told if value.kind == "retval")
-        return found[0], found[1]
+        specs = [tuple(value for value, _ in slots.values.values()) for slots in (arguments, returns)]
+        if automatic and not all(specs):
+            values = self._automatic_values(symbol, name, debug)
+            specs[0] = specs[0] or tuple(value for value in values if value.kind != "retval")
+            specs[1] = specs[1] or tuple(value for value in values if value.kind == "retval")
+        return specs[0], specs[1]
 
     def enum(self, name: str, debug: DebugFile | None) -> dict[int, str]:
-        """The names of an enumeration's values: of the module, else of the prototypes."""
+        """Return the names of the values of an enumeration, of the module or else of the prototypes."""
         if debug is not None:
             if id(debug) not in self._debug_enums:
                 self._debug_enums[id(debug)] = parse_enums(debug.enums)
-            known = self._debug_enums[id(debug)].get(name)
-            if known is not None:
-                return known
+            values = self._debug_enums[id(debug)].get(name)
+            if values is not None:
+                return values
         return self._enums.get(name, {})
 
-    def _matching(self, names: set[str]) -> list[Rule]:
-        """The rules that mean one of the names, in order."""
-        found = {number for name in names for number in self._exact.get(name, ())}
+    def _matching(self, names: set[str]) -> list[SpecRule]:
+        """Return the rules that match one of the names, in the order of the file."""
+        numbers = {number for name in names for number in self._exact.get(name, ())}
         for number in self._patterns:
-            self._work += sum(map(len, names)) * (len(self._rules[number].text) + 1)
-            if self._work > MOST_WORK:
+            self._steps += sum(map(len, names)) * (len(self._rules[number].text) + 1)
+            if self._steps > MAX_PATTERN_STEPS:
                 self._patterns = []
-                told = "the patterns take too long; payloads that they tell of are kept as they are"
-                self._findings.add("argspec-work", 0, told, file="info")
+                message = "matching the patterns takes too long; payloads of further functions are not decoded"
+                self._findings.add("argspec-work", 0, message, file=INFO_FILE)
                 break
             if any(map(self._rules[number].matches, names)):
-                found.add(number)
-        return [self._rules[number] for number in sorted(found)]
+                numbers.add(number)
+        return [self._rules[number] for number in sorted(numbers)]
 
-    def _automatic_values(self, symbol: Symbol, name: str, debug: DebugFile | None) -> Values:
-        known = debug.functions.get(symbol.address) if debug is not None and symbol.type != PLT else None
-        if known is not None:
-            items = [item for text in (known.arguments, known.returns) for item in _split(text)]
+    def _automatic_values(self, symbol: Symbol, name: str, debug: DebugFile | None) -> ValueSpecs:
+        function = debug.functions.get(symbol.address) if debug is not None and symbol.type != PLT else None
+        if function is not None:
+            items = [item for text in (function.arguments, function.returns) for item in _split(text)]
             values = [parse_value(item, self._pointer_size) for item in items]
             return tuple(value for value in values if value is not None)
         return self._prototypes.get(name, self._prototypes.get(symbol.name, ()))
@@ -312,18 +316,18 @@ class Specs:
     def _name(self, symbol: Symbol, debug: DebugFile | None) -> str:
         if not is_mangled(symbol.name):
             return symbol.name
-        known = debug.functions.get(symbol.address) if debug is not None else None
-        if not available() and known is not None:
-            return known.name
-        if not available() and not self._told_missing and self._by_name and self._rules:
-            self._told_missing = True
-            told = "C++ names cannot be matched with argument specifications; install the extra 'demangle'"
-            self._findings.add("no-demangler", 0, told, level=Level.WARNING, file="info")
+        function = debug.functions.get(symbol.address) if debug is not None else None
+        if not available() and function is not None:
+            return function.name
+        if not available() and not self._warned and self._by_name and self._rules:
+            self._warned = True
+            message = "C++ names cannot be matched with argument specifications; install fxtio[demangle]"
+            self._findings.add("no-demangler", 0, message, level=Level.WARNING, file=INFO_FILE)
         return simple_name(symbol.name)
 
 
 def _split(text: str) -> list[str]:
-    """The items of a `.dbg` line; a structure's name may hold commas in template arguments."""
+    """Return the items of a `.dbg` line; the name of a structure may contain commas in template arguments."""
     items: list[str] = []
     for part in filter(None, text.split(",")):
         starts = part.removeprefix("@").startswith(("arg", "fparg", "retval"))
@@ -334,22 +338,23 @@ def _split(text: str) -> list[str]:
     return items
 
 
-def _is_module(wanted: str, symbol: Symbol, module: str) -> bool:
-    if wanted.upper() == "PLT":
+def _is_module(name: str, symbol: Symbol, module: str) -> bool:
+    """Return whether a symbol of the module at a path belongs to the module that a rule names."""
+    if name.upper() == "PLT":
         return symbol.type == PLT
-    return module.rpartition("/")[2].startswith(wanted)
+    return module.rpartition("/")[2].startswith(name)
 
 
-def checked_values(text: str, pointer_size: int) -> Values:
-    """What a specification such as `arg1/i32,arg2/s` says, for writing.
+def checked_values(text: str, pointer_size: int) -> ValueSpecs:
+    """Return the values that a text such as `arg1/i32,arg2/s` specifies, for writing.
 
     Raises:
-        EncodeError: it is not understood.
+        EncodeError: the text is not a specification.
     """
-    made = []
+    values = []
     for item in filter(None, text.split(",")):
         value = parse_value(item.strip(), pointer_size)
         if value is None:
-            raise EncodeError(f"{item!r} is no specification such as arg1/i32, fparg1/64, arg2/s or retval/x64")
-        made.append(value)
-    return tuple(made)
+            raise EncodeError(f"{item!r} is not a specification such as arg1/i32, fparg1/64, arg2/s or retval/x64")
+        values.append(value)
+    return tuple(values)

@@ -1,4 +1,4 @@
-"""Names of C++ functions as people write them, by the library pydemumble (the extra `demangle`), if it is there.
+"""Readable names of C++ functions, by the library pydemumble (the extra `demangle`) if it is installed.
 
 uftrace matches its argument specifications with *simple* names: scope and name, without parameters and template
 arguments.  So a C++ trace with such specifications needs the library, unless its `.dbg` files name the functions.
@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from functools import cache
 
-_LONGEST, _MOST_REFERENCES = 4096, 40
+_MAX_NAME, _MAX_REFERENCES = 4096, 40
 _REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
 _PREFIXES = ("_Z", "__Z", "_R")
 
 
 def is_mangled(name: str) -> bool:
-    """Whether the name is one that only a linker reads."""
+    """Return whether a name is mangled."""
     return name.startswith(_PREFIXES)
 
 
@@ -29,30 +29,30 @@ def _library() -> object:
 
 
 def available() -> bool:
-    """Whether names can be demangled."""
+    """Return whether the library is installed."""
     return _library() is not None
 
 
 def full_name(name: str) -> str:
-    """The whole name, with parameters; the name itself where it is not mangled, or nothing can read it.
+    """Return the demangled name with parameters, or the name itself if it is not mangled or cannot be demangled.
 
-    A name that refers to its own parts very often is left as it is: two hundred bytes can stand for gigabytes.
+    A name that refers to its own parts very often is not demangled: two hundred bytes could expand to gigabytes.
     """
     library = _library()
-    if library is None or not is_mangled(name) or not name.isascii() or len(name) > _LONGEST:
+    if library is None or not is_mangled(name) or not name.isascii() or len(name) > _MAX_NAME:
         return name
-    if len(_REFERENCE.findall(name)) > _MOST_REFERENCES:
+    if len(_REFERENCE.findall(name)) > _MAX_REFERENCES:
         return name
-    found: str = library.demangle(name)  # type: ignore[attr-defined]
-    return found or name
+    demangled: str = library.demangle(name)  # type: ignore[attr-defined]
+    return demangled or name
 
 
 def simple_name(name: str) -> str:
-    """Scope and name only, as uftrace shows and matches them."""
-    start = next((one for one in _STARTS if name.startswith(one)), "")
+    """Return scope and name only, as uftrace shows and matches them."""
+    start = next((prefix for prefix in _STARTS if name.startswith(prefix)), "")
     rest = name[len(start) :]
     if is_mangled(rest):
-        rest = rest.partition("@")[0]  # what follows is a symbol's version
+        rest = rest.partition("@")[0]  # the version of the symbol follows
     whole = full_name(rest)
     if whole == rest:
         return start + _plain(rest) if is_mangled(rest) else name
@@ -64,12 +64,12 @@ def simple_name(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """The simple name of the plainest of mangled names, without the library; others stay as they are."""
-    found = _PLAIN.match(name)
-    if not found:
+    """Demangle a plain function name without the library; return other names unchanged."""
+    match = _PLAIN.match(name)
+    if not match:
         return name
-    nested, parts = (found[1] or "").startswith("N"), ["std"] if found[2] else []
-    at = found.end()
+    nested, parts = (match[1] or "").startswith("N"), ["std"] if match[2] else []
+    at = match.end()
     while digits := _LENGTH.match(name, at):
         at = digits.end() + int(digits[0])
         parts.append(name[digits.end() : at])
@@ -82,11 +82,10 @@ def _plain(name: str) -> str:
 _PLAIN = re.compile(r"_Z(N[rVK]{0,3}|L)?(St)?(?=[0-9])")
 _LENGTH = re.compile(r"[0-9]{1,4}")
 _SHORT = {f"std::{short}::": f"std::basic_{short}::" for short in ("ostream", "istream", "iostream", "string")}
-"""What the library abbreviates and uftrace does not."""
-
+"""Names that the library abbreviates and uftrace does not."""
 
 _STARTS = ("_GLOBAL__sub_I_", "_GLOBAL__sub_D_")
-"""What the compiler calls its own functions that initialize globals; a name follows."""
+"""Prefixes of the functions with which the compiler initializes globals; a mangled name follows."""
 
 _OPERATORS = ("<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "<", ">")
 _WORDS = re.compile(r' (?:new|delete|co_await)(?:\[\])?|"" ?\w+|\[\]|[-+*/%^&|~!=,]+')
@@ -96,8 +95,8 @@ _TAG = re.compile(r"\[abi:(\w+)\]")
 _ANONYMOUS = "(anonymous namespace)"
 
 
-def _behind(name: str, at: int) -> int:
-    """Where the parameters end that begin here."""
+def _after_parameters(name: str, at: int) -> int:
+    """Return the place after the parameters that begin at `at`."""
     depth = 1
     while at < len(name) and depth:
         depth += {"(": 1, ")": -1}.get(name[at], 0)
@@ -106,7 +105,7 @@ def _behind(name: str, at: int) -> int:
 
 
 def _operator(name: str, at: int) -> tuple[str, int]:
-    """What stands for the operator whose sign begins here, and where its parameters or template arguments begin."""
+    """Return the text for the operator whose sign begins at `at`, and the place after that sign."""
     for sign in _OPERATORS:
         end = at + len(sign)
         if name.startswith(sign, at) and name[end : end + 1] in ("", "(", "<", " "):
@@ -115,7 +114,7 @@ def _operator(name: str, at: int) -> tuple[str, int]:
     if word:
         return word[0], word.end()
     nested = 0
-    for end in range(at, len(name)):  # a conversion, to a type that may have template arguments
+    for end in range(at, len(name)):  # a conversion operator; its type may have template arguments
         nested += {"<": 1, ">": -1}.get(name[end], 0)
         if nested == 0 and name[end] == "(":
             return "(cast)", end
@@ -123,8 +122,8 @@ def _operator(name: str, at: int) -> tuple[str, int]:
 
 
 def _simplified(name: str) -> str:
-    """Cut parameters, template arguments, and a return type."""
-    made = ""
+    """Return a demangled name without parameters, template arguments and return type."""
+    simple = ""
     at = nested = 0
     while at < len(name):
         sign = name[at]
@@ -133,42 +132,42 @@ def _simplified(name: str) -> str:
         elif (
             name.startswith("operator", at) and not _is_word(name[at - 1 : at]) and not _is_word(name[at + 8 : at + 9])
         ):
-            told, at = _operator(name, at + 8)
-            made += "operator" + told.replace(" ", _BLANK)
+            operator, at = _operator(name, at + 8)
+            simple += "operator" + operator.replace(" ", _BLANK)
             continue
         elif name.startswith(_ANONYMOUS, at):
-            made += "_GLOBAL__N_1"
+            simple += "_GLOBAL__N_1"
             at += len(_ANONYMOUS)
             continue
-        elif found := _LAMBDA.match(name, at):
-            made += f"$_{int(found[1]) + 1 if found[1] else 0}"
-            at = _behind(name, found.end())
+        elif match := _LAMBDA.match(name, at):
+            simple += f"$_{int(match[1]) + 1 if match[1] else 0}"
+            at = _after_parameters(name, match.end())
             continue
         elif tag := _TAG.match(name, at):
-            made += f"::{tag[1]}"
+            simple += f"::{tag[1]}"
             at = tag.end()
             continue
         elif sign == "(" and name[at + 1 : at + 2] in ("&", "*"):
-            made = ""  # it returns a reference to an array, or the like
+            simple = ""  # the return type is a reference or pointer to an array or function
             at += 2
             continue
         elif sign == "(":
-            local = _LOCAL.match(name, _behind(name, at + 1))
+            local = _LOCAL.match(name, _after_parameters(name, at + 1))
             if not local:
                 break
-            at = local.end()  # parameters of the function around a local class
+            at = local.end()  # skip the parameters of the function around a local class
             continue
         elif sign == "<":
             nested = 1
         else:
-            made += sign
+            simple += sign
         at += 1
-    made = made.rstrip().removesuffix(" const")
-    return made.rpartition(" ")[2].replace(_BLANK, " ")  # a template's return type stands in front of its name
+    simple = simple.rstrip().removesuffix(" const")
+    return simple.rpartition(" ")[2].replace(_BLANK, " ")  # the return type of a template precedes its name
 
 
 _BLANK = "\0"
-"""Stands for the blank within `operator new` meanwhile."""
+"""Replaces the blank within `operator new` while the name is cut at blanks."""
 
 
 def _is_word(sign: str) -> bool:

@@ -1,4 +1,4 @@
-"""The numbers of the uftrace format that have names."""
+"""Enumerations of the uftrace format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WordClass(IntEnum):
 
 
 class EventId(IntEnum):
-    """The events that uftrace makes itself; ids below are those of the kernel's tracepoints."""
+    """Ids of the events that uftrace makes itself; smaller ids are those of the kernel's tracepoints."""
 
     READ_STATM = 100_001
     READ_PAGE_FAULT = 100_002
@@ -57,7 +57,7 @@ class EventId(IntEnum):
 
 
 class PerfType(IntEnum):
-    """The records of `perf-cpu<N>.dat` that uftrace knows; the numbers are those of Linux perf events."""
+    """Types of the records of `perf-cpu<N>.dat` that uftrace reads; the numbers of Linux perf events."""
 
     COMM = 3
     EXIT = 4
@@ -66,7 +66,7 @@ class PerfType(IntEnum):
 
 
 class RingType(IntEnum):
-    """What the length field of an entry of the kernel's ring buffer says, where it is no length."""
+    """Values of the size field of a ring buffer entry that are no size."""
 
     LONG = 0
     PADDING = 29

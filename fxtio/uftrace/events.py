@@ -1,4 +1,4 @@
-"""Events: what happened that is no call.  Their data, their names in `events.txt`, and the messages of `extern.dat`."""
+"""Events: their names in `events.txt`, the data of their records, and the messages of `extern.dat`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Literal
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.uftrace.directory import from_lines, to_lines
+from fxtio.uftrace.directory import join_lines, line_size, split_lines
 from fxtio.uftrace.enums import EventId
+from fxtio.uftrace.tasks import NS, stamp
 
 NAMES_FILE, EXTERN_FILE = "events.txt", "extern.dat"
 Order = Literal["little", "big"]
@@ -45,7 +46,7 @@ _FAULTS = ("major", "minor")
 _CYCLE = ("cycles", "instructions")
 _CACHE = ("refers", "misses")
 _BRANCH = ("branch", "misses")
-_WORDS: dict[EventId, tuple[str, ...]] = {
+_VALUES: dict[int, tuple[str, ...]] = {
     EventId.READ_STATM: _STATM,
     EventId.DIFF_STATM: _STATM,
     EventId.READ_PAGE_FAULT: _FAULTS,
@@ -58,44 +59,41 @@ _WORDS: dict[EventId, tuple[str, ...]] = {
     EventId.DIFF_PMU_BRANCH: _BRANCH,
     EventId.CALLSITE: ("caller",),
 }
-_SIGNED = frozenset(event for event in _WORDS if event.name.startswith("DIFF"))
-_NAMES: dict[int, tuple[str, ...]] = dict(_WORDS.items())
+_SIGNED = frozenset(event for event in EventId if event.name.startswith("DIFF"))
 _LENGTH = 2
-_LONGEST = 65_535
+_MAX_DATA = 65_535
 
 
 def data_of(payload: bytes | None, order: Order = "little") -> bytes:
-    """The data of an event, taken out of its payload; as much of it as is there."""
+    """Return the data in the payload of an event; less than its length says if the payload is cut."""
     if payload is None:
         return b""
     return payload[_LENGTH : _LENGTH + int.from_bytes(payload[:_LENGTH], order)]
 
 
 def payload_of(data: bytes | None, order: Order = "little") -> bytes | None:
-    """The payload for an event's data.
+    """Return the payload that holds the data of an event.
 
     Raises:
-        EncodeError: it is too long.
+        EncodeError: the data is too long.
     """
     if data is None:
         return None
-    if len(data) > _LONGEST:
-        raise EncodeError(f"{len(data):,} bytes of data are over the limit of {_LONGEST:,}", "Event.payload")
+    if len(data) > _MAX_DATA:
+        raise EncodeError(f"{len(data):,} bytes of data are over the limit of {_MAX_DATA:,}", "Event.payload")
     raw = len(data).to_bytes(_LENGTH, order) + data
     return raw + bytes(-len(raw) % 8)
 
 
 def values_of(event: int, data: bytes, order: Order = "little", pointer_size: int = 8) -> dict[str, int]:
-    """What an event's data says, by name; nothing where the event or the size of its data is not known.
+    """Return the values in the data of an event, by name; none if the event or the size of its data is unknown.
 
-    Sizes are in kB, differences may be negative.
+    Sizes are in kB; differences may be negative.
     """
-    names = _NAMES.get(event, ())
+    names = _VALUES.get(event, ())
     if names and len(data) == 8 * len(names):
         signed = event in _SIGNED
-        return {
-            name: int.from_bytes(data[8 * n : 8 * n + 8], order, signed=signed) for n, name in enumerate(names)
-        }  # fmt: skip
+        return {name: int.from_bytes(data[8 * n : 8 * n + 8], order, signed=signed) for n, name in enumerate(names)}
     if event == EventId.WATCH_CPU and len(data) == 4:
         return {"cpu": int.from_bytes(data, order, signed=True)}
     if event == EventId.WATCH_VAR and len(data) > pointer_size:
@@ -106,11 +104,11 @@ def values_of(event: int, data: bytes, order: Order = "little", pointer_size: in
 
 @dataclass(slots=True)
 class EventsFile:
-    """`events.txt`: the names of the user's events.
+    """The file `events.txt`, with the names of user events.
 
     Attributes:
-        lines: the text, line by line.
-        names: by id.
+        lines: the lines of the text.
+        names: the names by event id.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -118,41 +116,42 @@ class EventsFile:
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> EventsFile:
-        """Read the file."""
-        made, offset = cls(to_lines(raw)), 0
-        for line in made.lines:
-            found = re.fullmatch(r"EVENT: (\d{1,15}) (.*)", line, re.DOTALL)
-            if found:
-                made.names[int(found[1])] = found[2]
+        """Parse the file."""
+        parsed, offset = cls(split_lines(raw)), 0
+        for line in parsed.lines:
+            match = re.fullmatch(r"EVENT: (\d{1,15}) (.*)", line, re.DOTALL)
+            if match:
+                parsed.names[int(match[1])] = match[2]
             elif line:
-                findings.add("event-line", offset, "a line is not understood", level=Level.WARNING, file=NAMES_FILE)
-            offset += len(line.encode("utf-8", "surrogateescape")) + 1
-        return made
+                message = "the line is not the name of an event"
+                findings.add("event-line", offset, message, level=Level.WARNING, file=NAMES_FILE)
+            offset += line_size(line)
+        return parsed
 
     @classmethod
     def of(cls, names: dict[int, str]) -> EventsFile:
-        """A new file."""
+        """Return a new file of names by event id."""
         return cls([*(f"EVENT: {number} {name}" for number, name in names.items()), ""], names)
 
     def to_bytes(self) -> bytes:
-        """The file's bytes."""
-        return from_lines(self.lines)
+        """Return the bytes of the file."""
+        return join_lines(self.lines)
 
     def name(self, event: int) -> str:
-        """The name of any event."""
-        known = self.names.get(event) or NAMES.get(event)
-        if known is not None:
-            return known
+        """Return the name of an event, invented from its id if the event has none."""
+        name = self.names.get(event) or NAMES.get(event)
+        if name is not None:
+            return name
         return f"{'user' if event >= EventId.FIRST_USER else 'builtin'}_event:{event}"
 
 
 @dataclass(slots=True)
 class ExternFile:
-    """`extern.dat`: messages that somebody else put into the trace.
+    """The file `extern.dat`, with messages from outside of the traced program.
 
     Attributes:
-        lines: the text, line by line.
-        messages: time in nanoseconds, and text.
+        lines: the lines of the text.
+        messages: the time in nanoseconds and the text of each message.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -160,23 +159,24 @@ class ExternFile:
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> ExternFile:
-        """Read the file."""
-        made, offset = cls(to_lines(raw)), 0
-        for line in made.lines:
-            found = re.fullmatch(r"\s*(\d{1,12})\.(\d{1,12})\s+(.*)", line, re.DOTALL)
-            if found:
-                made.messages.append((int(found[1]) * 1_000_000_000 + int(found[2]), found[3]))
+        """Parse the file."""
+        parsed, offset = cls(split_lines(raw)), 0
+        for line in parsed.lines:
+            match = re.fullmatch(r"\s*(\d{1,12})\.(\d{1,12})\s+(.*)", line, re.DOTALL)
+            if match:
+                parsed.messages.append((int(match[1]) * NS + int(match[2]), match[3]))
             elif line.strip() and not line.lstrip().startswith("#"):
-                findings.add("extern-line", offset, "a line is not understood", level=Level.WARNING, file=EXTERN_FILE)
-            offset += len(line.encode("utf-8", "surrogateescape")) + 1
-        return made
+                message = "the line is not a time and a message"
+                findings.add("extern-line", offset, message, level=Level.WARNING, file=EXTERN_FILE)
+            offset += line_size(line)
+        return parsed
 
     @classmethod
     def of(cls, messages: list[tuple[int, str]]) -> ExternFile:
-        """A new file."""
-        lines = [f"{time // 1_000_000_000}.{time % 1_000_000_000:09d} {text}" for time, text in messages]
+        """Return a new file of times in nanoseconds and texts."""
+        lines = [f"{stamp(time)} {text}" for time, text in messages]
         return cls([*lines, ""], messages)
 
     def to_bytes(self) -> bytes:
-        """The file's bytes."""
-        return from_lines(self.lines)
+        """Return the bytes of the file."""
+        return join_lines(self.lines)

@@ -11,11 +11,11 @@ from construct import Bytes, Const, ConstructError, Int16ub, Int16ul, Int32ub, I
 
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.uftrace.directory import from_lines, to_lines
+from fxtio.uftrace.directory import join_lines, split_lines
 from fxtio.uftrace.enums import ByteOrder, WordClass
-from fxtio.uftrace.layout import Feature, InfoBit
+from fxtio.uftrace.layout import INFO_MAGIC, Feature, InfoBit
 
-MAGIC = b"Ftrace!\0"
+INFO_FILE = "info"
 HEADER_SIZE = 40
 DEFAULT_MAX_STACK = 1024
 VERSIONS = (3, 4)
@@ -38,13 +38,13 @@ BLOCKS: dict[InfoBit, tuple[str, ...]] = {
     InfoBit.UTC_OFFSET: ("utc_offset",),
     InfoBit.SYSCTL: ("sysctl",),
 }
-"""The keys of the lines of every block, in the order in which the blocks must stand."""
+"""The keys of the lines of each block, in the order of the blocks in the file."""
 
 
 def _header(big: bool) -> Any:
     u16, u32, u64 = (Int16ub, Int32ub, Int64ub) if big else (Int16ul, Int32ul, Int64ul)
     return Struct(
-        "magic" / Const(MAGIC),
+        "magic" / Const(INFO_MAGIC),
         "version" / u32,
         "header_size" / u16,
         "endian" / ByteField,
@@ -57,7 +57,7 @@ def _header(big: bool) -> Any:
 
 
 HEADERS = {"little": _header(False), "big": _header(True)}
-"""The header in either byte order; the byte `endian` says which.  spec: The info file"""
+"""The header by byte order; its byte `endian` tells which one applies.  spec: The info file"""
 
 _ENDIAN = Struct("before" / Bytes(14), "endian" / ByteField)
 
@@ -67,15 +67,15 @@ class InfoFile:
     """The `info` file.
 
     Attributes:
-        version: of the format; 4, and 3 before uftrace 0.6.
+        version: the version of the format: 4, or 3 before uftrace 0.6.
         header_size: 40.
-        order: the byte order of header and records.
-        word_class: whether the traced program was of 32 or 64 bits.
-        features: what the trace has.
-        blocks: which blocks of text follow.
-        max_stack: the deepest call that was recorded.
-        reserved: zeros.
-        lines: the text, line by line; an empty last one for the line end.
+        order: the byte order of the header and of records.
+        word_class: whether the traced program has 32-bit or 64-bit pointers.
+        features: the kinds of data in the trace.
+        blocks: the blocks of text that follow the header.
+        max_stack: the greatest depth of a recorded call.
+        reserved: six zero bytes.
+        lines: the lines of the text; a final line end gives an empty last line.
     """
 
     version: int = 4
@@ -90,10 +90,10 @@ class InfoFile:
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> InfoFile:
-        """Read the file.
+        """Parse the file.
 
         Raises:
-            DecodeError: it has no header.
+            DecodeError: it does not begin with a header of uftrace.
         """
         try:
             order: Literal["little", "big"] = "big" if _ENDIAN.parse(raw).endian == ByteOrder.BIG else "little"
@@ -101,24 +101,24 @@ class InfoFile:
         except ConstructError:
             raise DecodeError("info-header", "info does not begin with a header of uftrace", 0) from None
         if header.endian not in (ByteOrder.LITTLE, ByteOrder.BIG) or header.version not in VERSIONS:
-            told = f"version {header.version} and byte order {header.endian} are not known; read as version 4"
-            findings.add("info-version", 8, told, level=Level.WARNING, file="info")
-        lines = to_lines(raw[HEADER_SIZE:])
-        found = cls(
+            message = f"unknown version {header.version} or byte order {header.endian}; the file is read as version 4"
+            findings.add("info-version", 8, message, level=Level.WARNING, file=INFO_FILE)
+        lines = split_lines(raw[HEADER_SIZE:])
+        parsed = cls(
             header.version, header.header_size, order, header.word_class, Feature(header.features),
             InfoBit(header.blocks), header.max_stack, header.reserved, lines,
         )  # fmt: skip
         for bit, keys in BLOCKS.items():
-            if bit in found.blocks and not any(key in keys for key, _ in found.items()):
-                told = f"the block {bit.name} is missing, which the mask says is there"
-                findings.add("info-block", HEADER_SIZE, told, level=Level.WARNING, file="info")
-        return found
+            if bit in parsed.blocks and not any(key in keys for key, _ in parsed.items()):
+                message = f"the header lists the block {bit.name}, but the text has no such block"
+                findings.add("info-block", HEADER_SIZE, message, level=Level.WARNING, file=INFO_FILE)
+        return parsed
 
     def to_bytes(self) -> bytes:
-        """The file's bytes.
+        """Return the bytes of the file.
 
         Raises:
-            EncodeError: a number does not fit.
+            EncodeError: a number does not fit its field.
         """
         values = {
             "version": self.version,
@@ -134,45 +134,51 @@ class InfoFile:
             header: bytes = HEADERS[self.order].build(values)
         except ConstructError as error:
             raise EncodeError(str(error), "InfoFile") from None
-        return header + from_lines(self.lines)
+        return header + join_lines(self.lines)
 
     @property
     def pointer_size(self) -> int:
-        """Bytes of an address of the traced program."""
+        """Return the size in bytes of an address of the traced program."""
         return 4 if self.word_class == WordClass.BITS32 else 8
 
     def items(self) -> Iterator[tuple[str, str]]:
-        """Keys and values of all lines."""
+        """Yield the keys and values of all lines."""
         for line in self.lines:
             key, colon, value = line.partition(":")
             if colon:
                 yield key, value
 
     def get(self, key: str, part: str = "") -> str | None:
-        """The value of the first line of this key; of a block of several lines, of its part `<part>=`."""
+        """Return the value of the first line with a key, or None; `part` selects a line `<part>=...` of a block."""
         start = f"{part}=" if part else ""
-        found = (value for name, value in self.items() if name == key and value.startswith(start))
-        value = next(found, None)
+        values = (value for name, value in self.items() if name == key and value.startswith(start))
+        value = next(values, None)
         return None if value is None else value[len(start) :]
 
     @property
     def tids(self) -> list[int]:
-        """The tasks that the file lists."""
+        """Return the ids of the tasks that the file lists."""
         listed = (self.get("taskinfo", "tids") or "").split(",")
         return [int(tid) for tid in listed if tid.isascii() and tid.isdigit() and len(tid) < 20]
 
     @property
     def recorded_by(self) -> str | None:
-        """The version of uftrace that wrote the trace, as it calls itself."""
+        """Return the version of uftrace that wrote the trace, such as `v0.13`, or None."""
         version = self.get("uftrace_version")
         return version.split(" (")[0].strip() if version is not None else None
 
+    @property
+    def clock_origin(self) -> int | None:
+        """Return the Unix time in seconds at which the clock of the records was 0, or None if it is unknown."""
+        offset = self.get("utc_offset") or ""
+        return int(offset) if offset.isascii() and offset.isdigit() and len(offset) < 12 else None
+
     def specs(self, key: str) -> list[str]:
-        """The values of an argument block's lines of this key, without the count of lines."""
+        """Return the values of all lines with a key of the argument block, without the count of lines."""
         return [value for name, value in self.items() if name == key and not value.startswith("lines=")]
 
     def set_block(self, bit: InfoBit, *lines: str) -> None:
-        """Append a block; the blocks must come in the order of their bits."""
+        """Append a block; blocks must be appended in the order of their bits."""
         self.blocks |= bit
         if not self.lines:
             self.lines = [""]

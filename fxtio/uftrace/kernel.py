@@ -1,7 +1,7 @@
-"""What the kernel traced: `kernel_header`, which describes events, and `kernel-cpu<N>.dat`, pages of its ring buffer.
+"""Events of the Linux kernel: their descriptions in `kernel_header`, and ring buffer pages in `kernel-cpu<N>.dat`.
 
-Both are copies of what tracefs gives.  The header has the kernel's own descriptions of its events, so that the data of
-any event can be taken apart; nothing about a kernel's version is assumed.
+Both are copies of files in tracefs.  The data of any event is decoded by the kernel's own description of it, so nothing
+depends on the version of the kernel.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ Order = Literal["little", "big"]
 
 _FIELD = re.compile(r"\s*field:(.*?);\s*offset:(\d{1,6});\s*size:(\d{1,6});(?:\s*signed:(\d+);)?")
 _BLOCK = re.compile(rb"TRACEFS: ([^\n]{1,200}): (\d{1,8})\n")
-_LONGEST_LINE = 1000
+_MAX_LINE = 1000
 _WORD, _TIME = 4, 8
-_LONGEST_DELTA = RingWord.fields["delta"].mask
-_LARGEST_PAGE = 1 << 20
+_MAX_DELTA = RingWord.fields["delta"].mask
+_MAX_PAGE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class EventField:
-    """A field of an event's data.
+    """A field in the data of an event.
 
     Attributes:
-        name: its name.
-        offset: bytes from the data's beginning.
-        size: bytes.
-        signed: two's complement.
-        text: characters, ended by a NUL.
+        name: the name.
+        offset: the offset in the data in bytes.
+        size: the size in bytes.
+        signed: whether the value is in two's complement.
+        text: whether the value is text that ends with a NUL.
     """
 
     name: str
@@ -49,12 +49,12 @@ class EventField:
 
 @dataclass(frozen=True, slots=True)
 class EventFormat:
-    """How the data of an event is made up.
+    """The layout of the data of an event.
 
     Attributes:
-        id: what its first field, `common_type`, holds.
-        name: such as `sched_switch`.
-        fields: by name.
+        id: the value of the first field, `common_type`.
+        name: the name, such as `sched_switch`.
+        fields: the fields by name.
     """
 
     id: int
@@ -62,27 +62,27 @@ class EventFormat:
     fields: dict[str, EventField]
 
     def values(self, data: bytes, order: Order) -> dict[str, int | str]:
-        """The values of the fields that are wholly there, without those that all events have."""
-        found: dict[str, int | str] = {}
-        for one in self.fields.values():
-            raw = data[one.offset : one.offset + one.size]
-            if one.name.startswith("common_") or len(raw) < one.size:
+        """Return the values of the fields that are completely in the data, without the fields common to all events."""
+        values: dict[str, int | str] = {}
+        for part in self.fields.values():
+            raw = data[part.offset : part.offset + part.size]
+            if part.name.startswith("common_") or len(raw) < part.size:
                 continue
-            if one.text:
-                found[one.name] = raw.split(b"\0")[0].decode("utf-8", "surrogateescape")
-            elif one.size in (1, 2, 4, 8):
-                found[one.name] = int.from_bytes(raw, order, signed=one.signed)
-        return found
+            if part.text:
+                values[part.name] = raw.split(b"\0")[0].decode("utf-8", "surrogateescape")
+            elif part.size in (1, 2, 4, 8):
+                values[part.name] = int.from_bytes(raw, order, signed=part.signed)
+        return values
 
 
 def parse_format(text: str) -> EventFormat | None:
-    """The description of an event, as tracefs has it, or None if it is none."""
+    """Parse a description of an event from tracefs; return None if the text is not one."""
     name, number = re.search(r"^name: (\S+)", text, re.MULTILINE), re.search(r"^ID: (\d{1,6})", text, re.MULTILINE)
     if not name or not number:
         return None
     fields = {}
-    found = (_FIELD.match(line) for line in text.split("\n") if len(line) < _LONGEST_LINE)
-    for kind, offset, size, signed in (one.groups() for one in found if one):
+    matches = (_FIELD.match(line) for line in text.split("\n") if len(line) < _MAX_LINE)
+    for kind, offset, size, signed in (match.groups() for match in matches if match):
         label = re.search(r"(\w+)(\[[^\]]*\])?$", kind)
         if label:
             is_text = bool(label[2]) and "char" in kind and "__data_loc" not in kind
@@ -95,13 +95,13 @@ class KernelHeader:
     """The file `kernel_header`.
 
     Attributes:
-        page_size: bytes of a page of the ring buffer.
-        long_size: bytes of a `long` of the kernel.
+        page_size: the size of a page of the ring buffer in bytes.
+        long_size: the size of a `long` of the kernel in bytes.
         order: the byte order.
-        blocks: files of tracefs: path and content.
-        formats: the events that they describe, by id.
-        rest: bytes behind the last block.
-        headless: whether sizes and byte order are missing.
+        blocks: paths and contents of files of tracefs.
+        formats: the layouts of the events that they describe, by id.
+        rest: the bytes after the last block.
+        headless: whether the sizes and the byte order are missing.
     """
 
     page_size: int = 4096
@@ -114,43 +114,45 @@ class KernelHeader:
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> KernelHeader:
-        """Read the file."""
-        made, at = cls(), 0
+        """Parse the file."""
+        parsed, at = cls(), 0
         head = re.match(rb"PAGE_SIZE: (\d{1,8})\nLONG_SIZE: (\d)\nENDIAN: (LE|BE)\n", raw)
         if head:
-            made.page_size, made.long_size = int(head[1]), int(head[2])
-            made.order = "little" if head[3] == b"LE" else "big"
+            parsed.page_size, parsed.long_size = int(head[1]), int(head[2])
+            parsed.order = "little" if head[3] == b"LE" else "big"
             at = head.end()
         else:
             if raw:
-                findings.add("kernel-header", 0, "it does not begin with sizes and a byte order", file=HEADER_FILE)
+                findings.add(
+                    "kernel-header", 0, "the file does not begin with sizes and a byte order", file=HEADER_FILE
+                )
             return cls(rest=raw, headless=True)
         while block := _BLOCK.match(raw, at):
             content = raw[block.end() : block.end() + int(block[2])]
             if len(content) < int(block[2]):
-                findings.add("kernel-header", at, "a description is cut", file=HEADER_FILE)
+                findings.add("kernel-header", at, "the file ends within a description", file=HEADER_FILE)
                 break
-            made._add(block[1].decode("utf-8", "surrogateescape"), content)
+            parsed._add(block[1].decode("utf-8", "surrogateescape"), content)
             at = block.end() + len(content)
-        made.rest = raw[at:]
-        return made
+        parsed.rest = raw[at:]
+        return parsed
 
     def _add(self, path: str, content: bytes) -> None:
         self.blocks.append((path, content))
-        one = parse_format(content.decode("utf-8", "surrogateescape"))
-        if one is not None:
-            self.formats[one.id] = one
+        layout = parse_format(content.decode("utf-8", "surrogateescape"))
+        if layout is not None:
+            self.formats[layout.id] = layout
 
     @classmethod
     def of(cls, blocks: Iterable[tuple[str, bytes]], *, page_size: int = 4096) -> KernelHeader:
-        """A new file of descriptions: path and content."""
-        made = cls(page_size)
+        """Return a new file of descriptions, given by their paths and contents."""
+        header = cls(page_size)
         for path, content in blocks:
-            made._add(path, content)
-        return made
+            header._add(path, content)
+        return header
 
     def to_bytes(self) -> bytes:
-        """The file's bytes."""
+        """Return the bytes of the file."""
         if self.headless:
             return self.rest
         order = "LE" if self.order == "little" else "BE"
@@ -166,12 +168,12 @@ class KernelEvent:
 
     Attributes:
         time: nanoseconds.
-        tid: the task that ran.
-        id: which event.
-        name: its name; empty where the header does not describe it.
-        values: its data by field, without the fields that all events have.
-        data: its data.
-        missed: whether the kernel says that events before it are missing.
+        tid: the task that was running.
+        id: the id of the event.
+        name: the name of the event, or empty if the header does not describe it.
+        values: the values by field, without the fields common to all events.
+        data: the data.
+        missed: whether the kernel lost events before this one.
     """
 
     time: int
@@ -184,26 +186,26 @@ class KernelEvent:
 
 
 def is_name(name: str) -> bool:
-    """Whether a file is called like one of a CPU."""
+    """Return whether a file has the name of a file of kernel events."""
     return name.startswith("kernel-cpu") and name.endswith(".dat") and name[10:-4].isdecimal()
 
 
 def cpu_of(name: str) -> int:
-    """The number in the file's name."""
+    """Return the number of the CPU in the name of a file."""
     return int(name[10:-4][:9])
 
 
 def parse_pages(pages: Iterable[bytes], header: KernelHeader, name: str, findings: Findings) -> Iterator[KernelEvent]:
-    """The events of a CPU's file, from its pages (see `sound_page_size`)."""
+    """Yield the events in the pages of a file, which have the size that `checked_page_size` returns."""
     for number, page in enumerate(pages):
         yield from _page(page, number * header.page_size, header, name, findings)
 
 
-def sound_page_size(header: KernelHeader, findings: Findings) -> int:
-    """The size of a page; where what the header tells makes no sense, the usual one."""
-    if not _TIME + header.long_size < header.page_size <= _LARGEST_PAGE:
-        told = f"pages of {header.page_size:,} bytes make no sense; read as pages of 4,096"
-        findings.add("kernel-header", 0, told, file=HEADER_FILE)
+def checked_page_size(header: KernelHeader, findings: Findings) -> int:
+    """Return the size of a page in bytes; an impossible size in the header is replaced by 4,096."""
+    if not _TIME + header.long_size < header.page_size <= _MAX_PAGE:
+        message = f"the page size {header.page_size:,} is impossible; pages of 4,096 bytes are read"
+        findings.add("kernel-header", 0, message, file=HEADER_FILE)
         header.page_size = 4096
     return header.page_size
 
@@ -212,17 +214,17 @@ def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Fi
     order = header.order
     at = _TIME + header.long_size
     if len(page) < at:
-        findings.add("kernel-page", begin, "a page is cut", file=name)
+        findings.add("kernel-page", begin, "the file ends within the head of a page", file=name)
         return
     time = int.from_bytes(page[:_TIME], order)
     commit = CommitWord.read(int.from_bytes(page[_TIME:at], order))
     end, missed = at + commit.size, bool(commit.missed)
     if end > len(page):
-        findings.add("kernel-page", begin, f"a page tells {commit.size:,} bytes, which it has not", file=name)
+        findings.add("kernel-page", begin, f"the page claims {commit.size:,} bytes, more than there are", file=name)
         end = len(page)
     if missed:
-        told = "the kernel says that events before this page are missing"
-        findings.add("kernel-missed", begin, told, level=Level.WARNING, file=name)
+        message = "the kernel lost events before this page"
+        findings.add("kernel-missed", begin, message, level=Level.WARNING, file=name)
     while at + _WORD <= end:
         entry = RingWord.read(int.from_bytes(page[at : at + _WORD], order))
         first = int.from_bytes(page[at + _WORD : at + 2 * _WORD], order)
@@ -237,7 +239,7 @@ def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Fi
         if entry.kind in (RingType.LONG, RingType.PADDING):
             start, size = at + 2 * _WORD, first - _WORD
         if size < 0 or start + size > end:
-            findings.add("kernel-entry", begin + at, "an entry goes beyond its page", file=name)
+            findings.add("kernel-entry", begin + at, "the entry goes beyond its page", file=name)
             return
         time += entry.delta
         at = start + (size + _WORD - 1) // _WORD * _WORD
@@ -248,70 +250,74 @@ def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Fi
 
 def _event(time: int, data: bytes, header: KernelHeader, *, missed: bool) -> KernelEvent:
     number, tid = int.from_bytes(data[:2], header.order), int.from_bytes(data[4:8], header.order, signed=True)
-    known = header.formats.get(number)
-    if known is None:
+    layout = header.formats.get(number)
+    if layout is None:
         return KernelEvent(time, tid, number, "", {}, data, missed)
-    return KernelEvent(time, tid, number, known.name, known.values(data, header.order), data, missed)
+    return KernelEvent(time, tid, number, layout.name, layout.values(data, header.order), data, missed)
 
 
-def build_data(one: EventFormat, tid: int, values: dict[str, Any], order: Order = "little") -> bytes:
-    """The data of an event.
+def build_data(layout: EventFormat, tid: int, values: dict[str, Any], order: Order = "little") -> bytes:
+    """Return the data of an event.
 
     Raises:
-        EncodeError: a value does not fit, or there is no such field.
+        EncodeError: a value does not fit its field, or there is no such field.
     """
-    data = bytearray(max((part.offset + part.size for part in one.fields.values()), default=8))
-    for name, value in {"common_type": one.id, "common_pid": tid, **values}.items():
-        part = one.fields.get(name)
+    data = bytearray(max((part.offset + part.size for part in layout.fields.values()), default=8))
+    for name, value in {"common_type": layout.id, "common_pid": tid, **values}.items():
+        part = layout.fields.get(name)
         if part is None:
-            raise EncodeError("no such field", f"{one.name}.{name}")
+            raise EncodeError("the event has no such field", f"{layout.name}.{name}")
         try:
             raw = value.encode() if part.text else value.to_bytes(part.size, order, signed=part.signed)
         except (OverflowError, AttributeError):
-            raise EncodeError(f"{value!r} does not fit in {part.size} bytes", f"{one.name}.{name}") from None
+            raise EncodeError(f"{value!r} does not fit in {part.size} bytes", f"{layout.name}.{name}") from None
         if len(raw) > part.size - part.text:
-            raise EncodeError(f"{value!r} does not fit in {part.size} bytes", f"{one.name}.{name}")
+            raise EncodeError(f"{value!r} does not fit in {part.size} bytes", f"{layout.name}.{name}")
         data[part.offset : part.offset + len(raw)] = raw
     return bytes(data)
 
 
 def build_pages(events: Iterable[tuple[int, bytes]], header: KernelHeader) -> bytes:
-    """Pages of the ring buffer, from the times and the data of events in the order of time.
+    """Return pages of the ring buffer that contain events.
+
+    Args:
+        events: times in nanoseconds and data, ordered by time.
+        header: the header, which has the size of a page.
 
     Raises:
         EncodeError: time goes back, or an event is larger than a page.
     """
-    order, made = header.order, bytearray()
+    order, pages = header.order, bytearray()
     first = last = 0
-    held = bytearray()
+    entries = bytearray()
 
     def flush() -> None:
-        if held:
-            commit = int(CommitWord(size=len(held), stored=0, missed=0)).to_bytes(header.long_size, order)
-            page = first.to_bytes(_TIME, order) + commit + held
-            made.extend(page + bytes(header.page_size - len(page)))
-            held.clear()
+        if entries:
+            commit = int(CommitWord(size=len(entries), stored=0, missed=0)).to_bytes(header.long_size, order)
+            page = first.to_bytes(_TIME, order) + commit + entries
+            pages.extend(page + bytes(header.page_size - len(page)))
+            entries.clear()
 
-    room = header.page_size - _TIME - header.long_size
+    capacity = header.page_size - _TIME - header.long_size
     for time, data in events:
-        if held and time < last:
+        if entries and time < last:
             raise EncodeError(f"time goes back, from {last} to {time}", "kernel event")
-        entry = _entry(time - last if held else 0, data, order)
-        if len(held) + len(entry) > room:
+        entry = _entry(time - last if entries else 0, data, order)
+        if len(entries) + len(entry) > capacity:
             flush()
-        if not held:
+        if not entries:
             first, entry = time, _entry(0, data, order)
-        if len(entry) > room:
+        if len(entry) > capacity:
             raise EncodeError(f"{len(data):,} bytes do not fit in a page", "kernel event")
-        held += entry
+        entries += entry
         last = time
     flush()
-    return bytes(made)
+    return bytes(pages)
 
 
 def _entry(delta: int, data: bytes, order: Order) -> bytes:
     extend = b""
-    if delta > _LONGEST_DELTA:
+    if delta > _MAX_DELTA:
         whole = ExtendWord.read(delta)
         extend = int(RingWord(kind=RingType.TIME_EXTEND, delta=whole.low)).to_bytes(_WORD, order)
         extend += whole.high.to_bytes(_WORD, order)

@@ -1,19 +1,24 @@
-"""Every word of the uftrace format: the only place in the package that knows its bit positions.
+"""Words, structures and constants of the uftrace format: the only module of the package that knows bit positions.
 
-A record is two words of 64 bits: a time, and a packed word.  The kernel's ring buffers, which uftrace copies as they
-are, and the masks of the info file are here, too.
+A record is two words of 64 bits: a time, and a packed word.  Declared here are also the entries of the kernel's ring
+buffers and the records of Linux perf events, both of which uftrace copies unchanged, and the masks of the info file.
 """
 
 from __future__ import annotations
 
 from enum import IntFlag
 
+import numpy as np
+
 from fxtio.codec.word import Word, bits, const, reserved, tag
 from fxtio.uftrace.enums import RecordType, RingType
 
-MAGIC = 5
+INFO_MAGIC = b"Ftrace!\0"
+"""The first bytes of an info file.  spec: The info file"""
+
+RECORD_MAGIC = 5
 DEPTHS = 1024
-"""How many depths a record can tell apart; a deeper one wraps around, and carries into the address."""
+"""The number of depths that a record can hold; a deeper call wraps around, and carries into the address."""
 
 
 class TimeWord(Word):
@@ -23,16 +28,16 @@ class TimeWord(Word):
 
 
 class HeadWord(Word, partial=True):
-    """What the second word of all records begins with.  spec: Data record"""
+    """The common beginning of the second word of all records.  spec: Data record"""
 
     type: RecordType = tag(0, 1, doc="record type")
     more: int = bits(2, 2, doc="1 = a payload follows")
-    magic: int = const(3, 5, MAGIC)
+    magic: int = const(3, 5, RECORD_MAGIC)
     depth: int = bits(6, 15, doc="depth of the call, modulo 1024")
 
 
 class RecordWord(HeadWord):
-    """The second word of a record whose type is not known beforehand.  spec: Data record"""
+    """The second word of a record of any type.  spec: Data record"""
 
     address: int = bits(16, 63, doc="lower 48 bits of an address inside the function")
 
@@ -53,7 +58,7 @@ class LostWord(HeadWord):
     """spec: Data record"""
 
     type: RecordType = tag(0, 1, RecordType.LOST)
-    count: int = bits(16, 63, doc="how many records were lost")
+    count: int = bits(16, 63, doc="number of records that were lost")
 
 
 class EventWord(HeadWord):
@@ -64,24 +69,24 @@ class EventWord(HeadWord):
 
 
 class RingWord(Word, width=32):
-    """What every entry of a page of the kernel's ring buffer begins with."""
+    """The first word of every entry of a page of the kernel's ring buffer."""
 
-    kind: RingType = bits(0, 4, doc="words of 4 bytes, or what else it is")
-    delta: int = bits(5, 31, doc="nanoseconds since the entry before; of a time extend, its lower bits")
+    kind: RingType = bits(0, 4, doc="size in words of 4 bytes, or another kind of entry")
+    delta: int = bits(5, 31, doc="nanoseconds since the previous entry; of a time extend, its lower bits")
 
 
 class CommitWord(Word):
-    """How much of a page of the kernel's ring buffer is used."""
+    """The used size of a page of the kernel's ring buffer."""
 
     size: int = bits(0, 19, doc="bytes used")
     unused: int = reserved(20, 29)
-    stored: int = bits(30, 30, doc="1 = how many events were missed stands behind the last entry")
+    stored: int = bits(30, 30, doc="1 = the number of missed events follows the last entry")
     missed: int = bits(31, 31, doc="1 = events were missed before this page")
     upper: int = reserved(32, 63)
 
 
 class ExtendWord(Word):
-    """The whole delta of a time extend: the entry's own 27 bits, then the word behind it."""
+    """The whole delta of a time extend: the entry's own 27 bits, then the word that follows it."""
 
     low: int = bits(0, 26)
     high: int = bits(27, 58)
@@ -89,7 +94,7 @@ class ExtendWord(Word):
 
 
 class PerfMiscWord(Word, width=16):
-    """The flags of a perf record, as far as uftrace uses them."""
+    """The flags of a perf record that uftrace uses."""
 
     low: int = bits(0, 12)
     out: int = bits(13, 13, doc="of a switch: 1 = out; of a comm: 1 = the task called exec")
@@ -97,8 +102,21 @@ class PerfMiscWord(Word, width=16):
     high: int = bits(15, 15)
 
 
+PERF_HEADER = np.dtype([("type", "<u4"), ("misc", "<u2"), ("size", "<u2")])
+"""The header of a perf record, little-endian; `newbyteorder` gives the other order.  `misc` is a `PerfMiscWord`."""
+
+PERF_SAMPLE = np.dtype([("pid", "<i4"), ("tid", "<i4"), ("time", "<u8")])
+"""The last bytes of every perf record: the task that was running, and the time in nanoseconds."""
+
+PERF_COMM = np.dtype([("pid", "<i4"), ("tid", "<i4")])
+"""The body of a COMM record; the task's new name follows, padded with NULs."""
+
+PERF_TASK = np.dtype([("pid", "<i4"), ("ppid", "<i4"), ("tid", "<i4"), ("ptid", "<i4"), ("time", "<u8")])
+"""The body of a FORK or EXIT record."""
+
+
 class Feature(IntFlag):
-    """The bits of `feat_mask`.  spec: The info file; those from EVENT on came later"""
+    """The bits of `feat_mask`.  spec: The info file; the bits from EVENT on were added later"""
 
     PLTHOOK = 1 << 0
     TASK_SESSION = 1 << 1
@@ -117,7 +135,7 @@ class Feature(IntFlag):
 
 
 class InfoBit(IntFlag):
-    """The bits of `info_mask`: which blocks of text follow, in this order."""
+    """The bits of `info_mask`: the blocks of text that follow, in this order."""
 
     EXE_NAME = 1 << 0
     EXE_BUILD_ID = 1 << 1
@@ -137,12 +155,6 @@ class InfoBit(IntFlag):
     SYSCTL = 1 << 15
 
 
-def sign_extended(value: int, bits: int) -> int:
-    """A two's complement number of so many bits."""
-    half = 1 << bits - 1
-    return (value & (1 << bits) - 1 ^ half) - half
-
-
 _KERNEL_BASES = (
     (0x4000_0000, 0x4000_0000),
     (0x8000_0000, 0x8000_0000),
@@ -155,15 +167,5 @@ _KERNEL_BASES = (
 
 
 def kernel_base(stack: int) -> int:
-    """Where the kernel's addresses begin, by an address of the stack of a program."""
+    """Return the first address of the kernel, given an address in the stack of a program."""
     return next((base for limit, base in _KERNEL_BASES if stack < limit), 0xFFFF_0000_0000_0000)
-
-
-def kernel_address(address: int, base: int) -> int:
-    """The whole address of a kernel function, of which a record keeps the lower 48 bits."""
-    return address | base
-
-
-def cut_address(address: int) -> int:
-    """What a record keeps of an address."""
-    return address & RecordWord.fields["address"].mask

@@ -1,49 +1,56 @@
-"""`perf-cpu<N>.dat`: what the kernel's scheduler did, as records of Linux perf events without a file header."""
+"""`perf-cpu<N>.dat`: scheduler events of a CPU, as records of Linux perf events without a file header.
+
+A file is read in blocks.  The boundaries of the records of a block are found one after the other; everything else is
+done for all records of a block at once, with the structures that `fxtio.uftrace.layout` declares.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from construct import Bytes, Int16ub, Int16ul, Int32sb, Int32sl, Int32ub, Int32ul, Int64ub, Int64ul, Struct
+import numpy as np
 
+from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.uftrace.enums import PerfType
-from fxtio.uftrace.layout import PerfMiscWord
+from fxtio.uftrace.layout import PERF_COMM, PERF_HEADER, PERF_SAMPLE, PERF_TASK, PerfMiscWord
 
+Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
 Kind = Literal["sched-in", "sched-out", "sched-out (pre-empted)", "task-new", "task-exit", "task-name", "exec", "other"]
 
-_HEAD, _SAMPLE = 8, 16
+KINDS: tuple[Kind, ...] = (
+    "sched-in", "sched-out", "sched-out (pre-empted)", "task-new", "task-exit", "task-name", "exec", "other",
+)  # fmt: skip
+"""The kinds of events, by code; `other` is a record that uftrace does not use."""
 
+SCHED_IN, SCHED_OUT, PREEMPTED, TASK_NEW, TASK_EXIT, TASK_NAME, EXEC, OTHER = range(len(KINDS))
 
-def _forms(big: bool) -> dict[str, Any]:
-    u16, u32, i32, u64 = (Int16ub, Int32ub, Int32sb, Int64ub) if big else (Int16ul, Int32ul, Int32sl, Int64ul)
-    return {
-        "head": Struct("type" / u32, "misc" / u16, "size" / u16),
-        "sample": Struct("pid" / i32, "tid" / i32, "time" / u64),
-        "comm": Struct("pid" / i32, "tid" / i32, "comm" / Bytes(lambda ctx: ctx._params.length - 8)),
-        "task": Struct("pid" / i32, "ppid" / i32, "tid" / i32, "ptid" / i32, "time" / u64),
-    }
-
-
-FORMS = {"little": _forms(False), "big": _forms(True)}
+_HEADER, _SAMPLE, _COMM, _TASK = (dtype.itemsize for dtype in (PERF_HEADER, PERF_SAMPLE, PERF_COMM, PERF_TASK))
+_MISC = PerfMiscWord.fields
+_MAX_COMM = 15
+_TYPES = {
+    SCHED_IN: PerfType.SWITCH, SCHED_OUT: PerfType.SWITCH, PREEMPTED: PerfType.SWITCH, TASK_NEW: PerfType.FORK,
+    TASK_EXIT: PerfType.EXIT, TASK_NAME: PerfType.COMM, EXEC: PerfType.COMM,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class PerfEvent:
-    """One record.
+    """A scheduler event.
 
     Attributes:
         time: nanoseconds.
         pid: the process.
-        tid: the task; of `task-new`, the new one.
-        kind: what happened.
+        tid: the task; of `task-new`, the new task.
+        kind: the kind of event.
         comm: the new name of the task.
-        parent: the task that made the new one, or 0.
-        offset: byte offset in the file.
-        raw: the record.
+        parent: the task that created the new task, or 0.
+        offset: the byte offset in the file.
+        raw: the bytes of the record, if it was read.
     """
 
     time: int
@@ -56,76 +63,244 @@ class PerfEvent:
     raw: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class PerfBlock:
+    """The scheduler events of a block of a file, as columns.
+
+    Attributes:
+        raw: the bytes of the block.
+        base: the byte offset of the block in the file.
+        at: the place of each record in the block (int64, bytes).
+        size: the size of each record (int64, bytes).
+        time: nanoseconds (uint64).
+        pid: the processes (int64).
+        tid: the tasks (int64).
+        kind: codes in `KINDS` (int8).
+        parent: the tasks that created new tasks, or 0 (int64).
+        comms: the new names of tasks, by row.
+    """
+
+    raw: bytes
+    base: int
+    at: Array
+    size: Array
+    time: Array
+    pid: Array
+    tid: Array
+    kind: Array
+    parent: Array
+    comms: dict[int, str]
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def events(self) -> Iterator[PerfEvent]:
+        """Yield the events as objects."""
+        kinds = [KINDS[code] for code in self.kind.tolist()]
+        comms = [self.comms.get(row, "") for row in range(len(self))] if self.comms else [""] * len(self)
+        offsets = (self.at + self.base).tolist()
+        ends = (self.at + self.size).tolist()
+        raws = [self.raw[at:end] for at, end in zip(self.at.tolist(), ends, strict=True)]
+        columns = (self.time.tolist(), self.pid.tolist(), self.tid.tolist(), kinds, comms, self.parent.tolist())
+        return map(PerfEvent, *columns, offsets, raws)
+
+
 def is_name(name: str) -> bool:
-    """Whether a file is called like one."""
+    """Return whether a file has the name of a file of scheduler events."""
     return name.startswith("perf-cpu") and name.endswith(".dat") and name[8:-4].isdecimal()
 
 
 def cpu_of(name: str) -> int:
-    """The number in the file's name."""
+    """Return the number of the CPU in the name of a file."""
     return int(name[8:-4][:9])
 
 
-def parse(pieces: Iterable[bytes], name: str, order: Order, findings: Findings) -> Iterator[PerfEvent]:
-    """Read a file, given in pieces."""
-    forms, base, held = FORMS[order], 0, b""
-    for piece in pieces:
-        raw, at = held + piece, 0
-        while at + _HEAD <= len(raw):
-            head = forms["head"].parse(raw[at : at + _HEAD])
-            if head.size < _HEAD:
-                told = f"a record of {head.size} bytes; the rest of the file is left out"
-                findings.add("perf-record", base + at, told, file=name)
-                return
-            if at + head.size > len(raw):
-                break
-            yield _event(forms, head, raw[at : at + head.size], base + at)
-            at += head.size
-        base, held = base + at, raw[at:]
-    if held:
+# ---- reading
+
+
+def parse(blocks: Iterable[bytes], name: str, order: Order, findings: Findings) -> Iterator[PerfBlock]:
+    """Parse a file.
+
+    Args:
+        blocks: the content of the file, cut anywhere.
+        name: the name of the file, for findings.
+        order: the byte order.
+        findings: receives faults.
+    """
+    base, rest = 0, b""
+    for block in blocks:
+        raw = rest + block
+        at, end = _boundaries(raw, order)
+        if at:
+            yield _decode(raw, base, at, end, order)
+        base, rest = base + end, raw[end:]
+        if len(rest) >= _HEADER and (size := _size_reader(order)(rest, 0)[0]) < _HEADER:
+            message = f"a record has the size {size}, less than its header; the rest of the file is not read"
+            findings.add("perf-record", base, message, file=name)
+            return
+    if rest:
         findings.add("perf-record", base, "the file ends in the middle of a record", file=name)
 
 
-def _event(forms: dict[str, Any], head: Any, raw: bytes, offset: int) -> PerfEvent:
-    body = raw[_HEAD:]
-    misc = PerfMiscWord.read(head.misc)
-    if len(body) < _SAMPLE:
-        return PerfEvent(0, 0, 0, "other", offset=offset, raw=raw)
-    sample = forms["sample"].parse(body[-_SAMPLE:])
-    if head.type == PerfType.SWITCH:
-        kind: Kind = "sched-in" if not misc.out else "sched-out (pre-empted)" if misc.preempted else "sched-out"
-        return PerfEvent(sample.time, sample.pid, sample.tid, kind, offset=offset, raw=raw)
-    if head.type == PerfType.COMM and len(body) >= _SAMPLE + 8:
-        comm = forms["comm"].parse(body[:-_SAMPLE], length=len(body) - _SAMPLE)
-        text = comm.comm.split(b"\0")[0].decode("utf-8", "surrogateescape")
-        return PerfEvent(sample.time, comm.pid, comm.tid, "exec" if misc.out else "task-name", text, 0, offset, raw)
-    if head.type in (PerfType.FORK, PerfType.EXIT) and len(body) >= _SAMPLE + 24:
-        task = forms["task"].parse(body)
-        if head.type == PerfType.FORK:
-            return PerfEvent(task.time, task.pid, task.tid, "task-new", "", task.ptid, offset, raw)
-        return PerfEvent(task.time, task.pid, task.tid, "task-exit", offset=offset, raw=raw)
-    return PerfEvent(sample.time, sample.pid, sample.tid, "other", offset=offset, raw=raw)
+def _size_reader(order: Order) -> Any:
+    """Return a function that reads the size of the record at an offset of bytes."""
+    skipped = _offset_of(PERF_HEADER, "size")
+    return struct.Struct(f"{'<' if order == 'little' else '>'}{skipped}xH").unpack_from
+
+
+def _offset_of(dtype: np.dtype[Any], name: str) -> int:
+    fields = dtype.fields
+    assert fields is not None
+    return int(fields[name][1])
+
+
+def _boundaries(raw: bytes, order: Order) -> tuple[list[int], int]:
+    """Return the places of the whole records in a block, and the place after the last one."""
+    read, places, at = _size_reader(order), [], 0
+    last = len(raw) - _HEADER
+    while at <= last:
+        size = read(raw, at)[0]
+        if size < _HEADER or at + size > len(raw):
+            break
+        places.append(at)
+        at += size
+    return places, at
+
+
+def _taken(data: Array, at: Array, dtype: np.dtype[Any], order: Order) -> Array:
+    """Return the structures at some places of the bytes, as a structured array."""
+    rows = data[at[:, None] + np.arange(dtype.itemsize)]
+    result: Array = rows.view(dtype if order == "little" else dtype.newbyteorder(">"))[:, 0]
+    return result
+
+
+def _decode(raw: bytes, base: int, places: list[int], end: int, order: Order) -> PerfBlock:
+    data = np.frombuffer(raw, np.uint8)
+    at = np.array(places, np.int64)
+    size = np.diff(at, append=end)
+    header = _taken(data, at, PERF_HEADER, order)
+    body = size - _HEADER
+    time, parent = np.zeros(len(at), np.uint64), np.zeros(len(at), np.int64)
+    pid, tid = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
+    kind = np.full(len(at), OTHER, np.int8)
+    rows = np.flatnonzero(body >= _SAMPLE)
+    sample = _taken(data, at[rows] + size[rows] - _SAMPLE, PERF_SAMPLE, order)
+    time[rows], pid[rows], tid[rows] = sample["time"], sample["pid"], sample["tid"]
+    misc = header["misc"].astype(np.uint64)
+    is_out, is_preempted = _MISC["out"].get(misc) != 0, _MISC["preempted"].get(misc) != 0
+    switch = (header["type"] == PerfType.SWITCH) & (body >= _SAMPLE)
+    kind[switch] = np.where(is_out, np.where(is_preempted, PREEMPTED, SCHED_OUT), SCHED_IN)[switch]
+    rows = np.flatnonzero((header["type"] == PerfType.COMM) & (body >= _SAMPLE + _COMM))
+    comm = _taken(data, at[rows] + _HEADER, PERF_COMM, order)
+    pid[rows], tid[rows] = comm["pid"], comm["tid"]
+    kind[rows] = np.where(is_out[rows], EXEC, TASK_NAME)
+    comms = _comms(data, at, size, rows)
+    forks = header["type"] == PerfType.FORK
+    rows = np.flatnonzero((forks | (header["type"] == PerfType.EXIT)) & (body >= _SAMPLE + _TASK))
+    task = _taken(data, at[rows] + _HEADER, PERF_TASK, order)
+    time[rows], pid[rows], tid[rows] = task["time"], task["pid"], task["tid"]
+    parent[rows] = np.where(forks[rows], task["ptid"], 0)
+    kind[rows] = np.where(forks[rows], TASK_NEW, TASK_EXIT)
+    return PerfBlock(raw, base, at, size, time, pid, tid, kind, parent, comms)
+
+
+def _comms(data: Array, at: Array, size: Array, rows: Array) -> dict[int, str]:
+    """Return the names in COMM records, by row; records of one size are taken at once."""
+    comms: dict[int, str] = {}
+    for whole in np.unique(size[rows]).tolist():
+        length = whole - _HEADER - _COMM - _SAMPLE
+        if not length:
+            continue
+        same = rows[size[rows] == whole]
+        texts = data[at[same][:, None] + (_HEADER + _COMM) + np.arange(length)].view(f"S{length}")[:, 0]
+        distinct, codes = np.unique(texts, return_inverse=True)
+        names = [text.split(b"\0")[0].decode("utf-8", "surrogateescape") for text in distinct.tolist()]
+        comms.update(zip(same.tolist(), (names[code] for code in codes.reshape(-1).tolist()), strict=True))
+    return comms
+
+
+# ---- writing
 
 
 def build(event: PerfEvent, order: Order = "little") -> bytes:
-    """The bytes of a record; of one that was read, those that were read."""
+    """Return the bytes of a record; of an event that was read, the bytes that were read.
+
+    Raises:
+        EncodeError: a value does not fit its field, or the kind is `other`.
+    """
     if event.raw:
         return event.raw
-    forms = FORMS[order]
-    sample = forms["sample"].build({"pid": event.pid, "tid": event.tid, "time": event.time})
-    out = event.kind in ("sched-out", "sched-out (pre-empted)", "exec")
-    misc = int(PerfMiscWord(low=0, out=int(out), preempted=int("pre-empted" in event.kind), high=0))
-    if event.kind in ("task-name", "exec"):
-        comm = event.comm.encode("utf-8", "surrogateescape")[:15]
-        comm += bytes(8 - len(comm) % 8)
-        body = forms["comm"].build({"pid": event.pid, "tid": event.tid, "comm": comm}, length=len(comm) + 8)
-        kind = PerfType.COMM
-    elif event.kind in ("task-new", "task-exit"):
-        task = {"pid": event.pid, "ppid": event.pid, "tid": event.tid, "ptid": event.parent, "time": event.time}
-        body = forms["task"].build(task)
-        kind = PerfType.FORK if event.kind == "task-new" else PerfType.EXIT
-    else:
-        body, kind = b"", PerfType.SWITCH
-    raw = body + sample
-    head: bytes = forms["head"].build({"type": kind, "misc": misc, "size": _HEAD + len(raw)})
-    return b"".join([head, raw])
+    row: dict[str, list[Any]] = {name: [getattr(event, name)] for name in ("time", "pid", "tid", "parent", "comm")}
+    return encode(kind=[event.kind], **row, order=order)
+
+
+def encode(
+    *, time: Any, pid: Any, tid: Any, kind: Iterable[str | None], parent: Any, comm: Iterable[str | None],
+    order: Order = "little",
+) -> bytes:  # fmt: skip
+    """Return the bytes of many records.
+
+    Args:
+        time: nanoseconds.
+        pid: the processes.
+        tid: the tasks.
+        kind: the kinds, of `KINDS`.
+        parent: the tasks that created new tasks, or 0.
+        comm: the new names of tasks, of which 15 bytes are written.
+        order: the byte order.
+
+    Raises:
+        EncodeError: a value does not fit its field, or a kind is unknown or `other`.
+    """
+    codes = np.array([_code_of(name) for name in kind], np.int8)
+    texts = [(text or "").encode("utf-8", "surrogateescape")[:_MAX_COMM] for text in comm]
+    is_comm, is_task = np.isin(codes, (TASK_NAME, EXEC)), np.isin(codes, (TASK_NEW, TASK_EXIT))
+    padded = np.array([(len(text) // 8 + 1) * 8 for text in texts], np.int64)
+    size = _HEADER + _SAMPLE + np.where(is_comm, _COMM + padded, np.where(is_task, _TASK, 0))
+    end = np.cumsum(size)
+    at, out = end - size, np.zeros(int(end[-1]) if len(end) else 0, np.uint8)
+    fields = {
+        "time": checked("time", time, np.uint64), "pid": checked("pid", pid, np.int32),
+        "tid": checked("tid", tid, np.int32), "ptid": checked("parent", parent, np.int32),
+    }  # fmt: skip
+    fields["ppid"] = fields["pid"]
+    is_out = np.isin(codes, (SCHED_OUT, PREEMPTED, EXEC)).astype(np.uint16)
+    words: dict[str, Any] = {"low": 0, "out": is_out, "preempted": (codes == PREEMPTED).astype(np.uint16), "high": 0}
+    fields["misc"] = np.broadcast_to(PerfMiscWord(**words).value, len(codes))
+    fields["type"] = np.array([_TYPES[code] for code in codes.tolist()], np.uint32)
+    fields["size"] = size
+    _place(out, at, PERF_HEADER, fields, np.arange(len(codes)), order)
+    _place(out, at + size - _SAMPLE, PERF_SAMPLE, fields, np.arange(len(codes)), order)
+    _place(out, at + _HEADER, PERF_COMM, fields, np.flatnonzero(is_comm), order)
+    _place(out, at + _HEADER, PERF_TASK, fields, np.flatnonzero(is_task), order)
+    for row in np.flatnonzero(is_comm).tolist():
+        begin = int(at[row]) + _HEADER + _COMM
+        out[begin : begin + len(texts[row])] = np.frombuffer(texts[row], np.uint8)
+    return out.tobytes()
+
+
+def _code_of(kind: str | None) -> int:
+    if kind not in KINDS[:OTHER]:
+        raise EncodeError(f"{kind!r} is not one of {', '.join(KINDS[:OTHER])}", "kind")
+    return KINDS.index(kind)
+
+
+def checked(name: str, values: Any, dtype: Any) -> Array:
+    """Return integers as an array of a type.
+
+    Raises:
+        EncodeError: a value does not fit the type.
+    """
+    array = np.asarray(values)
+    limits = np.iinfo(dtype)
+    if len(array) and not limits.min <= int(array.min()) <= int(array.max()) <= limits.max:
+        raise EncodeError(f"a value does not fit {limits.bits} bits", name)
+    return array.astype(dtype)
+
+
+def _place(out: Array, at: Array, dtype: np.dtype[Any], fields: dict[str, Array], rows: Array, order: Order) -> None:
+    """Write structures at some places of the bytes."""
+    structures = np.zeros(len(rows), dtype if order == "little" else dtype.newbyteorder(">"))
+    for name in dtype.names or ():
+        structures[name] = fields[name][rows]
+    out[at[rows][:, None] + np.arange(dtype.itemsize)] = structures.view(np.uint8).reshape(len(rows), dtype.itemsize)

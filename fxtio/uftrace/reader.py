@@ -1,57 +1,101 @@
-"""The reader of a data directory: a cheap summary, typed records, columns; all of it block by block."""
+"""The reader of a data directory: a cheap summary, typed records, tables; all of them read block by block."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Findings, Level
-from fxtio.io.reading import Progress
+from fxtio.io.reading import Progress, TraceInfo, TraceReader
 from fxtio.table import Table
-from fxtio.uftrace import arguments, kernel, perf
-from fxtio.uftrace.columns import CHUNKS, Builder, Collector
-from fxtio.uftrace.debug import DebugFile
-from fxtio.uftrace.directory import MOST_TEXT, Directory, Stored
+from fxtio.uftrace import kernel, payloads, perf
+from fxtio.uftrace.directory import MAX_WHOLE_FILE, Directory, StoredFile
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, data_of, values_of
-from fxtio.uftrace.info import InfoFile
-from fxtio.uftrace.items import Info, Item
+from fxtio.uftrace.frames import Chunk, TaskReader, empty_chunk
+from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import RecordWord
-from fxtio.uftrace.maps import MapFile
-from fxtio.uftrace.records import CLASSES, Entry, Event, Exit, decode
-from fxtio.uftrace.sessions import Sessions
-from fxtio.uftrace.static import STATIC
-from fxtio.uftrace.stream import Chunk, TaskReader
-from fxtio.uftrace.symbols import SymbolFile
+from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
+from fxtio.uftrace.state import Function, Sessions
+from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
+from fxtio.uftrace.tables import FILE_TABLES, RECORD_TABLES, Columns, TableBuilder, TableCollector
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskFile
 
-INFO = "info"
 _FIELDS = RecordWord.fields
-_AT_ONCE = 4096
+_DECODED_AT_ONCE = 4096
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAT = ".dat"
 
 
-class UftraceTrace:
+@dataclass(slots=True)
+class Info(TraceInfo):
+    """A summary of a trace; `size` counts the bytes of the `<tid>.dat` files.
+
+    Attributes:
+        byte_order: `little` or `big`.
+        version: the version of the format.
+        recorded_by: the version of uftrace that recorded the trace, or None if it is unknown.
+        command: the command line that was traced, or None if it is unknown.
+        recorded_at: the date of the recording as the trace has it (local time), or empty.
+        tasks: the programs by task.
+    """
+
+    byte_order: str = "little"
+    version: int = 4
+    recorded_by: str | None = None
+    command: str | None = None
+    recorded_at: str = ""
+    tasks: dict[int, str] = field(default_factory=dict)
+
+
+class Entry(NamedTuple):
+    """A record with its place, its time and its meaning.
+
+    Attributes:
+        offset: the byte offset in the file of the task.
+        time: nanoseconds, or None for lost records and for bytes that are not a record.
+        record: the record.
+        tid: the task.
+        name: the name of the function or event, or None.
+        function: the function, or None if it is unknown.
+        values: the values in the payload by name, such as `arg1`, or None if they are unknown.
+    """
+
+    offset: int
+    time: int | None
+    record: Any
+    tid: int
+    name: str | None = None
+    function: Function | None = None
+    values: dict[str, Any] | None = None
+
+
+class UftraceTrace(TraceReader):
     """A data directory of uftrace.
 
     Args:
         target: the directory.
         strict: raise `DecodeError` at the first fault, instead of collecting findings.
-        max_bytes: read no more than so many bytes of `.dat` files.
-        progress: called now and then while reading.
+        max_bytes: the largest number of bytes of `<tid>.dat` files to read.
+        progress: called while reading with the bytes read so far and the bytes in all.
 
     Attributes:
-        name: where it was read from.
-        directory: its files.
-        header: the info file.
+        name: the path of the directory.
+        directory: the files of the directory.
+        info_file: the info file.
 
     Raises:
-        FormatError: it is no data directory.
-        OSError: it cannot be read.
+        FormatError: the directory is not one of uftrace.
+        OSError: the directory cannot be read.
     """
 
     format = "uftrace"
@@ -64,235 +108,183 @@ class UftraceTrace:
         max_bytes: int | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self.name = os.fspath(target)
+        super().__init__(os.fspath(target), strict=strict, max_bytes=max_bytes, progress=progress)
         self.directory = Directory(target)
-        self._strict = strict
-        self._max_bytes = max_bytes
-        self._progress = progress
-        self._kept: Findings | None = None
-        self._info: Info | None = None
-        self._read = 0
-        self.header = self._header(Findings())
+        self._position = 0
+        self.info_file = self._read_info_file(Findings())  # every reading reports the findings
 
-    def __enter__(self) -> UftraceTrace:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Nothing stays open between two readings."""
-
-    def close(self) -> None:
-        """Nothing stays open between two readings."""
-
-    def _header(self, findings: Findings) -> InfoFile:
-        """The info file; where a recorder that was killed left none, or it is damaged, what is usual."""
-        raw = self.directory.read(INFO, findings)
+    def _read_info_file(self, findings: Findings) -> InfoFile:
+        """Parse the info file; if it is damaged, or was not written before a crash, use defaults."""
+        raw = self.directory.read(INFO_FILE, findings)
         try:
             InfoFile.parse(raw, Findings())
         except DecodeError as error:
-            if not self._files() or not any(name in self.directory for name in (TEXT, BINARY)):
+            if not self._task_files() or not any(name in self.directory for name in (TEXT, BINARY)):
                 raise FormatError(f"{self.name}: {error.message}") from None
-            told = f"{error.message}; the rest is read without it"
-            findings.add("info-header", 0, told, file=INFO)
+            message = f"{error.message}; the trace is read without it"
+            findings.add("info-header", 0, message, file=INFO_FILE)
             return InfoFile()
-        return InfoFile.parse(raw, findings)  # which raises something else in strict mode
-
-    @property
-    def findings(self) -> Findings:
-        """What was wrong, as far as the last reading came; reads the trace if nothing was read yet."""
-        if self._kept is None:
-            _ = self.info
-        assert self._kept is not None
-        return self._kept
+        return InfoFile.parse(raw, findings)  # in strict mode, a finding raises; the header does not
 
     @property
     def tids(self) -> list[int]:
-        """The tasks with a file: as the info file lists them, then those that it does not."""
-        there = self._files()
-        listed = [tid for tid in dict.fromkeys(self.header.tids) if tid in there]
-        return [*listed, *sorted(there.difference(listed))]
+        """Return the tasks with a file: first those that the info file lists, then the others."""
+        tids = self._task_files()
+        listed = [tid for tid in dict.fromkeys(self.info_file.tids) if tid in tids]
+        return [*listed, *sorted(tids.difference(listed))]
 
-    def _files(self) -> set[int]:
-        """The tasks with a file."""
-        files = [name[:-4] for name in self.directory.names if name.endswith(".dat")]
-        return {int(name) for name in files if name.isascii() and name.isdigit() and str(int(name[:18])) == name}
+    def _task_files(self) -> set[int]:
+        """Return the tasks with a file."""
+        stems = [name.removesuffix(_DAT) for name in self.directory.names if name.endswith(_DAT)]
+        return {int(stem) for stem in stems if stem.isascii() and stem.isdigit() and str(int(stem[:18])) == stem}
 
-    @property
-    def info(self) -> Info:
-        """A summary; reads the trace once, without making records.
+    def records(self, *, resolve: bool = True, tid: int | None = None) -> Iterator[Any]:
+        """Yield the records as typed objects, task by task.
 
-        Raises:
-            DecodeError: in strict mode, at the first fault.
-        """
-        if self._info is None:
-            self._info = self._summarize()
-        return self._info
-
-    def __iter__(self) -> Iterator[Any]:
-        """The records, task by task, see `records`."""
-        return self.records()
-
-    def records(self, tid: int | None = None) -> Iterator[Any]:
-        """The records as typed objects, as they are in the files, task by task.
-
-        What is no record comes as `Opaque`: writing all of a task with `UftraceWriter.put` gives a copy of its file.
+        Bytes that are not a record are `Opaque`, so putting all records of a task with `UftraceWriter.put` copies its
+        file.
 
         Args:
-            tid: only those of this task.
+            resolve: without effect, since records refer to functions by address; `entries` gives names and values.
+            tid: yield only the records of this task.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
         for chunk in self.chunks(None if tid is None else [tid]):
-            yield from _records(chunk)
+            yield from _decoded(chunk)
 
-    def entries(self, *, resolve: bool = True) -> Iterator[Item]:
-        """The records, task by task, with where they are and what they mean.
+    def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
+        """Yield the records with their places and meanings, task by task.
 
         Args:
-            resolve: find out names and values.
+            resolve: look up names and decode values.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        events = self.events_file
-        for chunk in self.chunks():
+        reading = self._begin()
+        for chunk in self._chunks(reading):
             offsets = [chunk.base] if chunk.gap is not None else chunk.offsets().tolist()
-            for offset, record in zip(offsets, _records(chunk), strict=True):
-                time = None if isinstance(record, Opaque) else record.time
-                item = Item(chunk.tid, offset, time, record, None, None, None)
-                yield self._resolved(item, chunk, events) if resolve else item
+            for offset, record in zip(offsets, _decoded(chunk), strict=True):
+                time = None if isinstance(record, Opaque | Lost) else record.time
+                entry = Entry(offset, time, record, chunk.tid)
+                yield self._resolved(entry, chunk, reading.events) if resolve else entry
 
-    def _resolved(self, item: Item, chunk: Chunk, events: EventsFile) -> Item:
-        record = item.record
+    def _resolved(self, entry: Entry, chunk: Chunk, events: EventsFile) -> Entry:
+        record = entry.record
         if isinstance(record, Event):
-            return item._replace(name=events.name(record.event), values=self._event_values(record))
-        if not isinstance(record, Entry | Exit):
-            return item
-        function = chunk.space.at(record.address)
+            return entry._replace(name=events.name(record.event), values=self._event_values(record))
+        if not isinstance(record, FunctionEntry | FunctionExit):
+            return entry
+        function = chunk.functions.function_at(record.address)
         name = function.name if function is not None else f"<{record.address:x}>"
         values = None
-        if record.payload is not None and chunk.told:
-            wanted = chunk.space.values_at(record.address, leave=isinstance(record, Exit))
-            found = arguments.decode(wanted, record.payload, chunk.order)
-            values = {value.label: one for value, one in zip(wanted, found, strict=True)}
-        return item._replace(name=name, function=function, values=values)
+        if record.payload is not None and chunk.has_specs:
+            specs = chunk.functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
+            decoded = payloads.decode(specs, record.payload, chunk.order)
+            values = {spec.label: value for spec, value in zip(specs, decoded, strict=True)}
+        return entry._replace(name=name, function=function, values=values)
 
     def _event_values(self, event: Event) -> dict[str, Any] | None:
-        data = data_of(event.payload, self.header.order)
-        found = values_of(event.event, data, self.header.order, self.header.pointer_size)
-        return found or ({"data": data} if data else None)
+        data = data_of(event.payload, self.info_file.order)
+        values = values_of(event.event, data, self.info_file.order, self.info_file.pointer_size)
+        return values or ({"data": data} if data else None)
 
-    def batches(self, *names: str) -> Iterator[dict[str, Table]]:
-        """Tables piece by piece, in bounded memory.
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The names of the tables; every trace has all of them, some may be empty."""
+        return (*RECORD_TABLES, *FILE_TABLES)
 
-        Args:
-            names: which tables (see `table_names`).
+    def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
+        reading = self._begin()
+        of_records = [name for name in names if name in RECORD_TABLES]
+        tables = self._record_tables(of_records, reading) if of_records else {}
+        tables |= {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
+        return {name: tables[name] for name in names}
 
-        Raises:
-            KeyError: there is no such table.
-        """
-        self._check(names)
-        builder = self._builder(names)
-        tid = None
-        for chunk in self.chunks():
-            if tid is not None and chunk.tid != tid:
-                yield {name: Table(made) for name, made in builder.finish(tid).items()}
-            tid = chunk.tid
-            builder.forget()
-            yield {name: Table(made) for name, made in builder.chunk(chunk).items()}
-        if tid is not None:
-            yield {name: Table(made) for name, made in builder.finish(tid).items()}
-        yield {name: STATIC[name](self) for name in names if name in STATIC}
-
-    def tables(self, *names: str) -> dict[str, Table]:
-        """Several whole tables in one reading.
-
-        Raises:
-            KeyError: there is no such table.
-            DecodeError: in strict mode, at the first fault.
-        """
-        self._check(names)
-        wanted = tuple(name for name in names if name in CHUNKS)
-        found = self._collected(wanted) if wanted else {}
-        if not wanted:
-            self._kept = Findings(strict=self._strict)
-        found |= {name: STATIC[name](self) for name in names if name in STATIC}
-        return {name: found[name] for name in names}
-
-    def _collected(self, names: tuple[str, ...]) -> dict[str, Table]:
-        builder, collector = self._builder(names), Collector(names)
+    def _record_tables(self, names: list[str], reading: _Reading) -> dict[str, Table]:
+        builder, collector = self._builder(names, reading), TableCollector(names)
         total = self._total() or 1
-        empty = TaskReader.nothing(Sessions(self.directory, self.header, Findings()))
-        collector.add(builder.chunk(empty))
+        collector.add(builder.of_chunk(empty_chunk(reading.sessions.empty)))
         tid = None
-        for chunk in self.chunks():
+        for chunk in self._chunks(reading):
             if tid is not None and chunk.tid != tid:
                 collector.add(builder.finish(tid))
             tid = chunk.tid
-            collector.add(builder.chunk(chunk), min(self._read / total, 1.0))
+            collector.add(builder.of_chunk(chunk), min(self._position / total, 1.0))
         if tid is not None:
             collector.add(builder.finish(tid))
         return collector.tables()
 
-    def _builder(self, names: tuple[str, ...]) -> Builder:
-        return Builder(names, self.events_file, self.header.pointer_size)
+    def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
+        """Yield batches; the tables of small files are whole in the first one, and empty in the others."""
+        reading = self._begin()
+        of_files = {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
 
-    def _check(self, names: tuple[str, ...]) -> None:
-        for name in names:
-            if name not in self.table_names:
-                raise KeyError(f"no table {name!r}; there are {', '.join(self.table_names)}")
+        def batch(columns: dict[str, Columns]) -> dict[str, Table]:
+            tables = of_files | {name: Table(part) for name, part in columns.items()}
+            of_files.update({name: table.take(np.empty(0, np.int64)) for name, table in of_files.items()})
+            return {name: tables[name] for name in names}
 
-    def table(self, name: str) -> Table:
-        """One whole table, see `tables` and `table_names`."""
-        return self.tables(name)[name]
+        is_first = True
+        if len(of_files) < len(names):
+            for columns in self._batch_columns(names, reading):
+                is_first = False
+                yield batch(columns)
+        if is_first:
+            empty = empty_chunk(reading.sessions.empty)
+            yield batch(self._builder(list(names), reading).of_chunk(empty))
 
-    @property
-    def table_names(self) -> tuple[str, ...]:
-        """The tables that a trace has, empty ones included."""
-        return (*CHUNKS, *STATIC)
+    def _batch_columns(self, names: tuple[str, ...], reading: _Reading) -> Iterator[dict[str, Columns]]:
+        builder, tid = self._builder(list(names), reading), None
+        empty = empty_chunk(reading.sessions.empty)
+        for chunk in self._chunks(reading):
+            if tid is not None and chunk.tid != tid:
+                yield builder.of_chunk(empty) | builder.finish(tid)
+            tid = chunk.tid
+            builder.drop_unused_names()
+            yield builder.of_chunk(chunk)
+        if tid is not None:
+            yield builder.of_chunk(empty) | builder.finish(tid)
 
-    @property
-    def events_file(self) -> EventsFile:
-        """The names of events."""
-        return EventsFile.parse(self.directory.read(NAMES_FILE), Findings())
+    def _builder(self, names: list[str], reading: _Reading) -> TableBuilder:
+        return TableBuilder(names, reading.events, self.info_file.pointer_size)
 
-    def perf_events(self, findings: Findings | None = None) -> Iterator[tuple[int, perf.PerfEvent]]:
-        """What the scheduler did: number of the CPU and event, file by file."""
-        found = Findings() if findings is None else findings
-        for name in filter(perf.is_name, self.directory.names):
-            pieces = self.directory.pieces(name)
-            for event in perf.parse(pieces, name, self.header.order, found):
-                yield perf.cpu_of(name), event
+    def perf_events(self) -> Iterator[tuple[int, perf.PerfEvent]]:
+        """Yield the scheduler events with the number of their CPU, file by file."""
+        for cpu, block in self._begin().each_perf_block():
+            for event in block.events():
+                yield cpu, event
 
-    def kernel_events(self, findings: Findings | None = None) -> Iterator[tuple[int, kernel.KernelEvent]]:
-        """What the kernel traced: number of the CPU and event, file by file."""
-        found = Findings() if findings is None else findings
-        header = kernel.KernelHeader.parse(self.directory.read(kernel.HEADER_FILE, found), found)
-        size = kernel.sound_page_size(header, found)
-        for name in filter(kernel.is_name, self.directory.names):
-            for event in kernel.parse_pages(self.directory.pieces(name, size), header, name, found):
-                yield kernel.cpu_of(name), event
+    def kernel_events(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
+        """Yield the kernel events with the number of their CPU, file by file."""
+        return self._begin().each_kernel_event()
 
-    def part(self, name: str) -> Any:
-        """A file of the trace that is no `<tid>.dat`, taken apart where its format is known, else `Stored`.
+    def sessions(self) -> Sessions:
+        """Return the sessions and tasks; `findings` are then their faults."""
+        return self._begin().sessions
 
-        `UftraceWriter.file` takes what this gives, and writes the same bytes.
+    def file(self, name: str) -> Any:
+        """Return a file of the trace other than `<tid>.dat`, parsed, or `StoredFile` if it is unknown or damaged.
+
+        `UftraceWriter.file` takes the result, and writes the same bytes.
         """
-        stored = Stored(self.directory, name)
-        if self.directory.size(name) > MOST_TEXT:
+        stored = StoredFile(self.directory, name)
+        if self.directory.size(name) > MAX_WHOLE_FILE:
             return stored
-        raw = self.directory.read(name)
+        ignored = Findings()  # faults are in the bytes, which are returned as they are
+        raw = self.directory.read(name, ignored)
         try:
-            part = self._parsed(name, raw)
+            parsed = self._parsed(name, raw, ignored)
         except DecodeError:
             return stored
-        return stored if part is None or part.to_bytes() != raw else part  # so a copy is certain to be one
+        return stored if parsed is None or parsed.to_bytes() != raw else parsed
 
-    def _parsed(self, name: str, raw: bytes) -> Any:
-        """A small file taken apart, or None where its format is not known."""
-        findings = Findings()
+    def _parsed(self, name: str, raw: bytes, findings: Findings) -> Any:
+        """Parse a small file; return None if its format is unknown."""
         if name == BINARY:
-            return BinaryTaskFile.parse(raw, self.header.order, findings)
+            return BinaryTaskFile.parse(raw, self.info_file.order, findings)
         if name in _PARSERS:
             return _PARSERS[name](raw, findings)
         for suffix, parse in _SUFFIXES.items():
@@ -301,78 +293,144 @@ class UftraceTrace:
         return None
 
     def _total(self) -> int:
-        return sum(self.directory.size(f"{tid}.dat") for tid in self.tids)
-
-    def sessions(self, findings: Findings) -> Sessions:
-        """The sessions and tasks; what is wrong with them goes to `findings`."""
-        return Sessions(self.directory, self.header, findings)
+        """Return the size of all `<tid>.dat` files in bytes."""
+        return sum(self.directory.size(f"{tid}{_DAT}") for tid in self.tids)
 
     def chunks(self, tids: list[int] | None = None) -> Iterator[Chunk]:
-        """Runs of records, task by task; each is valid until the next one is asked for.
+        """Yield chunks of records, task by task; each is valid until the next one is requested.
 
         Args:
-            tids: of these tasks, or of all.
+            tids: the tasks to read; None for all tasks.
         """
-        self._kept = findings = Findings(strict=self._strict)
-        self._read = 0
-        self._header(findings)
+        return self._chunks(self._begin(), tids)
+
+    def _begin(self) -> _Reading:
+        """Begin a reading with no findings but those of the directory and the info file."""
+        self._findings = findings = Findings(strict=self._strict)
+        self._position = 0
+        self._read_info_file(findings)
         for other in self.directory.others:
-            told = "a link, a directory or the like is not opened"
-            findings.add("not-a-file", 0, told, level=Level.WARNING, file=other)
-        listed = self.header.tids
-        for tid in listed:
-            if f"{tid}.dat" not in self.directory:
-                told = f"the info file lists the task {tid}, which has no file"
-                findings.add("no-task-file", 0, told, level=Level.WARNING, file=INFO)
-        sessions = self.sessions(findings)
+            message = "this is not a regular file; it is not opened"
+            findings.add("not-a-file", 0, message, level=Level.WARNING, file=other)
+        for tid in self.info_file.tids:
+            if f"{tid}{_DAT}" not in self.directory:
+                message = f"the info file lists the task {tid}, but there is no file {tid}{_DAT}"
+                findings.add("no-task-file", 0, message, level=Level.WARNING, file=INFO_FILE)
+        return _Reading(self, findings)
+
+    def _chunks(self, reading: _Reading, tids: list[int] | None = None) -> Iterator[Chunk]:
+        findings, listed = reading.findings, frozenset(self.info_file.tids)
+        _ = reading.events  # parsed for its findings, even if no name of an event is needed
         left, total = self._max_bytes, self._total()
         for tid in self.tids if tids is None else tids:
-            name = f"{tid}.dat"
+            name = f"{tid}{_DAT}"
             if tid not in listed:
-                told = "the info file does not list this task"
-                findings.add("unlisted-task", 0, told, level=Level.WARNING, file=name)
+                message = "the info file does not list this task"
+                findings.add("unlisted-task", 0, message, level=Level.WARNING, file=name)
             size = self.directory.size(name)
-            most = size if left is None else min(size, left)
-            if most < size:
-                findings.add("source", most, f"more than the allowed {self._max_bytes:,} bytes", file=name)
+            allowed = size if left is None else min(size, left)
+            if allowed < size:
+                findings.add("source", allowed, f"more than the allowed {self._max_bytes:,} bytes", file=name)
             descriptor = self.directory.open(name)
 
             def progress(count: int) -> None:
-                self._read += count
+                self._position += count
                 if self._progress is not None:
-                    self._progress(self._read, total)
+                    self._progress(self._position, total)
 
-            yield from TaskReader(tid, name, descriptor, sessions, self.header.order, findings, progress, most)
-            left = None if left is None else left - most
+            order = self.info_file.order
+            yield from TaskReader(tid, name, descriptor, reading.sessions, order, findings, progress, allowed)
+            left = None if left is None else left - allowed
 
     def _summarize(self) -> Info:
-        header = self.header
+        file, reading = self.info_file, self._begin()
         info = Info(
-            self.name, self.format, header.order, header.version, header.recorded_by, header.get("cmdline"),
-            recorded_at=header.get("record_date") or "",
+            self.name, self.format, byte_order=file.order, version=file.version, recorded_by=file.recorded_by,
+            command=file.get("cmdline"), recorded_at=file.get("record_date") or "",
         )  # fmt: skip
-        counts = np.zeros(len(RecordType), np.int64)
-        for chunk in self.chunks():
+        counts: Counter[str] = Counter()
+        for chunk in self._chunks(reading):
             if chunk.gap is not None:
-                info.records["Opaque"] += 1
+                counts["Opaque"] += 1
                 continue
             kinds = _FIELDS["type"].get(chunk.words).view(np.int64)
-            counts += np.bincount(kinds, minlength=len(counts))
+            numbers = np.bincount(kinds, minlength=len(RecordType)).tolist()
+            counts.update({CLASSES[kind].__name__: number for kind, number in zip(RecordType, numbers, strict=True)})
             times = chunk.times[kinds != RecordType.LOST]
             if len(times):
                 first, last = int(times.min()), int(times.max())
                 info.start = first if info.start is None else min(info.start, first)
                 info.end = last if info.end is None else max(info.end, last)
-        names = [CLASSES[kind].__name__ for kind in RecordType]
-        info.records.update({name: int(n) for name, n in zip(names, counts, strict=True) if n})
-        info.size = self._read
-        sessions = self.sessions(Findings())
-        info.tasks = {tid: sessions.names.get(sessions.process_of(tid), "") for tid in self.tids}
+        info.records = +counts
+        info.size = self._position
+        info.tasks = {tid: program for tid, _, program in reading.tasks()}
+        if file.clock_origin is not None and info.start is not None:
+            info.started_at = _wall_clock(file.clock_origin, info.start)
         return info
 
 
+def _wall_clock(origin: int, start: int) -> datetime | None:
+    """Return the date of a time in nanoseconds, given the Unix time in seconds of the time 0; None if out of range."""
+    try:
+        return _EPOCH + timedelta(seconds=origin, microseconds=start // 1000)
+    except OverflowError:
+        return None
+
+
+class _Reading:
+    """One reading of a trace: the small files, parsed when they are needed, and their findings.
+
+    Args:
+        trace: the trace.
+        findings: receives faults.
+    """
+
+    def __init__(self, trace: UftraceTrace, findings: Findings) -> None:
+        self.findings = findings
+        self._trace = trace
+        self._directory = trace.directory
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        return Sessions(self._directory, self._trace.info_file, self.findings)
+
+    @cached_property
+    def events(self) -> EventsFile:
+        return EventsFile.parse(self._directory.read(NAMES_FILE, self.findings), self.findings)
+
+    def tasks(self) -> list[tuple[int, int, str]]:
+        sessions = self.sessions
+        return [(tid, sessions.process_of(tid), sessions.program_of(tid)) for tid in self._trace.tids]
+
+    def each_perf_block(self) -> Iterator[tuple[int, perf.PerfBlock]]:
+        for name in filter(perf.is_name, self._directory.names):
+            blocks = self._directory.blocks(name)
+            for block in perf.parse(blocks, name, self._trace.info_file.order, self.findings):
+                yield perf.cpu_of(name), block
+
+    def perf_blocks(self) -> list[tuple[int, perf.PerfBlock]]:
+        return list(self.each_perf_block())
+
+    def each_kernel_event(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
+        header = kernel.KernelHeader.parse(self._directory.read(kernel.HEADER_FILE, self.findings), self.findings)
+        size = kernel.checked_page_size(header, self.findings)
+        for name in filter(kernel.is_name, self._directory.names):
+            for event in kernel.parse_pages(self._directory.blocks(name, size), header, name, self.findings):
+                yield kernel.cpu_of(name), event
+
+    def kernel_events(self) -> list[tuple[int, kernel.KernelEvent]]:
+        return list(self.each_kernel_event())
+
+    def kernel_symbols(self) -> SymbolFile:
+        raw = self._directory.read(kernel.SYMBOLS_FILE, self.findings)
+        return SymbolFile.parse(raw, kernel.SYMBOLS_FILE, self.findings)
+
+    def messages(self) -> list[tuple[int, str]]:
+        return ExternFile.parse(self._directory.read(EXTERN_FILE, self.findings), self.findings).messages
+
+
 _PARSERS: dict[str, Callable[[bytes, Findings], Any]] = {
-    INFO: InfoFile.parse,
+    INFO_FILE: InfoFile.parse,
     TEXT: TaskFile.parse,
     kernel.HEADER_FILE: kernel.KernelHeader.parse,
     NAMES_FILE: EventsFile.parse,
@@ -386,15 +444,15 @@ _SUFFIXES: dict[str, Callable[[bytes, str, Findings], Any]] = {
 }
 
 
-def _records(chunk: Chunk) -> Iterator[Any]:
+def _decoded(chunk: Chunk) -> Iterator[Any]:
+    """Yield the records of a chunk as objects."""
     if chunk.gap is not None:
         yield Opaque(chunk.gap)
         return
-    at, size = chunk.at, chunk.size
     words, data = chunk.block.words, chunk.block.data
-    for begin in range(0, len(at), _AT_ONCE):
-        some, sizes = at[begin : begin + _AT_ONCE], size[begin : begin + _AT_ONCE]
-        first, last = int(some[0]), int(some[-1] + sizes[-1])
-        piece, view = words[first:last].tolist(), data[first * 8 : last * 8]
-        for here, length in zip((some - first).tolist(), sizes.tolist(), strict=True):
-            yield decode(piece, view, here, here + length)
+    for begin in range(0, len(chunk), _DECODED_AT_ONCE):
+        places, sizes = chunk.at[begin : begin + _DECODED_AT_ONCE], chunk.size[begin : begin + _DECODED_AT_ONCE]
+        first, last = int(places[0]), int(places[-1] + sizes[-1])
+        integers, view = words[first:last].tolist(), data[first * 8 : last * 8]
+        for at, size in zip((places - first).tolist(), sizes.tolist(), strict=True):
+            yield decode(integers, view, at, at + size)

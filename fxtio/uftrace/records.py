@@ -1,7 +1,7 @@
 """The records of a `<tid>.dat` file, declared once.
 
-The payload behind a record is kept as it is, with its padding, which uftrace does not write as zeros.  What it says
-only a specification tells that stands in other files: see `fxtio.uftrace.arguments` and `fxtio.uftrace.events`.
+The payload that follows a record is kept as bytes, with its padding, which uftrace does not fill with zeros.  Other
+files specify its values: `fxtio.uftrace.payloads` and `fxtio.uftrace.events` decode them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import EntryWord, EventWord, ExitWord, LostWord, RecordWord, TimeWord
 
 Payload = Annotated[bytes | None, Rest(flag="more")]
-"""Whole words of bytes, or None."""
+"""A multiple of 8 bytes, or None."""
 
 
-class Entry(Record, frozen=True, gc=False):
-    """A function was entered.  spec: ENTRY record
+class FunctionEntry(Record, frozen=True, gc=False):
+    """The entry of a function.  spec: ENTRY record
 
     Attributes:
         time: nanoseconds.
-        depth: how many calls are around it, modulo 1024.
-        address: inside of the function.
+        depth: the number of calls around it, modulo 1024.
+        address: the lower 48 bits of an address inside the function.
         payload: the arguments.
     """
 
@@ -36,13 +36,13 @@ class Entry(Record, frozen=True, gc=False):
     payload: Payload = None
 
 
-class Exit(Record, frozen=True, gc=False):
-    """A function was left.  spec: EXIT record
+class FunctionExit(Record, frozen=True, gc=False):
+    """The exit of a function.  spec: EXIT record
 
     Attributes:
         time: nanoseconds.
-        depth: as that of the entry.
-        address: as that of the entry.
+        depth: the depth of the entry.
+        address: the address of the entry.
         payload: the return value.
     """
 
@@ -54,12 +54,12 @@ class Exit(Record, frozen=True, gc=False):
 
 
 class Lost(Record, frozen=True, gc=False):
-    """Some records could not be written.  spec: LOST record
+    """A number of records that could not be written.  spec: LOST record
 
     Attributes:
         time: 0.
-        depth: means nothing.
-        count: how many.
+        depth: without meaning.
+        count: the number of lost records.
         payload: None.
     """
 
@@ -71,12 +71,12 @@ class Lost(Record, frozen=True, gc=False):
 
 
 class Event(Record, frozen=True, gc=False):
-    """Something happened that is no call.  spec: EVENT record
+    """An event other than a call.  spec: EVENT record
 
     Attributes:
         time: nanoseconds.
         depth: 0.
-        event: the id, see `fxtio.uftrace.enums.EventId`.
+        event: the id of the event, see `fxtio.uftrace.enums.EventId`.
         payload: two bytes of length, the data, padding.
     """
 
@@ -88,8 +88,8 @@ class Event(Record, frozen=True, gc=False):
 
 
 CLASSES: dict[RecordType, type[Record]] = {
-    RecordType.ENTRY: Entry,
-    RecordType.EXIT: Exit,
+    RecordType.ENTRY: FunctionEntry,
+    RecordType.EXIT: FunctionExit,
     RecordType.LOST: Lost,
     RecordType.EVENT: Event,
 }
@@ -99,26 +99,26 @@ def decode(words: list[int], data: Any, at: int, stop: int) -> Record:
     """Decode the record at the words `at` to `stop`.
 
     Args:
-        words: native integers.
-        data: the same words as bytes, as in the file.
-        at: its first word.
-        stop: the word behind it.
+        words: words as native integers.
+        data: the same words as bytes in the order of the file.
+        at: the index of the first word of the record.
+        stop: the index after its last word.
 
     Raises:
-        DecodeError: it is none.
+        DecodeError: the words are not a record.
     """
     record: Record = codec_of(CLASSES[RecordWord.fields["type"].get(words[at + 1])]).decode(words, data, at, stop, [])
     return record
 
 
 def encode(record: Record | Opaque, order: Any = "little") -> bytes:
-    """The bytes of one record.
+    """Return the bytes of one record.
 
     Raises:
-        EncodeError: the format cannot say it.
+        EncodeError: the object is not a record of uftrace, or a value does not fit its field.
     """
     if isinstance(record, Opaque):
         return record.raw
     if type(record) not in CLASSES.values():
-        raise EncodeError(f"{type(record).__name__} is no record of uftrace")
+        raise EncodeError(f"{type(record).__name__} is not a record of uftrace")
     return codec_of(type(record)).encode(record, order)

@@ -1,42 +1,178 @@
-"""`<module>.sym`: names of functions by address, and `kallsyms`, which is like it.
+"""What the files of a trace tell about addresses: maps of sessions, symbols and debug information of modules.
 
-Four forms of line exist: with and without a size, with and without a heading.  Without sizes a symbol ends where the
-next one begins.
+- `sid-<session>.map` lists the modules of a session and their places in memory.
+- `<module>.sym` and `kallsyms` list functions by address.  Lines exist with and without a size, with and without a
+  heading; a symbol without a size ends where the next one begins.
+- `<module>.dbg` has argument specifications, enumerations and source lines of functions.
+
+Each class keeps the lines of its file, so that `to_bytes` gives the same bytes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fxtio.finding import Findings, Level
-from fxtio.uftrace.directory import from_lines, to_lines
+from fxtio.uftrace.directory import join_lines, line_size, split_lines
+from fxtio.uftrace.layout import kernel_base
 
 Array = np.ndarray[Any, Any]
 
-_LINE = re.compile(r"([0-9a-fA-F]{1,16}) (?:([0-9][0-9a-fA-F]{0,15}) )?(\S) ([^\t]*)(.*)", re.DOTALL)
-_HEAD = re.compile(r"# (symbols|path name|build-id): (.*)", re.DOTALL)
+STACK = "[stack]"
+"""The path of the mapping of the stack."""
 
 END = "?"
-"""The type of a symbol that only marks the end of the one before it."""
+"""The type of a symbol that only marks the end of the previous one."""
 
 PLT = "P"
-"""The type of a library function, in the table of the module that calls it."""
+"""The type of a library function in the symbol table of a module that calls it."""
+
+_MAPPING = re.compile(
+    r"([0-9a-fA-F]{1,16})-([0-9a-fA-F]{1,16}) (\S{4}) ([0-9a-fA-F]{1,16}) (\S{1,20}) (\d{1,20})(?: *)(.*)", re.DOTALL
+)
+_BUILD_ID = " build-id:"
+_SYMBOL = re.compile(r"([0-9a-fA-F]{1,16}) (?:([0-9][0-9a-fA-F]{0,15}) )?(\S) ([^\t]*)(.*)", re.DOTALL)
+_HEADING = re.compile(r"# (symbols|path name|build-id): (.*)", re.DOTALL)
+_HEX = frozenset("0123456789abcdefABCDEF")
+
+
+# ---- maps
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A line of a map.
+
+    Attributes:
+        begin: the first address.
+        end: the address after the last one.
+        perms: the permissions, such as `r-xp`.
+        offset: the offset in the file in bytes.
+        device: the device of the file, such as `08:01`.
+        inode: the inode of the file.
+        path: the file, or a name such as `[stack]`; empty for memory without a file.
+        build_id: the build id of the file in hexadecimal, or empty.
+    """
+
+    begin: int
+    end: int
+    perms: str = "r-xp"
+    offset: int = 0
+    device: str = "00:00"
+    inode: int = 0
+    path: str = ""
+    build_id: str = ""
+
+    def __str__(self) -> str:
+        begin = f"{self.begin:08x}-{self.end:08x} {self.perms} {self.offset:08x} {self.device} {self.inode}"
+        build_id = f"{_BUILD_ID}{self.build_id}" if self.build_id else ""
+        return f"{begin:<72} {self.path}{build_id}" if self.path else f"{begin} "
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A program or a library in memory.
+
+    Attributes:
+        base: the address that its symbols count from.
+        end: the address after its last one.
+        path: its file.
+        build_id: the build id of the file, or empty.
+    """
+
+    base: int
+    end: int
+    path: str
+    build_id: str = ""
+
+
+def parse_mapping(line: str) -> Mapping | None:
+    """Return the mapping that a line describes, or None if it describes none."""
+    match = _MAPPING.fullmatch(line)
+    if not match:
+        return None
+    begin, end, perms, offset, device, inode, path = match.groups()
+    path, _, build_id = path.partition(_BUILD_ID)
+    return Mapping(int(begin, 16), int(end, 16), perms, int(offset, 16), device, int(inode), path, build_id)
+
+
+@dataclass(slots=True)
+class MapFile:
+    """A map of a session.
+
+    Attributes:
+        lines: the lines of the text.
+        mappings: the mappings that they describe.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    mappings: list[Mapping] = field(default_factory=list)
+
+    @classmethod
+    def parse(cls, raw: bytes, name: str, findings: Findings) -> MapFile:
+        """Parse the file `name`."""
+        parsed, offset = cls(split_lines(raw)), 0
+        for line in parsed.lines:
+            mapping = parse_mapping(line)
+            if mapping is not None:
+                parsed.mappings.append(mapping)
+            elif line and not line.startswith("#"):
+                findings.add("map-line", offset, "the line is not a mapping", level=Level.WARNING, file=name)
+            offset += line_size(line)
+        return parsed
+
+    @classmethod
+    def of(cls, mappings: list[Mapping]) -> MapFile:
+        """Return a new file of some mappings."""
+        return cls([*(str(mapping) for mapping in mappings), ""], mappings)
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the file."""
+        return join_lines(self.lines)
+
+    @property
+    def modules(self) -> list[Module]:
+        """Return the files in memory; consecutive mappings of one file are one module."""
+        return list(self._modules())
+
+    def _modules(self) -> Iterator[Module]:
+        last: Module | None = None
+        for mapping in self.mappings:
+            if not mapping.path or mapping.path.startswith("["):
+                continue
+            if last is not None and last.path == mapping.path:
+                last = Module(last.base, max(last.end, mapping.end), last.path, last.build_id or mapping.build_id)
+                continue
+            if last is not None:
+                yield last
+            last = Module(mapping.begin, mapping.end, mapping.path, mapping.build_id)
+        if last is not None:
+            yield last
+
+    @property
+    def kernel_base(self) -> int | None:
+        """Return the first address of the kernel, or None without a mapping of the stack."""
+        stack = next((mapping.begin for mapping in self.mappings if mapping.path == STACK), None)
+        return None if stack is None else kernel_base(stack)
+
+
+# ---- symbols
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A symbol.
+    """A symbol of a module.
 
     Attributes:
-        address: from the module's base.
-        name: as the linker has it.
-        type: `T`, `t`, `w` for functions, `P` for library functions, `K` for the kernel's, others for data.
-        size: in bytes, or None where the file does not tell.
+        address: the address, counted from the base of the module.
+        name: the name as the linker has it.
+        type: `T`, `t` or `w` for functions, `P` for library functions, `K` for the kernel's, other letters for data.
+        size: the size in bytes, or None if the file does not give it.
     """
 
     address: int
@@ -51,13 +187,13 @@ class Symbol:
 
 @dataclass(slots=True)
 class SymbolFile:
-    """The file.
+    """The symbols of a module, or of the kernel.
 
     Attributes:
-        lines: the text, line by line.
-        symbols: in the order of the file.
-        path: the module, where the heading tells it.
-        build_id: likewise.
+        lines: the lines of the text.
+        symbols: the symbols in the order of the file.
+        path: the path of the module in the heading, or empty.
+        build_id: the build id in the heading, or empty.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -67,54 +203,130 @@ class SymbolFile:
 
     @classmethod
     def parse(cls, raw: bytes, name: str, findings: Findings) -> SymbolFile:
-        """Read the file."""
-        made, offset = cls(to_lines(raw)), 0
-        for line in made.lines:
-            found = _LINE.fullmatch(line)
-            if found:
-                address, size, kind, text, _ = found.groups()
-                made.symbols.append(Symbol(int(address, 16), text, kind, int(size, 16) if size else None))
-            elif head := _HEAD.fullmatch(line):
-                if head[1] == "path name":
-                    made.path = head[2]
-                elif head[1] == "build-id":
-                    made.build_id = head[2]
+        """Parse the file `name`."""
+        parsed, offset = cls(split_lines(raw)), 0
+        for line in parsed.lines:
+            match = _SYMBOL.fullmatch(line)
+            if match:
+                address, size, kind, text, _ = match.groups()
+                parsed.symbols.append(Symbol(int(address, 16), text, kind, int(size, 16) if size else None))
+            elif heading := _HEADING.fullmatch(line):
+                if heading[1] == "path name":
+                    parsed.path = heading[2]
+                elif heading[1] == "build-id":
+                    parsed.build_id = heading[2]
             elif line and not line.startswith("#"):
-                findings.add("symbol-line", offset, "a line is not understood", level=Level.WARNING, file=name)
-            offset += len(line.encode("utf-8", "surrogateescape")) + 1
-        return made
+                findings.add("symbol-line", offset, "the line is not a symbol", level=Level.WARNING, file=name)
+            offset += line_size(line)
+        return parsed
 
     @classmethod
     def of(cls, symbols: Iterable[Symbol], *, path: str = "", build_id: str = "") -> SymbolFile:
-        """A new file, with a heading if there is a path."""
-        made = cls([], list(symbols), path, build_id)
+        """Return a new file, with a heading if a path is given."""
+        new = cls([], list(symbols), path, build_id)
         if path:
-            made.lines += [f"# symbols: {len(made.symbols)}", f"# path name: {path}"]
-            made.lines += [f"# build-id: {build_id}"] if build_id else []
-        made.lines += [*(str(symbol) for symbol in made.symbols), ""]
-        return made
+            new.lines += [f"# symbols: {len(new.symbols)}", f"# path name: {path}"]
+            new.lines += [f"# build-id: {build_id}"] if build_id else []
+        new.lines += [*(str(symbol) for symbol in new.symbols), ""]
+        return new
 
     def to_bytes(self) -> bytes:
-        """The file's bytes."""
-        return from_lines(self.lines)
+        """Return the bytes of the file."""
+        return join_lines(self.lines)
 
     def ranges(self) -> tuple[Array, Array, list[Symbol]]:
-        """Where the symbols begin and end, from the module's base (uint64, ascending), and the symbols.
+        """Return the first addresses and the ends of the symbols, and the symbols.
 
-        Of two symbols with the same address and type the first one counts.
+        Addresses count from the base of the module (uint64, ascending).  Of several symbols with the same address and
+        type, the first one is taken.
         """
         seen: set[tuple[int, str]] = set()
-        ordered = sorted(self.symbols, key=lambda symbol: symbol.address)
-        kept = []
-        for symbol in ordered:
+        symbols = []
+        for symbol in sorted(self.symbols, key=lambda symbol: symbol.address):
             if (symbol.address, symbol.type) not in seen:
                 seen.add((symbol.address, symbol.type))
-                kept.append(symbol)
-        begin = np.array([symbol.address for symbol in kept], np.uint64)
+                symbols.append(symbol)
+        begin = np.array([symbol.address for symbol in symbols], np.uint64)
         after = np.append(begin[1:], begin[-1:])
-        size = np.array([symbol.size or 0 for symbol in kept], np.uint64)
-        told = np.array([symbol.size is not None for symbol in kept], bool)
-        end = np.where(told, begin + size, after)
-        real = np.array([symbol.type != END for symbol in kept], bool) & (end > begin)
+        size = np.array([symbol.size or 0 for symbol in symbols], np.uint64)
+        has_size = np.array([symbol.size is not None for symbol in symbols], bool)
+        end = np.where(has_size, begin + size, after)
+        real = np.array([symbol.type != END for symbol in symbols], bool) & (end > begin)
         rows = np.flatnonzero(real)
-        return begin[rows], end[rows], [kept[row] for row in rows.tolist()]
+        return begin[rows], end[rows], [symbols[row] for row in rows.tolist()]
+
+
+# ---- debug information
+
+
+@dataclass(slots=True)
+class DebugFunction:
+    """The debug information of a function.
+
+    Attributes:
+        address: the address of its symbol.
+        name: its demangled name.
+        arguments: the specification of its arguments, without the `@`, or empty.
+        returns: the specification of its return value, without the `@`, or empty.
+        line: the line at which it begins in its source file, or None.
+        source: the source file, or empty.
+    """
+
+    address: int
+    name: str
+    arguments: str = ""
+    returns: str = ""
+    line: int | None = None
+    source: str = ""
+
+
+@dataclass(slots=True)
+class DebugFile:
+    """The debug information of a module.
+
+    Attributes:
+        lines: the lines of the text.
+        functions: the functions by address.
+        enums: the texts of the enumerations.
+        path: the path of the module in the heading, or empty.
+        build_id: the build id in the heading, or empty.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    functions: dict[int, DebugFunction] = field(default_factory=dict)
+    enums: list[str] = field(default_factory=list)
+    path: str = ""
+    build_id: str = ""
+
+    @classmethod
+    def parse(cls, raw: bytes, name: str, findings: Findings) -> DebugFile:
+        """Parse the file `name`."""
+        parsed, offset = cls(split_lines(raw)), 0
+        current: DebugFunction | None = None
+        for line in parsed.lines:
+            kind, rest = line[:3], line[3:]
+            words = rest.split(" ", 1)
+            if kind == "F: " and (digits := words[0].removeprefix("0x")) and _HEX.issuperset(digits[:17]):
+                current = DebugFunction(int(digits[:16], 16), words[1] if len(words) > 1 else "")
+                parsed.functions[current.address] = current
+            elif kind == "E: ":
+                parsed.enums.append(rest)
+            elif line.startswith("# path name: "):
+                parsed.path = line[13:]
+            elif line.startswith("# build-id: "):
+                parsed.build_id = line[12:]
+            elif current is not None and kind == "A: ":
+                current.arguments = rest.removeprefix("@")
+            elif current is not None and kind == "R: ":
+                current.returns = rest.removeprefix("@")
+            elif current is not None and kind == "L: " and words[0].isascii() and words[0][:10].isdigit():
+                current.line, current.source = int(words[0][:10]), words[1] if len(words) > 1 else ""
+            elif line and not line.startswith("#"):
+                message = "the line is not debug information of a function"
+                findings.add("debug-line", offset, message, level=Level.WARNING, file=name)
+            offset += line_size(line)
+        return parsed
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the file."""
+        return join_lines(self.lines)

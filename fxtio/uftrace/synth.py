@@ -1,4 +1,4 @@
-"""Synthetic traces of any size: a pattern of calls is drawn once for a task, then repeated with numpy."""
+"""Synthetic traces of any size: the calls of a task are drawn once at random, then repeated with numpy."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from fxtio.io.reading import Progress
-from fxtio.uftrace import arguments
+from fxtio.uftrace import payloads
 from fxtio.uftrace.enums import RecordType
-from fxtio.uftrace.image import Target
+from fxtio.uftrace.perf import Kind, PerfEvent
+from fxtio.uftrace.program import NewFunction
 from fxtio.uftrace.writer import TaskWriter, UftraceWriter
 
 Array = np.ndarray[Any, Any]
@@ -21,20 +22,21 @@ SHAPES = {
     "calls": "calls of many functions that nest, on several threads",
     "recursion": "one function that calls itself, some hundred deep",
     "args": "calls with an integer, a string and a double, and what they return",
-    "mixed": "calls with and without arguments, events, and lost records, in several processes",
+    "mixed": "calls with and without arguments, events, lost records, scheduler events, messages; in several processes",
 }
-"""What shapes there are."""
+"""Name and description of each shape."""
 
 EVENTS, THREADS = 100_000, 8
 _START = 1_000_000_000_000
 _PATTERN = 4096
 _RECORD = 16
+_ARGUMENTS = "arg1/i32,arg2/s,fparg1/64"
 _WORDS = ["", "alpha", "a longer string with spaces", 'quoted "text"', "naïve Ünïcödé"]
 
 
 @dataclass(slots=True)
 class _Pattern:
-    """Calls that begin and end at depth 0: types, depths, which function, and how long after the record before."""
+    """Records of calls that begin and end at depth 0: types, depths, functions, and times since the previous record."""
 
     kind: Array
     depth: Array
@@ -46,11 +48,11 @@ class _Pattern:
 
 
 def _pattern(rng: random.Random, functions: int, deepest: int, records: int = _PATTERN) -> _Pattern:
+    """Draw calls with about so many records."""
     rows: list[tuple[int, int, int, int]] = []
     stack: list[int] = []
     while len(rows) + len(stack) < records:
-        up = not stack or (len(stack) < deepest and rng.random() < 0.55)
-        if up:
+        if not stack or (len(stack) < deepest and rng.random() < 0.55):
             function = rng.randrange(functions)
             rows.append((RecordType.ENTRY, len(stack), function, rng.randrange(1, 400)))
             stack.append(function)
@@ -69,28 +71,30 @@ def _recursion(deepest: int) -> _Pattern:
     return _Pattern(kind, depth, np.zeros(2 * deepest, np.int64), np.full(2 * deepest, 25, np.int64))
 
 
-def _repeat(task: TaskWriter, pattern: _Pattern, targets: list[Target], records: int, payload: Any = None) -> int:
-    """Write the pattern until there are so many records; the last round is whole, too."""
+def _repeat(
+    task: TaskWriter, pattern: _Pattern, functions: list[NewFunction], records: int, payload: Any = None
+) -> int:
+    """Write whole patterns until there are at least so many records; return the number of records."""
     written = 0
     times = np.cumsum(pattern.pause)
     while written < max(records, 1):
         begin = max(task.last, _START)
         values = None if payload is None else payload(pattern)
         task.write_records(
-            type=pattern.kind, time=begin + times, depth=pattern.depth, function=(targets, pattern.function),
+            type=pattern.kind, time=begin + times, depth=pattern.depth, function=(functions, pattern.function),
             payload=values,
         )  # fmt: skip
         written += len(pattern)
     return written
 
 
-def _with_values(rng: random.Random, targets: list[Target]) -> Callable[[_Pattern], list[bytes | None]]:
-    """Payloads for a pattern; some hundred different ones are drawn once."""
+def _with_values(rng: random.Random, functions: list[NewFunction]) -> Callable[[_Pattern], list[bytes | None]]:
+    """Return a function that draws the payloads of a pattern from a hundred different ones."""
 
-    def draw(values: Any, given: Callable[[], list[Any]]) -> list[bytes]:
-        return [arguments.encode(values, given()) for _ in range(50)]
+    def draw(specs: Any, values: Callable[[], list[Any]]) -> list[bytes]:
+        return [payloads.encode(specs, values()) for _ in range(50)]
 
-    first = targets[0]
+    first = functions[0]
     entries = draw(first.arguments, lambda: [rng.randrange(-1000, 1000), rng.choice(_WORDS), rng.random() * 100])
     exits = draw(first.returns, lambda: [rng.random()])
 
@@ -115,22 +119,22 @@ def synth(
     Args:
         target: the directory.
         shape: one of `SHAPES`.
-        events: about how many records; or
-        size: about how many bytes of records.
-        threads: on how many threads.
-        seed: another seed, another trace.
-        progress: called now and then with the records so far, and all of them.
+        events: the approximate number of records, or None; then
+        size: the approximate number of bytes of records, or None for 100,000 records.
+        threads: the number of tasks, or None for 8.
+        seed: the seed of the random numbers; the same seed gives the same trace.
+        progress: called after each task with the number of records so far, and of all records.
 
     Returns:
-        How many records, and how many bytes.
+        The number of records, and the number of their bytes.
     """
     rng = random.Random(seed)
     tasks = threads or THREADS
-    wanted = events if events is not None else EVENTS if size is None else size // _RECORD
+    total = events if events is not None else EVENTS if size is None else size // _RECORD
     written = 0
     with UftraceWriter(target, program="/usr/bin/synthetic", command=f"synthetic {shape}") as writer:
         for number in range(tasks):
-            part = wanted * (number + 1) // tasks - wanted * number // tasks
+            part = total * (number + 1) // tasks - total * number // tasks
             pid = 1000 if shape != "mixed" else 1000 + number // 2 * 2
             task = writer.task(1000 + number, pid)
             with_values = shape == "args" or (shape == "mixed" and number % 2 == 1)
@@ -141,20 +145,33 @@ def synth(
                 task.lost(rng.randrange(1, 100))
                 task.event("synthetic:end", task.last + 1)
                 written += 3
-            progress(written, wanted)
+            progress(written, total)
+        if shape == "mixed":
+            _add_small_files(writer, rng, tasks)
     return written, writer.position
+
+
+def _add_small_files(writer: UftraceWriter, rng: random.Random, tasks: int) -> None:
+    """Write some scheduler events on two CPUs, and messages."""
+    for number in range(tasks):
+        task, begin = writer.task(1000 + number), _START + 1000 * number
+        delays: list[tuple[int, Kind]] = [(100, "sched-out"), (200 + rng.randrange(500), "sched-in")]
+        for delay, kind in delays:
+            writer.sched(number % 2, PerfEvent(begin + delay, task.pid, task.tid, kind))
+        writer.message(begin, f"synthetic message {number}")
 
 
 def _fill(
     writer: UftraceWriter, task: TaskWriter, shape: str, rng: random.Random, records: int, *, with_values: bool
 ) -> int:
-    room = max(min(_PATTERN, records), 2)
+    """Write the calls of one task; return the number of records."""
+    length = max(min(_PATTERN, records), 2)
     if shape == "recursion":
-        return _repeat(task, _recursion(min(500, (room + 1) // 2)), [writer.function("recurse")], records)
+        return _repeat(task, _recursion(min(500, (length + 1) // 2)), [writer.function("recurse")], records)
     if with_values:
         names = [f"work_{number}" for number in range(10)]
-        targets = [writer.function(name, arguments="arg1/i32,arg2/s,fparg1/64", returns="retval/f64") for name in names]
-        pattern = _pattern(rng, len(targets), 12, room)
-        return _repeat(task, pattern, targets, records, _with_values(rng, targets))
-    targets = [writer.function(f"function_{number}") for number in range(300)]
-    return _repeat(task, _pattern(rng, len(targets), 30, room), targets, records)
+        functions = [writer.function(name, arguments=_ARGUMENTS, returns="retval/f64") for name in names]
+        pattern = _pattern(rng, len(functions), 12, length)
+        return _repeat(task, pattern, functions, records, _with_values(rng, functions))
+    functions = [writer.function(f"function_{number}") for number in range(300)]
+    return _repeat(task, _pattern(rng, len(functions), 30, length), functions, records)

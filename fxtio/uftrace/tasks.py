@@ -1,6 +1,6 @@
-"""`task.txt`: which tasks and sessions there were, and from when on; and its binary forerunner of file version 3.
+"""The beginnings of tasks and sessions: `task.txt`, and the binary file `task` of format version 3.
 
-A line that is not of a known form, or would not be written back the same, stays text.
+A line of `task.txt` that is unknown, or would not be written back to the same text, is kept as text.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from construct import (
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.uftrace.directory import from_lines, to_lines
+from fxtio.uftrace.directory import join_lines, line_size, split_lines
 
 TEXT, BINARY = "task.txt", "task"
-"""The names of the file, today's and that of version 3."""
+"""The name of the file, and its name in format version 3."""
 
 NS = 1_000_000_000
 Order = Literal["little", "big"]
@@ -38,14 +38,14 @@ Order = Literal["little", "big"]
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A process began, or called exec.
+    """The beginning of a session: a process began, or called exec.
 
     Attributes:
         time: nanoseconds.
         pid: the process.
-        sid: names its map file.
+        sid: the session id, which is part of the name of its map file.
         exename: the program.
-        key: `tid` in lines of old versions.
+        key: the key in front of `pid`: `pid`, or `tid` in old versions.
     """
 
     time: int
@@ -60,7 +60,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task began, or takes the newest session of its process from here on.
+    """The beginning of a task; a later line of the same task moves it to the newest session of its process.
 
     Attributes:
         time: nanoseconds.
@@ -78,12 +78,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A process began as a copy of another one.
+    """The beginning of a process that is a copy of another one.
 
     Attributes:
         time: nanoseconds.
         pid: the new process.
-        ppid: the old one.
+        ppid: the process that called fork.
     """
 
     time: int
@@ -96,14 +96,14 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Dlopen:
-    """A library was loaded.
+    """The loading of a library.
 
     Attributes:
         time: nanoseconds.
-        tid: the task that did it.
-        sid: its session.
-        base: where the library begins.
-        libname: the library.
+        tid: the task that loaded it.
+        sid: the session of the task.
+        base: the address of the library.
+        libname: the path of the library.
     """
 
     time: int
@@ -117,83 +117,83 @@ class Dlopen:
         return f'DLOP {when} tid={self.tid} sid={self.sid} base={self.base:x} libname="{self.libname}"'
 
 
-Fact = Session | Task | Fork | Dlopen
+TaskEvent = Session | Task | Fork | Dlopen
 
 
 def stamp(time: int) -> str:
-    """Nanoseconds as uftrace writes them."""
+    """Return nanoseconds as uftrace writes them, in seconds."""
     return f"{time // NS}.{time % NS:09d}"
 
 
 _HEX = r"(?:0x)?([0-9a-fA-F]{1,16})"
 _TIME = r"timestamp=(\d{1,12})\.(\d{1,12}) "
-_FORMS: list[tuple[re.Pattern[str], Callable[[int, tuple[str, ...]], Fact]]] = [
+_LINES: list[tuple[re.Pattern[str], Callable[[int, tuple[str, ...]], TaskEvent]]] = [
     (
         re.compile(rf'SESS {_TIME}([pt]id)=(-?\d{{1,12}}) sid=(\S{{1,16}}) exename="(.*)"', re.DOTALL),
-        lambda time, got: Session(time, int(got[1]), got[2], got[3], got[0]),
+        lambda time, groups: Session(time, int(groups[1]), groups[2], groups[3], groups[0]),
     ),
     (
         re.compile(rf"TASK {_TIME}tid=(-?\d{{1,12}}) pid=(-?\d{{1,12}})"),
-        lambda time, got: Task(time, int(got[0]), int(got[1])),
+        lambda time, groups: Task(time, int(groups[0]), int(groups[1])),
     ),
     (
         re.compile(rf"FORK {_TIME}pid=(-?\d{{1,12}}) ppid=(-?\d{{1,12}})"),
-        lambda time, got: Fork(time, int(got[0]), int(got[1])),
+        lambda time, groups: Fork(time, int(groups[0]), int(groups[1])),
     ),
     (
         re.compile(rf'DLOP {_TIME}tid=(-?\d{{1,12}}) sid=(\S{{1,16}}) base={_HEX} libname="(.*)"'),
-        lambda time, got: Dlopen(time, int(got[0]), got[1], int(got[2], 16), got[3]),
+        lambda time, groups: Dlopen(time, int(groups[0]), groups[1], int(groups[2], 16), groups[3]),
     ),
 ]
 
 
-def parse_fact(line: str) -> Fact | None:
-    """The fact that a line tells, or None."""
-    for form, make in _FORMS:
-        found = form.match(line)
-        if found:
-            seconds, nanos, *rest = found.groups()
+def parse_line(line: str) -> TaskEvent | None:
+    """Return the event that a line of `task.txt` describes, or None if it describes none."""
+    for pattern, make in _LINES:
+        match = pattern.match(line)
+        if match:
+            seconds, nanos, *rest = match.groups()
             return make(int(seconds) * NS + int(nanos), tuple(rest))
     return None
 
 
 @dataclass(slots=True)
 class TaskFile:
-    """The file.
+    """The file `task.txt`.
 
     Attributes:
-        lines: facts, and as text what is none; an empty last text for the line end.
-        facts: the facts in the order of the file.
+        lines: the lines, as events where that loses nothing, else as text; a final line end gives an empty last line.
+        events: the events in the order of the file.
     """
 
-    lines: list[Fact | str] = field(default_factory=list)
-    facts: list[Fact] = field(default_factory=list)
+    lines: list[TaskEvent | str] = field(default_factory=list)
+    events: list[TaskEvent] = field(default_factory=list)
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> TaskFile:
-        """Read `task.txt`."""
-        made = cls()
+        """Parse the file."""
+        parsed = cls()
         offset = 0
-        for line in to_lines(raw):
-            fact = parse_fact(line)
-            made.lines.append(fact if fact is not None and str(fact) == line else line)
-            if fact is not None:
-                made.facts.append(fact)
+        for line in split_lines(raw):
+            event = parse_line(line)
+            parsed.lines.append(event if event is not None and str(event) == line else line)
+            if event is not None:
+                parsed.events.append(event)
             elif line:
-                told = f"a line that begins with {line[:20]!r} is not understood"
-                findings.add("task-line", offset, told, level=Level.WARNING, file=TEXT)
-            offset += len(line.encode("utf-8", "surrogateescape")) + 1
-        return made
+                message = f"the line beginning with {line[:20]!r} is unknown"
+                findings.add("task-line", offset, message, level=Level.WARNING, file=TEXT)
+            offset += line_size(line)
+        return parsed
 
     def to_bytes(self) -> bytes:
-        """The file's bytes."""
-        return from_lines([str(line) for line in self.lines])
+        """Return the bytes of the file."""
+        return join_lines([str(line) for line in self.lines])
 
 
-# ---- file version 3
+# ---- format version 3
 
 
-def _messages(big: bool) -> dict[str, Any]:
+def _structures(big: bool) -> dict[str, Any]:
     u16, u32, i32, u64 = (Int16ub, Int32ub, Int32sb, Int64ub) if big else (Int16ul, Int32ul, Int32sl, Int64ul)
     task = {"time": u64, "pid": i32, "tid": i32}
     magic = 0xFACE
@@ -204,29 +204,31 @@ def _messages(big: bool) -> dict[str, Any]:
     }
 
 
-MESSAGES = {"little": _messages(False), "big": _messages(True)}
-_TASK, _FORK, _SESSION = (3,), (5, 6), (6, 7)  # numbered anew in 0.8; the size tells a fork from a session
+MESSAGES = {"little": _structures(False), "big": _structures(True)}
+"""The structures of the binary task file, by byte order and name."""
+
+_TASK, _FORK, _SESSION = (3,), (5, 6), (6, 7)  # uftrace 0.8 renumbered them; the size tells a fork from a session
 _HEAD, _TASK_SIZE, _SESSION_SIZE = 8, 16, 40
 
 
 @dataclass(slots=True)
 class BinaryTaskFile:
-    """The file `task` of version 3: messages.
+    """The file `task` of format version 3, a sequence of messages.
 
     Attributes:
-        pieces: of every message its type, its size, and its body, which is padded to 8 bytes.
-        rest: bytes behind the last whole message.
+        messages: the type, the size, and the body (padded to 8 bytes) of every message.
+        rest: the bytes after the last whole message.
         order: the byte order.
     """
 
-    pieces: list[tuple[int, int, bytes]] = field(default_factory=list)
+    messages: list[tuple[int, int, bytes]] = field(default_factory=list)
     rest: bytes = b""
     order: Order = "little"
 
     @classmethod
     def parse(cls, raw: bytes, order: Order, findings: Findings) -> BinaryTaskFile:
-        """Read the file."""
-        made, at = cls(order=order), 0
+        """Parse the file."""
+        parsed, at = cls(order=order), 0
         while at < len(raw):
             try:
                 head = MESSAGES[order]["head"].parse(raw[at : at + _HEAD])
@@ -235,46 +237,46 @@ class BinaryTaskFile:
             end = at + _HEAD + (head.size + 7) // 8 * 8
             if end > len(raw):
                 break
-            made.pieces.append((head.type, head.size, raw[at + _HEAD : end]))
+            parsed.messages.append((head.type, head.size, raw[at + _HEAD : end]))
             at = end
-        made.rest = raw[at:]
-        if made.rest:
-            findings.add("task-message", at, "bytes that are no whole message", file=BINARY)
-        return made
+        parsed.rest = raw[at:]
+        if parsed.rest:
+            findings.add("task-message", at, f"{len(parsed.rest):,} bytes are not a whole message", file=BINARY)
+        return parsed
 
     def to_bytes(self) -> bytes:
-        """The file's bytes."""
+        """Return the bytes of the file."""
         head = MESSAGES[self.order]["head"]
-        messages = [head.build({"type": kind, "size": size}) + body for kind, size, body in self.pieces]
+        messages = [head.build({"type": kind, "size": size}) + body for kind, size, body in self.messages]
         return b"".join(messages) + self.rest
 
     @property
-    def facts(self) -> list[Fact]:
-        """The facts in the order of the file."""
-        return list(self._facts())
+    def events(self) -> list[TaskEvent]:
+        """Return the events in the order of the file."""
+        return list(self._events())
 
-    def _facts(self) -> Iterator[Fact]:
-        forms = MESSAGES[self.order]
-        for kind, size, body in self.pieces:
+    def _events(self) -> Iterator[TaskEvent]:
+        structures = MESSAGES[self.order]
+        for kind, size, body in self.messages:
             if kind in _TASK and size == _TASK_SIZE:
-                got = forms["task"].parse(body)
-                yield Task(got.time, got.tid, got.pid)
+                task = structures["task"].parse(body)
+                yield Task(task.time, task.tid, task.pid)
             elif kind in _FORK and size == _TASK_SIZE:
-                got = forms["task"].parse(body)
-                yield Fork(got.time, got.tid, got.pid)
+                task = structures["task"].parse(body)
+                yield Fork(task.time, task.tid, task.pid)
             elif kind in _SESSION and size >= _SESSION_SIZE:
-                got = forms["session"].parse(body)
-                name = body[_SESSION_SIZE : _SESSION_SIZE + max(got.length, 0)]
-                sid = got.sid.rstrip(b"\0").decode("ascii", "replace")
-                yield Session(got.time, got.pid, sid, name.rstrip(b"\0").decode("utf-8", "surrogateescape"))
+                session = structures["session"].parse(body)
+                name = body[_SESSION_SIZE : _SESSION_SIZE + max(session.length, 0)]
+                sid = session.sid.rstrip(b"\0").decode("ascii", "replace")
+                yield Session(session.time, session.pid, sid, name.rstrip(b"\0").decode("utf-8", "surrogateescape"))
 
 
-def check_name(text: str, where: str) -> str:
-    """A name that can stand in the files of a trace.
+def check_text(text: str, where: str) -> str:
+    """Return a text that can be written in a line of a file.
 
     Raises:
-        EncodeError: it holds a line end or a NUL.
+        EncodeError: the text contains a line end or a NUL.
     """
     if any(sign in text for sign in "\n\0"):
-        raise EncodeError(f"{text!r} holds a line end or a NUL", where)
+        raise EncodeError(f"{text!r} contains a line end or a NUL", where)
     return text

@@ -1,58 +1,69 @@
-"""The writer of a data directory: exact (records and files as they are), and friendly (functions, calls, events).
+"""The writer of a data directory: exact (records and files as they are), by columns, and by calls and events.
 
-Records go to the files of their tasks as they come, in blocks.  The small files are made in the end of what was said
-until then, except those that were given whole.
+Records go to the files of their tasks in blocks.  The small files are written at the end, from the declared functions
+and tasks, except those that were given as a whole.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from fxtio.errors import EncodeError
-from fxtio.uftrace import arguments, perf
-from fxtio.uftrace.bulk import packed
-from fxtio.uftrace.directory import Stored, is_plain
-from fxtio.uftrace.enums import EventId, WordClass
+from fxtio.io.writing import TraceWriter
+from fxtio.table import Bytes, Categories, WritableTable
+from fxtio.uftrace import payloads, perf
+from fxtio.uftrace.directory import StoredFile, is_file_name
+from fxtio.uftrace.encode import CallOrder, call_states, checked_depth, integers, record_bytes, type_codes, wrapped
+from fxtio.uftrace.enums import EventId, RecordType, WordClass
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, payload_of
-from fxtio.uftrace.image import Image, Target
-from fxtio.uftrace.info import InfoFile
+from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import DEPTHS, Feature, InfoBit
-from fxtio.uftrace.records import Entry, Event, Exit, Lost, encode
-from fxtio.uftrace.sessions import map_name
-from fxtio.uftrace.tasks import NS, TEXT, Fact, Fork, Session, Task, TaskFile, check_name
-
-if TYPE_CHECKING:
-    from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.program import FUNCTION_SIZE, NewFunction, Program
+from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost, encode
+from fxtio.uftrace.state import map_name
+from fxtio.uftrace.tasks import NS, TEXT, Fork, Session, Task, TaskEvent, TaskFile, check_text
 
 Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
 
-INFO = "info"
-_HELD = 1 << 18
-_SID = 16
+_BUFFERED = 1 << 18
+_SID_DIGITS = 16
 
 
-class UftraceWriter:
+class UftraceWriter(TraceWriter):
     """Writes a data directory; a context manager.
 
     Args:
-        target: the directory; made, and not there yet, or empty.
-        program: the path of the program that the trace is of.
-        command: the command line; that of the program unless given.
+        target: the directory, which must be empty or is created.
+        program: the path of the traced program.
+        command: the command line; the path of the program if None.
         order: the byte order of the records.
-        word_class: 64, or 32 for a program with pointers of 4 bytes.
-        sized_symbols: write symbols with sizes; uftrace before 0.14 cannot read them.
-        recorded_at: when it was recorded, in the words of `date`.
+        word_class: the size of a pointer of the program in bits.
+        sized_symbols: write symbols with sizes, which uftrace before 0.14 cannot read.
+        recorded_at: the date of the recording as `date` prints it.
 
     Raises:
-        FileExistsError: there is something already.
-        OSError: it cannot be made.
+        FileExistsError: the directory is not empty.
+        OSError: the directory cannot be created.
     """
+
+    format = "uftrace"
+    writable_tables: ClassVar[Mapping[str, WritableTable]] = {
+        "records": WritableTable(
+            ("tid", "type", "time", "depth", "address"), ("payload",), ("record", "offset", "name")
+        ),
+        "slices": WritableTable(
+            ("tid", "name", "start", "duration", "depth"), ("state",), ("address", "entry", "exit")
+        ),
+        "sched": WritableTable(("time", "cpu", "pid", "tid", "kind"), ("name", "parent")),
+        "messages": WritableTable(("time", "text")),
+    }
 
     def __init__(
         self,
@@ -67,230 +78,353 @@ class UftraceWriter:
     ) -> None:
         self.path = Path(target)
         self.order: Order = order
-        self.position = 0
+        self._position = 0
         self._word_class = WordClass.BITS32 if word_class == 32 else WordClass.BITS64
-        self._image = Image(program, word_class // 8)
-        self._command = check_name(program if command is None else command, "command")
-        self._sized = sized_symbols
-        self._recorded_at = check_name(recorded_at, "recorded_at")
+        self._program = Program(program, word_class // 8)
+        self._command = check_text(program if command is None else command, "command")
+        self._sized_symbols = sized_symbols
+        self._recorded_at = check_text(recorded_at, "recorded_at")
         self._tasks: dict[int, TaskWriter] = {}
-        self._raw: dict[int, bytearray] = {}
+        self._buffers: dict[int, bytearray] = {}
         self._files: dict[str, Any] = {}
         self._events: dict[str, int] = {}
         self._messages: list[tuple[int, str]] = []
-        self._perf: dict[int, list[perf.PerfEvent]] = {}
-        self._without_info = False  # it is the copy of a directory that has none
-        self._closed = False
+        self._perf: dict[int, bytearray] = {}
+        self._without_info = False  # this is the copy of a directory without an info file
         self.path.mkdir(parents=True, exist_ok=True)
         if next(self.path.iterdir(), None) is not None:
             raise FileExistsError(f"{self.path} is not empty")
 
-    def __enter__(self) -> UftraceWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        self.close()
+    @property
+    def position(self) -> int:
+        """The number of bytes of records that were written."""
+        return self._position
 
     # ---- exact
 
-    def put(self, tid: int, record: Any) -> None:
-        """Append a record to a task's file, as it is.
+    def put(self, record: Any, *, tid: int = 1) -> None:
+        """Append a record to the file of a task as it is.
+
+        Args:
+            record: a record, or `Opaque`.
+            tid: the task.
 
         Raises:
-            EncodeError: the format cannot say it.
+            EncodeError: the record cannot be encoded; nothing was written.
+            ValueError: the writer is closed.
         """
+        self._check_open()
         self._append(tid, encode(record, self.order))
 
     def file(self, name: str, content: Any) -> None:
-        """A file of the directory as a whole: bytes, or what `UftraceTrace.part` gives.
+        """Write a file of the directory as a whole, in place of the file that the writer would make.
 
-        It takes the place of the one that the writer would have made.
+        Args:
+            name: the name of the file.
+            content: bytes, or the result of `UftraceTrace.file`.
 
         Raises:
-            EncodeError: this is no name of a file.
+            EncodeError: the name is not the name of a file in a directory.
+            ValueError: the writer is closed.
         """
-        if not is_plain(name):
-            raise EncodeError(f"{name!r} is no name of a file in a directory")
+        self._check_open()
+        if not is_file_name(name):
+            raise EncodeError(f"{name!r} is not the name of a file in a directory")
         self._files[name] = content
 
-    def copy(self, trace: UftraceTrace) -> None:
-        """Copy every file and every record of a trace, byte for byte."""
-        self.order = trace.header.order
-        self._without_info = INFO not in trace.directory
-        records = {f"{tid}.dat": tid for tid in trace.tids}
+    def _copy(self, trace: UftraceTrace) -> None:
+        if self._position or self._tasks or self._files or self._events or self._messages or self._perf:
+            raise EncodeError("a trace can be copied only if nothing was written before", "copy")
+        self.order = trace.info_file.order
+        self._without_info = INFO_FILE not in trace.directory
+        tids = {f"{tid}.dat": tid for tid in trace.tids}
         for name in trace.directory.names:
-            if name not in records:
-                self.file(name, trace.part(name))
+            if name not in tids:
+                self.file(name, trace.file(name))
                 continue
-            self._raw.setdefault(records[name], bytearray())
-            for record in trace.records(records[name]):
-                self.put(records[name], record)
+            self._buffers.setdefault(tids[name], bytearray())
+            for record in trace.records(resolve=False, tid=tids[name]):
+                self.put(record, tid=tids[name])
 
     def _append(self, tid: int, raw: bytes | memoryview) -> None:
-        held = self._raw.setdefault(tid, bytearray())
-        held += raw
-        self.position += len(raw)
-        if len(held) > _HELD:
+        buffer = self._buffers.setdefault(tid, bytearray())
+        buffer += raw
+        self._position += len(raw)
+        if len(buffer) > _BUFFERED:
             self._flush(tid)
 
     def _flush(self, tid: int) -> None:
-        """Files are opened for each block: there may be more tasks than a process may open files."""
+        """Append a block to the file of a task; there may be more tasks than files that a process may keep open."""
         with open(self.path / f"{tid}.dat", "ab") as file:
-            file.write(self._raw[tid])
-        self._raw[tid].clear()
+            file.write(self._buffers[tid])
+        self._buffers[tid].clear()
 
-    # ---- friendly
+    # ---- columns
+
+    def _write_rows(self, name: str, columns: dict[str, Any], rows: int) -> None:
+        write = {
+            "records": self._write_records,
+            "slices": self._write_slices,
+            "sched": self._write_sched,
+            "messages": self._write_messages,
+        }
+        write[name](columns, rows)
+
+    def _write_records(self, columns: dict[str, Any], rows: int) -> None:
+        """Append records as they are, and declare their tasks.
+
+        Payloads are in the optional column `payload`: they are not in the table of the reader, and can be read only if
+        the info file has their specifications.
+        """
+        kind = type_codes(columns["type"])
+        payload: Bytes | None = columns.get("payload")
+        if payload is not None and not isinstance(payload, Bytes):
+            raise EncodeError("the values are not bytes", "payload")
+        encoded = []
+        for tid, chosen in _rows_of("tid", columns["tid"]):
+            raws = None if payload is None else [payload[row] or None for row in chosen.tolist()]
+            integer = {name: integers(name, columns[name])[chosen] for name in ("time", "depth", "address")}
+            raw = record_bytes(kind[chosen], **integer, payload=raws, order=self.order)
+            encoded.append((self.task(tid), integer["time"][kind[chosen] != RecordType.LOST], raw))
+        for task, times, raw in encoded:
+            task._append(times, raw)
+
+    def _write_slices(self, columns: dict[str, Any], rows: int) -> None:
+        """Write all calls of some tasks; functions that are new are declared."""
+        names = columns["name"]
+        if not isinstance(names, Categories) or bool((names.codes < 0).any()):
+            raise EncodeError("a call has no name", "name")
+        start, duration = (integers(name, columns[name]) for name in ("start", "duration"))
+        depth = checked_depth(columns["depth"], FUNCTION_SIZE)
+        if int(duration.min()) < 0:
+            raise EncodeError("a duration is negative", "duration")
+        state = call_states(columns.get("state"), rows)
+        used = np.unique(names.codes)
+        address = np.zeros(len(names.values), np.uint64)
+        address[used] = [self.function(names.values[code]).address for code in used.tolist()]
+        encoded = []
+        for tid, chosen in _rows_of("tid", columns["tid"]):
+            order = CallOrder(start[chosen], (start + duration)[chosen], depth[chosen], state[chosen])
+            calls = chosen[order.row]
+            short, place = wrapped(depth[calls], address[names.codes[calls]])
+            raw = record_bytes(order.kind, order.time, short, place, None, self.order)
+            task = self.task(tid)
+            if task._open:
+                raise EncodeError("calls that were begun by `enter` are open", f"task {tid}")
+            task._check_times(order.time)
+            encoded.append((task, order.time, raw))
+        for task, times, raw in encoded:
+            task._append(times, raw)
+
+    def _write_sched(self, columns: dict[str, Any], rows: int) -> None:
+        """Append scheduler events to the files of CPUs."""
+        kinds = _texts("kind", columns["kind"])
+        names = _texts("name", columns["name"]) if "name" in columns else [""] * rows
+        parents = columns.get("parent", np.zeros(rows, np.int64))
+        encoded = []
+        for cpu, chosen in _rows_of("cpu", columns["cpu"]):
+            fields = {name: integers(name, columns[name])[chosen] for name in ("time", "pid", "tid")}
+            indices = chosen.tolist()
+            raw = perf.encode(
+                **fields, kind=[kinds[row] for row in indices], parent=integers("parent", parents)[chosen],
+                comm=[names[row] for row in indices], order=self.order,
+            )  # fmt: skip
+            encoded.append((cpu, raw))
+        for cpu, raw in encoded:
+            self._perf.setdefault(cpu, bytearray()).extend(raw)
+
+    def _write_messages(self, columns: dict[str, Any], rows: int) -> None:
+        times = integers("time", columns["time"])
+        if int(times.min()) < 0:
+            raise EncodeError("a time is negative", "time")
+        texts = [check_text(text or "", "text") for text in _texts("text", columns["text"])]
+        self._messages += zip(times.tolist(), texts, strict=True)
+
+    # ---- calls and events
 
     def function(
         self, name: str, *, arguments: str = "", returns: str = "", library: bool = False, module: str = ""
-    ) -> Target:
-        """Declare a function, or find it again.
+    ) -> NewFunction:
+        """Declare a function, or return the one that was declared before.
 
         Args:
-            name: its name, mangled or not.
-            arguments: what each call of it passes, such as `arg1/i32,arg2/s,fparg1/64`.
-            returns: what it returns, such as `retval/x64`.
-            library: whether it is one that `uftrace --no-libcall` leaves out.
-            module: the path of its module, if that is not the program.
+            name: the name, mangled or not.
+            arguments: the specification of the arguments, such as `arg1/i32,arg2/s,fparg1/64`.
+            returns: the specification of the return value, such as `retval/x64`.
+            library: whether it is a library function, which `uftrace --no-libcall` omits.
+            module: the path of its module; the program if empty.
 
         Raises:
-            EncodeError: the name or a specification cannot be written, or it was declared otherwise before.
+            EncodeError: the name or a specification cannot be written, or the function has other specifications.
+            ValueError: the writer is closed.
         """
-        return self._image.function(name, arguments, returns, "P" if library else "T", module)
+        self._check_open()
+        return self._program.function(name, arguments, returns, "P" if library else "T", module)
 
     def task(self, tid: int, pid: int | None = None) -> TaskWriter:
-        """A task to write calls to.
+        """Return the writer of the calls of a task.
 
         Args:
-            tid: its number.
-            pid: its process, where it is a thread of it; else it is a process.
+            tid: the number of the task.
+            pid: the process, if the task is a thread of it; the task is a process if None.
 
         Raises:
-            EncodeError: it is known with another process.
+            EncodeError: the task was declared with another process, or a number is not positive.
+            ValueError: the writer is closed.
         """
-        known = self._tasks.get(tid)
-        if known is None:
+        self._check_open()
+        task = self._tasks.get(tid)
+        if task is None:
             if tid <= 0 or (pid is not None and pid <= 0):
-                raise EncodeError("tasks and processes are numbered from 1 on", "task")
-            known = self._tasks[tid] = TaskWriter(self, tid, tid if pid is None else pid)
-        elif pid is not None and pid != known.pid:
-            raise EncodeError(f"task {tid} belongs to process {known.pid}", "task")
-        return known
+                raise EncodeError("the numbers of tasks and processes begin at 1", "task")
+            task = self._tasks[tid] = TaskWriter(self, tid, tid if pid is None else pid)
+        elif pid is not None and pid != task.pid:
+            raise EncodeError(f"task {tid} belongs to process {task.pid}", "task")
+        return task
 
     def event_id(self, name: str) -> int:
-        """The number of a user's event, such as `provider:name`; new or known.
+        """Return the number of a user event such as `provider:name`, which is declared if it is new.
 
         Raises:
             EncodeError: the name cannot be written.
+            ValueError: the writer is closed.
         """
+        self._check_open()
         if name not in self._events:
-            self._events[check_name(name, "event")] = EventId.FIRST_USER + len(self._events)
+            self._events[check_text(name, "event")] = EventId.FIRST_USER + len(self._events)
         return self._events[name]
 
     def message(self, time: int, text: str) -> None:
-        """A message for the file of external data; in the order of time."""
-        self._messages.append((time, check_name(text, "message")))
+        """Append a message to `extern.dat`; messages must be ordered by time.
+
+        Args:
+            time: nanoseconds.
+            text: the message, a single line.
+
+        Raises:
+            EncodeError: the text cannot be written.
+            ValueError: the writer is closed.
+        """
+        self._check_open()
+        self._messages.append((time, check_text(text, "message")))
 
     def sched(self, cpu: int, event: perf.PerfEvent) -> None:
-        """Something that the scheduler did on a CPU; in the order of time."""
-        self._perf.setdefault(cpu, []).append(event)
+        """Append a scheduler event of a CPU; the events of a CPU must be ordered by time.
 
-    # ---- the end
+        Raises:
+            EncodeError: a value does not fit.
+            ValueError: the writer is closed.
+        """
+        self._check_open()
+        raw = perf.build(event, self.order)
+        self._perf.setdefault(cpu, bytearray()).extend(raw)
 
-    def close(self) -> None:
-        """Write what is held, and the small files."""
-        if self._closed:
-            return
-        self._closed = True
-        for tid in self._raw:
+    # ---- the small files
+
+    def _close(self) -> None:
+        for tid in self._buffers:
             self._flush(tid)
-        for name, content in (self._made() | self._files).items():
+        for name, content in (self._small_files() | self._files).items():
             with open(self.path / name, "wb") as file:
-                if isinstance(content, Stored):
-                    file.writelines(content.pieces())
+                if isinstance(content, StoredFile):
+                    file.writelines(content.blocks())
                 else:
-                    file.write(content if isinstance(content, bytes) else content.to_bytes())
+                    file.write(content if isinstance(content, bytes | bytearray) else content.to_bytes())
 
-    def _made(self) -> dict[str, Any]:
-        """The small files that nobody gave."""
-        made: dict[str, Any] = {}
-        if INFO not in self._files and not self._without_info:
-            made[INFO] = self._info()
+    def _small_files(self) -> dict[str, Any]:
+        """Return the small files that were not given as a whole."""
+        files: dict[str, Any] = {}
+        if INFO_FILE not in self._files and not self._without_info:
+            files[INFO_FILE] = self._info_file()
         if self._tasks:
-            sids = {pid: f"{number:0{_SID}x}" for number, pid in enumerate(self._pids(), 1)}
-            made[TEXT] = self._task_file(sids)
-            made |= {map_name(sid): self._image.map_file() for sid in sids.values()}
-            made |= self._image.symbol_files(sized=self._sized)
+            sids = {pid: f"{number:0{_SID_DIGITS}x}" for number, pid in enumerate(self._pids(), 1)}
+            files[TEXT] = self._task_file(sids)
+            files |= {map_name(sid): self._program.map_file() for sid in sids.values()}
+            files |= self._program.symbol_files(sized=self._sized_symbols)
         if self._events:
-            made[NAMES_FILE] = EventsFile.of({number: name for name, number in self._events.items()})
+            files[NAMES_FILE] = EventsFile.of({number: name for name, number in self._events.items()})
         if self._messages:
-            made[EXTERN_FILE] = ExternFile.of(self._messages)
-        for cpu, events in self._perf.items():
-            made[f"perf-cpu{cpu}.dat"] = b"".join([perf.build(event, self.order) for event in events])
-        return made
+            files[EXTERN_FILE] = ExternFile.of(self._messages)
+        return files | {f"perf-cpu{cpu}.dat": raw for cpu, raw in self._perf.items()}
 
     def _pids(self) -> list[int]:
+        """Return the processes that are not forked from another one."""
         forked = {task.pid for task in self._tasks.values() if task.forked is not None}
         return list(dict.fromkeys(task.pid for task in self._tasks.values() if task.pid not in forked))
 
     def _task_file(self, sids: dict[int, str]) -> TaskFile:
-        """Sessions and tasks begin no later than the first record: older ones would be without names."""
+        """Return the task file; sessions and tasks begin with the first record, since earlier records have no names."""
         firsts = {tid: task.first or 0 for tid, task in self._tasks.items()}
-        facts: list[Fact] = []
+        events: list[TaskEvent] = []
         for pid, sid in sids.items():
-            mine = [tid for tid, task in self._tasks.items() if task.pid == pid]
-            begin = min(firsts[tid] for tid in mine)
-            facts.append(Session(begin, pid, sid, self._image.program))
-            if pid not in mine:
-                facts.append(Task(begin, pid, pid))
-            facts += [Task(firsts[tid], tid, pid) for tid in sorted(mine, key=lambda tid: (tid != pid, firsts[tid]))]
+            tids = [tid for tid, task in self._tasks.items() if task.pid == pid]
+            begin = min(firsts[tid] for tid in tids)
+            events.append(Session(begin, pid, sid, self._program.path))
+            if pid not in tids:
+                events.append(Task(begin, pid, pid))
+            events += [Task(firsts[tid], tid, pid) for tid in sorted(tids, key=lambda tid: (tid != pid, firsts[tid]))]
         for task in self._tasks.values():
             if task.forked is not None:
-                facts.append(task.forked)
+                events.append(task.forked)
             elif task.pid not in sids:
-                facts.append(Task(firsts[task.tid], task.tid, task.pid))
-        return TaskFile([*facts, ""], facts)
+                events.append(Task(firsts[task.tid], task.tid, task.pid))
+        return TaskFile([*events, ""], events)
 
-    def _info(self) -> InfoFile:
+    def _info_file(self) -> InfoFile:
         info = InfoFile(order=self.order, word_class=self._word_class)
         info.features = Feature.TASK_SESSION | Feature.SYM_REL_ADDR | Feature.MAX_STACK
-        image, tids = self._image, sorted({*self._tasks, *self._raw})
-        if image.specs:
+        program, tids = self._program, sorted({*self._tasks, *self._buffers})
+        if program.specs:
             info.features |= Feature.ARGUMENT | Feature.RETVAL
         if self._events:
             info.features |= Feature.EVENT
         if self._perf:
             info.features |= Feature.PERF_EVENT
-        if self._sized:
+        if self._sized_symbols:
             info.features |= Feature.SYM_SIZE
-        info.set_block(InfoBit.EXE_NAME, f"exename:{image.program}")
+        info.set_block(InfoBit.EXE_NAME, f"exename:{program.path}")
         info.set_block(InfoBit.CMDLINE, f"cmdline:{self._command}")
-        if image.needs_registers:
+        if program.needs_registers:
             info.set_block(
                 InfoBit.CPUINFO, "cpuinfo:lines=2", "cpuinfo:nr_cpus=1 / 1 (online/possible)", "cpuinfo:desc="
             )
         listed = ",".join(map(str, tids))
         info.set_block(InfoBit.TASKINFO, "taskinfo:lines=2", f"taskinfo:nr_tid={len(tids)}", f"taskinfo:tids={listed}")
-        if image.specs:
-            info.set_block(InfoBit.ARG_SPEC, *image.spec_lines())
+        if program.specs:
+            info.set_block(InfoBit.ARG_SPEC, *program.spec_lines())
         elapsed = max((task.last for task in self._tasks.values()), default=0) - min(
             (task.first or 0 for task in self._tasks.values()), default=0
         )
-        told = f"elapsed_time:{elapsed // NS}.{elapsed % NS:09d} sec"
-        info.set_block(InfoBit.RECORD_DATE, f"record_date:{self._recorded_at}", told)
+        elapsed_line = f"elapsed_time:{elapsed // NS}.{elapsed % NS:09d} sec"
+        info.set_block(InfoBit.RECORD_DATE, f"record_date:{self._recorded_at}", elapsed_line)
         info.set_block(InfoBit.PATTERN_TYPE, "pattern_type:simple")
         return info
 
 
+def _rows_of(name: str, column: Any) -> list[tuple[int, Array]]:
+    """Return the distinct values of a column of non-negative integers, and the rows of each."""
+    values = integers(name, column)
+    distinct = np.unique(values).tolist()
+    if distinct[0] < 0:
+        raise EncodeError("a number is negative", name)
+    return [(value, np.flatnonzero(values == value)) for value in distinct]
+
+
+def _texts(name: str, column: Any) -> list[str | None]:
+    if not isinstance(column, Categories):
+        raise EncodeError("the values are not texts", name)
+    return column.to_list()
+
+
 class TaskWriter:
-    """Writes the calls of one task; see `UftraceWriter.task`.
+    """Writes the calls of one task, see `UftraceWriter.task`.
 
     Attributes:
         tid: the task.
         pid: its process.
-        first: the time of its first record, or None.
-        last: the time of its last record.
-        forked: how it began, where it is the copy of another process.
+        first: the time of its first record in nanoseconds, or None.
+        last: the time of its last record in nanoseconds.
+        forked: the fork with which the task began, or None.
     """
 
     def __init__(self, writer: UftraceWriter, tid: int, pid: int) -> None:
@@ -300,57 +434,62 @@ class TaskWriter:
         self.last = 0
         self.forked: Fork | None = None
         self._writer = writer
-        self._open: list[Target] = []
+        self._open: list[NewFunction] = []
 
-    def enter(self, function: Target | str, time: int, *values: Any) -> None:
-        """A call begins.
+    def enter(self, function: NewFunction | str, time: int, *values: Any) -> None:
+        """Begin a call.
 
         Args:
-            function: what `UftraceWriter.function` gives, or the name of a function without arguments.
+            function: the result of `UftraceWriter.function`, or the name of a function without arguments.
             time: nanoseconds.
-            values: the arguments, as many as are declared, or none of them.
+            values: all declared arguments, or none of them.
 
         Raises:
             EncodeError: a value does not fit, or time goes back.
+            ValueError: the writer is closed.
         """
+        self._writer._check_open()
         target = self._writer.function(function) if isinstance(function, str) else function
         if len(self._open) >= DEPTHS:
             raise EncodeError(f"calls are nested deeper than {DEPTHS}", target.name)
-        payload = arguments.encode(target.arguments, values, self._writer.order) if values else None
-        self._put(time, Entry(time, len(self._open), target.address, payload))
+        payload = payloads.encode(target.arguments, values, self._writer.order) if values else None
+        self._put(time, FunctionEntry(time, len(self._open), target.address, payload))
         self._open.append(target)
 
     def leave(self, time: int, value: Any = ...) -> None:
-        """The innermost call ends.
+        """End the innermost call.
 
         Args:
             time: nanoseconds.
-            value: what it returns, where that was declared.
+            value: the return value, if one is declared.
 
         Raises:
-            EncodeError: nothing is open, the value does not fit, or time goes back.
+            EncodeError: no call is open, the value does not fit, or time goes back.
+            ValueError: the writer is closed.
         """
+        self._writer._check_open()
         if not self._open:
             raise EncodeError("no call is open", f"task {self.tid}")
         target = self._open[-1]
-        payload = None if value is ... else arguments.encode(target.returns, [value], self._writer.order)
-        self._put(time, Exit(time, len(self._open) - 1, target.address, payload))
+        payload = None if value is ... else payloads.encode(target.returns, [value], self._writer.order)
+        self._put(time, FunctionExit(time, len(self._open) - 1, target.address, payload))
         self._open.pop()
 
     def fork(self, tid: int, time: int) -> TaskWriter:
-        """A process begins as a copy of this one; the calls that are open here are open there, too.
+        """Begin a process as a copy of this one; the open calls are open there, too.
 
         Args:
             tid: the new process.
             time: nanoseconds.
 
         Raises:
-            EncodeError: there is such a task already, or time goes back.
+            EncodeError: the task exists already, or time goes back.
+            ValueError: the writer is closed.
         """
+        self._writer._check_open()
         if tid in self._writer._tasks:
-            raise EncodeError(f"task {tid} is there already", "fork")
-        if time < self.last:
-            raise EncodeError(f"time goes back, from {self.last} to {time}", f"task {self.tid}")
+            raise EncodeError(f"task {tid} exists already", "fork")
+        self._check_time(time)
         child = self._writer.task(tid)
         child.forked = Fork(time, tid, self.pid)
         child.first = child.last = time
@@ -358,22 +497,29 @@ class TaskWriter:
         return child
 
     def event(self, event: str | int, time: int, data: bytes | None = None) -> None:
-        """Something happens.
+        """Write an event.
 
         Args:
-            event: the name of a user's event, such as `provider:name`, or a number of uftrace's own (`EventId`).
+            event: the name of a user event, such as `provider:name`, or a number (`EventId`).
             time: nanoseconds.
-            data: of an event that has any; readers refuse data of events that they do not know.
+            data: the data, if the event has any; uftrace refuses data of events that it does not know.
 
         Raises:
             EncodeError: the name cannot be written, or time goes back.
+            ValueError: the writer is closed.
         """
+        self._writer._check_open()
         number = self._writer.event_id(event) if isinstance(event, str) else event
         self._put(time, Event(time, 0, number, payload_of(data, self._writer.order)))
 
     def lost(self, count: int) -> None:
-        """Some records are missing here."""
-        self._writer.put(self.tid, Lost(0, 0, count))
+        """Write that a number of records is missing here.
+
+        Raises:
+            EncodeError: the number does not fit.
+            ValueError: the writer is closed.
+        """
+        self._writer.put(Lost(0, 0, count), tid=self.tid)
 
     def write_records(
         self,
@@ -381,36 +527,47 @@ class TaskWriter:
         type: Any,
         time: Array,
         depth: Array,
-        function: tuple[Sequence[Target], Array],
+        function: tuple[Sequence[NewFunction], Array],
         payload: Sequence[bytes | None] | None = None,
     ) -> None:
-        """Append many records at once.
+        """Append many entry and exit records.
 
         Args:
-            type: 0 for an entry, 1 for an exit, for each record (`RecordType`).
+            type: the type of each record: 0 for an entry, 1 for an exit (`RecordType`).
             time: nanoseconds, ascending.
-            depth: how many calls are around each.
-            function: functions, and for each record which of them.
-            payload: whole words for each record, or None; see `fxtio.uftrace.arguments.encode`.
+            depth: the number of calls around each.
+            function: functions, and the index of the function of each record.
+            payload: the payload of each record, see `fxtio.uftrace.payloads.encode`, or None.
 
         Raises:
-            EncodeError: a value does not fit, or time goes back; nothing is written.
+            EncodeError: a value does not fit, or time goes back; nothing was written.
+            ValueError: the writer is closed.
         """
+        self._writer._check_open()
         if not len(time):
             return
         times = np.asarray(time)
+        self._check_times(times)
+        functions, codes = function
+        address = np.array([target.address for target in functions], np.uint64)[codes]
+        self._append(times, record_bytes(type, times, depth, address, payload, self._writer.order))
+
+    def _check_times(self, times: Array) -> None:
         if int(times[0]) < self.last or bool((times[1:] < times[:-1]).any()):
             raise EncodeError("time goes back", f"task {self.tid}")
-        targets, codes = function
-        address = np.array([target.address for target in targets], np.uint64)[codes]
-        raw = packed(type, times, depth, address, payload, self._writer.order)
-        self._writer._append(self.tid, raw)
-        self.first = int(times[0]) if self.first is None else self.first
-        self.last = int(times[-1])
 
-    def _put(self, time: int, record: Any) -> None:
+    def _append(self, times: Array, raw: memoryview) -> None:
+        self._writer._append(self.tid, raw)
+        if len(times):
+            self.first = int(times[0]) if self.first is None else self.first
+            self.last = int(times[-1])
+
+    def _check_time(self, time: int) -> None:
         if time < self.last:
             raise EncodeError(f"time goes back, from {self.last} to {time}", f"task {self.tid}")
-        self._writer.put(self.tid, record)
+
+    def _put(self, time: int, record: Any) -> None:
+        self._check_time(time)
+        self._writer.put(record, tid=self.tid)
         self.first = time if self.first is None else self.first
         self.last = time

@@ -14,7 +14,7 @@ import fxtio
 from contract.samples import RECORDED, SAMPLES, SYNTHETIC, Sample, open_sample
 from fxtio.formats import formats
 from fxtio.io.reading import TraceInfo, TraceReader
-from fxtio.table import Bytes, Categories, Optional, Table
+from fxtio.table import Bytes, Categories, Lists, Optional, Table
 
 MOMENTS = ("time", "start", "end")
 AVOIDED = {"begin", "stop", "at", "when", "timestamp", "writer", "how", "outcome"}
@@ -172,7 +172,7 @@ def test_info_as_json_has_the_summary(trace: Any, sample: Sample) -> None:
 def test_columns_have_known_kinds(trace: Any) -> None:
     for table in trace.tables(*trace.table_names).values():
         for column in table.values():
-            assert isinstance(column, np.ndarray | Categories | Optional | Bytes)
+            assert isinstance(column, np.ndarray | Categories | Optional | Bytes | Lists)
 
 
 @every_shape

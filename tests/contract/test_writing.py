@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def test_a_copy_has_the_same_bytes(sample: Sample, tmp_path: Path) -> None:
     made = tmp_path / f"copy{sample.format.suffixes[0]}"
     with open_sample(sample, tmp_path) as trace, fxtio.create(made, format=sample.format.name) as writer:
         writer.copy(trace)
-    if path.suffix == ".gz":  # the copy is not compressed
+    if trace.compression:  # the copy is not compressed
         with fxtio.open(made) as copy, fxtio.open(path) as original:
             assert list(copy.entries(resolve=False)) == list(original.entries(resolve=False))
     else:
@@ -80,11 +81,9 @@ def test_a_closed_writer_takes_nothing(name: str, tmp_path: Path) -> None:
         writer.close()
         writer.close()  # once more changes nothing
         before = files_of(tmp_path / f"made{sample.format.suffixes[0]}")
-        for write in (
-            lambda: writer.put(record),
-            lambda: writer.copy(trace),
-            *(lambda table=table: writer.write_table(table, {}) for table in ["no table", *writer.writable_tables]),
-        ):
+        writes: list[Callable[[], object]] = [partial(writer.put, record), partial(writer.copy, trace)]
+        writes += [partial(writer.write_table, table, {}) for table in ["no table", *writer.writable_tables]]
+        for write in writes:
             with pytest.raises(ValueError, match="the writer is closed") as raised:
                 write()
             assert type(raised.value) is ValueError

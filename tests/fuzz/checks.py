@@ -35,8 +35,17 @@ def check_strict(read: Callable[[], object], findings: Findings) -> None:
     require(raised is None or raised in known, "what strict reading raises is a finding")
 
 
-def check_presented(trace: Any, presenter: Any) -> bytes:
-    """What the commands tell of a trace is made without a fault.  The bytes that `explain` takes apart."""
+def check_presented(trace: Any, presenter: Any, explain: Any = None) -> bytes:
+    """Check that everything that the commands print of a trace can be made.
+
+    Args:
+        trace: the trace.
+        presenter: the room `report` of the format.
+        explain: its room `explain`, if that is another module.
+
+    Returns:
+        The bytes that `explain` annotates.
+    """
     for report in (presenter.info(trace), presenter.stats(trace, 3)):
         json.dumps(report.json, allow_nan=False)
     for raw in (False, True):
@@ -45,7 +54,5 @@ def check_presented(trace: Any, presenter: Any) -> bytes:
         for told in presenter.json_objects(entries):
             with contextlib.suppress(UnicodeEncodeError):  # the command replaces what is no UTF-8
                 msgspec.json.encode(told)
-    taken = [
-        b"".join(span.raw for span in one.spans) for one in presenter.explain(trace, record=None, offset=0, kinds=None)
-    ]
-    return b"".join(taken)
+    pieces = (explain or presenter).explain(trace, record=None, offset=0, kinds=None)
+    return b"".join(span.raw for piece in pieces for span in piece.spans)

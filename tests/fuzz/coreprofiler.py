@@ -8,23 +8,28 @@ few bytes at a time gives the same; tables hold what records hold; the commands 
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from fuzz.checks import check_presented, check_strict, told_by
 from fuzz.engine import CORPUS, Change, Target, require
-from fxtio.coreprofiler import CoreProfilerTrace, framing, present
+from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, explain, frames, report
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import Several
-from fxtio.coreprofiler.lines import form_of
-from fxtio.coreprofiler.simulator import SHAPES
-from fxtio.coreprofiler.style import DIALECTS
+from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS
+from fxtio.coreprofiler.synth import SHAPES
+from fxtio.coreprofiler.tables import ITEM_TABLES, RECORD_TABLES, row_column
+from fxtio.errors import EncodeError
 from fxtio.table import Table
-from support import coreprofiler as some
+from support import coreprofiler as support
 from support.fxt_readings import Trickle
+
+ROOMS = SimpleNamespace(**vars(report) | {"explain": explain.explain})
+"""What the commands use."""
 
 
 def check(data: bytes) -> bool:
@@ -32,7 +37,7 @@ def check(data: bytes) -> bool:
     trace = CoreProfilerTrace(data)
     entries = list(trace.entries())
     check_strict(lambda: list(CoreProfilerTrace(data, strict=True)), trace.findings)
-    findings = found(trace)
+    findings = findings_of(trace)
     check_strict(lambda: CoreProfilerTrace(data, strict=True).info, trace.findings)
     samples = list(trace.samples())
     check_strict(lambda: list(CoreProfilerTrace(data, strict=True).samples()), trace.findings)
@@ -40,41 +45,43 @@ def check(data: bytes) -> bool:
     require(len(samples) == sampled, "a whole stack for each sample")
     tables = trace.tables(*trace.table_names)
     check_tables(tables, entries)
+    check_written_tables(tables, entries)
     if trace.compression is None:
         check_copy(data, entries)
     longest = max(map(len, data.split(b"\n"))) + 1
-    with patch.object(framing, "BLOCK", 3 * longest + len(data) % 61), patch.object(framing, "MOST_LINES", 8):
+    with patch.object(frames, "BLOCK", 3 * longest + len(data) % 61), patch.object(frames, "MAX_LINES", 8):
         require(list(CoreProfilerTrace(Trickle(data, 61)).entries()) == entries, "pieces give the same records")
         require(list(CoreProfilerTrace(data).samples()) == samples, "pieces give the same stacks")
-        require(found(CoreProfilerTrace(Trickle(data, 61))) == findings, "pieces give the same findings")
+        require(findings_of(CoreProfilerTrace(Trickle(data, 61))) == findings, "pieces give the same findings")
         full = [name for name, table in tables.items() if table.num_rows]
         for name, table in CoreProfilerTrace(data).tables(*full).items():
             require(list(table.rows()) == list(tables[name].rows()), "pieces give the same tables")
     return bool(findings[0])
 
 
-def found(trace: CoreProfilerTrace) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
-    """How often each rule is broken in the whole trace, and where."""
+def findings_of(trace: CoreProfilerTrace) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
+    """Return how often each rule is broken in the whole trace, and where."""
     _ = trace.info
-    counts, told = told_by(trace.findings)
-    return counts, [one for one in told if one[0] != "pointer-width"]  # that is told of blocks, not of lines
+    counts, places = told_by(trace.findings)
+    return counts, [one for one in places if one[0] != "pointer-width"]  # its place is that of a block, not of a line
 
 
 def check_copy(data: bytes, entries: list[Any]) -> None:
     """What was read exactly is written as the same bytes, and each line gives the record that it gives alone."""
     trace = CoreProfilerTrace(data)
-    require(some.written(trace.records(resolve=False), trace.style) == data, "a copy is the same bytes")
-    with patch.object(framing, "BLOCK", 100 + len(data) % 61):  # there may be longer lines
+    require(support.written(trace.records(resolve=False), trace.style) == data, "records are the same bytes")
+    require(support.copied(CoreProfilerTrace(data)) == data, "a copy is the same bytes")
+    with patch.object(frames, "BLOCK", 100 + len(data) % 61):  # there may be longer lines
         again = CoreProfilerTrace(Trickle(data, 7))
-        require(some.written(again.records(resolve=False), again.style) == data, "a copy by pieces is the same")
-    lines = data.removeprefix(framing.MARK)
-    raws, records = some.one_by_one(lines)
+        require(support.written(again.records(resolve=False), again.style) == data, "a copy by pieces is the same")
+    lines = data.removeprefix(BYTE_ORDER_MARK)
+    raws, records = support.one_by_one(lines)
     require([one.record for one in entries] == records, "each line gives what it gives alone")
     at = len(data) - len(lines)
     for raw, entry in zip(raws, entries, strict=True):
         require(entry.offset == at, "a record stands where the line before it ends")
         at += len(raw)
-    require(check_presented(CoreProfilerTrace(data), present) == lines, "all bytes are explained")
+    require(check_presented(CoreProfilerTrace(data), ROOMS) == lines, "all bytes are explained")
 
 
 def check_tables(tables: dict[str, Table], entries: list[Any]) -> None:
@@ -82,30 +89,34 @@ def check_tables(tables: dict[str, Table], entries: list[Any]) -> None:
     of_class: dict[type[Any], list[Any]] = {cls: [] for cls in r.RECORDS}
     for entry in entries:
         of_class.get(type(entry.record), []).append(entry)
-    by_name = {cls.table: cls for cls in r.RECORDS}
     for name, table in tables.items():
         rows = list(table.rows())
-        if name in by_name:
-            expected = [some.row_of(one.offset, one.record) for one in of_class[by_name[name]]]
+        if name in RECORD_TABLES:
+            expected = [support.row_of(entry.offset, entry.record) for entry in of_class[RECORD_TABLES[name]]]
         else:  # of compound items: the first column has the row of the record
-            owner = next(iter(table))
-            field = _field_of(by_name[owner], set(table))
+            cls, field = ITEM_TABLES[name]
             expected = [
-                {owner: row} | some.cells_of(item)
-                for row, one in enumerate(of_class[by_name[owner]])
-                for item in getattr(one.record, field)
+                {row_column(cls): row} | support.cells_of(item)
+                for row, entry in enumerate(of_class[cls])
+                for item in getattr(entry.record, field)
             ]
         require(rows == expected, "tables hold what records hold")
 
 
-def _field_of(cls: type[Any], columns: set[str]) -> str:
-    """The field with the compound items that have these columns."""
-    form = form_of(cls)
-    assert isinstance(form.tail, Several)
-    fits = [
-        name for name, one in zip(form.filled, form.tail.members, strict=True) if set(one.__struct_fields__) < columns
-    ]
-    return fits[0]
+def check_written_tables(tables: dict[str, Table], entries: list[Any]) -> None:
+    """A table that is written gives the same rows, and is refused only if one of its records would be."""
+    for name, cls in RECORD_TABLES.items():
+        expected = [{**row, "offset": 0} for row in tables[name].rows()]
+        out = io.BytesIO()
+        with CoreProfilerWriter(out) as writer:
+            try:
+                require(writer.write_table(name, tables[name]) == len(expected), "every row is counted")
+            except EncodeError:
+                records = [entry.record for entry in entries if type(entry.record) is cls]
+                require(not all(map(support.can_be_written, records)), "what can be written is not refused")
+                expected = []
+        again = [{**row, "offset": 0} for row in CoreProfilerTrace(out.getvalue()).table(name).rows()]
+        require(again == expected, "a written table has the same rows")
 
 
 def seeds() -> Iterator[bytes]:
@@ -114,7 +125,7 @@ def seeds() -> Iterator[bytes]:
         yield path.read_bytes()
     for place, style in enumerate(DIALECTS):
         for seed, shape in enumerate(SHAPES):
-            data, _, _ = some.simulated(seed, shape=shape, style=style, lines=bool(place % 2), steps=40)
+            data, _, _ = support.simulated(seed, shape=shape, style=style, lines=bool(place % 2), steps=40)
             lines = data.splitlines(keepends=True)
             yield b"".join(lines[:2] + lines[-10:])
     yield from ODD
@@ -177,7 +188,7 @@ def drawn() -> Any:
     """Damaged and arbitrary traces."""
     from hypothesis import strategies as st
 
-    return some.damaged() | st.binary(max_size=200)
+    return support.damaged() | st.binary(max_size=200)
 
 
 TARGET = Target(check, seeds, drawn, mutate)

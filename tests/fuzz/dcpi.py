@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -19,15 +21,19 @@ import numpy as np
 
 from fuzz.checks import check_presented, check_strict, told_by
 from fuzz.engine import CORPUS, Change, Target, require
-from fxtio.dcpi import DcpiTrace, framing, present, reader
+from fxtio.dcpi import DcpiTrace, explain, frames, reader, report
 from fxtio.dcpi import records as r
 from fxtio.dcpi.layout import HEAD_WORDS, STEP, WORD_TYPE
 from oracle import dcpi as oracle
 from oracle.fxt_words import OracleError
-from support import dcpi as some
+from support import dcpi as support
 from support.fxt_readings import Trickle
 
 SIZE = WORD_TYPE.itemsize
+
+
+ROOMS = SimpleNamespace(**vars(report) | {"explain": explain.explain})
+"""What the commands use."""
 
 
 def check(data: bytes) -> bool:
@@ -43,43 +49,53 @@ def check(data: bytes) -> bool:
     tables = trace.tables(*trace.table_names)
     heads = [row for row in tables["chunks"].rows() if row["number"]]  # an empty chunk is no record
     require(heads == chunks, "the chunks' columns hold what records hold")
-    columns = zip(tables["samples"]["offset"].tolist(), tables["samples"]["count"].tolist(), strict=True)
+    columns = zip(tables["samples"]["text_offset"].tolist(), tables["samples"]["count"].tolist(), strict=True)
     require(list(columns) == samples, "the samples' columns hold what records hold")
     info = trace.info
     require(info.chunks == tables["chunks"].num_rows, "the summary counts what there is")
+    require(info.records == class_names(entries), "the summary counts the records")
     total = sum(count for _, count in samples)
     require((info.addresses, info.samples) == (len(samples), total), "the summary adds up what there is")
     block = HEAD_WORDS * SIZE + SIZE * (1 + len(data) % 9)
-    with patch.object(framing, "BLOCK", block), patch.object(reader, "PIECE", 3):
+    with patch.object(frames, "BLOCK", block), patch.object(reader, "MAX_COUNTS", 3):
         for other in (DcpiTrace(data), DcpiTrace(Trickle(data, 61))):
-            require(samples_of(list(other.entries())) == (chunks, samples), "pieces give the same records")
+            again = list(other.entries())
+            require(samples_of(again) == (chunks, samples), "pieces give the same records")
             require(told_by(other.findings) == told_by(findings), "pieces give the same findings")
+        require(DcpiTrace(data).info.records == class_names(again), "the summary counts the records")
         for name, table in DcpiTrace(Trickle(data, 5)).tables(*trace.table_names).items():
             require(list(table.rows()) == list(tables[name].rows()), "pieces give the same columns")
     return bool(findings)
 
 
+def class_names(entries: list[Any]) -> Counter[str]:
+    """Count the records by class."""
+    return Counter(type(entry.record).__name__ for entry in entries)
+
+
 def check_copy(data: bytes, trace: DcpiTrace) -> None:
     """What was read exactly is written as the same bytes, and `explain` tells of all of them."""
     at = 0
-    for offset, record in trace.entries(resolve=False):
+    for offset, _, record in trace.entries(resolve=False):
         require(offset == at, "a record stands where the one before it ends")
         at += len(r.encode(record))
-    require(some.copy_of(trace.records(resolve=False)) == data, "a copy is the same bytes")
-    require(check_presented(DcpiTrace(data), present) == data, "all bytes are explained")
+    require(support.written(trace.records(resolve=False)) == data, "records are the same bytes")
+    require(support.copied(DcpiTrace(data)) == data, "a copy is the same bytes")
+    require(check_presented(DcpiTrace(data), ROOMS) == data, "all bytes are explained")
 
 
 def samples_of(entries: list[Any]) -> tuple[list[dict[str, int]], list[tuple[int, int]]]:
-    """Chunks as rows of their table, and the samples."""
+    """Return the chunks as rows of their table, and the samples."""
     chunks: list[dict[str, int]] = []
     samples: list[tuple[int, int]] = []
     at = 0
     for entry in entries:
         record = entry.record
         if isinstance(record, r.Chunk):
-            chunks.append({"offset": record.offset, "number": len(record.counts) + record.behind})
-            at = record.offset
-        if isinstance(record, r.Chunk | r.More):
+            number = len(record.counts) + record.remaining
+            chunks.append({"offset": entry.offset, "text_offset": record.text_offset, "number": number})
+            at = record.text_offset
+        if isinstance(record, r.Chunk | r.MoreCounts):
             samples += [(at + STEP * row, count) for row, count in enumerate(record.counts) if count]
             at += STEP * len(record.counts)
     return chunks, samples
@@ -98,7 +114,9 @@ def check_oracle(data: bytes, trace: DcpiTrace, entries: list[Any]) -> None:
     # The oracle knows no dates, and takes numbers of any size.
     require(all(one.rule == "header-value" for one in wrong), "what is an error is one to the oracle")
     if "body-opaque" not in trace.findings.counts:
-        chunks = [(one.record.offset, list(one.record.counts)) for one in entries if isinstance(one.record, r.Chunk)]
+        chunks = [
+            (one.record.text_offset, list(one.record.counts)) for one in entries if isinstance(one.record, r.Chunk)
+        ]
         require(chunks == parsed["chunks"], "the oracle finds the same chunks")
 
 
@@ -106,7 +124,7 @@ def seeds() -> Iterator[bytes]:
     """The profiles of the corpus; and some whose chunks are many, long, or told longer than they are."""
     for path in sorted((CORPUS / "dcpi").glob("*.dcpi")):
         yield path.read_bytes()
-    header = [(word, str(value).encode()) for word, value in some.HEADER.items()]
+    header = [(word, str(value).encode()) for word, value in support.HEADER.items()]
     for chunks in ([], [(0, [1] * 40)], [(16 * n, [n, 0, 2**32 - 1]) for n in range(12)], [(0, [0, 5]), (8, [2, 0])]):
         yield oracle.build(header, chunks)
     yield oracle.build([("version", b"pdb-0.07"), *header], [(0, [1])])[:-8] + bytes(
@@ -171,7 +189,7 @@ def drawn() -> Any:
     """Damaged and arbitrary profiles."""
     from hypothesis import strategies as st
 
-    return some.damaged() | st.binary(max_size=300)
+    return support.damaged() | st.binary(max_size=300)
 
 
 TARGET = Target(check, seeds, drawn, mutate)

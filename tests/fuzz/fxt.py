@@ -19,7 +19,7 @@ from fuzz.engine import CORPUS, Change, Target, require
 from fxtio.codec.generate import Order, encode
 from fxtio.errors import EncodeError
 from fxtio.fxt import FxtTrace
-from fxtio.fxt.framing import MAGIC
+from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.records import RECORDS
 from support import fxt_model
 from support.fxt_hostile import arbitrary, damaged_traces, resized
@@ -42,7 +42,7 @@ def check(data: bytes) -> bool:
     _ = trace.info
     tables_of(trace)
     entries = list(trace.entries())
-    require(plain([entry[-1] for entry in entries]) == records, "entries hold the same records")
+    require(plain([entry.record for entry in entries]) == records, "entries hold the same records")
     check_framed(data, trace, entries)
     return found
 
@@ -58,9 +58,9 @@ def check_framed(data: bytes, trace: Any, entries: list[Any]) -> None:
         copy = b"".join([encode(one, order) for one in trace.records(resolve=False)])
         require(copy == data, "a copy is the same bytes")
         model = [
-            plain((one.offset, one.time, one.end, one.provider, one.record)) for one in fxt_model.read(data, order)
+            plain((one.offset, one.time, one.record, one.end, one.provider)) for one in fxt_model.read(data, order)
         ]
-        require([plain(entry) for entry in entries] == model, "every record means what the model says")
+        require([plain(tuple(entry)) for entry in entries] == model, "every record means what the model says")
 
 
 def seeds() -> Iterator[bytes]:

@@ -12,23 +12,39 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from fuzz.checks import check_presented, check_strict, told_by
 from fuzz.engine import CORPUS, LONGEST, Change, Target, require
 from fxtio.finding import Finding
-from fxtio.mono import framing, present
-from fxtio.mono.events import encode_events
-from fxtio.mono.framing import Recording
-from fxtio.mono.header import BUFFER_SIZE, BufferHeader, encode_buffer_header, encode_header
-from fxtio.mono.magic import BUFFER_MARK
+from fxtio.mono import explain, frames, report
+from fxtio.mono.buffers import encode_events
+from fxtio.mono.headers import (
+    BUFFER_HEADER_SIZE,
+    BufferHeader,
+    OpaqueHeader,
+    StreamHeader,
+    decode_header,
+    encode_buffer_header,
+    encode_header,
+)
+from fxtio.mono.layout import BUFFER_MARK
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import dialect_of
 from support.fxt_readings import Trickle
-from support.mono_columns import columns_of, events_from_columns, kernels
+from support.mono_columns import all_kernels, columns_of, events_from_columns
 from support.mono_every import every_event
-from support.mono_samples import copied, header
+from support.mono_samples import copied, copied_whole, header
+
+ROOMS = SimpleNamespace(
+    info=report.info,
+    stats=report.stats,
+    text_lines=report.text_lines,
+    json_objects=report.json_objects,
+    explain=explain.explain,
+)
 
 IN_BUFFERS = {"unknown-event", "varint-too-long", "event-cut", "count-beyond-end", "text-without-end", "unknown-form"}
 """The rules of what is wrong within a buffer."""
@@ -46,26 +62,33 @@ def check(data: bytes) -> bool:
     for table in tables.values():
         require(len(list(table.rows())) == table.num_rows, "a table has its rows")
     info = MonoTrace(data).info
-    require(info.events == Counter(type(one.record).__name__ for one in entries), "the summary counts the events")
+    require(info.records == Counter(type(one.record).__name__ for one in entries), "the summary counts the events")
     if trace.compression is None:
         check_buffers(data, trace, entries)
-    check_presented(MonoTrace(data), present)
+    check_presented(MonoTrace(data), ROOMS)
     again = MonoTrace(Trickle(data, 61))
     require(repr(list(again.entries())) == repr(entries), "pieces give the same events")
     require(told_by(again.findings) == findings, "pieces give the same findings")
     rules = findings[0].keys() - IN_BUFFERS - {"header-flags"}
     if trace.compression is None and not rules - {"another-recording"}:
-        require(copied(MonoTrace(data)) == data, "a copy is the same bytes")
+        require(copied(MonoTrace(data)) == data, "all records, written again, are the same bytes")
+        require(copied_whole(MonoTrace(data)) == data, "a copy is the same bytes")
     check_blocks(data)
     return bool(findings[0])
 
 
+def stream_headers(data: bytes) -> list[Any]:
+    """Return the headers of all recordings."""
+    return [one for one in MonoTrace(data).records(resolve=False) if isinstance(one, StreamHeader | OpaqueHeader)]
+
+
 def check_blocks(data: bytes) -> None:
     """Small blocks make no difference."""
-    longest = max((len(one.raw) for one in MonoTrace(data).parts() if isinstance(one, Recording)), default=0)
-    with patch.object(framing, "MAX_HEADER", longest):  # as much is read for a header, and makes the block larger
+    heads = [one.raw if isinstance(one, OpaqueHeader) else encode_header(one) for one in stream_headers(data)]
+    longest = max(map(len, heads), default=0)
+    with patch.object(frames, "MAX_HEADER", longest):  # as much is read for a header, and makes the block larger
         wanted = all_of(data)
-        with patch.object(framing, "BLOCK", 1 + len(data) % 197):
+        with patch.object(frames, "BLOCK", 1 + len(data) % 197):
             require(all_of(data) == wanted, "small blocks give the same")
 
 
@@ -85,12 +108,19 @@ def check_buffers(data: bytes, trace: MonoTrace, entries: list[Any]) -> None:
         while at + 1 < len(starts) and starts[at + 1] <= entry.offset:
             at += 1
         of_buffer.setdefault(starts[at], []).append(entry.record)
-    for buffer, size in zip(trace.buffers(), index["size"].tolist(), strict=True):
-        raw = data[buffer.offset + BUFFER_SIZE : buffer.offset + BUFFER_SIZE + size]
-        dialect, expected = buffer.recording.dialect, of_buffer.get(buffer.offset, [])
-        for kernel in kernels():
-            made = events_from_columns(dialect, columns_of(kernel, dialect, buffer.header, raw), raw)
-            require(repr(made) == repr(expected), "columns hold what events hold")
+    sizes = iter(index["size"].tolist())
+    for entry in trace.entries(resolve=False):
+        if isinstance(entry.record, OpaqueHeader):
+            head = decode_header(entry.record.raw)[0]
+            dialect = dialect_of(head.data_version, head.pointer_size)
+        elif isinstance(entry.record, StreamHeader):
+            dialect = dialect_of(entry.record.data_version, entry.record.pointer_size)
+        elif isinstance(entry.record, BufferHeader):
+            begin = entry.offset + BUFFER_HEADER_SIZE
+            raw, expected = data[begin : begin + next(sizes)], of_buffer.get(entry.offset, [])
+            for kernel in all_kernels():
+                made = events_from_columns(dialect, columns_of(kernel, dialect, entry.record, raw), raw)
+                require(repr(made) == repr(expected), "columns hold what events hold")
 
 
 def seeds() -> Iterator[bytes]:
@@ -129,11 +159,11 @@ def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes
     elif choice == 2:
         del parts[at]
     else:
-        begin = BUFFER_SIZE - len(BUFFER_MARK)
+        begin = BUFFER_HEADER_SIZE - len(BUFFER_MARK)
         start, events = parts[at][:begin], change(parts[at][begin:], 600)
         if len(start) == begin:
-            sized = encode_buffer_header(BufferHeader(), len(events))[framing._SIZE]
-            place = framing._SIZE.start - len(BUFFER_MARK)
+            sized = encode_buffer_header(BufferHeader(), len(events))[frames._SIZE]
+            place = frames._SIZE.start - len(BUFFER_MARK)
             start = start[:place] + sized + start[place + len(sized) :]
         parts[at] = start + events
     return BUFFER_MARK.join([head, *parts])[:most]

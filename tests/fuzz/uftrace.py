@@ -1,11 +1,11 @@
 """The fuzz target of the uftrace reader: whatever the files of a directory are, nothing crashes and nothing is lost.
 
-An input is a directory in one piece: for each file its name, a NUL, the size in four bytes, the content.
+An input holds the files of a directory: for each file its name, a NUL, the size in four bytes, the content.
 
-What is checked of each input: no reading raises anything but that it is no data directory (strict ones a `DecodeError`,
-and that exactly where there are findings); every file is copied to the same bytes; no byte of a task's file is missing
-in its records; tables have the rows that there are records; without findings, small blocks give the same; the commands
-tell of it.
+Checked for each input: no reading raises an error, except that the directory is not one of uftrace (and in strict mode
+a `DecodeError`, exactly if there are findings); every file is copied to the same bytes; no byte of a task's file is
+missing in its records; tables have as many rows as there are records; without findings, small blocks give the same
+result; everything that the commands print can be made.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from fuzz.checks import check_presented, check_strict, told_by
 from fuzz.engine import LONGEST, Change, Target, require
 from fxtio.codec.record import Opaque
 from fxtio.errors import FormatError
-from fxtio.uftrace import present, stream
-from fxtio.uftrace.directory import is_plain
+from fxtio.uftrace import explain, frames, report
+from fxtio.uftrace.directory import is_file_name
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import encode
 from fxtio.uftrace.writer import UftraceWriter
@@ -51,40 +51,40 @@ def check(data: bytes) -> bool:
 
 
 def check_directory(trace: UftraceTrace, target: Path, files: dict[str, bytes]) -> bool:
-    """Read a directory in every way; whether there were findings."""
-    items = list(trace.entries())
+    """Read a directory in every way; return whether there were findings."""
+    entries = list(trace.entries())
     findings = told_by(trace.findings)
     check_strict(lambda: list(UftraceTrace(target, strict=True).entries()), trace.findings)
     tables = trace.tables(*trace.table_names)
     for table in tables.values():
         require(len(list(table.rows())) == table.num_rows, "a table has its rows")
-    whole = [one for one in items if not isinstance(one.record, Opaque)]
+    whole = [one for one in entries if not isinstance(one.record, Opaque)]
     require(tables["records"].num_rows == len(whole), "columns hold as many records")
-    require(sum(UftraceTrace(target).info.records.values()) == len(items), "the summary counts the records")
+    require(sum(UftraceTrace(target).info.records.values()) == len(entries), "the summary counts the records")
     for _ in (*trace.perf_events(), *trace.kernel_events()):
         pass
     for tid in trace.tids:
-        raw = b"".join(encode(one, trace.header.order) for one in trace.records(tid))
+        raw = b"".join(encode(one, trace.info_file.order) for one in trace.records(tid=tid))
         require(raw == files[f"{tid}.dat"], "no byte of a task is missing")
     copy = target.parent / "copy"
     with UftraceWriter(copy) as writer:
         writer.copy(trace)
     require({path.name: path.read_bytes() for path in copy.iterdir()} == files, "a copy is the same bytes")
-    check_presented(UftraceTrace(target), present)
+    check_presented(UftraceTrace(target), report, explain)
     if not findings[0]:
-        with patch.object(stream, "BLOCK", 1024), patch.object(stream, "_LARGEST", 1024):
-            require(repr(list(UftraceTrace(target).entries())) == repr(items), "small blocks give the same records")
+        with patch.object(frames, "BLOCK", 1024), patch.object(frames, "_MAX_RECORD", 1024):
+            require(repr(list(UftraceTrace(target).entries())) == repr(entries), "small blocks give the same records")
     return bool(findings[0])
 
 
 def packed(files: dict[str, bytes]) -> bytes:
-    """The files of a directory in one piece."""
+    """Return an input of the files of a directory."""
     parts = [name.encode() + b"\0" + len(raw).to_bytes(SIZE, "little") + raw for name, raw in sorted(files.items())]
     return b"".join(parts)
 
 
 def unpacked(data: bytes) -> dict[str, bytes]:
-    """The files in an input; sizes are believed as far as bytes are there, names that no file can have are left out."""
+    """Return the files in an input; sizes beyond the end are cut, and names that no file can have are left out."""
     files: dict[str, bytes] = {}
     at = 0
     while at < len(data) and len(files) < MOST:
@@ -94,13 +94,13 @@ def unpacked(data: bytes) -> dict[str, bytes]:
         name = data[at:end].decode("ascii", "replace")
         begin = end + 1 + SIZE
         at = begin + int.from_bytes(data[end + 1 : begin], "little")
-        if is_plain(name) and len(name) <= LONGEST_NAME and name.isprintable():
+        if is_file_name(name) and len(name) <= LONGEST_NAME and name.isprintable():
             files[name] = data[begin:at]
     return files
 
 
 def seeds() -> Iterator[bytes]:
-    """The small directories of the corpus, one that is made, one with events of the kernel."""
+    """Yield the small directories of the corpus, a minimal one, and one with kernel events."""
     for name in SAMPLES:
         made = packed(_files(UFTRACE / name))
         if len(made) < LONGEST:
@@ -117,12 +117,12 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 @cache
 def _directories() -> list[dict[str, bytes]]:
-    """The seeds, unpacked."""
+    """Return the files of all seeds."""
     return [unpacked(seed) for seed in seeds()]
 
 
 def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
-    """Changes one file of a directory, or takes it from another one, such that its size stays right."""
+    """Change one file of a directory, or take it from another directory, and adjust its size."""
     files = unpacked(data)
     if not files or draw.randrange(8) == 0:
         return change(data, most)
@@ -141,7 +141,7 @@ def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes
 
 
 def drawn() -> Any:
-    """Seeds with some bytes of a file changed, and a task's file of any bytes."""
+    """Return a strategy for seeds with changed bytes, and for files of tasks of any bytes."""
     from hypothesis import strategies as st
 
     def damaged(files: dict[str, bytes], which: int, changes: list[tuple[int, int]]) -> bytes:

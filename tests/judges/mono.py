@@ -28,6 +28,7 @@ from typing import Any
 
 from fxtio.mono import records as r
 from fxtio.mono.enums import ClauseKind, GcEventType, HandleType, LoadAction, MethodAction, MonitorEvent, NameAction
+from fxtio.mono.layout import BUFFER_MARK
 from fxtio.mono.reader import Entry, MonoTrace
 
 PROGRAM = shutil.which("mprof-report")
@@ -117,13 +118,12 @@ def our_stats(trace: MonoTrace) -> Stats:
 
 def _sizes(trace: MonoTrace) -> Iterator[tuple[int, int]]:
     """The first byte and the size of every event."""
-    from fxtio.mono.events import encode_events
-
-    for buffer in trace.buffers():
-        data = encode_events(buffer.recording.dialect, buffer.header, buffer.events)
-        begins = [entry.offset - buffer.offset - 48 for entry in trace_entries(trace)[buffer.offset]]
-        for begin, end in zip(begins, [*begins[1:], len(data)], strict=True):
-            yield data[begin], end - begin
+    index = trace.index()
+    blocks = (block for block in trace.raw_blocks() if block.startswith(BUFFER_MARK))
+    for offset, block in zip(index["offset"].tolist(), blocks, strict=True):
+        begins = [entry.offset - offset for entry in trace_entries(trace)[offset]]
+        for begin, end in zip(begins, [*begins[1:], len(block)], strict=True):
+            yield block[begin], end - begin
 
 
 def trace_entries(trace: MonoTrace) -> dict[int, list[Entry]]:
@@ -278,11 +278,11 @@ class Lines:
                 yield f"object {pointer(root.object)} is a handle root"
 
     def RootRegister(self, e: r.RootRegister, entry: Entry) -> Iterator[str]:  # noqa: N802
-        told = f"{pointer(e.start)} size {e.size} type {e.source} key {pointer(e.key)} name {e.name}"
+        told = f"{pointer(e.address)} size {e.size} type {e.source} key {pointer(e.key)} name {e.name}"
         yield f"root register address {told}"
 
     def RootUnregister(self, e: r.RootUnregister, entry: Entry) -> Iterator[str]:  # noqa: N802
-        yield f"root unregister address {pointer(e.start)}"
+        yield f"root unregister address {pointer(e.address)}"
 
     def SampleHit(self, e: r.SampleHit, entry: Entry) -> Iterator[str]:  # noqa: N802
         thread = entry.thread if e.interrupted is None else e.interrupted
@@ -303,18 +303,18 @@ class Lines:
     CounterValues = CoverageAssembly = CoverageMethod = CoverageStatement = CoverageClass = CounterDescriptions
 
     def JitHelper(self, e: r.JitHelper, entry: Entry) -> Iterator[str]:  # noqa: N802
-        kind = e.type if self.version >= 14 else e.type - 1
+        kind = e.buffer_type if self.version >= 14 else e.buffer_type - 1
         name = e.name if e.name is not None else _CODE[kind]
         yield f"jit helper {name}, size: {e.size}, code: {pointer(e.address)}"
 
     def SyncPoint(self, e: r.SyncPoint, entry: Entry) -> Iterator[str]:  # noqa: N802
-        yield f"sync point {e.type} ({_SYNC[e.type]})"
+        yield f"sync point {e.sync_type} ({_SYNC[e.sync_type]})"
 
     def AotId(self, e: r.AotId, entry: Entry) -> Iterator[str]:  # noqa: N802
         yield f"aot id {e.id}"
 
 
-def pointer(address: int) -> str:
+def pointer(address: int | None) -> str:
     """As C prints a pointer here."""
     return f"{address:#x}" if address else "(nil)"
 

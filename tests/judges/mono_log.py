@@ -165,8 +165,8 @@ def _clause(e: Any, version: int) -> Row:
 def _heap_object(e: Any, version: int) -> Row:
     references, last = [], 0
     for one in e.references:
-        references.append({"Offset": one.offset - last, "ObjectPointer": one.object})
-        last = one.offset
+        references.append({"Offset": one.field_offset - last, "ObjectPointer": one.object})
+        last = one.field_offset
     told = {"ObjectPointer": e.object, **_typed(e), "ObjectSize": e.size, "Generation": e.generation or 0}
     return "HeapObjectEvent", {**told, "References": references}
 
@@ -185,7 +185,7 @@ def _heap_roots(e: Any, version: int) -> Row:
 
 
 def _register(e: Any, version: int) -> Row:
-    told = {"RootPointer": e.start, "RootSize": e.size, "Source": e.source, "Key": e.key, "Name": e.name}
+    told = {"RootPointer": e.address, "RootSize": e.size, "Source": e.source, "Key": e.key, "Name": e.name}
     return "HeapRootRegisterEvent", told
 
 
@@ -195,7 +195,7 @@ def _sample(e: Any, version: int) -> Row:
 
 
 def _binary(e: Any, version: int) -> Row:
-    told = {"SegmentPointer": e.address, "SegmentOffset": e.offset, "SegmentSize": e.size, "FileName": e.name}
+    told = {"SegmentPointer": e.address, "SegmentOffset": e.file_offset, "SegmentSize": e.size, "FileName": e.name}
     return "UnmanagedBinaryEvent", told
 
 
@@ -217,7 +217,7 @@ def _values(e: Any, version: int) -> Row:
 
 
 def _helper(e: Any, version: int) -> Row:
-    kind = e.type - (version < 14)
+    kind = e.buffer_type - (version < 14)
     told = {"Type": kind, "BufferPointer": e.address, "BufferSize": e.size, "Name": e.name}
     return "JitHelperEvent", told
 
@@ -262,13 +262,13 @@ _ROWS: dict[str, Any] = {
     "HeapObject": _heap_object,
     "HeapRoots": _heap_roots,
     "RootRegister": _register,
-    "RootUnregister": _plain("HeapRootUnregisterEvent", RootPointer="start"),
+    "RootUnregister": _plain("HeapRootUnregisterEvent", RootPointer="address"),
     "SampleHit": _sample,
     "NativeSymbol": _plain("UnmanagedSymbolEvent", CodePointer="address", CodeSize="size", Name="name"),
     "NativeBinary": _binary,
     "CounterDescriptions": _descriptions,
     "CounterValues": _values,
     "JitHelper": _helper,
-    "SyncPoint": _plain("SynchronizationPointEvent", Type="type"),
+    "SyncPoint": _plain("SynchronizationPointEvent", Type="sync_type"),
     "AotId": lambda e, v: ("AotIdEvent", {"AotId": Id(e.id)}),
 }

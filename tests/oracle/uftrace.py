@@ -43,3 +43,31 @@ RECORD = {
     "big": c.Struct("time" / c.Int64ub, "second" / _SECOND),
 }
 """spec: The data (.dat) file; without the payload"""
+
+
+def _perf(integer: str) -> c.Construct:
+    u16, u32, u64 = (getattr(c, f"Int{bits}u{integer}") for bits in (16, 32, 64))
+    i32 = getattr(c, f"Int32s{integer}")
+    sample = {"pid": i32, "tid": i32, "time": u64}
+    task = {"pid": i32, "ppid": i32, "tid": i32, "ptid": i32, "time": u64}
+    body = c.Switch(
+        c.this.type,
+        {
+            3: c.Struct("pid" / i32, "tid" / i32, "comm" / c.Bytes(c.this._.size - 32)),
+            4: c.Struct(*(name / form for name, form in task.items())),
+            7: c.Struct(*(name / form for name, form in task.items())),
+        },
+        default=c.Bytes(c.this.size - 24),
+    )
+    return c.Struct(
+        "type" / u32,
+        "misc" / u16,
+        "size" / u16,
+        "body" / body,
+        "sample" / c.Struct(*(name / form for name, form in sample.items())),
+    )
+
+
+PERF = {"little": _perf("l"), "big": _perf("b")}
+"""A record of `perf-cpu<N>.dat`, as man 2 perf_event_open has it: COMM 3, EXIT 4, FORK 7, SWITCH 14; with the sample
+that uftrace requests."""

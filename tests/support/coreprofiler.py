@@ -1,4 +1,4 @@
-"""CoreProfiler records and traces for the tests: strategies made from the declarations, damage, simulated programs."""
+"""CoreProfiler records and traces for the tests: strategies made from the declarations, damage, simulations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler import CoreProfilerWriter
+from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
 from fxtio.coreprofiler import layout as lay
-from fxtio.coreprofiler.lines import Fault, decode, encode, form_of
+from fxtio.coreprofiler.layout import DIALECTS, Style
+from fxtio.coreprofiler.lines import Fault, decode, encode, layout_of
 from fxtio.coreprofiler.records import RECORDS
 from fxtio.coreprofiler.simulator import Simulator, Truth
-from fxtio.coreprofiler.style import DIALECTS, Style
 from fxtio.errors import EncodeError
 
 Strategy = st.SearchStrategy[Any]
@@ -34,47 +34,47 @@ TIMES = st.builds(
 
 def numbers(low: int, high: int) -> Strategy:
     ends = st.sampled_from([low, min(high, 1), 10, 99_999_999, 100_000_000, high])
-    return ends.filter(lambda one: low <= one <= high) | st.integers(low, high)
+    return ends.filter(lambda number: low <= number <= high) | st.integers(low, high)
 
 
 def values(item: lay.Item) -> Strategy:
-    """Values of an item of fixed place."""
+    """Return a strategy for the values of an item that does not take the rest of the line."""
     if isinstance(item, lay.Count):
-        made = st.none() | numbers(0, item.high)
+        result = st.none() | numbers(0, item.high)
     elif isinstance(item, lay.Decimal):
-        made = numbers(item.low, item.high)
+        result = numbers(item.low, item.high)
     elif isinstance(item, lay.Hexadecimal):
-        made = (st.none() if item.unknown else st.nothing()) | numbers(0, item.high)
+        result = (st.none() if item.unknown else st.nothing()) | numbers(0, item.high)
     elif isinstance(item, lay.Pointer):
-        made = st.just(lay.UNDEFINED) | numbers(0, lay.MAX_64)
+        result = st.just(lay.UNDEFINED) | numbers(0, lay.MAX_64)
     elif isinstance(item, lay.ThreadNumber):
-        made = st.none() | numbers(0, lay.MAX_32) | st.builds(lay.OsThread, numbers(0, lay.MAX_63))
+        result = st.none() | numbers(0, lay.MAX_32) | st.builds(lay.OsThread, numbers(0, lay.MAX_63))
     else:
-        made = {lay.Word: WORDS, lay.Time: TIMES}[type(item)]
-    return st.none() | made if item.optional else made
+        result = {lay.Word: WORDS, lay.LocalTime: TIMES}[type(item)]
+    return st.none() | result if item.optional else result
 
 
 def compounds(cls: type[Any]) -> Strategy:
-    return st.builds(cls, **{part.name: values(part.item) for part in form_of(cls).parts})
+    return st.builds(cls, **{field.name: values(field.item) for field in layout_of(cls).fields})
 
 
 def records(cls: type[Any]) -> Strategy:
-    """Records of a class, such as the format can say in the style of the given specification."""
-    form = form_of(cls)
-    fields = {part.name: values(part.item) for part in form.parts}
-    tail = form.tail
-    if isinstance(tail, lay.Several):
-        for name, member in zip(form.filled, tail.members, strict=True):
+    """Return a strategy for the records of a class that can be written in the style of the given specification."""
+    layout = layout_of(cls)
+    fields = {field.name: values(field.item) for field in layout.fields}
+    tail = layout.tail
+    if layout.members:
+        for name, member in layout.members.items():
             fields[name] = st.lists(compounds(member), max_size=4).map(tuple)
     elif isinstance(tail, lay.Flags):
-        fields[form.filled[0]] = st.lists(st.booleans(), max_size=5).map(tuple)
+        fields[layout.tail_fields[0]] = st.lists(st.booleans(), max_size=5).map(tuple)
     elif tail is not None:
-        fields |= dict.fromkeys(form.filled, TEXTS)
-    return st.builds(cls, **fields).filter(sayable)
+        fields |= dict.fromkeys(layout.tail_fields, TEXTS)
+    return st.builds(cls, **fields).filter(can_be_written)
 
 
-def sayable(record: Any) -> bool:
-    """Whether a record can be told from others: names with quotes in them may not."""
+def can_be_written(record: Any) -> bool:
+    """Return whether the record can be written: names with quotes in them may be read as something else."""
     try:
         encode(record, DIALECTS["D2"])
     except EncodeError:
@@ -88,22 +88,31 @@ ANY_RECORDS = st.one_of([*RECORDS_OF.values()])
 
 @cache
 def styles() -> Strategy:
-    """Styles of all dialects, with pointers of either width."""
+    """Return a strategy for the styles of all dialects, with pointers of either width."""
 
     def varied(style: Style, width: int, glued: bool) -> Style:
-        made = style.copy()
-        made.forms |= {"pointer": f"0x%0{width}X"}
-        made.glued_flags = glued
-        return made
+        result = style.copy()
+        result.formats |= {"pointer": f"0x%0{width}X"}
+        result.glued_flags = glued
+        return result
 
     return st.builds(varied, st.sampled_from([*DIALECTS.values()]), st.sampled_from([8, 16]), st.booleans())
 
 
-def written(some: Any, style: Style | str = "D2") -> bytes:
-    """What the writer makes of records."""
+def written(records: Any, style: Style | str = "D2") -> bytes:
+    """Write records and return the bytes."""
     out = io.BytesIO()
     with CoreProfilerWriter(out, style=style) as writer:
-        writer.put_all(some)
+        for record in records:
+            writer.put(record)
+    return out.getvalue()
+
+
+def copied(trace: CoreProfilerTrace) -> bytes:
+    """Copy a trace and return the bytes."""
+    out = io.BytesIO()
+    with CoreProfilerWriter(out) as writer:
+        writer.copy(trace)
     return out.getvalue()
 
 
@@ -116,7 +125,7 @@ LINE_PIECES = st.sampled_from(
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """Lines with bytes changed, cut out or put in."""
+    """Draw lines with bytes changed, removed or inserted."""
     style = draw(styles())
     data = bytearray(written(draw(st.lists(ANY_RECORDS, max_size=6)), style))
     for _ in range(draw(st.integers(0, 5))):
@@ -134,59 +143,62 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 def simulated(seed: int, *, steps: int = 300, style: str = "D2", **how: Any) -> tuple[bytes, list[Any], list[Truth]]:
-    """A simulated program's trace, its records, and what was really there."""
+    """Simulate a program; return its trace, the records, and the true stacks."""
     truth: list[Truth] = []
-    some: list[Any] = []
-    system = style in ("D3", "D4")
-    simulator = Simulator(some.append, seed=seed, system_threads=system, truth=truth.append, **how)
+    records: list[Any] = []
+    os_threads = style in ("D3", "D4")
+    simulator = Simulator(records.append, seed=seed, os_threads=os_threads, truth=truth.append, **how)
     for _ in range(steps):
         simulator.step()
     simulator.finish()
-    return written(some, style), some, truth
+    return written(records, style), records, truth
 
 
 def one_by_one(data: bytes) -> tuple[list[bytes], list[Any]]:
-    """Lines with their ends, and each line's record or `Opaque`."""
+    """Return the lines with their ends, and the record (or `Opaque`) that each gives alone."""
     raws = [raw + b"\n" for raw in data.split(b"\n")]
     raws[-1] = raws[-1].removesuffix(b"\n")
     if not raws[-1]:
         del raws[-1]
-    made: list[Any] = []
+    records: list[Any] = []
     for raw in raws:
-        found = decode(raw.removesuffix(b"\n").removesuffix(b"\r"))
-        made.append(Opaque(raw) if isinstance(found, Fault) else found)
-    return raws, made
+        result = decode(raw.removesuffix(b"\n").removesuffix(b"\r"))
+        records.append(Opaque(raw) if isinstance(result, Fault) else result)
+    return raws, records
 
 
 def row_of(offset: int, record: Any) -> dict[str, Any]:
-    """What the table of a record's class holds of it."""
-    form = form_of(type(record))
-    made: dict[str, Any] = {"offset": offset} | cells_of(record)
-    for name in form.filled:
+    """Return a record as a row of its table."""
+    layout = layout_of(type(record))
+    row: dict[str, Any] = {"offset": offset}
+    if hasattr(record, "timestamp"):
+        row["time"] = record.timestamp * 1_000_000
+    row |= cells_of(record)
+    for name in layout.tail_fields:
         value = getattr(record, name)
-        if isinstance(form.tail, lay.Several):
-            value = len(value)
-        elif isinstance(form.tail, lay.Flags):
+        if name in layout.members:
+            value = [cells_of(item) for item in value]
+        elif isinstance(layout.tail, lay.Flags):
             value = "".join("t" if flag else "f" for flag in value)
-        made[name] = value
-    return made
+        row[name] = value
+    return row
 
 
 def cells_of(record: Any) -> dict[str, Any]:
-    """What a table holds of the items of fixed place of a record, or of a compound."""
-    made: dict[str, Any] = {}
-    for part in form_of(type(record)).parts:
-        name, value = part.name, getattr(record, part.name)
-        if isinstance(part.item, lay.ThreadNumber):
-            made[f"{name}_of_system"] = system = isinstance(value, lay.OsThread)
-            value = value.number if system else value
-        if isinstance(part.item, lay.Time):
-            away = value.utcoffset()
-            made["utc_offset"] = None if away is None else away // timedelta(minutes=1)
-            value = (value.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(milliseconds=1)  # noqa: DTZ001
-        elif isinstance(part.item, lay.Pointer) or part.item.optional:
-            value = None if value == lay.UNDEFINED else value
-        elif value is None:
-            value = -1
-        made[name] = value
-    return made
+    """Return the columns of a record's (or a compound's) items of fixed number, without the time."""
+    cells: dict[str, Any] = {}
+    for field in layout_of(type(record)).fields:
+        name, item, value = field.name, field.item, getattr(record, field.name)
+        if name == "timestamp":
+            continue
+        if isinstance(item, lay.ThreadNumber):
+            is_os = isinstance(value, lay.OsThread)
+            cells[name], cells[f"{name}_is_os"] = value.number if is_os else -1 if value is None else value, is_os
+        elif isinstance(item, lay.LocalTime):
+            cells[name] = value.isoformat(sep=" ", timespec="milliseconds")
+        elif isinstance(item, lay.Pointer):
+            cells[name] = None if value == lay.UNDEFINED else value
+            cells[f"{name}_undefined"] = value == lay.UNDEFINED
+        else:
+            cells[name] = -1 if value is None and not item.optional else value
+    return cells

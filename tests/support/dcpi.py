@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fxtio.dcpi import DcpiWriter
+from fxtio.dcpi import DcpiTrace, DcpiWriter
 from fxtio.dcpi import records as r
 from fxtio.dcpi.layout import DIGITS, HEX, KEYWORDS, REST, TIME, VERSION
 from fxtio.dcpi.reader import Info
@@ -24,7 +24,9 @@ VALUES = {
     VERSION: st.builds("pdb-{}.{:02}".format, st.integers(0, 2), st.integers(0, 99)),
 }
 
-KNOWN_LINES = st.one_of([st.builds(r.Line, st.just(one.name), VALUES[one.form], BLANKS) for one in KEYWORDS.values()])
+KNOWN_LINES = st.one_of(
+    [st.builds(r.Line, st.just(keyword.name), VALUES[keyword.syntax], BLANKS) for keyword in KEYWORDS.values()]
+)
 OTHER_LINES = st.builds(r.Line, WORDS.filter(lambda word: word not in KEYWORDS), VALUES[REST], BLANKS)
 COUNTS = st.lists(U32, min_size=1, max_size=12).map(tuple)
 
@@ -32,7 +34,7 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
     "Line": KNOWN_LINES | OTHER_LINES,
     "Terminator": st.builds(r.Terminator, st.just("") | BLANKS),
     "Chunk": st.builds(r.Chunk, U32, COUNTS, st.integers(0, 100)),
-    "More": st.builds(r.More, COUNTS),
+    "MoreCounts": st.builds(r.MoreCounts, COUNTS),
     "Footer": st.builds(r.Footer, U32, U32),
 }
 
@@ -50,7 +52,7 @@ HEADER: dict[str, Any] = {
 
 @st.composite
 def profiles(draw: st.DrawFn) -> bytes:
-    """Profiles that are right but for what a writer may be warned of: any chunks, any header lines."""
+    """Draw profiles without errors, of any chunks."""
     out = io.BytesIO()
     at = 0
     with DcpiWriter(out, header=HEADER | {"tsize": 2**40}) as writer:
@@ -65,7 +67,7 @@ def profiles(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """Profiles with bytes changed, cut off or put in."""
+    """Draw profiles with bytes changed, removed or inserted."""
     data = bytearray(draw(profiles()))
     for change in draw(st.lists(st.sampled_from(["byte", "cut", "more", "head"]), min_size=1, max_size=4)):
         at = draw(st.integers(0, max(len(data) - 1, 0)))
@@ -80,15 +82,24 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-def copy_of(records: Any) -> bytes:
-    """What the exact writer makes of records."""
+def written(records: Any) -> bytes:
+    """Write records one by one and return the bytes."""
     out = io.BytesIO()
     with DcpiWriter(out) as writer:
-        writer.put_all(records)
+        for record in records:
+            writer.put(record)
+    return out.getvalue()
+
+
+def copied(trace: DcpiTrace) -> bytes:
+    """Copy a profile and return the bytes."""
+    out = io.BytesIO()
+    with DcpiWriter(out) as writer:
+        writer.copy(trace)
     return out.getvalue()
 
 
 def sums(info: Info) -> dict[str, int]:
-    """What a profile adds up to."""
+    """Return the sums of a profile."""
     names = ("chunks", "counts", "addresses", "samples", "mergeable", "padded")
     return {name: getattr(info, name) for name in names}

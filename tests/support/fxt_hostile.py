@@ -9,18 +9,18 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from fxtio.codec.generate import Order, encode
-from fxtio.codec.record import Family, Record
+from fxtio.codec.record import Record, TaggedUnion
 from fxtio.testing import strategies
 
-from .fxt_samples import family_of
+from .fxt_samples import union_of
 
 WORDS = st.sampled_from([0, 1, 0x10, 2**32, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
 
 
-def resized(data: bytes, order: Order, family: Family) -> bytes:
+def resized(data: bytes, order: Order, union: TaggedUnion) -> bytes:
     """The same bytes with the size in the header that they have."""
     first = int.from_bytes(data[:8], order)
-    field = family.sizes[family.type_of(first)]
+    field = union.sizes[union.type_of(first)]
     first = first & ~(field.mask << field.lo) | int(field.put(min(len(data) // 8, field.mask)))
     return first.to_bytes(8, order) + data[8:]
 
@@ -48,9 +48,9 @@ def damaged(draw: st.DrawFn, cls: type[Record], order: Order = "little") -> byte
             del data[max(at, 8) :]
         else:
             data += b"".join([word.to_bytes(8, order) for word in draw(st.lists(WORDS, min_size=1, max_size=4))])
-    family = family_of(cls)
-    made = resized(retagged(bytes(data), order, cls), order, family)
-    assume(family.classes[family.kind_of(int.from_bytes(made[:8], order))] is cls)  # the magic number is trace info too
+    union = union_of(cls)
+    made = resized(retagged(bytes(data), order, cls), order, union)
+    assume(union.classes[union.kind_of(int.from_bytes(made[:8], order))] is cls)  # the magic number is trace info too
     return made
 
 

@@ -11,7 +11,7 @@ from fxtio.codec.generate import encode
 from fxtio.codec.parts import Number
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt import records as r
-from fxtio.fxt.framing import MAGIC
+from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.merge import Merged, merge
 from fxtio.fxt.reader import FxtTrace
 from fxtio.io.sink import open_sink

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fxtio.codec.generate import Faults, Order
-from fxtio.codec.parts import Koids, Many, Text, Thread
+from fxtio.codec.parts import Many
 from fxtio.codec.record import Opaque, layout_of
 from fxtio.fxt import records as rec
 from fxtio.fxt.records import RECORDS
+from fxtio.fxt.references import StringReference, Thread, ThreadReference
 
 from .fxt_twins import native, scalar
 
@@ -75,18 +76,18 @@ class Model:
 
     def _switch(self, record: Any) -> None:
         if isinstance(record, rec.ProviderSection):
-            if record.provider not in self.states:
-                self.states[record.provider] = State(record.provider)
-            self.current = self.states[record.provider]
+            if record.provider_id not in self.states:
+                self.states[record.provider_id] = State(record.provider_id)
+            self.current = self.states[record.provider_id]
         if not isinstance(record, rec.ProviderInfo):
             return
         if self.nobody is not None and self.current is self.nobody:
-            self.current.id, self.current.name = record.provider, record.name
+            self.current.id, self.current.name = record.provider_id, record.name
             self.states = {one: state for one, state in self.states.items() if state is not self.current}
             self.nobody = None
         else:
-            self.current = State(record.provider, record.name)
-        self.states[record.provider] = self.current
+            self.current = State(record.provider_id, record.name)
+        self.states[record.provider_id] = self.current
 
     def _define(self, record: Any) -> None:
         if isinstance(record, rec.String) and record.index:
@@ -103,9 +104,9 @@ class Model:
         changes: dict[str, Any] = {}
         for name, part in layout_of(type(record)).parts:
             value = getattr(record, name)
-            if isinstance(part, Text) and isinstance(value, int):
+            if isinstance(part, StringReference) and isinstance(value, int):
                 changes[name] = self.current.strings.get(value, value)
-            elif isinstance(part, Koids) and isinstance(value, int):
+            elif isinstance(part, ThreadReference) and isinstance(value, int):
                 changes[name] = self.current.threads.get(value, value)
             elif isinstance(part, Many):
                 changes[name] = tuple([self.resolve(one) for one in value])

@@ -10,19 +10,20 @@ import struct
 from typing import Any
 
 from fxtio.codec.generate import Order
-from fxtio.codec.parts import Koids, Many, Number, Part, Stream, Text, Words
+from fxtio.codec.parts import Many, Number, Part, Stream, Words
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
+from fxtio.fxt.references import StringReference, ThreadReference
 
 _EVENT = {"id": "async_correlation_id"}
 _FLOW = {"id": "flow_correlation_id"}
 
 KINDS: dict[type[Record], tuple[str, dict[str, str]]] = {
     rec.Magic: ("magic", {}),
-    rec.ProviderInfo: ("provider_info", {"provider": "provider_id", "name": "provider_name"}),
-    rec.ProviderSection: ("provider_section", {"provider": "provider_id"}),
-    rec.ProviderEvent: ("provider_event", {"provider": "provider_id", "event": "event_id"}),
+    rec.ProviderInfo: ("provider_info", {"provider_id": "provider_id", "name": "provider_name"}),
+    rec.ProviderSection: ("provider_section", {"provider_id": "provider_id"}),
+    rec.ProviderEvent: ("provider_event", {"provider_id": "provider_id", "event": "event_id"}),
     rec.TraceInfo: ("trace_info", {"info_type": "trace_info_type", "data": "varies"}),
     rec.Initialization: ("initialization", {"wall_clock": "wall_clock_ns"}),
     rec.String: ("string", {"index": "string_index", "text": "string_value"}),
@@ -120,9 +121,9 @@ def _fields(record: Record, names: dict[str, str], order: Order) -> dict[str, An
 
 
 def _value(part: Part, value: Any, order: Order) -> Any:
-    if isinstance(part, Text):
+    if isinstance(part, StringReference):
         return {"inline": _raw(value)} if isinstance(value, str) else {"index": value}
-    if isinstance(part, Koids):
+    if isinstance(part, ThreadReference):
         if isinstance(value, int):
             return {"index": value}
         return {"process": value.process} | ({} if value.thread is None else {"thread": value.thread})

@@ -14,11 +14,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fxtio.codec.generate import Order
-from fxtio.codec.parts import Koids, Many, Text
+from fxtio.codec.parts import Many
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.finding import Findings
-from fxtio.fxt import FxtTrace, batch, framing
+from fxtio.fxt import FxtTrace, frames, state
 from fxtio.fxt import records as rec
+from fxtio.fxt.references import StringReference, ThreadReference
 from fxtio.table import Table
 from fxtio.testing import strategies
 
@@ -29,9 +30,9 @@ from .fxt_twins import plain
 def in_batches(words: int, records: int | None = None, kept_names: int | None = None) -> Iterator[None]:
     """Read so few words, and so few records, at once; and keep so few names that are not in use."""
     with (
-        patch.object(framing, "BATCH_WORDS", words),
-        patch.object(framing, "BATCH_RECORDS", records or words),
-        patch.object(batch, "KEPT_NAMES", kept_names or batch.KEPT_NAMES),
+        patch.object(frames, "BATCH_WORDS", words),
+        patch.object(frames, "BATCH_RECORDS", records or words),
+        patch.object(state, "MAX_UNUSED", kept_names or state.MAX_UNUSED),
     ):
         yield
 
@@ -93,16 +94,16 @@ def narrow(record: Any) -> Any:
     changes: dict[str, Any] = {}
     for name, part in layout_of(type(record)).parts:
         value = getattr(record, name)
-        if isinstance(part, Text) and isinstance(value, int):
+        if isinstance(part, StringReference) and isinstance(value, int):
             changes[name] = value % 5
-        elif isinstance(part, Koids) and isinstance(value, int):
+        elif isinstance(part, ThreadReference) and isinstance(value, int):
             changes[name] = 1 + value % 3
         elif isinstance(part, Many):
             changes[name] = tuple([narrow(one) for one in value])
     if isinstance(record, rec.String | rec.ThreadRecord):
         changes["index"] = 1 + record.index % 3
     if isinstance(record, rec.ProviderInfo | rec.ProviderSection):
-        changes["provider"] = record.provider % 3
+        changes["provider_id"] = record.provider_id % 3
     return record.replace(**changes)
 
 

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import settings
 
 from fxtio.codec.generate import Order
-from fxtio.codec.parts import Header, Koids, Many, Number, Part, Stream, Text, Thread, Words
-from fxtio.codec.record import Family, Record, layout_of
+from fxtio.codec.parts import Header, Many, Number, Part, Stream, Words
+from fxtio.codec.record import Record, TaggedUnion, layout_of
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.records import RECORDS
+from fxtio.fxt.references import StringReference, Thread, ThreadReference
 
 ORDERS: tuple[Order, ...] = ("little", "big")
 CLASSES: tuple[type[Record], ...] = RECORDS.classes + ARGUMENTS.classes
@@ -34,8 +35,8 @@ def share(part: int, least: int = 5) -> settings:
     return settings(max_examples=max(settings().max_examples // part, least))
 
 
-def family_of(cls: type[Record]) -> Family:
-    """The family that a class belongs to."""
+def union_of(cls: type[Record]) -> TaggedUnion:
+    """The union that a class belongs to."""
     return RECORDS if cls in RECORDS.classes else ARGUMENTS
 
 
@@ -50,9 +51,9 @@ def _least(part: Part) -> Any:
         return False if part.boolean else part.field.limits[0]
     if isinstance(part, Number):
         return None if part.optional else 0.0 if part.kind == "f" else 0
-    if isinstance(part, Koids):
+    if isinstance(part, ThreadReference):
         return Thread(0, None) if part.process_only else 1
-    if isinstance(part, Text):
+    if isinstance(part, StringReference):
         return 0
     if isinstance(part, Stream):
         return "" if part.text else b""

@@ -15,23 +15,23 @@ import numpy as np
 from fxtio.codec.columns import (
     Block,
     Columns,
-    KoidsColumn,
     ManyColumn,
     Members,
     OptionalColumn,
     StreamColumn,
-    TextColumn,
     WordsColumn,
     columns_of,
     members_of,
 )
 from fxtio.codec.generate import Faults, Order, decode
-from fxtio.codec.parts import Stream, Thread
-from fxtio.codec.record import Family, Opaque, Record, layout_of
+from fxtio.codec.parts import Stream
+from fxtio.codec.record import Opaque, Record, TaggedUnion, layout_of
 from fxtio.codec.scatter import ManyWords, Ragged, ranges, words_of
 from fxtio.errors import DecodeError
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.records import RECORDS
+from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
+from fxtio.fxt.references import Thread
 
 Array = np.ndarray[Any, Any]
 
@@ -52,10 +52,10 @@ def native(data: bytes, order: Order) -> list[int]:
     return [int.from_bytes(data[at : at + 8], order) for at in range(0, len(data), 8)]
 
 
-def scalar(data: bytes, order: Order, faults: Faults | None = None, family: Family = RECORDS) -> Any:
+def scalar(data: bytes, order: Order, faults: Faults | None = None, union: TaggedUnion = RECORDS) -> Any:
     """The record that the generated codec makes of bytes; None where it cannot be delivered."""
     try:
-        return decode(family, native(data, order), data, 0, len(data) // 8, [] if faults is None else faults)
+        return decode(union, native(data, order), data, 0, len(data) // 8, [] if faults is None else faults)
     except DecodeError:
         return None
 
@@ -128,8 +128,8 @@ class Vector:
             group = self._group(many, kind, mine, columns, len(numbers))
             for number, one in zip(numbers, group, strict=True):
                 flat[number] = one
-        ends = np.cumsum(many.found).tolist()
-        return [tuple(flat[end - count : end]) for end, count in zip(ends, many.found.tolist(), strict=True)]
+        ends = np.cumsum(many.count).tolist()
+        return [tuple(flat[end - count : end]) for end, count in zip(ends, many.count.tolist(), strict=True)]
 
     def _group(self, many: ManyColumn, kind: int, mine: Array | slice, columns: Columns, count: int) -> list[Any]:
         if kind < 0:
@@ -159,9 +159,9 @@ class Vector:
         flat = np.empty(int(count.sum()), np.uint64)
         for rows, words in bodies:
             flat[ranges(begin[rows], count[rows])] = words
-        owner = np.repeat(np.arange(len(many.found)), many.found)
-        widths = np.bincount(owner, weights=count, minlength=len(many.found)).astype(np.int64)
-        return ManyWords(many.found, Ragged(flat, widths))
+        owner = np.repeat(np.arange(len(many.count)), many.count)
+        widths = np.bincount(owner, weights=count, minlength=len(many.count)).astype(np.int64)
+        return ManyWords(many.count, Ragged(flat, widths))
 
 
 def values_of(column: Any, count: int, *, text: bool) -> list[Any]:
@@ -180,11 +180,11 @@ def values_of(column: Any, count: int, *, text: bool) -> list[Any]:
         return [tuple(column.words[a : a + n].tolist()) for a, n in spans]
     values: list[Any] = column.slot.tolist()
     assert len(values) == count
-    if isinstance(column, TextColumn):
+    if isinstance(column, StringColumn):
         for row, one in zip(column.rows.tolist(), column.stream.to_bytes(), strict=True):
             values[row] = one.decode("utf-8", "surrogateescape")
         return values
-    assert isinstance(column, KoidsColumn)
+    assert isinstance(column, ThreadColumn)
     koids = zip(column.process.tolist(), column.thread.tolist(), column.has_thread.tolist(), strict=True)
     for row, (process, thread, has_thread) in zip(column.rows.tolist(), koids, strict=True):
         values[row] = Thread(process, thread if has_thread else None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fxtio.codec.stream import form_of
 from fxtio.mono import records as r
 from fxtio.mono.enums import CounterSection, CounterType, GcEventType, RootSource
+from fxtio.mono.stream.declare import layout_of
 
 IMAGE, ASSEMBLY, CLASS, VTABLE = 0x6200, 0x6300, 0x6100, 0x6400
 MAIN, WORK = 0x9000, 0x9100
@@ -18,11 +18,11 @@ def every_event(version: int) -> list[r.Event]:
     """The events, with times that rise by 10 where the version has one."""
     time, found = 1000, []
     for cls, values in _values(version):
-        form = form_of(cls, version)
-        if form is None:
+        layout = layout_of(cls, version)
+        if layout is None:
             continue
-        time += 0 if "time" in form.absent else 10
-        event = cls(time=time, **{name: value for name, value in values.items() if name not in form.absent})
+        time += 0 if "time" in layout.absent else 10
+        event = cls(time=time, **{name: value for name, value in values.items() if name not in layout.absent})
         found.append(event)
     return found
 
@@ -82,16 +82,16 @@ def _heap_shot(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
     typed = {"class_pointer": CLASS, "vtable": VTABLE}
     yield (
         r.RootRegister,
-        {"start": 0x4000, "size": 8, "source": RootSource.STATIC, "key": VTABLE, "name": "Static Fields"},
+        {"address": 0x4000, "size": 8, "source": RootSource.STATIC, "key": VTABLE, "name": "Static Fields"},
     )
     yield r.HeapStart, {}
     yield r.HeapRoots, {"collections": 7, "roots": (_root(v),)}
     offset = 8 if v >= 2 else None
-    refers = (r.Reference(offset=offset, object=OBJECTS[1]),)
+    refers = (r.Reference(field_offset=offset, object=OBJECTS[1]),)
     yield r.HeapObject, {"object": OBJECTS[0], "size": 24, "generation": 1, "references": refers} | typed
     yield r.HeapObject, {"object": OBJECTS[1], "size": 32, "generation": 1, "references": ()} | typed
     yield r.HeapEnd, {}
-    yield r.RootUnregister, {"start": 0x4000}
+    yield r.RootUnregister, {"address": 0x4000}
 
 
 def _measured(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
@@ -99,13 +99,13 @@ def _measured(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
     sampled = {"sample_type": 1, "sample_time": 1234, "interrupted": 0x1111, "addresses": (0x90003,)}
     yield r.SampleHit, {**sampled, "located_frames": located, "frames": (WORK, MAIN)}
     yield r.NativeSymbol, {"address": 0x8000, "size": 0, "name": "sym_a"}
-    yield r.NativeBinary, {"address": 0x400000, "offset": 0, "size": 4096, "name": "/bin/x"}
+    yield r.NativeBinary, {"address": 0x400000, "file_offset": 0, "size": 4096, "name": "/bin/x"}
     yield r.CounterDescriptions, {"counters": (_counter(1, "User Time"), _counter(2, "Pc", "Category"))}
     values = tuple(r.CounterValue(index=number, type=CounterType.LONG, value=-7) for number in (1, 2))
     yield r.CounterValues, {"milliseconds": 5, "values": values}
     shift = v < 14
-    yield r.JitHelper, {"type": 6 + shift, "address": 0xA000, "size": 40}
-    yield r.JitHelper, {"type": 5 + shift, "address": 0xB000, "size": 50, "name": "jit_tramp"}
+    yield r.JitHelper, {"buffer_type": 6 + shift, "address": 0xA000, "size": 40}
+    yield r.JitHelper, {"buffer_type": 5 + shift, "address": 0xB000, "size": 50, "name": "jit_tramp"}
     yield r.CoverageAssembly, {
         "name": "a", "guid": "g", "filename": "/a.exe", "methods": 2, "fully_covered": 1, "partially_covered": 0,
     }  # fmt: skip
@@ -113,9 +113,9 @@ def _measured(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
         "assembly": "a", "class_name": "My", "name": "Work", "signature": "(int)", "filename": "a.cs", "token": 7,
         "method_id": 1, "statements": 1,
     }  # fmt: skip
-    yield r.CoverageStatement, {"method_id": 1, "offset": 0, "counter": 2, "line": 10, "column": 5}
+    yield r.CoverageStatement, {"method_id": 1, "il_offset": 0, "counter": 2, "line": 10, "column": 5}
     yield r.CoverageClass, {"assembly": "a", "name": "My", "methods": 2, "fully_covered": 1, "partially_covered": 0}
-    yield r.SyncPoint, {"type": 0}
+    yield r.SyncPoint, {"sync_type": 0}
     yield r.AotId, {"id": "11111111-2222-3333-4444-555555555555"}
 
 

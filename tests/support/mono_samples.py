@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from fxtio.mono.framing import Recording
-from fxtio.mono.header import StreamHeader
+from fxtio.mono.headers import StreamHeader
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.writer import MonoWriter, header_for
 from support.checkout import CORPUS
@@ -29,19 +29,19 @@ def content(path: Path) -> bytes:
 
 
 def copied(trace: MonoTrace) -> bytes:
-    """A file written again, part by part."""
-    import io
-
+    """Return the bytes of a file that is written again, record by record."""
     out = io.BytesIO()
-    parts = trace.parts()
-    first = next(parts)
-    assert isinstance(first, Recording)
-    with MonoWriter(out, header=first.raw) as writer:
-        for part in parts:
-            if isinstance(part, Recording):
-                writer.put_recording(part.raw)
-            else:
-                writer.put_buffer(part.header, part.events)
+    with MonoWriter(out) as writer:
+        for record in trace.records(resolve=False):
+            writer.put(record)
+    return out.getvalue()
+
+
+def copied_whole(trace: MonoTrace) -> bytes:
+    """Return the bytes that `MonoWriter.copy` writes."""
+    out = io.BytesIO()
+    with MonoWriter(out) as writer:
+        writer.copy(trace)
     return out.getvalue()
 
 
@@ -53,8 +53,6 @@ def header(data_version: int = 17, pointer_size: int = 8) -> StreamHeader:
 
 def written(data_version: int, events: list[Any], *, pointer_size: int = 8, thread: int = 1) -> bytes:
     """A recording of these events in one buffer or more."""
-    import io
-
     out = io.BytesIO()
     with MonoWriter(out, header=header(data_version, pointer_size)) as writer:
         for event in events:

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from fxtio.codec.record import Opaque
-from fxtio.finding import Findings
-from fxtio.uftrace import arguments
-from fxtio.uftrace.argspec import Value, Values
+from fxtio.uftrace import payloads
+from fxtio.uftrace.argspec import ValueSpec, ValueSpecs
 from fxtio.uftrace.events import data_of
-from fxtio.uftrace.items import Item
-from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Entry, Event, Exit, Lost
-from fxtio.uftrace.space import Space
+from fxtio.uftrace.reader import Entry, UftraceTrace
+from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
+from fxtio.uftrace.state import AddressSpace
 
 NS = 1_000_000_000
 _STAMP = re.compile(rb"^(\d+\.\d{9}) +(\d+): ", re.MULTILINE)
@@ -42,12 +40,12 @@ class _Spaces:
     """The address space of every record; entries do not carry it."""
 
     def __init__(self, trace: UftraceTrace) -> None:
-        self._sessions = trace.sessions(Findings())
+        self._sessions = trace.sessions()
         self._epochs: dict[int, Any] = {}
 
-    def at(self, tid: int, time: int) -> Space:
+    def at(self, tid: int, time: int) -> AddressSpace:
         epochs = self._epochs.setdefault(tid, self._sessions.epochs(tid))
-        return self._sessions.space([epoch for epoch in epochs if epoch.begin <= time][-1])
+        return self._sessions.address_space([epoch for epoch in epochs if epoch.begin <= time][-1])
 
 
 def _line(tid: int, time: int, kind: str, name: str, number: int, depth: int) -> bytes:
@@ -55,8 +53,8 @@ def _line(tid: int, time: int, kind: str, name: str, number: int, depth: int) ->
     return f"{stamp}{name}({number:x}) depth: {depth}".encode("utf-8", "surrogateescape")
 
 
-def _item(trace: UftraceTrace, item: Item, spaces: _Spaces) -> Iterator[bytes]:
-    record, order = item.record, trace.header.order
+def _item(trace: UftraceTrace, item: Entry, spaces: _Spaces) -> Iterator[bytes]:
+    record, order = item.record, trace.info_file.order
     if isinstance(record, Opaque):
         return
     time = record.time
@@ -72,13 +70,13 @@ def _item(trace: UftraceTrace, item: Item, spaces: _Spaces) -> Iterator[bytes]:
             told = item.values or {}
             yield f"  {item.name}: {_event_text(item.name, told)}".encode()
         return
-    assert isinstance(record, Entry | Exit) and item.name is not None
-    kind = "entry" if isinstance(record, Entry) else "exit "
+    assert isinstance(record, FunctionEntry | FunctionExit) and item.name is not None
+    kind = "entry" if isinstance(record, FunctionEntry) else "exit "
     space = spaces.at(item.tid, time)
     yield _line(item.tid, time, kind, item.name, record.address, record.depth)
     if record.payload is None:
         return
-    values = space.values_at(record.address, leave=isinstance(record, Exit))
+    values = space.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
     size = _length(values, record.payload)
     yield stamp + f"[{'args ' if kind == 'entry' else 'retval'}] length = {size}".encode()
     for index, (value, raw) in enumerate(_raw_values(values, record.payload)):
@@ -93,7 +91,7 @@ def _event_text(name: str, values: dict[str, Any]) -> str:
     return " ".join(f"{key}={value}{unit}" for key, value in values.items())
 
 
-def _raw_values(values: Values, payload: bytes) -> Iterator[tuple[Value, bytes]]:
+def _raw_values(values: ValueSpecs, payload: bytes) -> Iterator[tuple[ValueSpec, bytes]]:
     at = 0
     for value in values:
         size = value.size
@@ -105,15 +103,15 @@ def _raw_values(values: Values, payload: bytes) -> Iterator[tuple[Value, bytes]]
         at += -at % 4
 
 
-def _length(values: Values, payload: bytes) -> int:
+def _length(values: ValueSpecs, payload: bytes) -> int:
     """The payload's size as the tool counts it: without the padding at the end."""
     return sum((len(raw) + (2 if value.is_text else 0) + 3) // 4 * 4 for value, raw in _raw_values(values, payload))
 
 
-def _value_text(value: Value, raw: bytes, space: Space, address: int) -> bytes:
+def _value_text(value: ValueSpec, raw: bytes, space: AddressSpace, address: int) -> bytes:
     if value.is_text:
         label = b"std::string: " if value.format == "S" else b"str: "
-        return label + (b"NULL" if raw == arguments.NULL else raw)
+        return label + (b"NULL" if raw == payloads.NULL else raw)
     if value.format == "t":
         signs = [f"{byte:02x} {' ' * (at % 8 == 7)}" for at, byte in enumerate(raw)]
         shown = "".join("\n\t" + "".join(signs[at : at + 16]) for at in range(0, len(signs), 16))
@@ -124,7 +122,7 @@ def _value_text(value: Value, raw: bytes, space: Space, address: int) -> bytes:
         return f"enum {value.type}: {label_of} ({number})".encode()
     number = int.from_bytes(raw, "little")
     if value.format == "p":
-        known = space.at(number)
+        known = space.function_at(number)
         if known is not None:
             return f"p: {number:x} (&{known.name})".encode()
         return f"p: {number:#x}".encode() if number else b"p: 0"

@@ -87,7 +87,7 @@ def kernel_trace(target: Path) -> list[tuple[int, bytes]]:
         lines = [f"{address:x} T {name}" for name, address in FUNCTIONS.items()]
         writer.file(kernel.SYMBOLS_FILE, "\n".join([*lines, f"{BASE + 0x300:x} T next", ""]).encode())
         writer.file("kernel-cpu0.dat", kernel.build_pages(events, header))
-    info: InfoFile = UftraceTrace(target).header
+    info: InfoFile = UftraceTrace(target).info_file
     info.features |= Feature.KERNEL | Feature.EVENT
     (target / "info").write_bytes(info.to_bytes())
     return events

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Entry, Exit, encode
+from fxtio.uftrace.records import FunctionEntry, FunctionExit, encode
 from fxtio.uftrace.writer import UftraceWriter
 from support.checkout import CORPUS
 
@@ -87,7 +87,7 @@ def minimal(target: Path, *, records: int = 40) -> Path:
     return target
 
 
-def plain(target: Path, records: list[Entry | Exit]) -> Path:
+def plain(target: Path, records: list[FunctionEntry | FunctionExit]) -> Path:
     """A directory with one task of just these records."""
     with UftraceWriter(target, program="/x/prog") as writer:
         for name in ("zero", "one", "two", "three"):

@@ -1,8 +1,8 @@
-/* What is known of code: code.c uses it, known.c keeps it. */
+/* How calls of a code object are recorded: kept in the code object itself, the simple cases also in a cache. */
 #ifndef FXTIO_CODE_H
 #define FXTIO_CODE_H
 
-#include "recorder.h"
+#include "site.h"
 
 #if PY_VERSION_HEX < 0x030C0000
 #define PyUnstable_Eval_RequestCodeExtraIndex _PyEval_RequestCodeExtraIndex
@@ -11,63 +11,55 @@
 #endif
 
 typedef struct {
-    PyObject *object;    /* the code object, which this hangs on */
-    Site *site;          /* NULL for code that is left out */
+    PyObject *code;      /* the code object, which owns this */
+    Site *site;          /* NULL for code that is not recorded */
     PyObject *names;     /* tuple of str: local variables to record at the begin, or NULL */
-    int result;          /* whether the result is recorded */
-    int task;            /* whether a call is also an operation of the running task */
-    int chosen;          /* by a decorator; it is not asked for again */
+    int with_result;     /* whether the result is recorded */
+    int is_coroutine;    /* whether a call is also an operation on the track of the running task */
+    int is_decorated;    /* a decorator has set this, and the code hook is not asked */
     uint64_t generation; /* the session in which the code hook was asked */
-} Code;
+} CodeInfo;
 
-enum { NEAR_CODES = 1024 };
+enum { CODE_CACHE_SIZE = 1024 };
 
-/* The site of code that is recorded without further ado in this session: no arguments, no limits. */
+/* The site of code that is recorded in the simplest way: no arguments, no result, no limits. */
 typedef struct {
-    PyObject *object;
+    PyObject *code;
     Site *site;
-} NearCode;
+} CachedCode;
 
-extern HIDDEN NearCode near_codes[NEAR_CODES];
-extern HIDDEN Py_ssize_t code_index;
+extern HIDDEN CachedCode code_cache[CODE_CACHE_SIZE];
+extern HIDDEN Py_ssize_t code_extra_index;
 
-HIDDEN int codes_init(void);
-HIDDEN void codes_start(PyObject *hook);
-HIDDEN Code *code_set(PyObject *object, PyObject *site, PyObject *names, int result, int chosen);
-HIDDEN Code *code_ask(PyObject *object);
+HIDDEN int code_init(void);
+HIDDEN void code_set_hook(PyObject *hook);
+HIDDEN void code_cache_clear(void);
+HIDDEN CodeInfo *code_set_info(PyObject *code, PyObject *site, PyObject *names, int with_result, int is_decorated);
+HIDDEN CodeInfo *code_ask_hook(PyObject *code);
 
-static inline NearCode *near_code(PyObject *object) {
-    return &near_codes[((uintptr_t)object >> 4 ^ (uintptr_t)object >> 12) % NEAR_CODES];
+/* Return the entry of the cache in which a code object may be. */
+static inline CachedCode *code_cache_entry(PyObject *code) {
+    return &code_cache[((uintptr_t)code >> 4 ^ (uintptr_t)code >> 12) % CODE_CACHE_SIZE];
 }
 
-/* Two words in the thread's page for a call that begins or ends, if there is room.  Whether it was recorded. */
-static inline int put_swift(const Site *site, enum Kind kind) {
-    State *state = current;
-    uint64_t *p = state->p;
-    if (UNLIKELY(p + 2 > state->swift_end || (kind == END && state->depth <= state->top)))
-        return 0;
-    p[1] = tick(state);
-    commit(state, p, 2, layout.event[kind] + 2 * layout.size_unit + state->identity.bits + site->refs);
-    state->depth += kind == BEGIN ? 1 : -1u;
-    return 1;
-}
-
-static inline Code *code_known(PyObject *object) {
+/* Return what a code object holds, which may be of an earlier session, or NULL. */
+static inline CodeInfo *code_any_info(PyObject *code) {
     void *extra = NULL;
-    PyUnstable_Code_GetExtra(object, code_index, &extra);
+    PyUnstable_Code_GetExtra(code, code_extra_index, &extra);
     return extra;
 }
 
-/* What is known of a code object in this session. */
-static inline Code *code_valid(PyObject *object) {
-    Code *code = code_known(object);
-    return LIKELY(code && (code->chosen || code->generation == session.generation)) ? code : NULL;
+/* Return what is to be recorded of a code object, or NULL if that is not known in this session. */
+static inline CodeInfo *code_info(PyObject *code) {
+    CodeInfo *info = code_any_info(code);
+    return LIKELY(info && (info->is_decorated || info->generation == session.generation)) ? info : NULL;
 }
 
-/* The same, asking for what is not known yet; NULL if that cannot be told now. */
-static inline Code *code_of(PyObject *object) {
-    Code *code = code_valid(object);
-    return LIKELY(code != NULL) ? code : code_ask(object);
+/* Return what is to be recorded of a code object, and ask the code hook if that is not known; NULL if it cannot be
+ * asked now. */
+static inline CodeInfo *code_info_or_ask(PyObject *code) {
+    CodeInfo *info = code_info(code);
+    return LIKELY(info != NULL) ? info : code_ask_hook(code);
 }
 
 #endif

@@ -1,6 +1,6 @@
-/* The file that is recorded to: where its chunks lie, and how they get there.  store.c says what a chunk is. */
+/* The file of the recording: where its chunks lie, and how they get there. */
 #define _GNU_SOURCE
-#include "store.h"
+#include "file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,27 +14,31 @@
 #include <sys/vfs.h>
 #endif
 
-enum { WINDOW = 1 << 22, MOST_RESERVED = 1 << 22 };
+enum { WINDOW_BYTES = 1 << 22, MAX_RESERVED = 1 << 22 };
 
+/* Offsets and sizes are in bytes. */
 static struct {
     int fd;
-    dev_t device;         /* which file that is: a program may close what is not its own */
+    dev_t device;           /* which file that is: the program may close our descriptor and open another file as it */
     ino_t inode;
-    uint64_t begin;       /* of the first chunk, in bytes */
-    uint64_t end;         /* of the file */
-    uint64_t reserved;    /* to where the file system has been asked for room */
-    uint64_t limit;       /* it does not grow beyond */
-    char *window;         /* a piece of the file, for the first words of chunks */
-    uint64_t window_at;
-    uint64_t *ring, ring_room, ring_count, ring_next; /* where chunks lie that may be overwritten */
+    uint64_t begin;         /* of the first chunk */
+    uint64_t end;           /* of the file */
+    uint64_t reserved;      /* up to where the file system has been asked for room; UINT64_MAX: it is not asked again */
+    uint64_t limit;         /* the file does not grow beyond */
+    char *window;           /* a mapped part of the file, for the first words of chunks */
+    uint64_t window_offset;
+    uint64_t *ring;         /* offsets of chunks that may be overwritten */
+    uint64_t ring_capacity, ring_count, ring_next;
 } file;
 
-/* Whether the descriptor still is our file. */
+/* Return whether the descriptor still is our file. */
 static int is_ours(void) {
     struct stat status;
     return !fstat(file.fd, &status) && status.st_dev == file.device && status.st_ino == file.inode;
 }
 
+/* Take over an open file that ends at `end`.  With a `ring`, full chunks of so many bytes are kept and then
+ * overwritten.  Returns -1 with an exception set on failure. */
 int file_start(int fd, uint64_t end, uint64_t limit, uint64_t ring) {
     struct stat status;
     memset(&file, 0, sizeof file);
@@ -47,86 +51,90 @@ int file_start(int fd, uint64_t end, uint64_t limit, uint64_t ring) {
     file.inode = status.st_ino;
     file.begin = file.end = end;
     file.limit = limit ? limit : UINT64_MAX;
-    file.ring_room = (ring + CHUNK_BYTES - 1) / CHUNK_BYTES;
-    if (ring && !(file.ring = calloc(file.ring_room, sizeof(uint64_t)))) {
+    file.ring_capacity = (ring + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    if (ring && !(file.ring = calloc(file.ring_capacity, sizeof(uint64_t)))) {
         PyErr_NoMemory();
         return -1;
     }
     return 0;
 }
 
-/* Give back the room that was reserved and not needed. */
-static void release(void) {
+/* Give back the room that was reserved and not used.  If that fails, the file merely occupies more of the disk. */
+static void release_reserved(void) {
     int reserved = file.reserved != UINT64_MAX && file.reserved > file.end;
-    if (reserved && is_ours() && ftruncate(file.fd, (off_t)file.end)) { /* then it stays */
+    if (reserved && is_ours() && ftruncate(file.fd, (off_t)file.end)) {
     }
 }
 
+/* Release everything but the descriptor, which belongs to the caller. */
 void file_stop(void) {
-    release();
+    release_reserved();
     if (file.window)
-        munmap(file.window, WINDOW);
+        munmap(file.window, WINDOW_BYTES);
     free(file.ring);
     memset(&file, 0, sizeof file);
 }
 
-/* The child of a fork changes nothing about its parent's file. */
+/* Make sure that the child of a fork never truncates the file of its parent. */
 void file_in_child(void) {
     file.reserved = UINT64_MAX;
 }
 
+/* Return the size of the file. */
 uint64_t file_end(void) {
     return file.end;
 }
 
-/* Its descriptor, -1 if that is none any more. */
+/* Return the descriptor, or -1 if it no longer is our file. */
 int file_descriptor(void) {
     return is_ours() ? file.fd : -1;
 }
 
-int file_write(const void *data, size_t size, uint64_t at) {
-    ssize_t done;
+/* Write bytes.  Returns -1 if not all could be written. */
+int file_write(const void *data, size_t size, uint64_t offset) {
+    ssize_t written;
     if (!is_ours())
         return -1;
     do
-        done = pwrite(file.fd, data, size, (off_t)at);
-    while (done < 0 && errno == EINTR);
-    return done == (ssize_t)size ? 0 : -1;
+        written = pwrite(file.fd, data, size, (off_t)offset);
+    while (written < 0 && errno == EINTR);
+    return written == (ssize_t)size ? 0 : -1;
 }
 
-/* A chunk of the file in memory, its pages present; NULL if that cannot be. */
-uint64_t *file_map(uint64_t at) {
+/* Map a chunk of the file into memory, its pages present.  Returns NULL on failure. */
+uint64_t *file_map(uint64_t offset) {
     int flags = MAP_SHARED;
 #ifdef MAP_POPULATE
     flags |= MAP_POPULATE;
 #endif
-    uint64_t *chunk = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, flags, file.fd, (off_t)at);
+    uint64_t *chunk = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, flags, file.fd, (off_t)offset);
     return chunk == MAP_FAILED ? NULL : chunk;
 }
 
-/* The word of the file at this place, or NULL. */
-uint64_t *file_word(uint64_t at) {
-    if (!file.window || at < file.window_at || at >= file.window_at + WINDOW) {
+/* Return the mapped word at an offset, valid until the next call.  Returns NULL on failure. */
+uint64_t *file_word(uint64_t offset) {
+    if (!file.window || offset < file.window_offset || offset >= file.window_offset + WINDOW_BYTES) {
         if (file.window)
-            munmap(file.window, WINDOW);
-        file.window_at = at & ~(uint64_t)(WINDOW - 1);
-        file.window = mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, (off_t)file.window_at);
+            munmap(file.window, WINDOW_BYTES);
+        file.window_offset = offset & ~(uint64_t)(WINDOW_BYTES - 1);
+        file.window = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, (off_t)file.window_offset);
         if (file.window == MAP_FAILED) {
             file.window = NULL;
             return NULL;
         }
     }
-    return (uint64_t *)(file.window + (at - file.window_at));
+    return (uint64_t *)(file.window + (offset - file.window_offset));
 }
 
-/* Ask for room behind the end, once for many chunks: that is cheaper than to find some for each when it is written.  The
- * file looks no longer for it.  A file system in memory has nothing to find, and one that cannot is not asked again. */
+/* Ask the file system for room behind the end, for many chunks at once: that is cheaper than to allocate blocks for
+ * each chunk when it is written.  The size of the file does not change.  A file system in memory has no blocks to
+ * find, and one that does not support this is not asked again. */
 static void reserve(void) {
     file.reserved = UINT64_MAX;
 #if defined(FALLOC_FL_KEEP_SIZE)
     struct statfs system;
     uint64_t size = file.end - file.begin, left = file.limit - file.end;
-    size = size < CHUNK_BYTES ? CHUNK_BYTES : size > MOST_RESERVED ? MOST_RESERVED : size;
+    size = size < CHUNK_BYTES ? CHUNK_BYTES : size > MAX_RESERVED ? MAX_RESERVED : size;
     if (size > left)
         size = left;
     if (fstatfs(file.fd, &system) || system.f_type == TMPFS_MAGIC)
@@ -136,36 +144,38 @@ static void reserve(void) {
 #endif
 }
 
-/* Write a hidden chunk behind the end, or over the oldest one of the ring.  Where it lies, 0 for no room. */
-uint64_t file_place(const uint64_t *chunk, int may_overwrite) {
-    uint64_t hidden = filler(PAGE_WORDS), at = file.end;
-    int full = file.ring_count == file.ring_room || at + CHUNK_BYTES > file.limit;
-    int again = may_overwrite && file.ring_count && full;
+/* Write a chunk, hidden, behind the end of the file or over the oldest one of the ring.  Returns its offset, or 0 if
+ * there is no room. */
+uint64_t file_append(const uint64_t *chunk, int may_overwrite) {
+    uint64_t hidden = filler(PAGE_WORDS), offset = file.end;
+    int is_full = file.ring_count == file.ring_capacity || offset + CHUNK_BYTES > file.limit;
+    int overwrites = may_overwrite && file.ring_count && is_full;
     if (!is_ours())
         return 0;
-    if (again) {
-        at = file.ring[file.ring_next++ % file.ring_count];
-        uint64_t *word = file_word(at);
-        if (!word)
+    if (overwrites) {
+        offset = file.ring[file.ring_next++ % file.ring_count];
+        uint64_t *first_word = file_word(offset);
+        if (!first_word)
             return 0;
-        show(word, 0);
-    } else if (at + CHUNK_BYTES > file.limit)
+        chunk_show(first_word, 0);
+    } else if (offset + CHUNK_BYTES > file.limit)
         return 0;
-    if (!again && at + CHUNK_BYTES > file.reserved)
+    if (!overwrites && offset + CHUNK_BYTES > file.reserved)
         reserve();
-    struct iovec pieces[2] = {{&hidden, 8}, {(void *)(chunk + 1), CHUNK_BYTES - 8}};
-    ssize_t done;
+    struct iovec parts[2] = {{&hidden, 8}, {(void *)(chunk + 1), CHUNK_BYTES - 8}};
+    ssize_t written;
     do
-        done = pwritev(file.fd, pieces, 2, (off_t)at);
-    while (done < 0 && errno == EINTR);
-    if (done != CHUNK_BYTES) {
-        if (!again && done > 0 && ftruncate(file.fd, (off_t)at)) { /* whole pages are valid, and what is cut is seen */
+        written = pwritev(file.fd, parts, 2, (off_t)offset);
+    while (written < 0 && errno == EINTR);
+    if (written != CHUNK_BYTES) {
+        /* If the file cannot be cut either, readers still find whole pages, and see that the last one is cut. */
+        if (!overwrites && written > 0 && ftruncate(file.fd, (off_t)offset)) {
         }
         return 0;
     }
-    if (!again)
+    if (!overwrites)
         file.end += CHUNK_BYTES;
-    if (!again && may_overwrite && file.ring_room)
-        file.ring[file.ring_count++] = at;
-    return at;
+    if (!overwrites && may_overwrite && file.ring_capacity)
+        file.ring[file.ring_count++] = offset;
+    return offset;
 }

@@ -1,158 +1,169 @@
-/* Texts and call sites: what is the same in all events of one place in the program, looked up once. */
-#include "recorder.h"
+/* Texts, and call sites: the common part of all events of one place in the program, looked up once. */
+#include "site.h"
+#include "definition.h"
+#include "thread.h"
 
-enum { CACHE = 1024, MOST_SITES = 40000, MOST_DEFINED = 32000 };
+enum { CACHE_SIZE = 1024, MAX_SITES = 40000 };
 
 /* ---- Texts. ---- */
 
-/* At most so many bytes of UTF-8, cut where a character begins. */
-size_t cut_to(const char *text, size_t size, size_t most) {
-    if (size <= most)
+/* Return how many of `size` bytes of UTF-8 to use: at most `limit`, without cutting a character. */
+size_t text_cut(const char *text, size_t size, size_t limit) {
+    if (size <= limit)
         return size;
-    session.cut++;
-    while (most && ((unsigned char)text[most] & 0xC0) == 0x80)
-        most--;
-    return most;
+    session.cut_texts++;
+    while (limit && ((unsigned char)text[limit] & 0xC0) == 0x80)
+        limit--;
+    return limit;
 }
 
-/* Copy a text to words, with zeros behind it. */
-uint64_t *put_text(uint64_t *to, const char *text, size_t size) {
-    size_t words = words_of(size);
-    if (words)
-        to[words - 1] = 0;
-    memcpy(to, text, size);
-    return to + words;
+/* Copy a text to words, padded with zeros.  Returns the word behind it. */
+uint64_t *text_write(uint64_t *words, const char *text, size_t size) {
+    size_t count = words_of(size);
+    if (count)
+        words[count - 1] = 0;
+    memcpy(words, text, size);
+    return words + count;
 }
 
-/* The UTF-8 bytes of a text; `*made` has to be released when they are no longer needed.  NULL on failure. */
-const char *utf8(PyObject *text, size_t *size, PyObject **made) {
-    *made = NULL;
+static PyObject *encode(PyObject *text) {
+    return PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
+}
+
+/* Return the UTF-8 bytes of a text, and in `*owner` the object to release when they are no longer needed.  Returns
+ * NULL, without an exception, on failure. */
+const char *text_utf8(PyObject *text, size_t *size, PyObject **owner) {
+    *owner = NULL;
     if (PyUnicode_IS_COMPACT_ASCII(text)) {
         *size = (size_t)PyUnicode_GET_LENGTH(text);
         return (const char *)PyUnicode_DATA(text);
     }
-    *made = PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
-    if (!*made) {
+    *owner = encode(text);
+    if (!*owner) {
         PyErr_Clear();
         return NULL;
     }
-    *size = (size_t)PyBytes_GET_SIZE(*made);
-    return PyBytes_AS_STRING(*made);
+    *size = (size_t)PyBytes_GET_SIZE(*owner);
+    return PyBytes_AS_STRING(*owner);
 }
 
-/* The slot of a text, defining it when it is new; 0 where it has to go inline. */
+/* Write a string record for the next slot.  Returns the slot, or 0 if there is no room or the text is too long. */
+static uint64_t define_text(const char *text, size_t size) {
+    uint64_t slot = definition_next_slot(), record[1 + MAX_TEXT_BYTES / 8];
+    size_t words = 1 + words_of(size);
+    if (!slot || !size || size > MAX_TEXT_BYTES)
+        return 0;
+    record[0] = STRING_HEADER + slot * STRING_SLOT_UNIT + size * STRING_SIZE_UNIT + words * SIZE_UNIT;
+    text_write(record + 1, text, size);
+    if (definition_write(record, words * 8))
+        return 0;
+    definition_take_slot();
+    return slot;
+}
+
+/* Return the slot of a text, which is defined when it is new; 0 if it has to go inline. */
 uint64_t text_slot(PyObject *text) {
-    PyObject *known = PyDict_GetItemWithError(session.texts, text);
-    if (known)
-        return PyLong_AsUnsignedLongLong(known);
+    PyObject *number = PyDict_GetItemWithError(session.text_slots, text);
+    if (number)
+        return PyLong_AsUnsignedLongLong(number);
     PyErr_Clear();
-    PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
+    PyObject *bytes = encode(text);
     if (!bytes) {
         PyErr_Clear();
         return 0;
     }
-    uint64_t slot = 0, size = (uint64_t)PyBytes_GET_SIZE(bytes), words = (size + 7) / 8;
-    uint64_t record[1 + MOST_DEFINED / 8];
-    if (store_slot() && size <= MOST_DEFINED) {
-        record[0] = layout.string + store_slot() * layout.string_slot_unit + size * layout.string_size_unit +
-                    (words + 1) * layout.size_unit;
-        if (words)
-            record[words] = 0;
-        memcpy(record + 1, PyBytes_AS_STRING(bytes), size);
-        if (words && !store_define(record, (words + 1) * 8)) {
-            slot = store_slot();
-            store_slot_taken();
-            PyObject *number = PyLong_FromUnsignedLongLong(slot);
-            if (!number || PyDict_SetItem(session.texts, text, number))
-                PyErr_Clear();
-            Py_XDECREF(number);
-        }
-    }
+    uint64_t slot = define_text(PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
     Py_DECREF(bytes);
+    if (slot) {
+        number = PyLong_FromUnsignedLongLong(slot);
+        if (!number || PyDict_SetItem(session.text_slots, text, number))
+            PyErr_Clear();
+        Py_XDECREF(number);
+    }
     return slot;
 }
 
 /* ---- Sites. ---- */
 
-static int wanted(PyObject *category) {
-    if (session.only && PySet_Contains(session.only, category) != 1)
+static int is_category_recorded(PyObject *category) {
+    if (session.only_categories && PySet_Contains(session.only_categories, category) != 1)
         return 0;
-    return !(session.except && PySet_Contains(session.except, category) == 1);
+    return !(session.not_categories && PySet_Contains(session.not_categories, category) == 1);
 }
 
-/* The reference of a name, and the bytes that go with it if it is inline. */
-static uint64_t reference(PyObject *text, PyObject **bytes, unsigned *extra) {
+/* Return the reference of a name.  If it goes inline, `*bytes` gets its bytes and `*words` grows by their words. */
+static uint64_t name_ref(PyObject *text, PyObject **bytes, unsigned *words) {
     Py_CLEAR(*bytes);
     if (!PyUnicode_GET_LENGTH(text))
         return 0;
     uint64_t slot = text_slot(text);
     if (slot)
         return slot;
-    PyObject *made;
+    PyObject *owner;
     size_t size;
-    const char *data = utf8(text, &size, &made);
+    const char *data = text_utf8(text, &size, &owner);
     if (data) {
-        size = cut_to(data, size, MOST_NAME);
+        size = text_cut(data, size, MAX_INLINE_NAME);
         *bytes = PyBytes_FromStringAndSize(data, (Py_ssize_t)size);
-        Py_XDECREF(made);
+        Py_XDECREF(owner);
     }
     if (!*bytes) {
         PyErr_Clear();
         return 0;
     }
-    session.inlined++;
-    *extra += (unsigned)words_of(size);
-    return layout.text_inline + size;
+    session.inline_names++;
+    *words += (unsigned)words_of(size);
+    return STRING_REF_INLINE_UNIT + size;
 }
 
-/* Make a site ready for the session.  Whether it can be recorded. */
-int site_bind(Site *site) {
-    PyObject *type, *value, *trace;
-    if (!session.active || current->busy)
+/* Prepare a site for the session.  Returns whether it can be recorded. */
+int site_prepare(Site *site) {
+    if (!session.active || current->paused)
         return 0;
-    PyErr_Fetch(&type, &value, &trace);
-    int ready = wanted(site->category);
-    if (ready) {
-        site->extra = 0;
-        site->refs = reference(site->category, &site->inline_category, &site->extra) * layout.event_category_unit;
-        site->refs += reference(site->name, &site->inline_name, &site->extra) * layout.event_name_unit;
-        site->swift = !site->extra && !site->over;
+    SavedError error = error_save();
+    int is_recorded = is_category_recorded(site->category);
+    if (is_recorded) {
+        site->inline_words = 0;
+        site->refs = name_ref(site->category, &site->inline_category, &site->inline_words) * EVENT_CATEGORY_UNIT;
+        site->refs += name_ref(site->name, &site->inline_name, &site->inline_words) * EVENT_NAME_UNIT;
+        site->is_fast = !site->inline_words && !site->excess_keys;
         for (unsigned index = 0; index < site->count; index++) {
-            site->keys_at[index] = text_slot(PyTuple_GET_ITEM(site->keys, index)) * layout.argument_name_unit;
-            site->swift &= site->keys_at[index] != 0;
+            site->key_refs[index] = text_slot(PyTuple_GET_ITEM(site->keys, index)) * ARGUMENT_NAME_UNIT;
+            site->is_fast &= site->key_refs[index] != 0;
         }
         site->generation = session.generation;
     }
-    PyErr_Restore(type, value, trace);
-    return ready;
+    error_restore(error);
+    return is_recorded;
 }
 
-/* A new tuple of plain strings: those of the program's own classes would run its code when they are looked up. */
-static PyObject *exact_all(PyObject *texts) {
-    PyObject *made = PyTuple_New(PyTuple_GET_SIZE(texts));
-    for (Py_ssize_t index = 0; made && index < PyTuple_GET_SIZE(texts); index++) {
+/* Return a tuple of plain strings: to look up strings of a class of the program would run code of the program. */
+static PyObject *plain_strings(PyObject *texts) {
+    PyObject *result = PyTuple_New(PyTuple_GET_SIZE(texts));
+    for (Py_ssize_t index = 0; result && index < PyTuple_GET_SIZE(texts); index++) {
         PyObject *text = PyUnicode_FromObject(PyTuple_GET_ITEM(texts, index));
         if (text)
-            PyTuple_SET_ITEM(made, index, text);
+            PyTuple_SET_ITEM(result, index, text);
         else
-            Py_CLEAR(made);
+            Py_CLEAR(result);
     }
-    return made;
+    return result;
 }
 
+/* Make a site.  `keys` is a tuple of str, or NULL. */
 Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     Site *site = PyObject_New(Site, &SiteType);
     if (!site)
         return NULL;
     site->category = PyUnicode_FromObject(category);
     site->name = PyUnicode_FromObject(name);
-    site->keys = keys ? exact_all(keys) : NULL;
+    site->keys = keys ? plain_strings(keys) : NULL;
     Py_ssize_t count = keys ? PyTuple_GET_SIZE(keys) : 0;
-    site->count = count > MAX_ARGS ? MAX_ARGS : (unsigned)count;
-    site->over = (unsigned)count - site->count;
+    site->count = count > MAX_ARGUMENTS ? MAX_ARGUMENTS : (unsigned)count;
+    site->excess_keys = (unsigned)count - site->count;
     site->generation = 0;
-    site->extra = 0;
-    site->swift = 0;
+    site->inline_words = 0;
+    site->is_fast = 0;
     site->inline_category = site->inline_name = NULL;
     if (!site->category || !site->name || (keys && !site->keys))
         Py_CLEAR(site);
@@ -183,89 +194,92 @@ static PyObject *site_make(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 PyTypeObject SiteType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fxtio._native._recorder.Site",
-    .tp_doc = "Site(category, name, keys=()): what is the same in all events of one place in the program.",
+    .tp_doc = "Site(category, name, keys=()): the common part of all events of one place in the program.",
     .tp_basicsize = sizeof(Site),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = site_make,
     .tp_dealloc = (destructor)site_dealloc,
 };
 
-/* Sites by the identity of what the caller gave (fast, some), and by its value (all, up to a limit). */
+/* Recently used sites by the identity of what the caller passed, and all sites, up to a limit, by its value. */
 static struct {
     PyObject *name, *category, *keys;
     Site *site;
-} cache[CACHE];
-static PyObject *sites, *no_category;
+} cache[CACHE_SIZE];
+static PyObject *all_sites, *no_category;
 
+/* Make the type.  Returns -1 with an exception set on failure. */
 int sites_init(void) {
     no_category = PyUnicode_InternFromString("");
     return no_category ? PyType_Ready(&SiteType) : -1;
 }
 
-void sites_forget(void) {
-    for (int index = 0; index < CACHE; index++) {
+/* Forget all sites.  The dict itself stays: a finalizer may end the recording while a site is looked up in it. */
+void sites_clear(void) {
+    for (int index = 0; index < CACHE_SIZE; index++) {
         Py_CLEAR(cache[index].name);
         Py_CLEAR(cache[index].category);
         Py_CLEAR(cache[index].keys);
         Py_CLEAR(cache[index].site);
     }
-    if (sites)
-        PyDict_Clear(sites); /* it stays: a finalizer or a hash may end the recording while a site is looked for */
+    if (all_sites)
+        PyDict_Clear(all_sites);
 }
 
+/* Return the site, a new reference, from the dict of all sites, or make it. */
 static Site *find_site(PyObject *name, PyObject *category, PyObject *keys) {
-    if (!sites && !(sites = PyDict_New()))
+    if (!all_sites && !(all_sites = PyDict_New()))
         return NULL;
     PyObject *key = PyTuple_Pack(3, name, category, keys ? keys : Py_None);
     if (!key)
         return NULL;
-    Site *site = (Site *)Py_XNewRef(PyDict_GetItemWithError(sites, key));
-    if (!site && !PyErr_Occurred() && (site = site_new(category, name, keys)) && PyDict_GET_SIZE(sites) < MOST_SITES)
-        if (PyDict_SetItem(sites, key, (PyObject *)site))
+    Site *site = (Site *)Py_XNewRef(PyDict_GetItemWithError(all_sites, key));
+    if (!site && !PyErr_Occurred() && (site = site_new(category, name, keys)) && PyDict_GET_SIZE(all_sites) < MAX_SITES)
+        if (PyDict_SetItem(all_sites, key, (PyObject *)site))
             PyErr_Clear();
     Py_DECREF(key);
     return site;
 }
 
-/* The site of these, borrowed; NULL if there is none (no error is set). */
-Site *site_of(PyObject *name, PyObject *category, PyObject *keys) {
+/* Return the site with this name, category and keys, borrowed.  Returns NULL, without an exception, on failure. */
+Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys) {
     uintptr_t hash = ((uintptr_t)name >> 4) ^ ((uintptr_t)category >> 3) * 5 ^ ((uintptr_t)keys >> 4) * 11;
-    size_t index = (hash ^ hash >> 10) % CACHE;
+    size_t index = (hash ^ hash >> 10) % CACHE_SIZE;
     if (LIKELY(cache[index].name == name && cache[index].category == category && cache[index].keys == keys))
         return cache[index].site;
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
+    SavedError error = error_save();
     Site *site = find_site(name, category, keys);
-    PyErr_Restore(type, value, trace);
+    error_restore(error);
     if (!site)
         return NULL;
     PyObject *old_name = cache[index].name, *old_category = cache[index].category, *old_keys = cache[index].keys;
-    Site *old = cache[index].site;
+    Site *old_site = cache[index].site;
     cache[index].name = Py_NewRef(name);
     cache[index].category = Py_NewRef(category);
     cache[index].keys = Py_XNewRef(keys);
-    cache[index].site = site; /* the reference that find_site gave */
+    cache[index].site = site; /* the cache takes over the reference */
     Py_XDECREF(old_name);
     Py_XDECREF(old_category);
     Py_XDECREF(old_keys);
-    Py_XDECREF(old);
+    Py_XDECREF(old_site);
     return cache[index].site;
 }
 
-/* The name and the category that a call gave, and its site.  NULL without an error if nothing can be recorded. */
-Site *site_called(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_at, PyObject *keys, int *wrong) {
-    *wrong = 0;
-    if (count < 1 || count > category_at + 1) {
+/* Return the site, borrowed, of a call `f(name, ..., category, **keys)` in which the category may be omitted.  Returns
+ * NULL without an exception if nothing is recorded, or NULL with one and `*failed` set if the arguments are wrong. */
+Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys, int *failed) {
+    *failed = 0;
+    if (count < 1 || count > category_index + 1) {
         PyErr_Format(PyExc_TypeError, "takes a name%s and a category by position, the rest by name",
-                     category_at > 1 ? ", a value" : "");
-        *wrong = 1;
+                     category_index > 1 ? ", a value" : "");
+        *failed = 1;
         return NULL;
     }
-    PyObject *category = count > category_at ? args[category_at] : no_category;
+    PyObject *category = count > category_index ? args[category_index] : no_category;
     if (UNLIKELY(!PyUnicode_Check(args[0]) || !PyUnicode_Check(category))) {
         PyErr_SetString(PyExc_TypeError, "name and category are strings");
-        *wrong = 1;
+        *failed = 1;
         return NULL;
     }
-    return session.active ? site_of(args[0], category, keys) : NULL;
+    return session.active ? site_lookup(args[0], category, keys) : NULL;
 }

@@ -1,42 +1,48 @@
-/* Spans.
+/* Span objects.
  *
- * `with span(...)` looks `__enter__` and `__exit__` up and would bind each to the span, which allocates.  Here both are
- * descriptors that give the span itself, which can be called: with nothing to enter, with three arguments to exit. */
-#include "recorder.h"
+ * `with span(...)` looks up `__enter__` and `__exit__` and would bind each to the span, which allocates.  Here both are
+ * descriptors that return the span itself, which can be called: without arguments to enter, with three to exit. */
+#include "span.h"
+#include "event.h"
+#include "open_span.h"
+#include "snapshot.h"
+#include "task.h"
 
 #include <stddef.h>
 
-enum { SPARE = 64 };
+enum { MAX_FREE = 64 };
 
 typedef struct Span {
     PyObject_HEAD
     vectorcallfunc call;
-    Site *site;         /* NULL for the span of a time when nothing is recorded */
-    uint64_t session;   /* in which it began */
-    uint64_t track;     /* where it began: a task's track, or 0 and the thread's */
-    uint64_t begun;     /* the tick after its last begin */
-    Identity identity;
-    unsigned open;      /* how often it began without an end */
-    int shared;         /* several threads have begun it: each ends it for itself */
-    int tracked;        /* by the garbage collector */
+    Site *site;          /* NULL for the span that is returned while nothing is recorded */
+    uint64_t generation; /* of the session in which it began */
+    uint64_t track;      /* where it began: the id of a task's track, or 0 for that of the thread */
+    uint64_t begin_tick; /* the earliest tick after its last begin */
+    Identity identity;   /* of the thread in which it began */
+    unsigned open_count; /* begins without an end */
+    int is_shared;       /* whether several threads have entered it: each ends it for itself */
+    int is_tracked;      /* by the garbage collector */
     unsigned count;
-    PyObject *late;     /* dict of arguments for its end, or NULL */
-    struct Span *next;  /* of those that are let go */
-    PyObject *values[MAX_ARGS];
+    PyObject *end_arguments;  /* dict of arguments for its end, or NULL */
+    struct Span *next_freed;
+    PyObject *values[MAX_ARGUMENTS];
 } Span;
 
-static PyTypeObject SpanType, SlotType;
-static Span *spare[SPARE];
-static int spares;
+static PyTypeObject SpanType, EnterExitType;
+static Span *free_spans[MAX_FREE]; /* memory to be used again */
+static int free_count;
 static Span *no_span;
 
 static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *keys);
 
+/* ---- Memory. ---- */
+
 static Span *span_new(Site *site) {
     Span *span;
-    Py_XINCREF((PyObject *)site); /* a collection may end the recording, and with it what knows the site */
-    if (spares) {
-        span = spare[--spares];
+    Py_XINCREF((PyObject *)site); /* a garbage collection may end the recording, and free its sites */
+    if (free_count) {
+        span = free_spans[--free_count];
         (void)PyObject_INIT((PyObject *)span, &SpanType);
     } else if (!(span = PyObject_GC_New(Span, &SpanType))) {
         Py_XDECREF((PyObject *)site);
@@ -44,22 +50,22 @@ static Span *span_new(Site *site) {
     }
     span->call = span_call;
     span->site = site;
-    span->open = 0;
-    span->session = 0;
-    span->tracked = 0;
+    span->open_count = 0;
+    span->generation = 0;
+    span->is_tracked = 0;
     span->count = 0;
-    span->late = NULL;
+    span->end_arguments = NULL;
     return span;
 }
 
-static void let_go(Span *span) {
+static void span_free(Span *span) {
     for (unsigned index = 0; index < span->count; index++)
         Py_DECREF(span->values[index]);
     span->count = 0;
-    Py_CLEAR(span->late);
+    Py_CLEAR(span->end_arguments);
     Py_CLEAR(span->site);
-    if (spares < SPARE)
-        spare[spares++] = span;
+    if (free_count < MAX_FREE)
+        free_spans[free_count++] = span;
     else
         PyObject_GC_Del(span);
 }
@@ -67,152 +73,166 @@ static void let_go(Span *span) {
 static int span_traverse(Span *span, visitproc visit, void *arg) {
     for (unsigned index = 0; index < span->count; index++)
         Py_VISIT(span->values[index]);
-    Py_VISIT(span->late);
+    Py_VISIT(span->end_arguments);
     return 0;
 }
 
-/* The values stay as many: a finalizer may still use the span. */
+/* Break reference cycles.  The number of values stays, as a finalizer may still use the span. */
 static int span_clear(Span *span) {
     for (unsigned index = 0; index < span->count; index++)
         Py_SETREF(span->values[index], Py_NewRef(Py_None));
-    Py_CLEAR(span->late);
+    Py_CLEAR(span->end_arguments);
     return 0;
 }
 
-/* Tell the garbage collector of it: it holds something that can hold the span. */
-static void track(Span *span) {
-    if (span->tracked)
+/* Let the garbage collector know of a span that holds objects which can refer to it. */
+static void span_track(Span *span) {
+    if (span->is_tracked)
         return;
     PyObject_GC_Track(span);
-    span->tracked = 1;
+    span->is_tracked = 1;
 }
 
-/* A span may hold a span that holds a span, ...: what ends while another one is let go waits for its turn. */
+/* Free a span.  Its values may hold a span, whose values hold a span, and so on: one that is freed while another one is
+ * being freed is put in a list, so that this does not recurse. */
 static void span_dealloc(Span *span) {
-    static Span *waiting;
-    static int busy;
-    if (UNLIKELY(span->tracked))
+    static Span *pending;
+    static int is_busy;
+    if (UNLIKELY(span->is_tracked))
         PyObject_GC_UnTrack(span);
-    span->next = waiting;
-    waiting = span;
-    if (busy)
+    span->next_freed = pending;
+    pending = span;
+    if (is_busy)
         return;
-    for (busy = 1; waiting;) {
-        Span *one = waiting;
-        waiting = one->next;
-        let_go(one);
+    for (is_busy = 1; pending;) {
+        Span *first = pending;
+        pending = first->next_freed;
+        span_free(first);
     }
-    busy = 0;
+    is_busy = 0;
 }
 
-PyObject *span(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
-    int wrong;
-    Site *site = site_called(args, count, 1, keys, &wrong);
+/* span(name, category='', /, **args): make a span, or return the one that does nothing. */
+static PyObject *make_span(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    int failed;
+    Site *site = site_of_call(args, count, 1, keys, &failed);
     (void)module;
     if (!site)
-        return wrong ? NULL : Py_NewRef((PyObject *)no_span);
-    Span *made = span_new(site);
-    if (!made)
+        return failed ? NULL : Py_NewRef((PyObject *)no_span);
+    Span *span = span_new(site);
+    if (!span)
         return NULL;
-    made->count = site->count;
-    int holds = 0;
+    span->count = site->count;
+    int has_containers = 0;
     for (unsigned index = 0; index < site->count; index++) {
-        made->values[index] = Py_NewRef(args[count + index]);
-        holds |= PyObject_IS_GC(args[count + index]);
+        span->values[index] = Py_NewRef(args[count + index]);
+        has_containers |= PyObject_IS_GC(args[count + index]);
     }
-    if (UNLIKELY(holds))
-        track(made);
-    return (PyObject *)made;
+    if (UNLIKELY(has_containers))
+        span_track(span);
+    return (PyObject *)span;
 }
+
+/* ---- Begin and end. ---- */
 
 static void enter(Span *span) {
     uint64_t track = task_track();
-    int begun;
+    int is_recorded;
     if (LIKELY(!track))
-        begun = span->count ? swift(span->site, BEGIN, span->values, NULL) : bare(span->site, BEGIN);
+        is_recorded = span->count ? record_event_fast(span->site, EVENT_BEGIN, span->values, NULL)
+                                  : record_bare(span->site, EVENT_BEGIN);
     else
-        begun = swift(span->site, ASYNC_BEGIN, span->values, &track);
-    if (!begun)
+        is_recorded = record_event_fast(span->site, EVENT_ASYNC_BEGIN, span->values, &track);
+    if (!is_recorded)
         return;
-    if (span->session != session.generation)
-        span->open = 0; /* what a recording before has left open */
-    span->shared = span->open && (span->shared || span->identity.thread != current->identity.thread);
-    span->open++;
-    span->session = session.generation;
+    if (span->generation != session.generation)
+        span->open_count = 0; /* an earlier recording ended while it was open */
+    span->is_shared =
+        span->open_count && (span->is_shared || span->identity.thread != current->identity.thread);
+    span->open_count++;
+    span->generation = session.generation;
     span->track = track;
-    span->begun = current->next;
+    span->begin_tick = current->earliest_tick;
     span->identity = current->identity;
     if (UNLIKELY(current->depth && !track))
-        held_push(current, span, span->site);
+        open_span_add(current, span, span->site);
 }
 
-/* The arguments that were set while the span was open, and the name of an exception. */
-static void leave_with(Span *span, PyObject *late, PyObject *exception) {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyObject *all = PyDict_Copy(late), *keys = NULL, *values = NULL;
-    if (all && exception)
-        PyDict_SetItem(all, exception_name, exception);
-    if (all && (keys = PySequence_Tuple(all)))
-        values = PyDict_Values(all);
-    Site *site = values ? site_of(span->site->name, span->site->category, keys) : NULL;
-    const uint64_t *tail = span->track ? &span->track : NULL;
+static inline const uint64_t *track_id(const Span *span) {
+    return span->track ? &span->track : NULL;
+}
+
+static inline enum EventKind end_kind(const Span *span) {
+    return LIKELY(!span->track) ? EVENT_END : EVENT_ASYNC_END;
+}
+
+/* Record the end with the arguments that were set while the span was open, and with the name of an exception. */
+static void record_end_with_arguments(Span *span, PyObject *exception) {
+    SavedError error = error_save();
+    PyObject *arguments = PyDict_Copy(span->end_arguments), *keys = NULL, *values = NULL;
+    if (arguments && exception)
+        PyDict_SetItem(arguments, exception_name, exception);
+    if (arguments && (keys = PySequence_Tuple(arguments)))
+        values = PyDict_Values(arguments);
+    Site *site = values ? site_lookup(span->site->name, span->site->category, keys) : NULL;
     PyErr_Clear();
-    if (!site || !event(site, tail ? ASYNC_END : END, PySequence_Fast_ITEMS(values), tail))
-        bare_on(span->site, END, ASYNC_END, span->track);
+    if (!site || !record_event(site, end_kind(span), PySequence_Fast_ITEMS(values), track_id(span)))
+        record_bare_with_id(span->site, end_kind(span), track_id(span));
     Py_XDECREF(values);
     Py_XDECREF(keys);
-    Py_XDECREF(all);
-    if (!current->escaped)
-        PyErr_Restore(type, value, trace);
-    else
-        drop(type, value, trace);
+    Py_XDECREF(arguments);
+    error_restore_unless_escaped(error);
 }
 
-static void put_leave(Span *span, PyObject *exception) {
+/* Record the end.  `exception` is the type of an exception, or None. */
+static void record_end(Span *span, PyObject *exception) {
     PyObject *name = NULL;
     if (UNLIKELY(exception != Py_None && PyType_Check(exception)) &&
         !(name = PyUnicode_FromString(((PyTypeObject *)exception)->tp_name)))
         PyErr_Clear();
-    if (UNLIKELY(span->late != NULL))
-        leave_with(span, span->late, name);
+    if (UNLIKELY(span->end_arguments != NULL))
+        record_end_with_arguments(span, name);
     else if (UNLIKELY(name != NULL))
-        event_with(span->site, span->track ? ASYNC_END : END, exception_name, name, span->track ? &span->track : NULL);
+        record_event_with(span->site, end_kind(span), exception_name, name, track_id(span));
+    else if (LIKELY(!span->track))
+        record_bare(span->site, EVENT_END);
     else
-        bare_on(span->site, END, ASYNC_END, span->track);
+        record_bare_with_id(span->site, EVENT_ASYNC_END, &span->track);
     Py_XDECREF(name);
 }
 
-/* End it where it began, which may be another thread's track. */
-static void leave_here(Span *span, PyObject *exception) {
+/* Record the end on the track where the span began, which may be that of another thread. */
+static void record_end_where_begun(Span *span, PyObject *exception) {
     State *state = current;
-    if (LIKELY(state->identity.thread == span->identity.thread || span->shared)) {
-        put_leave(span, exception);
-        if (UNLIKELY(state->opened && !span->track))
-            held_pop(state, span);
+    if (LIKELY(state->identity.thread == span->identity.thread || span->is_shared)) {
+        record_end(span, exception);
+        if (UNLIKELY(state->open_span_count && !span->track))
+            open_span_remove(state, span);
         return;
     }
-    held_forget(span, span->identity.thread);
-    if (!store_room(&state, 2))
+    open_span_remove_from(span->identity.thread, span);
+    if (!thread_room(&state, 2))
         return;
     Identity own = state->identity;
     uint64_t generation = session.generation;
-    store_pose(state, span->identity);
-    put_leave(span, exception);
+    thread_set_identity(state, span->identity);
+    record_end(span, exception);
     if (generation == session.generation)
-        store_pose(state, own);
+        thread_set_identity(state, own);
 }
 
 static void leave(Span *span, PyObject *exception) {
-    if (!span->open)
+    if (!span->open_count)
         return;
-    span->open--;
-    if (UNLIKELY(span->session != session.generation))
+    span->open_count--;
+    if (UNLIKELY(span->generation != session.generation))
         return;
-    leave_here(span, exception);
-    if (UNLIKELY(current->next - span->begun > session.slow))
-        tell_slow(span->site, current->next - span->begun);
+    record_end_where_begun(span, exception);
+    if (UNLIKELY(current->earliest_tick - span->begin_tick > session.slow_ticks))
+        report_slow_span(span->site, current->earliest_tick - span->begin_tick);
 }
+
+/* ---- The types. ---- */
 
 static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *keys) {
     Span *span = (Span *)callable;
@@ -220,7 +240,7 @@ static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t fla
     if (LIKELY(!keys && count == 0)) {
         if (span->site)
             enter(span);
-        if (UNLIKELY(current->escaped && span->open))
+        if (UNLIKELY(current->escaped && span->open_count))
             leave(span, Py_None);
         return unless_escaped(Py_NewRef(callable));
     }
@@ -233,17 +253,18 @@ static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t fla
     return NULL;
 }
 
+/* set(**args): set arguments for the end. */
 static PyObject *span_set(Span *span, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     if (count) {
         PyErr_SetString(PyExc_TypeError, "set() takes its arguments by name");
         return NULL;
     }
-    if (span->site && span->open && keys) {
-        if (!span->late && !(span->late = PyDict_New()))
+    if (span->site && span->open_count && keys) {
+        if (!span->end_arguments && !(span->end_arguments = PyDict_New()))
             return NULL;
-        track(span);
+        span_track(span);
         for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(keys); index++)
-            if (PyDict_SetItem(span->late, PyTuple_GET_ITEM(keys, index), args[index]))
+            if (PyDict_SetItem(span->end_arguments, PyTuple_GET_ITEM(keys, index), args[index]))
                 return NULL;
     }
     Py_RETURN_NONE;
@@ -251,16 +272,17 @@ static PyObject *span_set(Span *span, PyObject *const *args, Py_ssize_t count, P
 
 static PyMethodDef span_type_methods[] = {
     {"set", (PyCFunction)(void (*)(void))span_set, METH_FASTCALL | METH_KEYWORDS,
-     "set(**args): arguments that are known when the span ends."},
+     "set(**args): set arguments that are known only when the span ends."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyTypeObject SpanType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fxtio.Span",
-    .tp_doc = "What span() gives: a context manager.",
+    .tp_doc = "A span of time that is recorded: a context manager, returned by span().",
     .tp_basicsize = sizeof(Span),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_vectorcall_offset = offsetof(Span, call),
     .tp_call = PyVectorcall_Call,
     .tp_dealloc = (destructor)span_dealloc,
@@ -269,40 +291,47 @@ static PyTypeObject SpanType = {
     .tp_methods = span_type_methods,
 };
 
-static PyObject *slot_get(PyObject *slot, PyObject *span, PyObject *owner) {
+static PyObject *enter_exit_get(PyObject *descriptor, PyObject *span, PyObject *owner) {
     (void)owner;
-    return Py_NewRef(span ? span : slot);
+    return Py_NewRef(span ? span : descriptor);
 }
 
-/* `type(span).__enter__(span)`, as contextlib.ExitStack has it. */
-static PyObject *slot_call(PyObject *slot, PyObject *args, PyObject *keys) {
-    (void)slot;
+/* Call `type(span).__enter__(span)`, as contextlib.ExitStack does. */
+static PyObject *enter_exit_call(PyObject *descriptor, PyObject *args, PyObject *keys) {
+    (void)descriptor;
     if (keys || PyTuple_GET_SIZE(args) < 1 || !Py_IS_TYPE(PyTuple_GET_ITEM(args, 0), &SpanType)) {
-        PyErr_SetString(PyExc_TypeError, "needs a span");
+        PyErr_SetString(PyExc_TypeError, "the first argument must be a span");
         return NULL;
     }
     size_t count = (size_t)PyTuple_GET_SIZE(args) - 1;
     return span_call(PyTuple_GET_ITEM(args, 0), count ? &PyTuple_GET_ITEM(args, 1) : NULL, count, NULL);
 }
 
-static PyTypeObject SlotType = {
+static PyTypeObject EnterExitType = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "fxtio._native._recorder.Slot",
+    .tp_name = "fxtio._native._recorder.EnterExit",
     .tp_basicsize = sizeof(PyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_descr_get = slot_get,
-    .tp_call = slot_call,
+    .tp_descr_get = enter_exit_get,
+    .tp_call = enter_exit_call,
 };
 
+PyMethodDef span_methods[] = {
+    {"span", (PyCFunction)(void (*)(void))make_span, METH_FASTCALL | METH_KEYWORDS,
+     "span(name, category='', /, **args)\n--\n\nReturn a span of time, for use by `with`."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* Make the types and the span that does nothing.  Returns -1 with an exception set on failure. */
 int span_init(PyObject *module) {
-    if (PyType_Ready(&SlotType) || PyType_Ready(&SpanType))
+    if (PyType_Ready(&EnterExitType) || PyType_Ready(&SpanType))
         return -1;
     static const char *const names[] = {"__enter__", "__exit__"};
     for (int index = 0; index < 2; index++) {
-        PyObject *slot = PyObject_New(PyObject, &SlotType);
-        if (!slot || PyDict_SetItemString(SpanType.tp_dict, names[index], slot))
+        PyObject *descriptor = PyObject_New(PyObject, &EnterExitType);
+        if (!descriptor || PyDict_SetItemString(SpanType.tp_dict, names[index], descriptor))
             return -1;
-        Py_DECREF(slot);
+        Py_DECREF(descriptor);
     }
     PyType_Modified(&SpanType);
     no_span = span_new(NULL);

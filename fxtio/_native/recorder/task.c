@@ -1,8 +1,9 @@
-/* Tasks of asyncio: whose step it is that runs, and arrows from a task to those it waits for. */
-#include "recorder.h"
+/* Tasks of asyncio: tracks, and flows from a task to those that it waits for. */
+#include "task.h"
 
 static Site *await_site;
 
+/* Make the site of the flows.  Returns -1 with an exception set on failure. */
 int task_init(void) {
     PyObject *category = PyUnicode_InternFromString("asyncio"), *name = PyUnicode_InternFromString("await");
     await_site = category && name ? site_new(category, name, NULL) : NULL;
@@ -11,55 +12,56 @@ int task_init(void) {
     return await_site ? 0 : -1;
 }
 
-/* Ask which task it is: its track, and the arrows that end in it. */
-uint64_t task_track_slow(State *state, PyThreadState *thread) {
-    if (!session.task_hook || !store_room(&state, 2))
+/* Ask the task hook for the running task: its track, and the ids of the flows that end in it.  Returns the track. */
+uint64_t task_find_track(State *state, PyThreadState *thread) {
+    if (!session.task_hook || !thread_room(&state, 2))
         return 0;
-    uint64_t context = thread->context_ver, track = 0;
-    Pause pause = store_pause(state);
-    PyObject *made = PyObject_CallNoArgs(session.task_hook), *arrows = NULL;
-    if (made && PyTuple_Check(made) && PyTuple_GET_SIZE(made) == 2) {
-        track = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(made, 0));
-        arrows = PyTuple_GET_ITEM(made, 1);
+    uint64_t version = thread->context_ver, track = 0;
+    Pause pause = thread_pause(state);
+    PyObject *answer = PyObject_CallNoArgs(session.task_hook), *ids = NULL;
+    if (answer && PyTuple_Check(answer) && PyTuple_GET_SIZE(answer) == 2) {
+        track = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(answer, 0));
+        ids = PyTuple_GET_ITEM(answer, 1);
     }
-    arrows = arrows && PyTuple_Check(arrows) && PyTuple_GET_SIZE(arrows) ? Py_NewRef(arrows) : NULL;
-    Py_XDECREF(made);
-    if (store_resume(state, &pause)) {
-        state->context = context;
+    ids = ids && PyTuple_Check(ids) && PyTuple_GET_SIZE(ids) ? Py_NewRef(ids) : NULL;
+    Py_XDECREF(answer);
+    if (thread_resume(state, &pause)) {
+        state->context_version = version;
         state->track = track;
-        Py_XSETREF(state->arrows, arrows);
+        Py_XSETREF(state->flow_ids, ids);
     } else
-        Py_XDECREF(arrows);
+        Py_XDECREF(ids);
     return track;
 }
 
-static void put_arrows(PyObject *ids, enum Kind kind) {
+static void record_flows(PyObject *ids, enum EventKind kind) {
     for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(ids); index++) {
         uint64_t id = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(ids, index));
-        event(await_site, kind, NULL, &id);
+        record_event(await_site, kind, NULL, &id);
     }
 }
 
-/* A stretch of the task has begun: arrows end in it. */
-void task_arrives(State *state) {
-    PyObject *arrows = state->arrows;
-    state->arrows = NULL;
-    put_arrows(arrows, FLOW_END);
-    Py_DECREF(arrows);
+/* End the flows that lead to the running task.  To be called behind the begin of a slice, in which they end. */
+void task_end_flows(State *state) {
+    PyObject *ids = state->flow_ids;
+    state->flow_ids = NULL;
+    record_flows(ids, EVENT_FLOW_END);
+    Py_DECREF(ids);
 }
 
-/* The task is about to wait for something.  If those are tasks, arrows lead from this stretch to theirs. */
-void task_waits(PyObject *awaited) {
+/* Begin a flow to each task that the running task is about to wait for, once per step. */
+void task_begin_flows(PyObject *awaited) {
     State *state = current;
     PyAsyncMethods *methods = Py_TYPE(awaited)->tp_as_async;
-    if (!methods || !methods->am_await || !session.wait_hook || !task_track() || state->waited == state->context)
+    if (!methods || !methods->am_await || !session.wait_hook || !task_track() ||
+        state->await_version == state->context_version)
         return;
-    Pause pause = store_pause(state);
+    Pause pause = thread_pause(state);
     PyObject *ids = PyObject_CallOneArg(session.wait_hook, awaited);
-    if (store_resume(state, &pause)) {
-        state->waited = state->context;
+    if (thread_resume(state, &pause)) {
+        state->await_version = state->context_version;
         if (ids && PyTuple_Check(ids))
-            put_arrows(ids, FLOW_BEGIN);
+            record_flows(ids, EVENT_FLOW_BEGIN);
     }
     Py_XDECREF(ids);
 }

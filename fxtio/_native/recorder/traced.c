@@ -1,10 +1,11 @@
-/* Callables that stand for others: for what has no code object, and for functions before CPython 3.12.
- *
- * Unlike a function such a callable takes C stack; in a deep recursion it raises RecursionError before there is none. */
-#define _GNU_SOURCE
-#include "recorder.h"
+/* Callables that stand for others and record their calls: for callables without a code object, and before CPython
+ * 3.12 for functions. */
+#include "traced.h"
+#include "event.h"
+#include "open_span.h"
+#include "stack.h"
+#include "stepper.h"
 
-#include <pthread.h>
 #include <stddef.h>
 #include <structmember.h>
 
@@ -13,191 +14,179 @@ static PyTypeObject TracedType;
 typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
-    PyObject *wrapped, *dict, *weak;
+    PyObject *wrapped, *dict, *weak_references;
     Site *site;
-    PyObject *places; /* tuple of (position or -1, keyword, default) of the arguments to record, or what
-                         * tells their values from `(args, kwargs)`, or NULL */
-    int result;
-    enum Stepped kind; /* of what a call gives */
+    PyObject *places; /* how to get the arguments to record: a tuple of (position or -1, keyword, default); a function
+                       * of (args, kwargs) that returns their values; or NULL if none are recorded */
+    int with_result;
+    enum ReturnKind kind;
 } Traced;
 
-enum { LEAST_STACK = 256 << 10 }; /* or a quarter of a small one */
-__thread char *stack_low;
+/* ---- Arguments to record. ---- */
 
-int stack_left_slow(const char *here) {
-    if (!stack_low) {
-        pthread_attr_t attributes;
-        void *low = NULL;
-        size_t size = 0;
-        if (!pthread_getattr_np(pthread_self(), &attributes)) {
-            pthread_attr_getstack(&attributes, &low, &size);
-            pthread_attr_destroy(&attributes);
-        }
-        stack_low = low ? (char *)low + (size / 4 < LEAST_STACK ? size / 4 : LEAST_STACK) : (char *)here - LEAST_STACK;
-    }
-    if (here > stack_low)
-        return 1;
-    PyErr_SetString(PyExc_RecursionError, "no C stack left for a traced call");
-    return 0;
-}
-
-/* What an argument is that a call does not give, borrowed: a function's default may have changed since it was wrapped. */
-static PyObject *not_given(const Traced *traced, PyObject *place, Py_ssize_t position, PyObject *keyword) {
+/* Return the value of an argument that a call does not pass, borrowed.  A function is asked for its present
+ * defaults, as these may have changed since it was decorated. */
+static PyObject *default_value(const Traced *traced, PyObject *place, Py_ssize_t position, PyObject *keyword) {
     PyObject *function = traced->wrapped, *value = NULL;
     if (!PyFunction_Check(function))
         return PyTuple_GET_ITEM(place, 2);
-    PyObject *defaults = PyFunction_GET_DEFAULTS(function), *named = PyFunction_GET_KW_DEFAULTS(function);
+    PyObject *defaults = PyFunction_GET_DEFAULTS(function), *keyword_defaults = PyFunction_GET_KW_DEFAULTS(function);
     Py_ssize_t count = defaults ? PyTuple_GET_SIZE(defaults) : 0;
     Py_ssize_t index = position - (((PyCodeObject *)PyFunction_GET_CODE(function))->co_argcount - count);
     if (position < 0)
-        value = named ? PyDict_GetItem(named, keyword) : NULL;
+        value = keyword_defaults ? PyDict_GetItem(keyword_defaults, keyword) : NULL;
     else if (index >= 0 && index < count)
         value = PyTuple_GET_ITEM(defaults, index);
     return value ? value : Py_None;
 }
 
-/* The values of the arguments that are to be recorded, borrowed. */
-static void given(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys, PyObject **values) {
+/* Get the values of the arguments to record by their places. */
+static void get_values(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys,
+                       PyObject **values) {
     for (unsigned index = 0; index < traced->site->count; index++) {
         PyObject *place = PyTuple_GET_ITEM(traced->places, index), *keyword = PyTuple_GET_ITEM(place, 1);
         Py_ssize_t position = PyLong_AsSsize_t(PyTuple_GET_ITEM(place, 0));
-        values[index] = position >= 0 && position < count ? args[position] : not_given(traced, place, position, keyword);
+        PyObject *value =
+            position >= 0 && position < count ? args[position] : default_value(traced, place, position, keyword);
         for (Py_ssize_t key = 0; keys && key < PyTuple_GET_SIZE(keys); key++)
             if (PyTuple_GET_ITEM(keys, key) == keyword || PyUnicode_Compare(PyTuple_GET_ITEM(keys, key), keyword) == 0)
-                values[index] = args[count + key];
+                value = args[count + key];
+        values[index] = Py_NewRef(value);
     }
 }
 
-/* The same where Python code has to tell: of functions with `*args` and `**kwargs`.  A tuple, NULL if it cannot. */
-static PyObject *bound(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+/* Return the values of the arguments to record by calling the function in `places`, as for `*args` and `**kwargs`: a
+ * tuple, or NULL if it fails. */
+static PyObject *bind_values(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     State *state = current;
-    if (!store_room(&state, 2))
+    if (!thread_room(&state, 2))
         return NULL;
-    Pause pause = store_pause(state);
-    PyObject *all = PyTuple_New(count), *named = PyDict_New(), *result = NULL;
-    for (Py_ssize_t index = 0; all && index < count; index++)
-        PyTuple_SET_ITEM(all, index, Py_NewRef(args[index]));
-    for (Py_ssize_t key = 0; named && keys && key < PyTuple_GET_SIZE(keys); key++)
-        PyDict_SetItem(named, PyTuple_GET_ITEM(keys, key), args[count + key]);
-    if (all && named)
-        result = PyObject_CallFunctionObjArgs(traced->places, all, named, NULL);
+    Pause pause = thread_pause(state);
+    PyObject *positional = PyTuple_New(count), *by_name = PyDict_New(), *result = NULL;
+    for (Py_ssize_t index = 0; positional && index < count; index++)
+        PyTuple_SET_ITEM(positional, index, Py_NewRef(args[index]));
+    for (Py_ssize_t key = 0; by_name && keys && key < PyTuple_GET_SIZE(keys); key++)
+        PyDict_SetItem(by_name, PyTuple_GET_ITEM(keys, key), args[count + key]);
+    if (positional && by_name)
+        result = PyObject_CallFunctionObjArgs(traced->places, positional, by_name, NULL);
     if (result && (!PyTuple_Check(result) || PyTuple_GET_SIZE(result) < (Py_ssize_t)traced->site->count))
         Py_CLEAR(result);
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
-        PyErr_Clear(); /* the call itself will say so */
-    Py_XDECREF(all);
-    Py_XDECREF(named);
-    store_resume(state, &pause);
+        PyErr_Clear(); /* the call itself is about to raise it */
+    Py_XDECREF(positional);
+    Py_XDECREF(by_name);
+    thread_resume(state, &pause);
     return result;
 }
 
-static int begin_with(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
-    PyObject *values[MAX_ARGS];
-    given(traced, args, count, keys, values);
-    for (unsigned index = 0; index < traced->site->count; index++)
-        Py_INCREF(values[index]); /* a default may be replaced while the values are described */
-    int begun = event(traced->site, BEGIN, values, NULL);
-    for (unsigned index = 0; index < traced->site->count; index++)
-        Py_DECREF(values[index]);
-    return begun;
-}
-
-static int begin(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
-    if (LIKELY(traced->places == NULL))
-        return bare(traced->site, BEGIN);
-    if (PyTuple_Check(traced->places))
-        return begin_with(traced, args, count, keys);
-    PyObject *all = bound(traced, args, count, keys);
-    int begun = all ? event(traced->site, BEGIN, &PyTuple_GET_ITEM(all, 0), NULL) : bare(traced->site, BEGIN);
-    Py_XDECREF(all);
-    return begun;
-}
-
-static void traced_failed(Traced *traced) {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyObject *name = type ? PyUnicode_FromString(((PyTypeObject *)type)->tp_name) : NULL;
-    if (name)
-        event_with(traced->site, END, exception_name, name, NULL);
-    Py_XDECREF(name);
-    if (!current->escaped)
-        PyErr_Restore(type, value, trace);
-    else
-        drop(type, value, trace);
-}
-
-static inline PyObject *call_inner(Traced *traced, PyObject *const *args, size_t flags, PyObject *keys) {
-    vectorcallfunc inner = PyVectorcall_Function(traced->wrapped);
-    return LIKELY(inner != NULL) ? inner(traced->wrapped, args, flags, keys)
-                                 : PyObject_Vectorcall(traced->wrapped, args, flags, keys);
-}
-
-static PyObject *traced_run(Traced *traced, PyObject *const *args, size_t flags, PyObject *keys) {
-    uint64_t generation = session.generation;
-    if (UNLIKELY(!stack_left()))
-        return NULL;
-    int begun = begin(traced, args, PyVectorcall_NARGS(flags), keys);
-    if (LIKELY(begun))
-        current->depth++;
-    PyObject *result = LIKELY(!current->escaped) ? call_inner(traced, args, flags, keys) : unless_escaped(NULL);
-    State *state = current;
-    if (UNLIKELY(!begun || generation != session.generation || !state->depth))
-        return result;
-    unsigned held = UNLIKELY(state->depth <= state->top) ? held_end(state) : 0;
-    state->depth--;
-    if (UNLIKELY(!result))
-        traced_failed(traced);
-    else if (UNLIKELY(traced->result))
-        event_with(traced->site, END, result_name, result, NULL);
-    else
-        bare(traced->site, END);
-    if (UNLIKELY(held))
-        held_again(state, held);
-    return unless_escaped(result);
-}
-
-/* The arguments to record when what a call gives begins to run: a tuple, or NULL. */
-static PyObject *kept(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
-    PyObject *values[MAX_ARGS];
+/* Return the values of the arguments to record: a tuple, or NULL. */
+static PyObject *values_of(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    PyObject *values[MAX_ARGUMENTS];
     if (!traced->places)
         return NULL;
     if (!PyTuple_Check(traced->places))
-        return bound(traced, args, count, keys);
-    PyObject *all = PyTuple_New(traced->site->count);
-    if (!all) {
+        return bind_values(traced, args, count, keys);
+    PyObject *result = PyTuple_New(traced->site->count);
+    if (!result) {
         PyErr_Clear();
         return NULL;
     }
-    given(traced, args, count, keys, values);
+    get_values(traced, args, count, keys, values);
     for (unsigned index = 0; index < traced->site->count; index++)
-        PyTuple_SET_ITEM(all, index, Py_NewRef(values[index]));
-    return all;
+        PyTuple_SET_ITEM(result, index, values[index]);
+    return result;
 }
 
-static int gives(enum Stepped kind, PyObject *made) {
-    return kind == STEPPED_GENERATOR   ? PyGen_CheckExact(made)
-           : kind == STEPPED_COROUTINE ? PyCoro_CheckExact(made)
-                                       : PyAsyncGen_CheckExact(made);
+/* ---- Calls. ---- */
+
+static int record_begin_at_places(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    PyObject *values[MAX_ARGUMENTS];
+    get_values(traced, args, count, keys, values);
+    int is_recorded = record_event(traced->site, EVENT_BEGIN, values, NULL);
+    for (unsigned index = 0; index < traced->site->count; index++)
+        Py_DECREF(values[index]);
+    return is_recorded;
 }
 
-/* A call that gives a generator or a coroutine, which is recorded when it runs. */
-static PyObject *traced_stepped(Traced *traced, PyObject *const *args, size_t flags, PyObject *keys) {
-    PyObject *values = kept(traced, args, PyVectorcall_NARGS(flags), keys);
-    PyObject *inner = LIKELY(!current->escaped) ? call_inner(traced, args, flags, keys) : NULL, *made = inner;
-    if (LIKELY(inner && gives(traced->kind, inner))) {
-        made = steps_new(inner, traced->site, values, traced->result, traced->kind);
+static int record_begin(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    if (LIKELY(traced->places == NULL))
+        return record_bare(traced->site, EVENT_BEGIN);
+    if (PyTuple_Check(traced->places))
+        return record_begin_at_places(traced, args, count, keys);
+    PyObject *values = bind_values(traced, args, count, keys);
+    int is_recorded = values ? record_event(traced->site, EVENT_BEGIN, &PyTuple_GET_ITEM(values, 0), NULL)
+                             : record_bare(traced->site, EVENT_BEGIN);
+    Py_XDECREF(values);
+    return is_recorded;
+}
+
+/* Record that the call ends with the exception that is set, and keep that set. */
+static void record_failure(const Traced *traced) {
+    SavedError error = error_save();
+    if (error.type)
+        record_end_raised(traced->site, error.type);
+    else
+        record_bare(traced->site, EVENT_END);
+    error_restore_unless_escaped(error);
+}
+
+static inline PyObject *call_wrapped(Traced *traced, PyObject *const *args, size_t flags, PyObject *keys) {
+    vectorcallfunc wrapped = PyVectorcall_Function(traced->wrapped);
+    return LIKELY(wrapped != NULL) ? wrapped(traced->wrapped, args, flags, keys)
+                                   : PyObject_Vectorcall(traced->wrapped, args, flags, keys);
+}
+
+/* Call what returns a plain value, and record that as a span. */
+static PyObject *call_as_span(Traced *traced, PyObject *const *args, size_t flags, PyObject *keys) {
+    uint64_t generation = session.generation;
+    if (UNLIKELY(!stack_has_room()))
+        return NULL;
+    int is_recorded = record_begin(traced, args, PyVectorcall_NARGS(flags), keys);
+    if (LIKELY(is_recorded))
+        current->depth++;
+    PyObject *result = LIKELY(!current->escaped) ? call_wrapped(traced, args, flags, keys) : unless_escaped(NULL);
+    State *state = current;
+    if (UNLIKELY(!is_recorded || generation != session.generation || !state->depth))
+        return result;
+    unsigned suspended = open_spans_suspend(state);
+    state->depth--;
+    if (UNLIKELY(!result))
+        record_failure(traced);
+    else if (UNLIKELY(traced->with_result))
+        record_event_with(traced->site, EVENT_END, result_name, result, NULL);
+    else
+        record_bare(traced->site, EVENT_END);
+    open_spans_resume(state, suspended);
+    return unless_escaped(result);
+}
+
+static int is_of_kind(PyObject *result, enum ReturnKind kind) {
+    return kind == RETURNS_GENERATOR   ? PyGen_CheckExact(result)
+           : kind == RETURNS_COROUTINE ? PyCoro_CheckExact(result)
+                                       : PyAsyncGen_CheckExact(result);
+}
+
+/* Call what returns a generator or a coroutine.  It is recorded when it runs, by the stepper that is returned. */
+static PyObject *call_for_stepper(Traced *traced, PyObject *const *args, size_t flags, PyObject *keys) {
+    PyObject *values = values_of(traced, args, PyVectorcall_NARGS(flags), keys);
+    PyObject *inner = LIKELY(!current->escaped) ? call_wrapped(traced, args, flags, keys) : NULL, *result = inner;
+    if (LIKELY(inner && is_of_kind(inner, traced->kind))) {
+        result = stepper_new(inner, traced->site, values, traced->with_result, (int)traced->kind);
         Py_DECREF(inner);
     }
     Py_XDECREF(values);
-    return unless_escaped(made);
+    return unless_escaped(result);
 }
 
 static PyObject *traced_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *keys) {
     Traced *traced = (Traced *)callable;
     if (UNLIKELY(!session.active))
-        return call_inner(traced, args, flags, keys);
-    return LIKELY(!traced->kind) ? traced_run(traced, args, flags, keys) : traced_stepped(traced, args, flags, keys);
+        return call_wrapped(traced, args, flags, keys);
+    return LIKELY(traced->kind == RETURNS_VALUE) ? call_as_span(traced, args, flags, keys)
+                                                 : call_for_stepper(traced, args, flags, keys);
 }
+
+/* ---- The type. ---- */
 
 static int traced_traverse(Traced *traced, visitproc visit, void *arg) {
     Py_VISIT(traced->wrapped);
@@ -206,7 +195,8 @@ static int traced_traverse(Traced *traced, visitproc visit, void *arg) {
     return 0;
 }
 
-/* It can still be called: what it calls, which breaks its own cycles, has to stay. */
+/* Break reference cycles.  The wrapped callable stays: this one can still be called, and that one breaks its own
+ * cycles. */
 static int traced_clear(Traced *traced) {
     Py_CLEAR(traced->dict);
     Py_CLEAR(traced->places);
@@ -215,7 +205,7 @@ static int traced_clear(Traced *traced) {
 
 static void traced_dealloc(Traced *traced) {
     PyObject_GC_UnTrack(traced);
-    if (traced->weak)
+    if (traced->weak_references)
         PyObject_ClearWeakRefs((PyObject *)traced);
     traced_clear(traced);
     Py_CLEAR(traced->wrapped);
@@ -225,21 +215,21 @@ static void traced_dealloc(Traced *traced) {
 
 static PyObject *traced_new(PyTypeObject *type, PyObject *args, PyObject *keys) {
     PyObject *wrapped, *site, *places;
-    int result, kind;
+    int with_result, kind;
     (void)type;
     if (keys && PyDict_GET_SIZE(keys)) {
         PyErr_SetString(PyExc_TypeError, "Traced() takes no keyword arguments");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "OO!Opi", &wrapped, &SiteType, &site, &places, &result, &kind))
+    if (!PyArg_ParseTuple(args, "OO!Opi", &wrapped, &SiteType, &site, &places, &with_result, &kind))
         return NULL;
-    if (kind < STEPPED_NOT || kind >= STEPPED_NEXT) {
-        PyErr_SetString(PyExc_ValueError, "there is no such kind");
+    if (kind < RETURNS_VALUE || kind >= RETURN_KINDS) {
+        PyErr_SetString(PyExc_ValueError, "Traced(): unknown kind");
         return NULL;
     }
     if (places != Py_None && !PyCallable_Check(places) &&
         (!PyTuple_Check(places) || PyTuple_GET_SIZE(places) < ((Site *)site)->count)) {
-        PyErr_SetString(PyExc_ValueError, "a place for each of the site's keys");
+        PyErr_SetString(PyExc_ValueError, "Traced(): places must have an entry for each of the site's keys");
         return NULL;
     }
     Traced *traced = PyObject_GC_New(Traced, &TracedType);
@@ -247,11 +237,11 @@ static PyObject *traced_new(PyTypeObject *type, PyObject *args, PyObject *keys) 
         return NULL;
     traced->call = traced_call;
     traced->wrapped = Py_NewRef(wrapped);
-    traced->dict = traced->weak = NULL;
+    traced->dict = traced->weak_references = NULL;
     traced->site = (Site *)Py_NewRef(site);
     traced->places = places == Py_None ? NULL : Py_NewRef(places);
-    traced->result = result;
-    traced->kind = (enum Stepped)kind;
+    traced->with_result = with_result;
+    traced->kind = (enum ReturnKind)kind;
     PyObject_GC_Track(traced);
     return (PyObject *)traced;
 }
@@ -265,21 +255,22 @@ static PyObject *traced_repr(Traced *traced) {
     return PyUnicode_FromFormat("<traced %R>", traced->wrapped);
 }
 
-static PyObject *traced_reduce(Traced *traced, PyObject *nothing) {
-    (void)nothing;
+/* Pickle by name, as functions are pickled.  A callable without a name is pickled as the wrapped one. */
+static PyObject *traced_reduce(Traced *traced, PyObject *unused) {
+    (void)unused;
     PyObject *name = PyObject_GetAttrString((PyObject *)traced, "__qualname__");
     if (name || !PyErr_ExceptionMatches(PyExc_AttributeError))
         return name;
-    PyErr_Clear(); /* without a name it is the other callable that is pickled */
+    PyErr_Clear();
     PyObject *module = PyImport_ImportModule("fxtio.tracer.decorate");
     PyObject *same = module ? PyObject_GetAttrString(module, "same") : NULL;
-    PyObject *made = same ? Py_BuildValue("O(O)", same, traced->wrapped) : NULL;
+    PyObject *result = same ? Py_BuildValue("O(O)", same, traced->wrapped) : NULL;
     Py_XDECREF(module);
     Py_XDECREF(same);
-    return made;
+    return result;
 }
 
-/* What changes the function that is called changes that one. */
+/* Set an attribute of this callable, or of the wrapped function if it determines what a call does. */
 static int traced_setattr(PyObject *object, PyObject *name, PyObject *value) {
     static const char *const forwarded[] = {"__code__", "__defaults__", "__kwdefaults__"};
     for (size_t index = 0; index < sizeof forwarded / sizeof *forwarded; index++)
@@ -288,24 +279,24 @@ static int traced_setattr(PyObject *object, PyObject *name, PyObject *value) {
     return PyObject_GenericSetAttr(object, name, value);
 }
 
-/* What the callable itself has not is taken from what it stands for. */
+/* Get an attribute of this callable, or else of the wrapped one. */
 static PyObject *traced_getattr(PyObject *object, PyObject *name) {
-    PyObject *found = PyObject_GenericGetAttr(object, name);
-    if (found || !PyErr_ExceptionMatches(PyExc_AttributeError))
-        return found;
+    PyObject *value = PyObject_GenericGetAttr(object, name);
+    if (value || !PyErr_ExceptionMatches(PyExc_AttributeError))
+        return value;
     PyErr_Clear();
     return PyObject_GetAttr(((Traced *)object)->wrapped, name);
 }
 
 static PyMethodDef traced_methods[] = {
-    {"__reduce__", (PyCFunction)traced_reduce, METH_NOARGS, "Pickled by its name, as functions are."},
+    {"__reduce__", (PyCFunction)traced_reduce, METH_NOARGS, "Pickle by name, as functions are pickled."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef traced_members[] = {
     {"__wrapped__", T_OBJECT, offsetof(Traced, wrapped), READONLY, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(Traced, dict), READONLY, NULL},
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(Traced, weak), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Traced, weak_references), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -317,12 +308,13 @@ static PyGetSetDef traced_getset[] = {
 static PyTypeObject TracedType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fxtio._native._recorder.Traced",
-    .tp_doc = "Traced(wrapped, site, places, result, kind): calls `wrapped` and records a span; by its kind, what that gives.",
+    .tp_doc = "Traced(wrapped, site, places, result, kind): calls `wrapped` and records that; by its kind, also what a "
+              "returned generator or coroutine does.",
     .tp_basicsize = sizeof(Traced),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
     .tp_vectorcall_offset = offsetof(Traced, call),
     .tp_dictoffset = offsetof(Traced, dict),
-    .tp_weaklistoffset = offsetof(Traced, weak),
+    .tp_weaklistoffset = offsetof(Traced, weak_references),
     .tp_call = PyVectorcall_Call,
     .tp_new = traced_new,
     .tp_dealloc = (destructor)traced_dealloc,
@@ -337,6 +329,9 @@ static PyTypeObject TracedType = {
     .tp_descr_get = traced_bind,
 };
 
+/* Make the types.  Returns -1 with an exception set on failure. */
 int traced_init(PyObject *module) {
-    return PyType_Ready(&TracedType) || steps_init() || PyModule_AddObjectRef(module, "Traced", (PyObject *)&TracedType);
+    if (PyType_Ready(&TracedType) || stepper_init())
+        return -1;
+    return PyModule_AddObjectRef(module, "Traced", (PyObject *)&TracedType);
 }

@@ -1,0 +1,145 @@
+/* Calls of C functions.
+ *
+ * From CPython 3.12 on CALL, C_RETURN and C_RAISE of `sys.monitoring` report them, before that the profile function
+ * does.  A C function is known by its definition.  As a definition may be freed and another one come to its place,
+ * its name and its function pointer are compared, too. */
+#include "c_call.h"
+#include "call.h"
+#include "code.h"
+
+enum { CACHE_SIZE = 1024 };
+
+typedef struct {
+    const PyMethodDef *definition;
+    PyCFunction function;
+    const char *name;
+    Site *site; /* borrowed from `sites`; NULL for what is not recorded */
+} CFunction;
+
+static CFunction cache[CACHE_SIZE];
+static PyObject *c_hook; /* returns the site of a callable, or None; NULL if no C function is recorded */
+static PyObject *sites;  /* dict: (definition, function, name), as numbers, to site or None */
+
+/* Forget all sites. */
+void c_call_clear(void) {
+    for (size_t index = 0; index < CACHE_SIZE; index++)
+        cache[index] = (CFunction){NULL, NULL, NULL, NULL};
+    Py_CLEAR(sites);
+}
+
+/* Set the function that is asked for the sites of C functions; None for no function. */
+void c_call_set_hook(PyObject *hook) {
+    c_call_clear();
+    Py_XSETREF(c_hook, hook == Py_None ? NULL : Py_NewRef(hook));
+}
+
+/* Return the definition of a callable, NULL if it has none. */
+static inline const PyMethodDef *definition_of(PyObject *callable) {
+    PyTypeObject *type = Py_TYPE(callable);
+    if (type == &PyCFunction_Type || type == &PyCMethod_Type)
+        return ((PyCFunctionObject *)callable)->m_ml;
+    return type == &PyMethodDescr_Type ? ((PyMethodDescrObject *)callable)->d_method : NULL;
+}
+
+/* Ask the hook for the site of a callable.  Returns None also if the hook fails, NULL if the recording has ended. */
+static PyObject *ask_hook(PyObject *callable) {
+    State *state = thread_state();
+    if (!state)
+        return NULL;
+    Pause pause = thread_pause(state);
+    PyObject *site = PyObject_CallOneArg(c_hook, callable);
+    if (!site || !Py_IS_TYPE(site, &SiteType)) {
+        Py_XDECREF(site);
+        site = Py_NewRef(Py_None);
+    }
+    if (thread_resume(state, &pause))
+        return site;
+    Py_DECREF(site);
+    return NULL;
+}
+
+/* Find or ask for the site of a callable, and put it in an entry of the cache.  Returns NULL if that is impossible
+ * now. */
+static CFunction *fill_entry(PyObject *callable, const PyMethodDef *definition, CFunction *entry) {
+    PyCFunction function = definition->ml_meth;
+    const char *name = definition->ml_name;
+    PyObject *key = Py_BuildValue("KKK", (unsigned long long)(uintptr_t)definition,
+                                  (unsigned long long)(uintptr_t)function, (unsigned long long)(uintptr_t)name);
+    PyObject *site = NULL;
+    if (key && (sites || (sites = PyDict_New())))
+        site = Py_XNewRef(PyDict_GetItemWithError(sites, key));
+    if (key && sites && !site && (site = ask_hook(callable)) && (!sites || PyDict_SetItem(sites, key, site)))
+        Py_CLEAR(site);
+    Py_XDECREF(key);
+    if (!site)
+        return NULL;
+    *entry = (CFunction){definition, function, name, site == Py_None ? NULL : (Site *)site};
+    Py_DECREF(site); /* the dict has a reference */
+    return entry;
+}
+
+static inline CFunction *cache_entry(const PyMethodDef *definition) {
+    return &cache[((uintptr_t)definition >> 5) % CACHE_SIZE];
+}
+
+static inline int is_of(const CFunction *entry, const PyMethodDef *definition) {
+    return LIKELY(entry->definition == definition && entry->function == definition->ml_meth &&
+                  entry->name == definition->ml_name);
+}
+
+/* Record the begin or end of a call if both the calling code and the callable are cached: then no limit applies.
+ * Returns whether it was recorded. */
+static inline int record_fast(PyObject *code, PyObject *callable, enum EventKind kind) {
+    const PyMethodDef *definition = definition_of(callable);
+    if (UNLIKELY(!definition || code_cache_entry(code)->code != code))
+        return 0;
+    const CFunction *entry = cache_entry(definition);
+    const Site *site = entry->site;
+    if (UNLIKELY(!is_of(entry, definition) || !site || site->generation != session.generation || !site->is_fast))
+        return 0;
+    return call_record_fast(site, kind);
+}
+
+/* Return the site of a C function, NULL if it is not recorded. */
+static Site *site_of_callable(PyObject *callable) {
+    const PyMethodDef *definition = definition_of(callable);
+    if (!definition || !c_hook || !session.active || current->paused)
+        return NULL;
+    CFunction *entry = cache_entry(definition);
+    if (UNLIKELY(!is_of(entry, definition))) {
+        SavedError error = error_save();
+        entry = fill_entry(callable, definition, entry);
+        error_restore_unless_escaped(error);
+    }
+    return entry ? entry->site : NULL;
+}
+
+/* Whether calls within a code object are recorded. */
+enum Answer { NO, YES, UNKNOWN_NOW };
+
+static inline enum Answer is_recorded(PyObject *code) {
+    if (LIKELY(code_cache_entry(code)->code == code))
+        return YES;
+    const CodeInfo *info = code_info_or_ask(code);
+    return !info ? UNKNOWN_NOW : info->site || info->is_decorated ? YES : NO;
+}
+
+/* Record that this code calls a C function.  Returns 0 if the code is not recorded at all. */
+int c_call_begin(PyObject *code, PyObject *callable) {
+    if (LIKELY(PyFunction_Check(callable) || record_fast(code, callable, EVENT_BEGIN)))
+        return 1;
+    enum Answer answer = is_recorded(code);
+    Site *site = answer == YES ? site_of_callable(callable) : NULL;
+    if (site)
+        call_begin(site);
+    return answer != NO;
+}
+
+/* Record that a C function has returned to this code or has raised. */
+void c_call_end(PyObject *code, PyObject *callable) {
+    if (LIKELY(record_fast(code, callable, EVENT_END)))
+        return;
+    Site *site = is_recorded(code) == YES ? site_of_callable(callable) : NULL;
+    if (site)
+        call_end(site);
+}

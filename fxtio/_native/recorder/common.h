@@ -1,0 +1,72 @@
+/* The common ground of all modules of the recorder: Python, the generated constants of the format, macros, saved
+ * exceptions.
+ *
+ * The recorder writes FXT records in their final form into a file that is valid at every instant.  These are its
+ * modules from the ground up.  Each has a header of the same name with what other modules may use, and includes only
+ * headers of modules that stand above it in this list (tests/test_architecture.py compares the list with the
+ * #include lines):
+ *
+ *   layout       the constants of the format, generated from fxtio/fxt/layout.py
+ *   common       this header
+ *   session      settings and counters of the present recording, the clock
+ *   chunk        how records and filler lie in the pages that a thread fills
+ *   file         the file of the recording: where its chunks lie, and how they get there
+ *   definition   the region of strings and threads in front of the file
+ *   thread       the state of each thread, and room for its records
+ *   site         texts, and call sites: the common part of all events of one place in the program
+ *   event        events and log records
+ *   task         tasks of asyncio: tracks, and flows from a task to those that it waits for
+ *   open_span    spans that outlive the function in which they were opened
+ *   call         the begin and the end of a call
+ *   code         how calls of a code object are recorded
+ *   c_call       calls of C functions
+ *   function     calls that the interpreter reports: sys.monitoring, or a profile function
+ *   stack        how much C stack is left
+ *   stepper      generators and coroutines that traced callables return
+ *   traced       callables that stand for others and record their calls
+ *   snapshot     copies of the running recording, and spans that are slow enough to ask for one
+ *   span         span objects
+ *   mark         instants, counters, and other events that a program or the tracer asks for
+ *   module       the module object, begin and end of a recording
+ *
+ * All functions need the interpreter lock, which is what keeps threads apart; there is no other lock. */
+#ifndef FXTIO_COMMON_H
+#define FXTIO_COMMON_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+
+#include "layout.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HIDDEN __attribute__((visibility("hidden")))
+#if defined(__GLIBC__)
+#define FAST_TLS __attribute__((tls_model("initial-exec"), visibility("hidden")))
+#else
+#define FAST_TLS HIDDEN
+#endif
+
+/* An exception of the program, put aside while code runs that may raise and clear others. */
+typedef struct {
+    PyObject *type, *value, *trace;
+} SavedError;
+
+static inline SavedError error_save(void) {
+    SavedError saved;
+    PyErr_Fetch(&saved.type, &saved.value, &saved.trace);
+    return saved;
+}
+
+static inline void error_restore(SavedError saved) {
+    PyErr_Restore(saved.type, saved.value, saved.trace);
+}
+
+static inline void error_discard(SavedError saved) {
+    Py_XDECREF(saved.type);
+    Py_XDECREF(saved.value);
+    Py_XDECREF(saved.trace);
+}
+
+#endif

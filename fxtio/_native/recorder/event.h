@@ -1,0 +1,39 @@
+/* Events and log records. */
+#ifndef FXTIO_EVENT_H
+#define FXTIO_EVENT_H
+
+#include "site.h"
+#include "thread.h"
+
+/* All functions that record return whether they did.  `id` points to the last word of an event that has one (an
+ * async or flow event, a counter), else it is NULL. */
+
+extern HIDDEN PyObject *result_name, *exception_name; /* "result", "exception" */
+
+HIDDEN int event_init(void);
+HIDDEN int record_event(Site *site, enum EventKind kind, PyObject *const *values, const uint64_t *id);
+HIDDEN int record_event_fast(Site *site, enum EventKind kind, PyObject *const *values, const uint64_t *id);
+HIDDEN int record_event_with(Site *site, enum EventKind kind, PyObject *key, PyObject *value, const uint64_t *id);
+HIDDEN void record_end_raised(Site *site, PyObject *type);
+HIDDEN int record_log(PyObject *message);
+
+/* Record an event without arguments: two words, or three with an id. */
+static inline int record_bare_with_id(Site *site, enum EventKind kind, const uint64_t *id) {
+    State *state = current;
+    uint64_t *record = state->cursor;
+    const size_t words = id ? 3 : 2;
+    if (UNLIKELY(record + words > state->fast_end || site->generation != session.generation || !site->is_fast))
+        return record_event(site, kind, NULL, id);
+    if (id)
+        record[2] = *id;
+    record[1] = next_tick(state);
+    commit(state, record, words, EVENT_HEADERS[kind] + words * SIZE_UNIT + state->identity.thread_ref + site->refs);
+    return 1;
+}
+
+/* Record an event without arguments and without an id. */
+static inline int record_bare(Site *site, enum EventKind kind) {
+    return record_bare_with_id(site, kind, NULL);
+}
+
+#endif

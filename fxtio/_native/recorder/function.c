@@ -1,0 +1,320 @@
+/* Calls that the interpreter reports.
+ *
+ * From CPython 3.12 on `sys.monitoring` calls the objects of this file, before that a profile function does.  A call
+ * of a generator or coroutine consists of slices: one from each resumption to the next suspension. */
+#include "function.h"
+#include "c_call.h"
+#include "call.h"
+#include "code.h"
+#include "open_span.h"
+#include "task.h"
+
+#include <stddef.h>
+
+static PyObject *disable; /* sys.monitoring.DISABLE */
+#if PY_VERSION_HEX < 0x030C0000
+static int has_c_hook;
+#endif
+
+/* ---- Begin. ---- */
+
+/* Get local variables of the function that begins, None for those that it does not have. */
+static void get_locals(PyObject *names, unsigned count, PyObject **values) {
+    PyFrameObject *frame = PyEval_GetFrame();
+    for (unsigned index = 0; index < count; index++) {
+        values[index] = NULL;
+#if PY_VERSION_HEX >= 0x030C0000
+        if (frame)
+            values[index] = PyFrame_GetVar(frame, PyTuple_GET_ITEM(names, index));
+#endif
+        if (!values[index]) {
+            PyErr_Clear();
+            values[index] = Py_NewRef(Py_None);
+        }
+    }
+    (void)frame, (void)names;
+}
+
+static void record_begin_with_locals(Site *site, PyObject *names) {
+    PyObject *values[MAX_ARGUMENTS];
+    SavedError error = error_save();
+    get_locals(names, site->count, values);
+    record_event(site, EVENT_BEGIN, values, NULL);
+    for (unsigned index = 0; index < site->count; index++)
+        Py_DECREF(values[index]);
+    error_restore_unless_escaped(error);
+}
+
+/* Put code in the cache of the fast path if it can be recorded in the simplest way. */
+static void cache_code(const CodeInfo *info) {
+    if (!info->site || info->site->generation != session.generation || !info->site->is_fast)
+        return;
+    if (info->names || info->with_result || info->is_coroutine || call_limits_exist())
+        return;
+    *code_cache_entry(info->code) = (CachedCode){info->code, info->site};
+}
+
+static void record_begin(const CodeInfo *info, Site *site, int is_first) {
+    if (info->is_coroutine) {
+        uint64_t track = task_track();
+        if (track && is_first)
+            record_bare_with_id(site, EVENT_ASYNC_BEGIN, &track);
+    }
+    if (!call_is_within_depth(current))
+        return;
+    if (info->names && is_first)
+        record_begin_with_locals(site, info->names);
+    else if (record_bare(site, EVENT_BEGIN))
+        call_note_begin(current);
+    if (UNLIKELY(current->flow_ids != NULL))
+        task_end_flows(current);
+}
+
+/* Python code of the tracer, and other threads meanwhile, may run in this and in end_slow(): the site is kept alive. */
+static __attribute__((noinline)) int begin_slow(PyObject *code, int is_first) {
+    CodeInfo *info = code_info_or_ask(code);
+    if (!info || !session.active || current->paused)
+        return 1;
+    if (!info->site)
+        return 0;
+    Site *site = (Site *)Py_NewRef(info->site);
+    record_begin(info, site, is_first);
+    cache_code(info);
+    if (current->generation == session.generation) /* otherwise this thread could not join */
+        current->depth++;
+    Py_DECREF(site);
+    return 1;
+}
+
+static inline int record_fast(PyObject *code, enum EventKind kind) {
+    const CachedCode *entry = code_cache_entry(code);
+    return LIKELY(entry->code == code) && call_record_fast(entry->site, kind);
+}
+
+/* Record the begin of a call, or of a further slice of it.  Returns 0 if the code is not recorded. */
+static inline int begin(PyObject *code, int is_first) {
+    return LIKELY(record_fast(code, EVENT_BEGIN)) || begin_slow(code, is_first);
+}
+
+/* ---- End. ---- */
+
+static void record_end(Site *site, int with_result, PyObject *result, PyObject *exception) {
+    if (UNLIKELY(exception && !PyErr_GivenExceptionMatches(exception, PyExc_GeneratorExit)))
+        record_end_raised(site, (PyObject *)Py_TYPE(exception));
+    else if (UNLIKELY(with_result && result))
+        record_event_with(site, EVENT_END, result_name, result, NULL);
+    else
+        record_bare(site, EVENT_END);
+}
+
+static void record_slice_end(const CodeInfo *info, Site *site, int is_last, PyObject *result, PyObject *exception) {
+    State *state = current;
+    if (UNLIKELY(info->is_coroutine && !is_last && result))
+        task_begin_flows(result);
+    if (UNLIKELY(!session.active || !state->depth || state->generation != session.generation))
+        return;
+    unsigned suspended = open_spans_suspend(state);
+    state->depth--;
+    if (LIKELY(call_is_within_depth(state) && !call_take_back(state, site)))
+        record_end(site, info->with_result && is_last, result, exception);
+    open_spans_resume(state, suspended);
+    if (UNLIKELY(info->is_coroutine && is_last)) {
+        uint64_t track = task_track();
+        if (track)
+            record_bare_with_id(site, EVENT_ASYNC_END, &track);
+    }
+}
+
+static __attribute__((noinline)) int end_slow(PyObject *code, int is_last, PyObject *result, PyObject *exception) {
+    CodeInfo *info = code_info(code);
+    if (UNLIKELY(!info || !session.active || current->paused))
+        return 1;
+    if (!info->site)
+        return 0;
+    Site *site = (Site *)Py_NewRef(info->site);
+    record_slice_end(info, site, is_last, result, exception);
+    Py_DECREF(site);
+    return 1;
+}
+
+/* Record the end of a call, or of a slice of it that is not the last.  Returns 0 if the code is not recorded. */
+static inline int end(PyObject *code, int is_last, PyObject *result, PyObject *exception) {
+    return LIKELY(!exception && record_fast(code, EVENT_END)) || end_slow(code, is_last, result, exception);
+}
+
+/* ---- From CPython 3.12 on: callbacks of sys.monitoring. ---- */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+} Callback;
+
+static PyTypeObject CallbackType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "fxtio._native._recorder.Callback",
+    .tp_basicsize = sizeof(Callback),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_vectorcall_offset = offsetof(Callback, call),
+    .tp_call = PyVectorcall_Call,
+};
+
+/* Return what a callback returns: None, or DISABLE so that it is not called again for this place. */
+static inline PyObject *none_or_disable(int is_recorded) {
+    return Py_NewRef(LIKELY(is_recorded) ? Py_None : disable);
+}
+
+#define CALLBACK(name, expression)                                                               \
+    static PyObject *name(PyObject *self, PyObject *const *args, size_t flags, PyObject *keys) { \
+        (void)self, (void)flags, (void)keys;                                                     \
+        return unless_escaped(expression);                                                       \
+    }
+CALLBACK(on_start, none_or_disable(begin(args[0], 1)))
+CALLBACK(on_resume, none_or_disable(begin(args[0], 0)))
+CALLBACK(on_throw, (begin(args[0], 0), Py_NewRef(Py_None)))
+CALLBACK(on_return, none_or_disable(end(args[0], 1, args[2], NULL)))
+CALLBACK(on_yield, none_or_disable(end(args[0], 0, args[2], NULL)))
+CALLBACK(on_unwind, (end(args[0], 1, NULL, args[2]), Py_NewRef(Py_None)))
+CALLBACK(on_call, none_or_disable(c_call_begin(args[0], args[2])))
+CALLBACK(on_call_over, (c_call_end(args[0], args[2]), Py_NewRef(Py_None)))
+
+static int add_callback(PyObject *module, const char *name, vectorcallfunc call) {
+    Callback *callback = PyObject_New(Callback, &CallbackType);
+    if (!callback)
+        return -1;
+    callback->call = call;
+    int failed = PyModule_AddObjectRef(module, name, (PyObject *)callback);
+    Py_DECREF(callback);
+    return failed;
+}
+
+/* ---- Before CPython 3.12: a profile function. ---- */
+
+#if PY_VERSION_HEX < 0x030C0000
+static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
+    (void)self;
+    int is_python = what == PyTrace_CALL || what == PyTrace_RETURN;
+    if (!is_python && !has_c_hook)
+        return 0;
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    /* Of a generator or coroutine each slice is reported, but not whether it is the first or the last one. */
+    int is_whole = !(code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
+    if (what == PyTrace_CALL)
+        begin((PyObject *)code, is_whole);
+    else if (what == PyTrace_RETURN)
+        end((PyObject *)code, is_whole, is_whole ? arg : NULL, NULL);
+    else if (what == PyTrace_C_CALL)
+        c_call_begin((PyObject *)code, arg);
+    else
+        c_call_end((PyObject *)code, arg);
+    Py_DECREF(code);
+    if (LIKELY(!current->escaped))
+        return 0;
+    current->escaped = 0;
+    return -1;
+}
+
+/* profile_threads(on): set or remove the profile function of all threads. */
+static PyObject *profile_threads(PyObject *module, PyObject *on) {
+    int is_on = PyObject_IsTrue(on);
+    (void)module;
+    PyThreadState *thread = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; thread; thread = PyThreadState_Next(thread))
+        if (is_on ? !thread->c_profilefunc : thread->c_profilefunc == profile)
+            if (_PyEval_SetProfile(thread, is_on ? profile : NULL, NULL))
+                return NULL;
+    Py_RETURN_NONE;
+}
+
+/* profile_here(frame, event, arg): the function for threading.setprofile(), which a new thread calls at its first
+ * event.  It sets the profile function in C in its own place. */
+static PyObject *profile_here(PyObject *module, PyObject *args) {
+    (void)module, (void)args;
+    PyEval_SetProfile(session.active ? profile : NULL, NULL);
+    Py_RETURN_NONE;
+}
+#endif
+
+/* ---- The functions of the module. ---- */
+
+/* watch(code, site, names, result): set how the calls of a code object are recorded; with None as site they never
+ * are. */
+static PyObject *watch(PyObject *module, PyObject *args) {
+    PyObject *code, *site, *names;
+    int with_result;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!OOp", &PyCode_Type, &code, &site, &names, &with_result))
+        return NULL;
+    if (site != Py_None && !Py_IS_TYPE(site, &SiteType)) {
+        PyErr_Format(PyExc_TypeError, "watch() argument 2 must be Site, not %s", Py_TYPE(site)->tp_name);
+        return NULL;
+    }
+    Py_ssize_t count = site == Py_None ? 0 : ((Site *)site)->count;
+    if (names != Py_None && (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) < count)) {
+        PyErr_SetString(PyExc_ValueError, "names must be a tuple with a name for each of the site's keys");
+        return NULL;
+    }
+    return code_set_info(code, site, names, with_result, 1) ? Py_NewRef(Py_None) : NULL;
+}
+
+/* functions(hook, c_hook, max_depth, min_ticks): set which code and which C functions are recorded, and the limits. */
+static PyObject *functions(PyObject *module, PyObject *args) {
+    PyObject *hook, *c_hook;
+    CallLimits limits;
+    unsigned long long min_ticks;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOIK", &hook, &c_hook, &limits.max_depth, &min_ticks))
+        return NULL;
+    code_set_hook(hook);
+    c_call_set_hook(c_hook);
+#if PY_VERSION_HEX < 0x030C0000
+    has_c_hook = c_hook != Py_None;
+#endif
+    limits.min_ticks = min_ticks;
+    call_limits = limits;
+    Py_RETURN_NONE;
+}
+
+PyMethodDef function_methods[] = {
+    {"watch", watch, METH_VARARGS,
+     "watch(code, site, names, result): set how the calls of a code object are recorded; site None: never."},
+    {"functions", functions, METH_VARARGS,
+     "functions(hook, c_hook, max_depth, min_ticks): set which code and which C functions are recorded."},
+#if PY_VERSION_HEX < 0x030C0000
+    {"profile_threads", profile_threads, METH_O,
+     "profile_threads(on): set or remove the profile function of all threads."},
+    {"profile_here", profile_here, METH_VARARGS,
+     "profile_here(frame, event, arg): set the profile function of this thread; for threading.setprofile()."},
+#endif
+    {NULL, NULL, 0, NULL},
+};
+
+/* Forget what is known of code and C functions, as the session changes. */
+void function_clear(void) {
+    code_cache_clear();
+    c_call_clear();
+}
+
+/* Make the callbacks.  Returns -1 with an exception set on failure. */
+int function_init(PyObject *module) {
+    static const struct {
+        const char *name;
+        vectorcallfunc call;
+    } callbacks[] = {{"on_start", on_start},   {"on_resume", on_resume}, {"on_throw", on_throw},
+                     {"on_return", on_return}, {"on_yield", on_yield},   {"on_unwind", on_unwind},
+                     {"on_call", on_call},     {"on_call_over", on_call_over}};
+    if (code_init())
+        return -1;
+    disable = Py_NewRef(Py_None);
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *monitoring = PySys_GetObject("monitoring");
+    Py_SETREF(disable, monitoring ? PyObject_GetAttrString(monitoring, "DISABLE") : NULL);
+    if (!disable)
+        return -1;
+#endif
+    if (PyType_Ready(&CallbackType))
+        return -1;
+    for (size_t index = 0; index < sizeof callbacks / sizeof *callbacks; index++)
+        if (add_callback(module, callbacks[index].name, callbacks[index].call))
+            return -1;
+    return 0;
+}

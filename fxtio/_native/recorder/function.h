@@ -1,0 +1,11 @@
+/* Calls that the interpreter reports: sys.monitoring, or a profile function. */
+#ifndef FXTIO_FUNCTION_H
+#define FXTIO_FUNCTION_H
+
+#include "common.h"
+
+HIDDEN extern PyMethodDef function_methods[];
+HIDDEN int function_init(PyObject *module);
+HIDDEN void function_clear(void);
+
+#endif

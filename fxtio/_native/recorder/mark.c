@@ -1,0 +1,198 @@
+/* Instants, counters, and other events that a program or the tracer asks for. */
+#include "mark.h"
+#include "event.h"
+#include "task.h"
+
+static PyObject *value_keys; /* ("value",) */
+
+/* ---- Instants and counters. ---- */
+
+/* instant(name, category='', /, **args): record an instant. */
+static PyObject *instant(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    int failed;
+    uint64_t track = session.active ? task_track() : 0;
+    Site *site = site_of_call(args, count, 1, keys, &failed);
+    (void)module;
+    if (failed)
+        return NULL;
+    if (site) {
+        if (UNLIKELY(track != 0))
+            record_event_fast(site, EVENT_ASYNC_INSTANT, args + count, &track);
+        else if (site->count)
+            record_event_fast(site, EVENT_INSTANT, args + count, NULL);
+        else
+            record_bare(site, EVENT_INSTANT);
+    }
+    return unless_escaped(Py_NewRef(Py_None));
+}
+
+/* Return the value of a counter, a new reference, as an int or float if it can be converted. */
+static PyObject *counter_value(PyObject *value) {
+    if (PyLong_CheckExact(value) || PyFloat_CheckExact(value))
+        return Py_NewRef(value);
+    State *state = current;
+    if (!thread_room(&state, 2))
+        return Py_NewRef(value);
+    Pause pause = thread_pause(state);
+    PyObject *number = PyIndex_Check(value) ? PyNumber_Index(value) : PyNumber_Float(value);
+    if (number && PyBool_Check(number))
+        Py_SETREF(number, PyLong_FromLong(number == Py_True));
+    if (!number && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+    thread_resume(state, &pause);
+    return number ? number : Py_NewRef(value);
+}
+
+static void record_counter(Site *site, PyObject *const *values) {
+    PyObject *numbers[MAX_ARGUMENTS];
+    const uint64_t id = 0;
+    unsigned index = 0;
+    while (index < site->count && (PyLong_CheckExact(values[index]) || PyFloat_CheckExact(values[index])))
+        index++;
+    if (LIKELY(index == site->count)) {
+        record_event_fast(site, EVENT_COUNTER, values, &id);
+        return;
+    }
+    Py_INCREF(site); /* a conversion may drop the last reference */
+    for (index = 0; index < site->count; index++)
+        numbers[index] = counter_value(values[index]);
+    record_event(site, EVENT_COUNTER, numbers, &id);
+    for (index = 0; index < site->count; index++)
+        Py_DECREF(numbers[index]);
+    Py_DECREF(site);
+}
+
+/* counter(name, value=None, category='', /, **series): record a sample of one value or of several series. */
+static PyObject *counter(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    int failed, has_value = count > 1 && args[1] != Py_None;
+    (void)module;
+    if (UNLIKELY(has_value == (keys != NULL))) {
+        PyErr_SetString(PyExc_TypeError, "counter() takes a value, or series by name");
+        return NULL;
+    }
+    Site *site = site_of_call(args, count, 2, has_value ? value_keys : keys, &failed);
+    if (failed)
+        return NULL;
+    if (site)
+        record_counter(site, has_value ? args + 1 : args + count);
+    return unless_escaped(Py_NewRef(Py_None));
+}
+
+/* ---- Events for the tracer. ---- */
+
+/* begin(site, *values): record a begin on the track of the thread.  Returns whether it was recorded. */
+static PyObject *begin(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module;
+    Site *site = count > 0 && Py_IS_TYPE(args[0], &SiteType) ? (Site *)args[0] : NULL;
+    if (!site || (count > 1 && count - 1 < (Py_ssize_t)site->count)) {
+        PyErr_SetString(PyExc_TypeError, "begin() takes a site and a value for each of its keys");
+        return NULL;
+    }
+    int recorded = count > 1 ? record_event(site, EVENT_BEGIN, args + 1, NULL) : record_bare(site, EVENT_BEGIN);
+    return unless_escaped(PyBool_FromLong(recorded));
+}
+
+/* end(site), end(site, name, value): record an end, perhaps with an argument.  Returns whether it was recorded. */
+static PyObject *end(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module;
+    if ((count != 1 && count != 3) || !Py_IS_TYPE(args[0], &SiteType) || (count == 3 && !PyUnicode_Check(args[1]))) {
+        PyErr_SetString(PyExc_TypeError, "end() takes a site, and perhaps a name and a value");
+        return NULL;
+    }
+    Site *site = (Site *)args[0];
+    int recorded =
+        count == 3 ? record_event_with(site, EVENT_END, args[1], args[2], NULL) : record_bare(site, EVENT_END);
+    return unless_escaped(PyBool_FromLong(recorded));
+}
+
+/* record(kind, site, values, id): record an event of any kind; `id` may be None.  Returns whether it was recorded. */
+static PyObject *record(PyObject *module, PyObject *args) {
+    int kind;
+    Site *site;
+    PyObject *values, *id_object;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "iO!O!O", &kind, &SiteType, &site, &PyTuple_Type, &values, &id_object))
+        return NULL;
+    if (kind < 0 || kind >= EVENT_KINDS || PyTuple_GET_SIZE(values) < (Py_ssize_t)site->count) {
+        PyErr_SetString(PyExc_ValueError, "unknown kind of event, or fewer values than the site has keys");
+        return NULL;
+    }
+    uint64_t id = id_object == Py_None ? 0 : PyLong_AsUnsignedLongLongMask(id_object);
+    if (PyErr_Occurred())
+        return NULL;
+    PyObject *const *items = site->count ? &PyTuple_GET_ITEM(values, 0) : NULL;
+    int recorded = record_event(site, (enum EventKind)kind, items, id_object == Py_None ? NULL : &id);
+    return unless_escaped(PyBool_FromLong(recorded));
+}
+
+/* message(text): record a log message.  Returns whether it was recorded. */
+static PyObject *message(PyObject *module, PyObject *text) {
+    (void)module;
+    if (!PyUnicode_Check(text)) {
+        PyErr_SetString(PyExc_TypeError, "a message is a string");
+        return NULL;
+    }
+    return unless_escaped(PyBool_FromLong(session.active && record_log(text)));
+}
+
+/* task_track(): return the id of the running task's track, 0 outside of tasks. */
+static PyObject *running_task_track(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return unless_escaped(PyLong_FromUnsignedLongLong(session.active ? task_track() : 0));
+}
+
+/* ---- Garbage collections. ---- */
+
+static PyObject *item_or_none(PyObject *dict, const char *key) {
+    PyObject *value = PyDict_GetItemString(dict, key);
+    return value ? value : Py_None;
+}
+
+/* collection(begin, end, phase, info): record the begin or end of a garbage collection.  With the two sites bound it
+ * is a callback for gc.callbacks.  It is in C because an exception that Python code raises in such a callback is
+ * lost: an interrupt that comes meanwhile, or a full stack. */
+static PyObject *collection(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    static uint64_t begin_generation; /* the session in which the present collection began; 0 if it was not recorded */
+    (void)module;
+    if (count != 4 || !Py_IS_TYPE(args[0], &SiteType) || !Py_IS_TYPE(args[1], &SiteType) || !PyDict_Check(args[3]) ||
+        !PyUnicode_Check(args[2]) || ((Site *)args[0])->count != 1 || ((Site *)args[1])->count != 2) {
+        PyErr_SetString(PyExc_TypeError, "collection() takes a site with one key, one with two, a phase and a dict");
+        return NULL;
+    }
+    PyObject *info = args[3];
+    if (PyUnicode_CompareWithASCIIString(args[2], "start") == 0) {
+        PyObject *generation = item_or_none(info, "generation");
+        begin_generation = record_event((Site *)args[0], EVENT_BEGIN, &generation, NULL) ? session.generation : 0;
+    } else if (begin_generation) {
+        PyObject *values[] = {item_or_none(info, "collected"), item_or_none(info, "uncollectable")};
+        if (begin_generation == session.generation)
+            record_event((Site *)args[1], EVENT_END, values, NULL);
+        begin_generation = 0;
+    }
+    return unless_escaped(Py_NewRef(Py_None));
+}
+
+PyMethodDef mark_methods[] = {
+    {"instant", (PyCFunction)(void (*)(void))instant, METH_FASTCALL | METH_KEYWORDS,
+     "instant(name, category='', /, **args)\n--\n\nRecord an instant."},
+    {"counter", (PyCFunction)(void (*)(void))counter, METH_FASTCALL | METH_KEYWORDS,
+     "counter(name, value=None, category='', /, **series)\n--\n\nRecord a sample of a value, or of several series."},
+    {"begin", (PyCFunction)(void (*)(void))begin, METH_FASTCALL,
+     "begin(site, *values): record a begin; return whether it was recorded."},
+    {"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL,
+     "end(site, name, value): record an end; return whether it was recorded."},
+    {"record", record, METH_VARARGS,
+     "record(kind, site, values, id)\n--\n\nRecord an event of any kind; return whether it was recorded."},
+    {"message", message, METH_O, "message(text)\n--\n\nRecord a log message; return whether it was recorded."},
+    {"task_track", running_task_track, METH_NOARGS,
+     "task_track()\n--\n\nReturn the id of the running task's track, 0 outside of tasks."},
+    {"collection", (PyCFunction)(void (*)(void))collection, METH_FASTCALL,
+     "collection(begin, end, phase, info): record the begin or end of a garbage collection."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* Make constants.  Returns -1 with an exception set on failure. */
+int mark_init(void) {
+    value_keys = Py_BuildValue("(s)", "value");
+    return value_keys ? 0 : -1;
+}

@@ -1,0 +1,46 @@
+/* Texts, and call sites: the common part of all events of one place in the program, looked up once. */
+#ifndef FXTIO_SITE_H
+#define FXTIO_SITE_H
+
+#include "session.h"
+
+enum { MAX_INLINE_NAME = 250 }; /* bytes of an inline name: longer ones are cut */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *category, *name, *keys; /* str, str, tuple of str or NULL */
+    uint64_t generation;              /* of the session for which what follows was prepared */
+    uint64_t refs;                    /* category and name as they are in the header of an event */
+    unsigned inline_words;            /* words of inline category and name */
+    PyObject *inline_category, *inline_name; /* bytes or NULL */
+    unsigned count, excess_keys;      /* keys that are recorded, and keys beyond the limit of the format */
+    int is_fast;                      /* whether all texts have slots, as the fast paths require */
+    uint64_t key_refs[MAX_ARGUMENTS]; /* the keys as they are in headers of arguments, 0 for those without a slot */
+} Site;
+
+extern HIDDEN PyTypeObject SiteType;
+
+HIDDEN int sites_init(void);
+HIDDEN void sites_clear(void);
+HIDDEN Site *site_new(PyObject *category, PyObject *name, PyObject *keys);
+HIDDEN Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys);
+HIDDEN Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys,
+                          int *failed);
+HIDDEN int site_prepare(Site *site);
+
+HIDDEN uint64_t text_slot(PyObject *text);
+HIDDEN const char *text_utf8(PyObject *text, size_t *size, PyObject **owner);
+HIDDEN size_t text_cut(const char *text, size_t size, size_t limit);
+HIDDEN uint64_t *text_write(uint64_t *words, const char *text, size_t size);
+
+/* Return how many words hold so many bytes. */
+static inline size_t words_of(size_t size) {
+    return (size + 7) / 8;
+}
+
+/* Return whether the site can be recorded now. */
+static inline int site_is_ready(Site *site) {
+    return LIKELY(site->generation == session.generation) || site_prepare(site);
+}
+
+#endif

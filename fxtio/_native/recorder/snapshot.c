@@ -1,0 +1,96 @@
+/* Copies of the running recording, and spans that are slow enough to ask for one.
+ *
+ * The file is valid at every instant, but a copy takes longer than that: a chunk could be shown or hidden
+ * meanwhile.  So the interpreter lock is kept, and nobody records until the copy is complete. */
+#define _GNU_SOURCE
+#include "snapshot.h"
+#include "event.h"
+#include "file.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+enum { BLOCK_BYTES = 1 << 18 }; /* stays in the cache of the processor between reading and writing */
+
+/* Copy the next block, of at most `left` bytes.  Returns how many were copied, or -1 with errno set. */
+static ssize_t copy_block(int from, int to, char *block, uint64_t offset, uint64_t left) {
+    ssize_t size, done = 0, written;
+    do
+        size = pread(from, block, left < BLOCK_BYTES ? left : BLOCK_BYTES, (off_t)offset);
+    while (size < 0 && errno == EINTR);
+    while (done < size) {
+        written = pwrite(to, block + done, (size_t)(size - done), (off_t)offset + done);
+        if (written < 0 && errno != EINTR)
+            return -1;
+        done += written > 0 ? written : 0;
+    }
+    return size;
+}
+
+/* copy(fd): copy the file as it is now.  Returns the bytes copied; raises OSError. */
+static PyObject *copy(PyObject *module, PyObject *descriptor) {
+    int to = PyObject_AsFileDescriptor(descriptor), from = file_descriptor();
+    uint64_t offset = 0, end = file_end();
+    ssize_t copied = 1;
+    (void)module;
+    if (to < 0)
+        return NULL;
+    if (from < 0) {
+        errno = EBADF;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    char *block = PyMem_RawMalloc(BLOCK_BYTES);
+    if (!block)
+        return PyErr_NoMemory();
+    while (offset < end && (copied = copy_block(from, to, block, offset, end - offset)) > 0)
+        offset += (uint64_t)copied;
+    PyMem_RawFree(block);
+    return copied < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromUnsignedLongLong(offset);
+}
+
+/* unrecorded(callable): call it, and record nothing of this thread meanwhile.  Returns and raises what it does. */
+static PyObject *unrecorded(PyObject *module, PyObject *callable) {
+    State *state = thread_state();
+    (void)module;
+    if (!state)
+        return PyErr_NoMemory();
+    Pause pause = thread_pause(state);
+    PyObject *result = PyObject_CallNoArgs(callable);
+    SavedError error = error_save();
+    thread_resume(state, &pause);
+    error_restore(error);
+    return result;
+}
+
+/* Record an instant, given as (site, values). */
+static void record_instant(PyObject *instant) {
+    if (!PyTuple_Check(instant) || PyTuple_GET_SIZE(instant) != 2)
+        return;
+    Site *site = (Site *)PyTuple_GET_ITEM(instant, 0);
+    PyObject *values = PyTuple_GET_ITEM(instant, 1);
+    if (Py_IS_TYPE(site, &SiteType) && PyTuple_Check(values) && PyTuple_GET_SIZE(values) >= (Py_ssize_t)site->count)
+        record_event(site, EVENT_INSTANT, site->count ? &PyTuple_GET_ITEM(values, 0) : NULL, NULL);
+}
+
+/* Call the slow hook for a span that took so many ticks, and record the instant that it returns, if it does.
+ *
+ * A negative time, which is huge as an unsigned number, means that the thread has recorded nothing since the begin. */
+void report_slow_span(Site *site, uint64_t ticks) {
+    State *state = current;
+    if (!session.active || ticks > INT64_MAX || state->paused || state->escaped || !session.slow_hook)
+        return;
+    PyObject *hook = Py_NewRef(session.slow_hook);
+    Pause pause = thread_pause(state);
+    PyObject *instant = PyObject_CallFunction(hook, "OK", site->name, (unsigned long long)ticks);
+    if (thread_resume(state, &pause) && instant)
+        record_instant(instant);
+    Py_XDECREF(instant);
+    Py_DECREF(hook);
+}
+
+PyMethodDef snapshot_methods[] = {
+    {"copy", copy, METH_O, "copy(fd): copy the file as it is now, while nobody records; return the bytes copied."},
+    {"unrecorded", unrecorded, METH_O,
+     "unrecorded(callable): call it and return its result, while nothing of this thread is recorded."},
+    {NULL, NULL, 0, NULL},
+};

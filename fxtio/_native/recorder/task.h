@@ -1,0 +1,20 @@
+/* Tasks of asyncio: tracks, and flows from a task to those that it waits for. */
+#ifndef FXTIO_TASK_H
+#define FXTIO_TASK_H
+
+#include "event.h"
+
+HIDDEN int task_init(void);
+HIDDEN void task_end_flows(State *state);
+HIDDEN void task_begin_flows(PyObject *awaited);
+HIDDEN uint64_t task_find_track(State *state, PyThreadState *thread);
+
+/* Return the id of the track of the running task, 0 outside of tasks.  Every step of a task changes the version of the
+ * thread's context, so a track is asked for once per step. */
+static inline uint64_t task_track(void) {
+    State *state = current;
+    PyThreadState *thread = LIKELY(state->python_thread != NULL) ? state->python_thread : PyThreadState_Get();
+    return LIKELY(thread->context_ver == state->context_version) ? state->track : task_find_track(state, thread);
+}
+
+#endif

@@ -1,0 +1,342 @@
+/* The state of each thread, and room for its records: a chunk of mapped pages for each, full chunks appended.
+ *
+ * When a chunk is full its pages are copied behind the end of the file, hidden.  Every page begins with a filler of
+ * a whole page, so the file is valid even if the copy is cut between pages.  Then the copy is shown, and the mapped
+ * chunk is hidden, cleared and shown again.  The mapped pages stay warm, which is what makes a record cheap: to
+ * touch a fresh page costs more than to write the records that fill it.  (A kill between the two stores of which one
+ * shows the copy and the other hides the original leaves a chunk twice.) */
+#define _GNU_SOURCE
+#include "thread.h"
+#include "definition.h"
+#include "file.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static State no_state; /* of a thread that was not seen yet: nothing fits into it */
+__thread State *current = &no_state;
+
+static struct {
+    uint64_t used_slots; /* of the thread table */
+    uint64_t *blank;     /* the pages of an empty chunk, hidden */
+    int is_full;         /* no chunk could be written: nothing is recorded any more */
+    State *states;       /* of all threads that were ever seen and have not ended; outlives a recording */
+} threads;
+
+static pthread_key_t state_key;
+static __thread State *own_state;
+
+static void close_state(State *state) {
+    state->cursor = state->page_end = state->fast_end = NULL;
+}
+
+static void set_room(State *state, uint64_t *cursor, uint64_t *page_end) {
+    state->cursor = cursor;
+    state->page_end = page_end;
+    state->fast_end = state->identity.inline_words ? NULL : page_end;
+}
+
+/* After a fork: the child must not write to the file of its parent, and has no other thread. */
+static void in_child(void) {
+    for (State *state = threads.states; state; state = state->next) {
+        close_state(state);
+        state->ended = state != own_state;
+    }
+    file_in_child();
+    session.active = 0;
+}
+
+/* Forget the spans that are open within functions. */
+void thread_drop_open_spans(State *state) {
+    while (state->open_span_count)
+        Py_DECREF(state->open_spans[--state->open_span_count].site);
+    state->open_span_depth = 0;
+}
+
+static void free_state(State *state) {
+    Py_CLEAR(state->flow_ids);
+    thread_drop_open_spans(state);
+    PyMem_RawFree(state->open_spans);
+    PyMem_RawFree(state->open_calls);
+    free(state);
+}
+
+/* Mark the state of a thread that ends.  Destructors that run later in this thread get a new one. */
+static void thread_ended(void *state) {
+    own_state = NULL;
+    current = &no_state;
+    __atomic_store_n(&((State *)state)->ended, 1, __ATOMIC_RELEASE);
+}
+
+/* Prepare for threads to be seen, once per process.  Returns -1 with an exception set on failure. */
+int threads_init(void) {
+    if (pthread_key_create(&state_key, thread_ended) || pthread_atfork(NULL, NULL, in_child)) {
+        PyErr_SetString(PyExc_OSError, "no thread-specific data");
+        return -1;
+    }
+    return 0;
+}
+
+/* Begin a recording.  Returns -1 with an exception set on failure. */
+int threads_start(void) {
+    memset(&threads, 0, offsetof(__typeof__(threads), states));
+    threads.blank = aligned_alloc(sizeof(uint64_t) * PAGE_WORDS, CHUNK_BYTES);
+    if (!threads.blank) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memset(threads.blank, 0, CHUNK_BYTES);
+    chunk_clear(threads.blank);
+    chunk_show(threads.blank, 0);
+    return 0;
+}
+
+/* End a recording: no thread writes any more, and the chunks stay in the file as they are. */
+void threads_stop(void) {
+    State **link = &threads.states, *state;
+    while ((state = *link)) {
+        session.lost += state->lost;
+        state->lost = 0;
+        state->depth = 0;
+        close_state(state);
+        if (state->chunk)
+            munmap(state->chunk, CHUNK_BYTES);
+        state->chunk = NULL;
+        state->context_version = state->track = state->await_version = 0;
+        Py_CLEAR(state->flow_ids);
+        thread_drop_open_spans(state);
+        state->generation = 0;
+        if (__atomic_load_n(&state->ended, __ATOMIC_ACQUIRE)) {
+            *link = state->next;
+            free_state(state);
+        } else
+            link = &state->next;
+    }
+    free(threads.blank);
+    memset(&threads, 0, offsetof(__typeof__(threads), states));
+}
+
+/* Record nothing more.  Definitions can still be written. */
+void threads_seal(void) {
+    session.active = 0;
+    for (State *state = threads.states; state; state = state->next)
+        close_state(state);
+}
+
+/* Return how many events were lost. */
+uint64_t threads_lost(void) {
+    uint64_t count = session.lost;
+    for (State *state = threads.states; state; state = state->next)
+        count += state->lost;
+    return count;
+}
+
+/* Return the first of all states. */
+State *threads_first(void) {
+    return threads.states;
+}
+
+/* ---- Chunks. ---- */
+
+static void use_page(State *state, uint64_t *page) {
+    set_room(state, page + 1, page + PAGE_WORDS - 1);
+}
+
+/* Take the chunk of a thread that has ended.  Returns -1 if there is none. */
+static int inherit_chunk(State *state) {
+    State **link = &threads.states, *other;
+    while (!state->chunk && (other = *link)) {
+        if (!__atomic_load_n(&other->ended, __ATOMIC_ACQUIRE)) {
+            link = &other->next;
+            continue;
+        }
+        state->chunk = other->chunk;
+        set_room(state, other->cursor, other->page_end);
+        session.lost += other->lost;
+        *link = other->next;
+        free_state(other);
+    }
+    return state->chunk ? 0 : -1;
+}
+
+/* Give the state a chunk.  Returns -1 if there is no room for one. */
+static int open_chunk(State *state) {
+    if (!inherit_chunk(state))
+        return 0;
+    uint64_t offset = file_append(threads.blank, 0), *chunk = offset ? file_map(offset) : NULL;
+    if (!chunk)
+        return -1;
+    chunk_show(chunk, 1);
+    state->chunk = chunk;
+    use_page(state, chunk);
+    return 0;
+}
+
+/* Copy a full chunk to where it stays, and make it empty.  Returns -1 if there is no room for the copy. */
+static int flush_chunk(State *state) {
+    uint64_t *chunk = state->chunk, offset = file_append(chunk, 1), *copy = offset ? file_word(offset) : NULL;
+    if (!copy)
+        return -1;
+    chunk_show(copy, 1);
+    chunk_show(chunk, 0);
+    chunk_clear(chunk);
+    chunk_show(chunk, 1);
+    use_page(state, chunk);
+    session.flushed_chunks++;
+    return 0;
+}
+
+/* Note that events are lost from now on. */
+static void note_loss(void) {
+    if (!session.lost_since)
+        session.lost_since = session_ticks();
+}
+
+/* Record nothing more, as the file is full. */
+static void close_all(void) {
+    threads.is_full = 1;
+    note_loss();
+    for (State *state = threads.states; state; state = state->next)
+        close_state(state);
+}
+
+/* Go on to an empty page.  Returns where its first record goes, or NULL if there is no room. */
+uint64_t *thread_next_page(State *state) {
+    uint64_t *page = state->page_end + 1;
+    if (page < state->chunk + CHUNK_WORDS)
+        use_page(state, page);
+    else if (flush_chunk(state)) {
+        close_all();
+        return NULL;
+    }
+    return state->cursor;
+}
+
+/* ---- Threads. ---- */
+
+/* Let the thread record in the name of another one. */
+void thread_set_identity(State *state, Identity identity) {
+    state->identity = identity;
+    set_room(state, state->cursor, state->page_end);
+}
+
+/* Stop recording this thread and put the program's exception aside. */
+Pause thread_pause(State *state) {
+    Pause pause = {.cursor = state->cursor, .page_end = state->page_end, .generation = session.generation};
+    pause.error = error_save();
+    state->paused++;
+    close_state(state);
+    return pause;
+}
+
+/* Undo thread_pause().  Returns 0 if the recording has ended in the meantime.
+ *
+ * A RecursionError or MemoryError of the code between is dropped, as it concerns only the tracer.  Any other exception
+ * comes from a signal handler that ran meanwhile: it stays set, for the program to see. */
+int thread_resume(State *state, Pause *pause) {
+    int goes_on = session.active && session.generation == pause->generation;
+    state->paused--;
+    if (goes_on && !threads.is_full)
+        set_room(state, pause->cursor, pause->page_end);
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_RecursionError) &&
+        !PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        state->escaped = 1;
+        error_discard(pause->error);
+    } else
+        error_restore(pause->error);
+    return goes_on;
+}
+
+/* Call the thread hook, which records the name of the thread and returns whether Python started it. */
+static void call_thread_hook(State *state) {
+    if (!session.thread_hook)
+        return;
+    Pause pause = thread_pause(state);
+    PyObject *is_python = PyObject_CallFunction(session.thread_hook, "K", (unsigned long long)state->identity.thread);
+    state->python_thread = is_python == Py_True ? PyThreadState_Get() : NULL;
+    Py_XDECREF(is_python);
+    thread_resume(state, &pause);
+}
+
+/* Return the state of the calling thread, whether it has joined the session or not; NULL without memory. */
+State *thread_state(void) {
+    if (!own_state) {
+        State *state = calloc(1, sizeof *state);
+        if (!state || pthread_setspecific(state_key, state)) {
+            free(state);
+            return NULL;
+        }
+        own_state = current = state;
+        state->next = threads.states;
+        threads.states = state;
+    }
+    return own_state;
+}
+
+/* Write a thread record, so that events can refer to the thread.  If there is no room, its ids go inline. */
+static void define_thread(State *state) {
+    enum { WORDS = 3 };
+    if (threads.used_slots == MAX_THREAD_SLOT)
+        return;
+    uint64_t slot = threads.used_slots + 1;
+    uint64_t record[WORDS] = {THREAD_HEADER + slot * THREAD_SLOT_UNIT + WORDS * SIZE_UNIT, state->identity.process,
+                              state->identity.thread};
+    if (definition_write(record, sizeof record))
+        return;
+    threads.used_slots = slot;
+    state->identity.thread_ref = slot * EVENT_THREAD_UNIT;
+    state->identity.inline_words = 0;
+    set_room(state, state->cursor, state->page_end);
+}
+
+/* Let the calling thread take part in the session.  Returns NULL if there is no room; other threads may still have
+ * some. */
+static State *join_session(void) {
+    State *state = thread_state();
+    if (!state)
+        return NULL;
+    state->generation = session.generation;
+    state->identity.process = (uint64_t)getpid();
+    state->identity.thread = (uint64_t)syscall(SYS_gettid);
+    state->identity.thread_ref = 0;
+    state->identity.inline_words = 2;
+    state->depth = 0;
+    state->earliest_tick = 0;
+    if (open_chunk(state)) {
+        note_loss();
+        return NULL;
+    }
+    define_thread(state);
+    call_thread_hook(state);
+    return state;
+}
+
+/* Return where a record of so many words can be written, or NULL; the thread joins the session if it has not yet.
+ * `*pointer` becomes the state of the thread. */
+uint64_t *thread_room(State **pointer, unsigned words) {
+    State *state = current;
+    if (!session.active || state->paused)
+        return NULL;
+    if (state->generation != session.generation || state == &no_state) {
+        state = threads.is_full ? NULL : join_session();
+        if (!state) {
+            session.lost++;
+            return NULL;
+        }
+        *pointer = state;
+    }
+    if (!state->page_end) {
+        state->lost++;
+        return NULL;
+    }
+    if (state->cursor + words <= state->page_end)
+        return state->cursor;
+    if (words > PAGE_WORDS - 2 || !thread_next_page(state)) {
+        state->lost++;
+        return NULL;
+    }
+    return state->cursor;
+}

@@ -1,0 +1,113 @@
+/* The state of each thread, and room for its records. */
+#ifndef FXTIO_THREAD_H
+#define FXTIO_THREAD_H
+
+#include "chunk.h"
+#include "session.h"
+
+/* How a record names the thread that it belongs to. */
+typedef struct {
+    uint64_t process, thread;
+    uint64_t thread_ref;   /* its reference in the header of an event, 0 if the ids are inline */
+    unsigned inline_words; /* words of inline ids */
+} Identity;
+
+enum { MAX_OPEN_CALLS = 512 };
+
+/* The begin of a call that has not ended: short calls are taken back. */
+typedef struct {
+    uint64_t *record, tick;
+} OpenCall;
+
+/* A span that was opened within a function and is open.  `span` serves to recognize it, and may be freed already. */
+typedef struct {
+    const void *span;
+    PyObject *site;
+    unsigned depth;
+} OpenSpan;
+
+typedef struct State {
+    uint64_t *cursor;   /* where the next record goes; NULL if nothing can be recorded */
+    uint64_t *page_end; /* the last word of its page, where no record begins; NULL if nothing can be recorded */
+    uint64_t *fast_end; /* `page_end` for the fast paths, which cannot write inline threads: NULL for those */
+    PyThreadState *python_thread; /* of a thread that Python started: this stays valid until it ends; else NULL */
+    uint64_t earliest_tick;       /* of the next record */
+    Identity identity;
+    unsigned paused;          /* whether code of the tracer runs, how deeply nested: then nothing is recorded */
+    unsigned depth;           /* calls that have begun and have not ended */
+    uint64_t *chunk;
+    uint64_t generation;      /* of the session that the thread has joined */
+    uint64_t lost;            /* events for which there was no room */
+    uint64_t context_version; /* of the thread's context when `track` was determined: each step of a task changes it */
+    uint64_t track;           /* the id of the running task's track, 0 for none */
+    PyObject *flow_ids;       /* tuple of ids of flows that end at the next begin in this task, or NULL */
+    uint64_t await_version;   /* of the context when flows to awaited tasks were last recorded */
+    OpenSpan *open_spans;     /* the innermost last */
+    unsigned open_span_count;
+    unsigned open_span_depth; /* `depth` where the innermost was opened */
+    OpenCall *open_calls;     /* by depth; NULL unless short calls are taken back */
+    int ended;                /* whether the thread has ended */
+    int escaped;              /* whether a signal handler raised in code of the tracer; its exception is set */
+    struct State *next;
+} State;
+
+extern HIDDEN __thread State *current FAST_TLS;
+
+HIDDEN int threads_init(void);
+HIDDEN int threads_start(void);
+HIDDEN void threads_stop(void);
+HIDDEN void threads_seal(void);
+HIDDEN uint64_t threads_lost(void);
+HIDDEN State *threads_first(void);
+
+HIDDEN State *thread_state(void);
+HIDDEN uint64_t *thread_room(State **state, unsigned words);
+HIDDEN uint64_t *thread_next_page(State *state);
+HIDDEN void thread_set_identity(State *state, Identity identity);
+HIDDEN void thread_drop_open_spans(State *state);
+
+/* Code of the tracer runs between these two: it is not recorded, and the program's exception is kept. */
+typedef struct {
+    SavedError error;
+    uint64_t *cursor, *page_end, generation;
+} Pause;
+
+HIDDEN Pause thread_pause(State *state);
+HIDDEN int thread_resume(State *state, Pause *pause);
+
+/* Return the tick of the next record: later than that of the last one of the thread by at least the least step. */
+static inline uint64_t next_tick(State *state) {
+    uint64_t now = session_ticks();
+    if (UNLIKELY(now < state->earliest_tick))
+        now = state->earliest_tick;
+    state->earliest_tick = now + session.min_step;
+    return now;
+}
+
+/* Make a record of so many words, of which all but the header is written, part of the trace.  The header is stored
+ * last: before, the filler that begins there covers the record. */
+static inline void commit(State *state, uint64_t *record, size_t words, uint64_t header) {
+    uint64_t *rest = record + words;
+    *rest = rest == state->page_end ? *rest : filler((uint64_t)(state->page_end - rest));
+    __atomic_store_n(record, header, __ATOMIC_RELEASE);
+    state->cursor = rest;
+}
+
+/* Return a result to the program, unless a signal handler raised meanwhile: then return NULL with its exception set. */
+static inline PyObject *unless_escaped(PyObject *result) {
+    if (LIKELY(!current->escaped))
+        return result;
+    current->escaped = 0;
+    Py_XDECREF(result);
+    return NULL;
+}
+
+/* Restore an exception of the program, unless that of a signal handler takes its place. */
+static inline void error_restore_unless_escaped(SavedError saved) {
+    if (current->escaped)
+        error_discard(saved);
+    else
+        error_restore(saved);
+}
+
+#endif

@@ -1,0 +1,128 @@
+"""Tables to lines: the inverse of `tables`.
+
+The rows of a table become records, and each record is encoded as any other, so what the format cannot express is
+refused in the same way.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from fxtio.coreprofiler.columns import may_be_unknown
+from fxtio.coreprofiler.layout import (
+    NS_PER_MS,
+    UNDEFINED,
+    Flags,
+    LocalTime,
+    OsThread,
+    Pointer,
+    Style,
+    ThreadNumber,
+)
+from fxtio.coreprofiler.lines import ItemField, encode, layout_of
+from fxtio.coreprofiler.tables import RECORD_TABLES, TIME_FIELD, WRITABLE_ITEMS, os_column, undefined_column
+from fxtio.errors import EncodeError
+from fxtio.table import Lists, checked_columns
+
+
+def lines_of(name: str, columns: dict[str, Any], rows: int, style: Style) -> bytes:
+    """Encode the rows of a record table as lines.
+
+    Args:
+        name: the table, one of `tables.WRITABLE`.
+        columns: columns of a `fxtio.table.Table`, as `fxtio.table.checked_columns` gives them.
+        rows: the number of rows.
+        style: the style of the lines.
+
+    Raises:
+        EncodeError: a value does not fit.
+    """
+    return b"".join(encode(record, style) for record in _records(RECORD_TABLES[name], columns, rows))
+
+
+def _records(cls: type[Any], columns: dict[str, Any], rows: int) -> list[Any]:
+    """Make a record, or a compound item, of each row."""
+    layout = layout_of(cls)
+    values = {
+        field.name: _times(columns["time"]) if field.name == TIME_FIELD else _field_values(field, columns, rows)
+        for field in layout.fields
+        if field.name in columns or field.name == TIME_FIELD or isinstance(field.item, Pointer)
+    }
+    for name in layout.tail_fields:
+        if name not in columns:
+            continue
+        if name in layout.members:
+            values[name] = _item_lists(layout.members[name], columns[name], f"{cls.__name__}.{name}")
+        elif isinstance(layout.tail, Flags):
+            values[name] = [_flags(text, f"{cls.__name__}.{name}") for text in _to_list(columns[name])]
+        else:
+            values[name] = _to_list(columns[name])
+    defaults = dict(zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False))
+    fields = [values[name] if name in values else [defaults[name]] * rows for name in cls.__struct_fields__]
+    return [cls(*row) for row in zip(*fields, strict=True)]
+
+
+def _to_list(column: Any) -> list[Any]:
+    values: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column.to_list()
+    return values
+
+
+def _field_values(field: ItemField, columns: dict[str, Any], rows: int) -> list[Any]:
+    """Return the values of a field, as records have them."""
+    name, item = field.name, field.item
+    values = _to_list(columns[name]) if name in columns else [None] * rows
+    if isinstance(item, ThreadNumber):
+        is_os = _to_list(columns[os_column(name)]) if os_column(name) in columns else [False] * rows
+        return [OsThread(value) if os else _known(value) for value, os in zip(values, is_os, strict=True)]
+    if isinstance(item, Pointer):
+        mark = undefined_column(name)
+        undefined = _to_list(columns[mark]) if mark in columns else [False] * rows
+        return [UNDEFINED if missing else value for value, missing in zip(values, undefined, strict=True)]
+    if isinstance(item, LocalTime):
+        return [_local_time(value, name) for value in values]
+    return [_known(value) for value in values] if may_be_unknown(item) else values
+
+
+def _known(value: Any) -> Any:
+    """Return the value, or None for -1, which stands for an unknown number in tables."""
+    return None if value == -1 else value
+
+
+def _times(column: Any) -> list[int]:
+    """Convert nanoseconds to milliseconds."""
+    times = []
+    for time in _to_list(column):
+        if type(time) is not int:
+            raise EncodeError(f"{time!r} is not an integer", "time")
+        milliseconds, rest = divmod(time, NS_PER_MS)
+        if rest:
+            raise EncodeError(f"{time:,} ns is not a whole number of milliseconds", "time")
+        times.append(milliseconds)
+    return times
+
+
+def _local_time(value: Any, where: str) -> datetime:
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise EncodeError(f"{value!r} is not a date and time in ISO format", where) from None
+
+
+def _flags(value: Any, where: str) -> tuple[bool, ...]:
+    if not isinstance(value, str) or not set(value) <= {"t", "f"}:
+        raise EncodeError(f"{value!r} is not a text of t and f", where)
+    return tuple(letter == "t" for letter in value)
+
+
+def _item_lists(member: type[Any], column: Any, where: str) -> list[tuple[Any, ...]]:
+    """Convert a column of lists to tuples of compound items."""
+    if not isinstance(column, Lists):
+        raise EncodeError("a column of lists is needed", where)
+    items: list[Any] = []
+    if column.items.num_rows:
+        items = _records(member, *checked_columns(column.items, WRITABLE_ITEMS[member]))
+    ends = np.cumsum(column.counts).tolist()
+    return [tuple(items[end - count : end]) for count, end in zip(column.counts.tolist(), ends, strict=True)]

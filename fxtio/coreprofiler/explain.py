@@ -1,0 +1,163 @@
+"""Descriptions of the format for people: the lines of a trace taken apart, and the reference of its records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from fxtio.codec.piece import Piece, Span
+from fxtio.codec.record import Opaque
+from fxtio.coreprofiler.layout import TAG_SIZE, Item
+from fxtio.coreprofiler.lines import Fault, Layout, decode, layout_of
+from fxtio.coreprofiler.reader import CoreProfilerTrace
+from fxtio.coreprofiler.records import RECORDS, TAGS, Compound
+from fxtio.errors import FxtioError
+
+Kinds = frozenset[type[Any]]
+
+
+def kinds_of(name: str) -> Kinds:
+    """Return the record classes that a class name, or a type and subtype, stands for.
+
+    Raises:
+        FxtioError: there are none; the message lists the names.
+    """
+    key = name.lower().replace("_", "").replace("-", "")
+    if key in ("unknown", "opaque"):
+        return frozenset({Opaque})
+    classes: tuple[type[Any], ...] = RECORDS
+    kinds = frozenset(cls for cls in classes if key in (cls.__name__.lower(), cls.tag, cls.tag.replace(" ", "")))
+    if not kinds:
+        names = ", ".join(cls.__name__ for cls in classes)
+        raise FxtioError(f"no record type {name!r}; the types are {names}, Unknown")
+    return kinds
+
+
+def explain(
+    trace: CoreProfilerTrace, *, record: int | None = None, offset: int = 0, kinds: Kinds | None = None
+) -> Iterator[Piece]:
+    """Take the lines of a trace apart, in the order of the file.
+
+    Args:
+        trace: the trace.
+        record: the number of the first line, counted from 0.
+        offset: the first line is the one that has this byte.
+        kinds: only records of these classes.
+
+    Yields:
+        A piece for each line.
+    """
+    number = -1
+    for block in trace._blocks():
+        if isinstance(block, tuple):
+            number += 1
+            begin, raw = block
+            if begin + len(raw) > offset and number >= (record or 0) and (kinds is None or Opaque in kinds):
+                yield _piece(trace, number, begin, raw, Opaque(raw))
+            continue
+        starts = block.offsets().tolist()
+        for row, (begin, value) in enumerate(zip(starts, block.records(), strict=True)):
+            number += 1
+            raw = block.lines.raw(row)
+            if begin + len(raw) > offset and number >= (record or 0) and (kinds is None or type(value) in kinds):
+                yield _piece(trace, number, begin, raw, value)
+
+
+def _piece(trace: CoreProfilerTrace, number: int, begin: int, raw: bytes, record: Any) -> Piece:
+    findings = [finding for finding in trace.findings if begin <= finding.offset < begin + len(raw)]
+    cls = type(record)
+    name, spec = ("unknown line", "") if cls is Opaque else (cls.__name__, cls.spec)
+    return Piece(number, begin, len(raw), name, spec, spans_of(raw, record), findings)
+
+
+def spans_of(raw: bytes, record: Any) -> list[Span]:
+    """Return a line as spans: tag, items, line end.  An `Opaque` is compared with the record that its tag names."""
+    line = raw.rstrip(b"\r\n") if len(raw) - len(raw.rstrip(b"\r\n")) <= 2 else raw[:-1]
+    end = [Span(len(line), raw[len(line) :], "line end")] if len(line) < len(raw) else []
+    is_opaque = type(record) is Opaque
+    cls = type(record)
+    if is_opaque:
+        classes = TAGS.get(line[:TAG_SIZE])
+        if classes is None:
+            return [Span(0, line, "line"), *end]
+        cls = classes[0]
+    layout = layout_of(cls)
+    spans = [Span(0, line[:TAG_SIZE], "type and subtype", cls.tag)]
+    at = _add_spans(layout, line, TAG_SIZE, "", spans, record)
+    rest = line[at:]
+    if layout.members and not is_opaque:
+        for name, member in layout.members.items():
+            for index, value in enumerate(getattr(record, name)):
+                at = _add_spans(layout_of(member), line, at, f"{name}[{index}].", spans, value)
+    elif rest:
+        value = ", ".join(str(getattr(record, name)) for name in layout.tail_fields if hasattr(record, name))
+        fault = ""
+        if is_opaque:
+            result = decode(line)
+            fault = result.message if isinstance(result, Fault) else ""
+        spans.append(Span(at, rest, ", ".join(layout.tail_fields) or "rest", value, fault=fault))
+    return [*spans, *end]
+
+
+def _add_spans(layout: Layout, line: bytes, at: int, prefix: str, spans: list[Span], record: Any) -> int:
+    """Add the spans of items of fixed number, and return where they end."""
+    for field in layout.fields:
+        match = _pattern(field.item).match(line, at)
+        if match is None:
+            break
+        if match.end() > at:
+            value = getattr(record, field.name, None)
+            text = "" if type(record) is Opaque else field.item.describe(value)
+            spans.append(Span(at, line[at : match.end()], f"{prefix}{field.name}", text))
+        at = match.end()
+    return at
+
+
+def _pattern(item: Item) -> re.Pattern[bytes]:
+    return re.compile(item.pattern.encode("ascii"))
+
+
+_PREFACE = """\
+A trace is text with one record per line: type, subtype, items. [CoreProfiler in
+practice](../../../explanation/coreprofiler-in-practice.md) lists what is known of the format and what is inferred. An
+item in square brackets may be missing; `...` stands for any number of items.
+"""
+
+
+def describe_markdown() -> str:
+    """Return the reference of all records in Markdown, in the specification's order."""
+    lines = ["# CoreProfiler trace", "", _PREFACE]
+    for cls in RECORDS:
+        lines += [
+            f"## {cls.__name__}",
+            "",
+            (cls.__doc__ or "").partition("\n")[0],
+            "",
+            "```text",
+            usage(cls),
+            "```",
+            "",
+        ]
+        lines.append(f"Specification: {cls.spec}." if cls.spec else "Not in the specification.")
+        lines.append("")
+    lines += ["## Compound items", "", "| Item | Parts |", "|---|---|"]
+    for member in Compound.__subclasses__():
+        lines.append(f"| `<{member.item}>` | `{_items(layout_of(member)).strip()}` |")
+    return "\n".join([*lines, ""])
+
+
+def usage(cls: type[Any]) -> str:
+    """Return a record's line as the specification shows it."""
+    layout = layout_of(cls)
+    text = f"{cls.tag}{_items(layout)}"
+    if layout.members:
+        return text + "".join(f" <{member.item}>..." for member in layout.members.values())
+    if layout.tail is not None:
+        text += "".join(f" <{name}:{layout.tail.name}>" for name in layout.tail_fields)
+    return text
+
+
+def _items(layout: Layout) -> str:
+    shown = [(field.item, f"{field.item.separator}<{field.name}:{field.item.name}>") for field in layout.fields]
+    return "".join(f"[{text}]" if item.optional else text for item, text in shown)

@@ -1,0 +1,279 @@
+"""Reports and lines that the commands print about CoreProfiler traces.
+
+In `stats`, a function counts once for each stack that it is on, however often it calls itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from fxtio.codec.record import Opaque
+from fxtio.coreprofiler import records as r
+from fxtio.coreprofiler.layout import Item, OsThread
+from fxtio.coreprofiler.lines import layout_of
+from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
+from fxtio.coreprofiler.state import Sample, Timeline
+from fxtio.coreprofiler.tables import TIME_FIELD
+from fxtio.present import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+
+MAX_NAMES = 1 << 18
+"""The most names, functions and classes that are counted one by one."""
+
+_SHOWN_BYTES = 60
+_SHOWN_ITEMS = 12
+_SHOWN_THREADS = 20
+
+
+def info(trace: CoreProfilerTrace) -> Report:
+    """Return the summary of a trace."""
+    summary = trace.info
+    return Report(summary.name, [*_facts(summary)], [*_info_tables(summary)], json=_info_json(summary))
+
+
+def _facts(summary: Info) -> Iterator[tuple[str, str]]:
+    compression = f", {summary.compression}" if summary.compression else ""
+    yield "format", f"{summary.format}{compression}"
+    yield "size", f"{human_size(summary.size)}{' decompressed' if compression else ''}"
+    yield "records", f"{summary.records.total():,}"
+    if summary.start is not None and summary.end is not None:
+        times = f"from {seconds(summary.start)} s to {seconds(summary.end)} s"
+        yield "duration", f"{human_duration(summary.end - summary.start)}, {times}"
+    if summary.started_at is not None:
+        yield "started", f"{summary.started_at.isoformat(sep=' ', timespec='milliseconds')} local time"
+    formats = ", ".join(f"{kind} {form}" for kind, form in summary.style.formats.items())
+    line_end = "CRLF" if summary.style.newline == "\r\n" else "LF"
+    yield "style", f"{formats}; lines end with {line_end}{', byte-order mark' if summary.style.mark else ''}"
+
+
+def _info_tables(summary: Info) -> Iterator[ReportTable]:
+    yield ReportTable([">records", "class"], [(number, name) for name, number in summary.records.most_common()])
+    if summary.config:
+        yield ReportTable(["parameter", "value"], [*summary.config.items()])
+    if summary.threads:
+        first = [*summary.threads.items()][:_SHOWN_THREADS]
+        rows = [
+            ("?" if thread is None else f"{thread:#x}", "-" if os_thread is None else str(os_thread))
+            for thread, os_thread in first
+        ]
+        yield ReportTable([">thread", ">os thread"], rows, len(summary.threads) - len(rows))
+
+
+def _info_json(summary: Info) -> dict[str, Any]:
+    style = summary.style
+    return {
+        "name": json_text(summary.name),
+        "format": summary.format,
+        "compression": summary.compression,
+        "size": summary.size,
+        "records": dict(summary.records),
+        "start": summary.start,
+        "end": summary.end,
+        "started_at": summary.started_at and summary.started_at.isoformat(),
+        "style": {"formats": style.formats, "newline": style.newline, "mark": style.mark},
+        "config": {name: json_text(value) for name, value in summary.config.items()},
+        "threads": [{"thread": thread, "os_thread": os_thread} for thread, os_thread in summary.threads.items()],
+        "intervals": _intervals_json(summary.timeline),
+        "process_cpu_us": summary.timeline.process_cpu,
+    }
+
+
+def _intervals_json(timeline: Timeline) -> dict[str, Any]:
+    return {kind: {"count": count, "duration": timeline.durations[kind]} for kind, count in timeline.counts.items()}
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Counts by function and class; takes in the trace as `rules.Watcher`."""
+
+    functions: dict[int | None, str] = field(default_factory=dict)
+    classes: dict[int | None, str] = field(default_factory=dict)
+    own_ticks: Counter[int | None] = field(default_factory=Counter)
+    ticks_with_callees: Counter[int | None] = field(default_factory=Counter)
+    bytes_by_function: Counter[int | None] = field(default_factory=Counter)
+    bytes_by_class: Counter[int | None] = field(default_factory=Counter)
+    objects_by_class: Counter[int | None] = field(default_factory=Counter)
+    ticks: int = 0
+    samples: int = 0
+
+    def name(self, record: Any) -> None:
+        """Take in a record that may give a name."""
+        if isinstance(record, r.FunctionName | r.FunctionNameOld) and len(self.functions) < MAX_NAMES:
+            self.functions[record.function_iid] = record.name
+        elif isinstance(record, r.ClassName) and len(self.classes) < MAX_NAMES:
+            self.classes[record.class_iid] = record.name
+
+    def add(self, sample: Sample) -> None:
+        """Take in a sample; ticks while profiling is paused do not count."""
+        self.samples += 1
+        top = sample.stack[-1].function_iid if sample.stack else None
+        if sample.ticks and not sample.paused:
+            self.ticks += sample.ticks
+            _count(self.own_ticks, top, sample.ticks)
+            for function in {frame.function_iid for frame in sample.stack}:
+                _count(self.ticks_with_callees, function, sample.ticks)
+        for item in sample.allocated:
+            _count(self.bytes_by_function, top, item.size)
+            _count(self.bytes_by_class, item.class_iid, item.size)
+            _count(self.objects_by_class, item.class_iid, item.count)
+
+    def function_name(self, iid: int | None) -> str:
+        """Return a function's name, or its Internal ID."""
+        return self.functions.get(iid, "(no stack)" if iid is None else f"function {iid:#x}")
+
+    def class_name(self, iid: int | None) -> str:
+        """Return a class's name, or its Internal ID."""
+        return self.classes.get(iid, "(unknown)" if iid is None else f"class {iid:#x}")
+
+
+def _count(counts: Counter[int | None], key: int | None, amount: int) -> None:
+    """Add to a count; keys beyond `MAX_NAMES` are counted together."""
+    counts[key if key in counts or len(counts) < MAX_NAMES else None] += amount
+
+
+def stats(trace: CoreProfilerTrace, top: int) -> Report:
+    """Return functions by ticks and bytes, classes by allocations, intervals and CPU time.
+
+    Args:
+        trace: the trace; all of it is read.
+        top: how many functions and classes are listed, the largest ones.
+    """
+    totals = _Totals()
+    summary = trace.watch(totals)
+    title = f"{summary.name}: {summary.records.total():,} records, {totals.ticks:,} ticks, {human_size(summary.size)}"
+    cpu = summary.timeline.process_cpu
+    notes = [f"{cpu / 1e6:,.3f} s of CPU time"] if cpu else []
+    tables = [*_stats_tables(totals, summary.timeline, top)]
+    return Report(title, tables=tables, notes=notes, json=_stats_json(totals, summary, top))
+
+
+def _largest(counts: Counter[int | None], top: int) -> list[tuple[int | None, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0] is None, item[0] or 0))[:top]
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f}%" if whole else "-"
+
+
+def _stats_tables(totals: _Totals, timeline: Timeline, top: int) -> Iterator[ReportTable]:
+    if totals.own_ticks:
+        rows = [
+            (totals.own_ticks[iid], _share(totals.own_ticks[iid], totals.ticks), ticks, _share(ticks, totals.ticks),
+             totals.function_name(iid))
+            for iid, ticks in _largest(totals.ticks_with_callees, top)
+        ]  # fmt: skip
+        headers = [">ticks", ">share", ">with callees", ">share", "function"]
+        yield ReportTable(headers, rows, len(totals.ticks_with_callees) - len(rows))
+    if totals.bytes_by_class:
+        classes = [
+            (size, totals.objects_by_class[iid], totals.class_name(iid))
+            for iid, size in _largest(totals.bytes_by_class, top)
+        ]
+        yield ReportTable([">bytes", ">objects", "class"], classes, len(totals.bytes_by_class) - len(classes))
+        functions = [(size, totals.function_name(iid)) for iid, size in _largest(totals.bytes_by_function, top)]
+        yield ReportTable([">bytes", "allocated in"], functions, len(totals.bytes_by_function) - len(functions))
+    if timeline.counts:
+        spans = [(count, human_duration(timeline.durations[kind]), kind) for kind, count in timeline.counts.items()]
+        yield ReportTable([">count", ">duration", "interval"], spans)
+
+
+def _stats_json(totals: _Totals, summary: Info, top: int) -> dict[str, Any]:
+    return {
+        "records": summary.records.total(),
+        "bytes": summary.size,
+        "samples": totals.samples,
+        "ticks": totals.ticks,
+        "functions": [
+            {
+                "function_iid": iid,
+                "name": json_text(totals.function_name(iid)),
+                "ticks": totals.own_ticks[iid],
+                "with_callees": ticks,
+            }
+            for iid, ticks in _largest(totals.ticks_with_callees, top)
+        ],
+        "classes": [
+            {
+                "class_iid": iid,
+                "name": json_text(totals.class_name(iid)),
+                "bytes": size,
+                "objects": totals.objects_by_class[iid],
+            }
+            for iid, size in _largest(totals.bytes_by_class, top)
+        ],
+        "intervals": _intervals_json(summary.timeline),
+        "process_cpu_us": summary.timeline.process_cpu,
+    }
+
+
+def text_lines(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield a line of text for each record: byte offset, time in seconds, class, then the fields."""
+    for entry in entries:
+        time = "" if entry.time is None else seconds(entry.time)
+        name = type(entry.record).__name__
+        yield f"{entry.offset:>10}  {time:>14}  {name:<18}  {_fields_text(entry.record)}".rstrip()
+
+
+def _fields_text(record: Any) -> str:
+    if isinstance(record, Opaque):
+        more = "..." if len(record.raw) > _SHOWN_BYTES else ""
+        return f"{quoted(record.raw[:_SHOWN_BYTES].decode('utf-8', 'surrogateescape'))}{more}"
+    items = _items_of(type(record))
+    fields = [(name, getattr(record, name)) for name in record.__struct_fields__ if name != TIME_FIELD]
+    return " ".join(
+        f"{name}={_value_text(value, items.get(name))}" for name, value in fields if value not in (None, ())
+    )
+
+
+def _items_of(cls: type[Any]) -> dict[str, Item]:
+    return {field.name: field.item for field in layout_of(cls).fields}
+
+
+def _value_text(value: Any, item: Item | None) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    if item is not None:
+        return item.describe(value)
+    if isinstance(value, tuple):
+        more = f", ... {len(value):,} in all" if len(value) > _SHOWN_ITEMS else ""
+        return f"[{', '.join(_member_text(member) for member in value[:_SHOWN_ITEMS])}{more}]"
+    return str(value)
+
+
+def _member_text(member: Any) -> str:
+    if not isinstance(member, r.Compound):
+        return "t" if member else "f"
+    items = _items_of(type(member))
+    values = [(items[name], getattr(member, name)) for name in member.__struct_fields__]
+    return ":".join(_value_text(value, item) for item, value in values if not (value is None and item.optional))
+
+
+def json_objects(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return records as JSON objects: `offset`, `type` (the class), `time` (nanoseconds or null), then the fields.
+
+    The field `timestamp` is left out, since `time` has it in nanoseconds.
+    """
+    objects = []
+    for entry in entries:
+        fields = msgspec.structs.asdict(entry.record)
+        fields.pop(TIME_FIELD, None)
+        values = {name: _plain(value) for name, value in fields.items()}
+        objects.append({"offset": entry.offset, "type": type(entry.record).__name__, "time": entry.time, **values})
+    return objects
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, OsThread):
+        return {"os_thread": value.number}
+    if isinstance(value, tuple):
+        return [msgspec.structs.asdict(member) if isinstance(member, r.Compound) else member for member in value]
+    return value

@@ -1,0 +1,201 @@
+"""The tables of a trace: one for the records of each class, one for each kind of compound items.
+
+A record table begins with `offset`, and with `time` (nanoseconds from the start of profiling) if the records have one.
+Texts are dictionary-encoded, numbers and pointers are integers; an unknown number (`?`) is -1.  A list of compound
+items is a `Lists` column of the record table, and the same items are the rows of a table of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fxtio.coreprofiler.columns import (
+    PRESENT,
+    UNDEFINED_IP,
+    ListColumn,
+    PointerColumn,
+    ThreadColumn,
+    columns_from,
+)
+from fxtio.coreprofiler.frames import Block
+from fxtio.coreprofiler.layout import NS_PER_MS, Flags, LocalTime, Pointer, ThreadNumber
+from fxtio.coreprofiler.lines import layout_of
+from fxtio.coreprofiler.records import RECORDS
+from fxtio.table import Array, Categories, Column, Derived, Growing, Lists, Optional, Table, WritableTable
+
+RECORD_TABLES: dict[str, type[Any]] = {cls.table: cls for cls in RECORDS}
+"""The tables of records, with the classes of their rows."""
+
+
+def row_column(cls: type[Any]) -> str:
+    """Return the name of the column that refers to rows of the class's table: the singular of the table's name."""
+    name: str = cls.table.removesuffix("s")
+    return name
+
+
+def _item_tables() -> dict[str, tuple[type[Any], str]]:
+    """Return the tables of items, each with the record class and its field.
+
+    The first class that has a kind of items has the plain name; in the names of the others, the class comes first.
+    """
+    tables: dict[str, tuple[type[Any], str]] = {}
+    for cls in RECORDS:
+        for name, member in layout_of(cls).members.items():
+            table = member.table if member.table not in tables else f"{row_column(cls)}_{member.table}"
+            tables[table] = cls, name
+    return tables
+
+
+ITEM_TABLES = _item_tables()
+"""The tables of compound items, with the record class and its field that holds them."""
+
+TABLES: tuple[str, ...] = (*RECORD_TABLES, *ITEM_TABLES)
+"""The names of all tables."""
+
+TIME_FIELD = "timestamp"
+"""The field of records with their time in milliseconds; the tables have it as `time`, in nanoseconds."""
+
+
+def undefined_column(name: str) -> str:
+    """Return the name of the column that marks the instruction pointers which the file gives as `?`."""
+    return f"{name}_undefined"
+
+
+def os_column(name: str) -> str:
+    """Return the name of the column that marks the threads which are numbers of the operating system."""
+    return f"{name}_is_os"
+
+
+def _writable(cls: type[Any], *ignored: str) -> WritableTable:
+    """Return the columns of a record or compound class that can be written."""
+    required = len(cls.__struct_fields__) - len(cls.__struct_defaults__)
+    names = ["time" if name == TIME_FIELD else name for name in cls.__struct_fields__]
+    marks = [undefined_column(field.name) for field in layout_of(cls).fields if isinstance(field.item, Pointer)]
+    marks += [os_column(field.name) for field in layout_of(cls).fields if isinstance(field.item, ThreadNumber)]
+    return WritableTable(tuple(names[:required]), (*names[required:], *marks), ignored)
+
+
+WRITABLE = {cls.table: _writable(cls, "offset") for cls in RECORDS}
+"""The columns of each record table that can be written."""
+
+WRITABLE_ITEMS = {
+    member: _writable(member, *(row_column(cls) for cls in RECORDS))
+    for cls in RECORDS
+    for member in layout_of(cls).members.values()
+}
+"""The columns of the items of lists that can be written, by their classes."""
+
+
+class Collector:
+    """Builds the tables of many blocks.
+
+    Args:
+        names: the tables, of `TABLES`.
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._records = [RECORD_TABLES[name] for name in names if name in RECORD_TABLES]
+        lists = [ITEM_TABLES[name] for name in names if name in ITEM_TABLES]
+        self._lists = dict.fromkeys(
+            [*lists, *((cls, name) for cls in self._records for name in layout_of(cls).members)]
+        )
+        self._classes = dict.fromkeys([*self._records, *(cls for cls, _ in lists)])
+        self._texts: dict[str, int] = {}
+        self._values: list[str] = []
+        self._columns: dict[Any, dict[str, Growing]] = {key: {} for key in (*self._records, *self._lists)}
+        self._counts = {key: Growing() for key in self._lists}
+        for cls in self._classes:
+            self._add(cls, np.empty(0, np.int64), columns_from(cls, []), 0.0)
+
+    def add(self, block: Block, share: float) -> None:
+        """Take in the next block.
+
+        Args:
+            block: the block.
+            share: the part of the whole that has been read with it (0 to 1), or 0 where it is unknown.
+        """
+        offsets = block.offsets()
+        for cls in self._classes:
+            rows, columns = block.columns(cls)
+            if len(rows):
+                self._add(cls, offsets[rows], columns, share)
+
+    def tables(self) -> dict[str, Table]:
+        """Return the tables."""
+        columns = {
+            key: {name: growing.column() for name, growing in parts.items()} for key, parts in self._columns.items()
+        }
+        counts: dict[Any, Any] = {key: growing.column() for key, growing in self._counts.items()}
+        tables = {}
+        for name in self._names:
+            if name in RECORD_TABLES:
+                cls = RECORD_TABLES[name]
+                lists = {key: Lists(counts[key], Table(columns[key])) for key in counts if key[0] is cls}
+                items: dict[str, Any] = {field: lists[cls, field] for field in layout_of(cls).members}
+                tables[name] = Table(columns[cls] | items)
+            else:
+                key = ITEM_TABLES[name]
+                tables[name] = Table({row_column(key[0]): Derived(_row_numbers(counts[key])), **columns[key]})
+        return tables
+
+    def _add(self, cls: type[Any], offsets: Array, columns: dict[str, Any], share: float) -> None:
+        if cls in self._columns:
+            result: dict[str, Column] = {"offset": offsets}
+            if TIME_FIELD in columns:
+                result["time"] = columns[TIME_FIELD] * NS_PER_MS
+            self._append(cls, result | self._table_columns(cls, columns), share)
+        for key in self._lists:
+            if key[0] is cls:
+                column: ListColumn = columns[key[1]]
+                self._counts[key].append(column.counts, share)
+                self._append(key, self._table_columns(column.cls, column.columns), share)
+
+    def _append(self, key: Any, columns: dict[str, Column], share: float) -> None:
+        for name, column in columns.items():
+            self._columns[key].setdefault(name, Growing()).append(column, share)
+
+    def _table_columns(self, cls: type[Any], columns: dict[str, Any]) -> dict[str, Column]:
+        """Convert columns of records or items to columns of a table, without times and lists."""
+        layout = layout_of(cls)
+        result: dict[str, Column] = {}
+        for field in layout.fields:
+            column = columns[field.name]
+            if isinstance(column, PointerColumn):
+                result[field.name] = Optional(column.values, column.state == PRESENT)
+                if isinstance(field.item, Pointer):
+                    result[undefined_column(field.name)] = column.state == UNDEFINED_IP
+            elif isinstance(column, ThreadColumn):
+                result[field.name] = column.values
+                result[os_column(field.name)] = column.os
+            elif column.dtype != object:
+                if field.name != TIME_FIELD:
+                    result[field.name] = column
+            elif isinstance(field.item, LocalTime):
+                result[field.name] = self._categories([field.item.describe(value) for value in column.tolist()])
+            else:
+                result[field.name] = self._categories(column.tolist())
+        if not layout.members:
+            for name in layout.tail_fields:
+                texts = columns[name].tolist()
+                if isinstance(layout.tail, Flags):
+                    texts = [layout.tail.describe(flags) for flags in texts]
+                result[name] = self._categories(texts)
+        return result
+
+    def _categories(self, texts: list[str]) -> Categories:
+        codes = []
+        for text in texts:
+            code = self._texts.get(text)
+            if code is None:
+                code = self._texts[text] = len(self._values)
+                self._values.append(text)
+            codes.append(code)
+        return Categories(np.array(codes, np.int32), self._values)
+
+
+def _row_numbers(counts: Array) -> Any:
+    """Return a function that makes the row number of each item."""
+    return lambda: np.repeat(np.arange(len(counts)), counts)

@@ -1,0 +1,170 @@
+"""Descriptions of the format for people: the records of a profile taken apart, and the reference of its layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from fxtio.codec.piece import Piece, Span
+from fxtio.codec.record import Opaque
+from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, KEYWORDS, STEP, TERMINATOR, WORD_TYPE
+from fxtio.dcpi.reader import DcpiTrace, Entry
+from fxtio.dcpi.records import RECORDS, Chunk, Footer, Line, MoreCounts, Record, Terminator, encode
+from fxtio.errors import FxtioError
+from fxtio.finding import Finding
+
+SPECS: dict[type[Any], str] = {
+    Line: "line",
+    Terminator: "terminator",
+    Chunk: "chunk",
+    MoreCounts: "chunk",
+    Footer: "footer",
+}
+"""The names of the records in the specification."""
+
+Kinds = frozenset[type[Any]]
+
+_SHOWN_COUNTS = 16
+
+
+def kinds_of(name: str) -> Kinds:
+    """Return the record classes that a name stands for.
+
+    Raises:
+        FxtioError: there are none; the message lists the names.
+    """
+    classes: tuple[type[Any], ...] = (*RECORDS, Opaque)
+    known = {"unknown": Opaque} | {cls.__name__.lower(): cls for cls in classes}
+    if name.lower() not in known:
+        raise FxtioError(
+            f"no record type {name!r}; the types are {', '.join(cls.__name__ for cls in RECORDS)}, Unknown"
+        )
+    return frozenset({known[name.lower()]})
+
+
+def explain(
+    trace: DcpiTrace, *, record: int | None = None, offset: int = 0, kinds: Kinds | None = None
+) -> Iterator[Piece]:
+    """Take the records of a profile apart, in the order of the file.
+
+    Args:
+        trace: the profile.
+        record: the number of the first record, counted from 0.
+        offset: the first record is the one that has this byte.
+        kinds: only records of these classes.
+
+    Yields:
+        A piece for each record.
+    """
+    pending: list[tuple[int, Entry, int]] = []
+    findings = 0
+    for number, entry, end in _numbered(trace):
+        if number < (record or 0) or end <= offset or (kinds is not None and type(entry.record) not in kinds):
+            continue
+        pending.append((number, entry, end))
+        if isinstance(entry.record, Line):  # its faults are known when the header ends
+            continue
+        for arguments in pending:
+            yield _piece(trace, *arguments)
+        pending.clear()
+        findings = len(trace.findings)
+    for arguments in pending:
+        yield _piece(trace, *arguments)
+    behind = [one for one in trace.findings if one.offset >= trace.position] if len(trace.findings) > findings else []
+    if behind and kinds is None and record is None:
+        yield Piece(None, trace.position, 0, "the end", "", [], behind)
+
+
+def _numbered(trace: DcpiTrace) -> Iterator[tuple[int, Entry, int]]:
+    """Yield the records with their numbers, and with the byte offsets of their ends."""
+    for number, entry in enumerate(trace.entries()):
+        yield number, entry, entry.offset + sum(len(span.raw) for span in _spans(entry.record))
+
+
+def _piece(trace: DcpiTrace, number: int, entry: Entry, end: int) -> Piece:
+    inside: list[Finding] = [finding for finding in trace.findings if entry.offset <= finding.offset < end]
+    name = type(entry.record).__name__
+    spec = SPECS.get(type(entry.record), "")
+    return Piece(number, entry.offset, end - entry.offset, name, spec, _spans(entry.record), inside)
+
+
+def _spans(record: Record) -> list[Span]:
+    if isinstance(record, Line):
+        return _line(record)
+    if isinstance(record, Terminator):
+        word = TERMINATOR.encode()
+        rest = encode(record)[len(word) :]
+        return [Span(0, word, "word", "the end of the header"), Span(len(word), rest, "padding and line end")]
+    if isinstance(record, Opaque):
+        return [Span(0, record.raw, "bytes")]
+    size = WORD_TYPE.itemsize
+    raw = encode(record)
+    if isinstance(record, Footer):
+        values = msgspec.structs.astuple(record)
+        names = [field.name for field in FOOTER.subcons]
+        return [
+            Span(at * size, raw[at * size : (at + 1) * size], name, f"{values[at]:,}") for at, name in enumerate(names)
+        ]
+    shown = record.counts[:_SHOWN_COUNTS]
+    text = ", ".join(map(str, shown)) + (", ..." if len(record.counts) > len(shown) else "")
+    if isinstance(record, MoreCounts):
+        return [Span(0, raw, "count", text)]
+    head = CHUNK_HEAD.sizeof()
+    number = len(record.counts) + record.remaining
+    return [
+        Span(0, raw[:size], "offset", f"{record.text_offset:#x}, to {record.text_offset + number * STEP:#x}"),
+        Span(size, raw[size:head], "number", f"{number:,}"),
+        Span(head, raw[head:], "count", text),
+    ]
+
+
+def _line(line: Line) -> list[Span]:
+    keyword = KEYWORDS.get(line.word)
+    is_wrong = keyword is not None and not keyword.syntax.pattern.fullmatch(line.value)
+    fault = f"not {keyword.syntax.description}" if keyword is not None and is_wrong else ""
+    parts = [
+        ("word", line.word, keyword.description if keyword else "not a known word", ""),
+        ("space", line.blanks, "", ""),
+        ("value", line.value, line.value, fault),
+        ("line end", "\n", "", ""),
+    ]
+    spans, at = [], 0
+    for label, text, meaning, part_fault in parts:
+        raw = text.encode("ascii", "surrogateescape")
+        spans.append(Span(at, raw, label, meaning, fault=part_fault))
+        at += len(raw)
+    return spans
+
+
+_PREFACE = f"""\
+A profile is a header of text lines, then a body of little-endian 32-bit numbers: chunks, and a footer. [DCPI in
+practice](../../../explanation/dcpi-in-practice.md) lists what is known of the format and what is inferred.
+
+Consecutive counts belong to addresses {STEP} bytes apart.
+"""
+
+
+def describe_markdown() -> str:
+    """Return the reference of the layout in Markdown: the header's words, chunks, the footer."""
+    lines = ["# DCPI profile", "", _PREFACE, "## Header", "", "| Word | Value | Required | Repeats | Meaning |"]
+    lines.append("|---|---|---|---|---|")
+    for keyword in KEYWORDS.values():
+        marks = f"{'yes' if keyword.required else ''} | {'yes' if keyword.repeats else ''}"
+        lines.append(f"| `{keyword.name}` | {keyword.syntax.description} | {marks} | {keyword.description} |")
+    lines += [
+        "",
+        "Lines with other words are allowed. The line `samples`, which may have blanks at its end, ends the header.",
+        "",
+    ]
+    for title, fields in (("Chunk", [*CHUNK_HEAD.subcons]), ("Footer", [*FOOTER.subcons])):
+        lines += [f"## {title}", "", "| Bytes | Field |", "|---|---|"]
+        at = 0
+        for field in fields:
+            size = field.sizeof()
+            lines.append(f"| {at} .. {at + size - 1} | `{field.name}` |")
+            at += size
+        lines += [f"| {at} .. | `count`, {WORD_TYPE.itemsize} bytes each, `number` of them |"] * (title == "Chunk")
+        lines.append("")
+    return "\n".join(lines)

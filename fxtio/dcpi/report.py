@@ -1,0 +1,137 @@
+"""Reports and lines that the commands print about DCPI profiles."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fxtio.codec.record import Opaque
+from fxtio.dcpi.frames import Segments
+from fxtio.dcpi.reader import DcpiTrace, Entry, Info
+from fxtio.dcpi.records import Chunk, Line, MoreCounts, Record, Terminator
+from fxtio.present import Report, ReportTable, human_size, json_text, quoted
+
+_SHOWN_COUNTS = 16
+_SHOWN_BYTES = 32
+
+
+def info(trace: DcpiTrace) -> Report:
+    """Return the summary of a profile."""
+    summary = trace.info
+    table = ReportTable(["word", "value"], [(line.word, line.value) for line in summary.header.lines])
+    return Report(summary.name, [*_facts(summary)], [table], [*_notes(summary)], _info_json(summary))
+
+
+def _facts(summary: Info) -> Iterator[tuple[str, str]]:
+    compression = f", {summary.compression}" if summary.compression else ""
+    yield "format", f"{summary.format}{compression}"
+    yield "size", f"{human_size(summary.size)}{' decompressed' if compression else ''}"
+    if summary.started_at is not None:
+        yield "epoch", f"{summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
+    if not summary.is_opaque:
+        yield "samples", f"{summary.samples:,} at {summary.addresses:,} addresses"
+        yield "chunks", f"{summary.chunks:,} with {summary.counts:,} counts"
+        if summary.header.period:
+            yield "events", f"about {summary.samples * summary.header.period:,} (samples times period)"
+
+
+def _notes(summary: Info) -> Iterator[str]:
+    if summary.mergeable:
+        yield f"{summary.mergeable:,} chunks begin where the one before them ends"
+    if summary.padded:
+        yield f"{summary.padded:,} chunks begin or end with an address without samples"
+
+
+def _info_json(summary: Info) -> dict[str, Any]:
+    sums = ("chunks", "counts", "addresses", "samples", "mergeable", "padded")
+    return {
+        "name": json_text(summary.name),
+        "format": summary.format,
+        "compression": summary.compression,
+        "size": summary.size,
+        "records": dict(summary.records),
+        "start": summary.start,
+        "end": summary.end,
+        "started_at": summary.started_at and summary.started_at.isoformat(),
+        "header": [{"word": json_text(line.word), "value": json_text(line.value)} for line in summary.header.lines],
+        "is_opaque": summary.is_opaque,
+        **{name: getattr(summary, name) for name in sums},
+    }
+
+
+def stats(trace: DcpiTrace, top: int) -> Report:
+    """Return the addresses with the most samples.
+
+    Args:
+        trace: the profile; all of it is read.
+        top: how many addresses are listed.
+    """
+    largest: list[tuple[int, int]] = []  # samples, and the negative offset, so that the first of equal ones wins
+
+    def add(block: Segments) -> None:
+        offsets, counts = block.samples()
+        if len(counts) > top:
+            rows = np.argsort(-counts.astype(np.int64), kind="stable")[:top]
+            offsets, counts = offsets[rows], counts[rows]
+        pairs = zip(counts.tolist(), (-offsets).tolist(), strict=True)
+        largest[:] = heapq.nlargest(top, [*largest, *pairs])
+
+    summary = trace.watch(add)
+    start = summary.header.text_start
+    headers = [">samples", ">share", ">offset", ">address"]
+    rows = [
+        (count, f"{100 * count / summary.samples:.1f}%", f"{-negative:#x}",
+         "-" if start is None else f"{start - negative:#x}")
+        for count, negative in largest
+    ]  # fmt: skip
+    title = f"{summary.name}: {summary.samples:,} samples, {summary.chunks:,} chunks, {human_size(summary.size)}"
+    addresses = [
+        {"text_offset": -negative, "address": None if start is None else start - negative, "count": count}
+        for count, negative in largest
+    ]
+    json = {
+        "samples": summary.samples,
+        "addresses": summary.addresses,
+        "chunks": summary.chunks,
+        "bytes": summary.size,
+        "largest": addresses,
+    }
+    table = ReportTable(headers, rows, summary.addresses - len(rows))
+    return Report(title, tables=[table] if rows else [], notes=[*_notes(summary)], json=json)
+
+
+def text_lines(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield a line of text for each record: byte offset, class, then the fields."""
+    for entry in entries:
+        name = type(entry.record).__name__
+        yield f"{entry.offset:>10}  {name:<10}  {_fields_text(entry.record)}".rstrip()
+
+
+def _fields_text(record: Record) -> str:
+    if isinstance(record, Line):
+        return f"{quoted(record.word)[1:-1]} {quoted(record.value)}"
+    if isinstance(record, Terminator):
+        return f"padding={len(record.padding)}"
+    if isinstance(record, Opaque):
+        more = "..." if len(record.raw) > _SHOWN_BYTES else ""
+        return f"({len(record.raw):,} bytes) {record.raw[:_SHOWN_BYTES].hex(' ', 8)}{more}"
+    if isinstance(record, Chunk | MoreCounts):
+        more = ", ..." if len(record.counts) > _SHOWN_COUNTS else ""
+        counts = f"({len(record.counts):,}) [{', '.join(map(str, record.counts[:_SHOWN_COUNTS]))}{more}]"
+        return f"text_offset={record.text_offset:#x} {counts}" if isinstance(record, Chunk) else counts
+    return " ".join(f"{name}={value}" for name, value in msgspec.structs.asdict(record).items())
+
+
+def json_objects(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return records as JSON objects: `offset` (in the file), `type` (the class), `time` (null), then the fields."""
+    objects = []
+    for entry in entries:
+        fields = msgspec.structs.asdict(entry.record)
+        if "raw" in fields:
+            fields["raw"] = fields["raw"].hex()
+        objects.append({"offset": entry.offset, "type": type(entry.record).__name__, "time": entry.time, **fields})
+    return objects

@@ -1,0 +1,104 @@
+"""The tables of a profile, made of blocks without a Python loop over samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fxtio.dcpi.frames import Segments
+from fxtio.dcpi.state import Header
+from fxtio.table import Array, Categories, Column, Derived, Growing, Optional, Table, WritableTable
+
+TABLES = ("samples", "chunks", "header")
+"""The names of the tables."""
+
+WRITABLE = {
+    "samples": WritableTable(("text_offset", "count"), ignored=("address",)),
+    "header": WritableTable(("word", "value"), ignored=("offset",)),
+}
+"""The columns of the tables that can be written."""
+
+
+class Collector:
+    """Builds the tables of many blocks.
+
+    Args:
+        names: the tables, of `TABLES`.
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in names}
+        self.add(_no_segments(), 0.0)  # so that every table has its columns
+
+    def add(self, block: Segments, share: float) -> None:
+        """Take in the next block.
+
+        Args:
+            block: the block.
+            share: the part of the whole that has been read with it (0 to 1), or 0 where it is unknown.
+        """
+        for name, columns in self._columns.items():
+            for column, values in _columns_of(name, block).items():
+                columns.setdefault(column, Growing()).append(values, share)
+
+    def tables(self, header: Header) -> dict[str, Table]:
+        """Return the tables.
+
+        Args:
+            header: the header.
+        """
+        return {
+            name: _table(name, {column: growing.column() for column, growing in columns.items()}, header)
+            for name, columns in self._columns.items()
+        }
+
+
+def tables_of(names: tuple[str, ...], block: Segments | None, header: Header, *, with_header: bool) -> dict[str, Table]:
+    """Return the tables of one block.
+
+    Args:
+        names: the tables, of `TABLES`.
+        block: the block, or None for no chunks.
+        header: the header.
+        with_header: whether the table `header` has rows.
+    """
+    segments = _no_segments() if block is None else block
+    lines = header if with_header else Header()
+    return {name: _table(name, _columns_of(name, segments), lines if name == "header" else header) for name in names}
+
+
+def _no_segments() -> Segments:
+    none = np.empty(0, np.int64)
+    return Segments(np.empty(0, np.uint32), 0, none, none, none, continues=False, remaining=0)
+
+
+def _columns_of(name: str, block: Segments) -> dict[str, Column]:
+    """Return the columns of a table that come from a block; those of the header come from elsewhere."""
+    if name == "samples":
+        text_offset, count = block.samples()
+        return {"text_offset": text_offset, "count": count}
+    if name == "chunks":
+        offset, text_offset, number = block.chunks()
+        return {"offset": offset, "text_offset": text_offset, "number": number}
+    return {}
+
+
+def _table(name: str, columns: dict[str, Any], header: Header) -> Table:
+    if name == "header":
+        return Table(
+            {
+                "offset": np.array(header.offsets, np.int64),
+                "word": Categories.of(line.word for line in header.lines),
+                "value": Categories.of(line.value for line in header.lines),
+            }
+        )
+    if name == "samples":
+        return Table({**columns, "address": Derived(lambda: _addresses(header, columns["text_offset"]))})
+    return Table(columns)
+
+
+def _addresses(header: Header, text_offset: Array) -> Optional:
+    start = header.text_start
+    address = text_offset.view(np.uint64) + np.uint64(start or 0)  # no offset is negative
+    return Optional(address, np.full(len(text_offset), start is not None))

@@ -1,0 +1,719 @@
+"""Encode columns to the bytes of many records, the inverse of `tables`.
+
+Columns of events are checked first, then encoded with numpy, without Python code per event.  Tables that usually have
+few rows are converted to typed records, row by row, with inline references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.generate import encode
+from fxtio.codec.record import Record
+from fxtio.codec.scatter import ManyWords, Ragged, interleave, ranges, words_of
+from fxtio.errors import EncodeError
+from fxtio.fxt import arguments as a
+from fxtio.fxt import records as r
+from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, ThreadState
+from fxtio.fxt.events import ProviderEncoder, check_count, text_bytes
+from fxtio.fxt.layout import MAX_STRING_BYTES, STRING_SLOTS, THREAD_SLOTS
+from fxtio.fxt.references import Thread
+from fxtio.fxt.state import NS_PER_SECOND, Clock
+from fxtio.fxt.tables import OBJECT_KINDS
+from fxtio.table import Categories, Optional, WritableTable
+
+Array = np.ndarray[Any, Any]
+
+MAX_COLUMN_TEXT = 1024
+"""The longest argument text in bytes that a column may have: all of it goes into the string table."""
+
+MAX_ROWS = 1 << 18
+"""The most rows of a table that are encoded at once."""
+
+DEFAULT_MMAP_FLAGS = 5
+"""Mapped to be read and executed."""
+
+
+# ---- columns of events
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A column of values of which many rows have the same one.
+
+    Attributes:
+        values: the distinct values.
+        codes: for every row the index of its value (int64); None if all rows have the first one.
+    """
+
+    values: Sequence[Any]
+    codes: Array | None
+
+    def take(self, rows: Array) -> Indexed:
+        """Return some rows (indices), with the values that they use."""
+        return self if self.codes is None else _used_only(self.values, self.codes[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class EventColumns:
+    """Checked columns of events of one type.
+
+    Attributes:
+        cls: the class of the events.
+        order: the position of every event among those that are written together (any numbers that can be sorted).
+        timestamp: ticks.
+        thread: the threads, `Thread` values.
+        name: the names.
+        category: the categories.
+        args: the arguments by name.
+        tail: the columns `end` or `id` of the events that have them.
+        present: for arguments that not all events have, by name, the events that have it (bool).
+    """
+
+    cls: type[r.Event]
+    order: Array
+    timestamp: Array
+    thread: Indexed
+    name: Indexed
+    category: Indexed
+    args: dict[str, Indexed | Array]
+    tail: dict[str, Array]
+    present: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def strings(self) -> int:
+        """The number of strings that they need at most."""
+        values = sum(len(value.values) for value in self.args.values() if isinstance(value, Indexed))
+        return len(self.name.values) + len(self.category.values) + len(self.args) + values
+
+
+def event_columns(kind: str, *, timestamp: Any, thread: Any, name: Any, **columns: Any) -> EventColumns:
+    """Return the arguments of `Provider.write_events` as checked columns.
+
+    Raises:
+        EncodeError: the format cannot represent something.
+    """
+    if kind not in r.EVENT_CLASSES:
+        raise EncodeError(f"{kind!r} is not an event type; the types are {', '.join(r.EVENT_CLASSES)}", "kind")
+    tails = [name for name in ("end", "id") if name in r.EVENT_CLASSES[kind].__struct_fields__]
+    if unknown := set(columns) - {"category", "args", *tails}:
+        raise EncodeError(f"{kind} events have no column {min(unknown)!r}", "columns")
+    if missing := set(tails) - set(columns):
+        raise EncodeError(f"{kind} events need the column {min(missing)!r}", "columns")
+    timestamp = np.asarray(timestamp)
+    if timestamp.ndim != 1:
+        raise EncodeError("must be a column", "timestamp")
+    rows = len(timestamp)
+    args = columns.get("args") or {}
+    check_count(args)
+    return EventColumns(
+        r.EVENT_CLASSES[kind],
+        timestamp,
+        timestamp,
+        _threads(thread, rows),
+        texts(name, rows, "name"),
+        texts(columns.get("category", ""), rows, "category"),
+        {key: _argument_column(value, rows, f"args[{key!r}]") for key, value in args.items()},
+        {field: _numbers(columns[field], rows, field) for field in tails},
+    )
+
+
+def words_of_events(encoder: ProviderEncoder, groups: Sequence[EventColumns]) -> Array:
+    """Encode events; the encoder defines all strings and threads that they need before the first of them.
+
+    Returns:
+        The words of all events (uint64), sorted by their `order`; events with the same keep theirs.
+
+    Raises:
+        EncodeError: the format cannot represent something.
+    """
+    threads = [thread for group in groups for thread in group.thread.values]
+    if len(set(threads)) > THREAD_SLOTS:
+        raise EncodeError(f"{len(set(threads)):,} threads at once; the limit is {THREAD_SLOTS}", "thread")
+    encoder.reserve_strings(sum(group.strings for group in groups))
+    encoder.reserve_threads(threads)
+    encoded = [_encode(encoder, group) for group in groups]
+    if len(encoded) == 1:
+        return encoded[0].words
+    sizes = [np.broadcast_to(part.count, len(group.order)) for part, group in zip(encoded, groups, strict=True)]
+    size = np.concatenate(sizes)
+    order = np.argsort(np.concatenate([group.order for group in groups]), kind="stable")
+    begin = np.empty_like(size)
+    begin[order] = np.cumsum(size[order]) - size[order]
+    words = np.empty(int(size.sum()), np.uint64)
+    words[ranges(begin, size)] = np.concatenate([part.words for part in encoded])
+    return words
+
+
+def _encode(encoder: ProviderEncoder, group: EventColumns) -> Ragged:
+    """Encode events of one type, in their own order."""
+    rows = len(group.timestamp)
+    columns: dict[str, Any] = {
+        "timestamp": group.timestamp,
+        "thread": _spread([encoder.thread_slot(thread) for thread in group.thread.values], group.thread.codes),
+        "category": _string_slots(encoder, group.category, "category"),
+        "name": _string_slots(encoder, group.name, "name"),
+        "args": _arguments(encoder, group, rows),
+        "scope": None,
+    }
+    return words_of(group.cls, rows, columns | group.tail)
+
+
+def _string_slots(encoder: ProviderEncoder, column: Indexed, where: str) -> Any:
+    return _spread([encoder.string_slot(text, where) for text in column.values], column.codes)
+
+
+def _spread(slots: list[int], codes: Array | None) -> Any:
+    """Return the slot of each row, or one int for all rows."""
+    return slots[0] if codes is None else np.array(slots, np.uint16)[codes]
+
+
+def _arguments(encoder: ProviderEncoder, group: EventColumns, rows: int) -> ManyWords:
+    bodies: list[Ragged] = []
+    count: int | Array = 0
+    for key, column in group.args.items():
+        name = encoder.string_slot(key, "args")
+        is_text = isinstance(column, Indexed)
+        value = _string_slots(encoder, column, f"args[{key!r}]") if isinstance(column, Indexed) else column
+        present = group.present.get(key)
+        if present is not None and not isinstance(value, int):
+            value = value[present]
+        cls = a.StringArgument if is_text else _argument_class(value)
+        body = words_of(cls, rows if present is None else int(present.sum()), {"name": name, "value": value})
+        if present is not None:
+            body = Ragged(body.words, present.astype(np.int64) * body.count)
+        bodies.append(body)
+        count = count + (1 if present is None else present.astype(np.int64))
+    if not bodies:
+        return ManyWords(0, Ragged(np.empty(0, np.uint64), 0))
+    return ManyWords(count, interleave(bodies, rows))
+
+
+def _argument_class(values: Array) -> type[a.Argument]:
+    """Return the argument class for a column of booleans, floats or integers: the first one that holds all integers."""
+    if values.dtype.kind == "b":
+        return a.BoolArgument
+    if values.dtype.kind == "f":
+        return a.DoubleArgument
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    cls = a.integer_class(low, high)
+    if cls is None:
+        raise EncodeError(f"no argument type holds all integers from {low} to {high}", "args")
+    return cls
+
+
+def texts(value: Any, rows: int, where: str, *, noun: str = "events") -> Indexed:
+    """Return a string for all rows, a `Categories`, or a pair of strings and indices as a column.
+
+    Raises:
+        EncodeError: it is none of these, it has another number of rows, a null or an index that is out of range.
+    """
+    if isinstance(value, str):
+        return Indexed([value], None)
+    if isinstance(value, Categories):
+        value = value.values, value.codes
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise EncodeError("is neither a string, nor a Categories, nor a pair of values and indices", where)
+    values, codes = value[0], np.asarray(value[1])
+    if codes.shape != (rows,):
+        raise EncodeError(f"{codes.size:,} rows, but there are {rows:,} {noun}", where)
+    if rows and codes.dtype.kind not in "iu":
+        raise EncodeError(f"a column of {codes.dtype} is not a column of indices", where)
+    codes = codes.astype(np.int64)
+    if rows and not 0 <= int(codes.min()) <= int(codes.max()) < len(values):
+        raise EncodeError(f"an index is outside of the {len(values):,} values", where)
+    return _used_only(values, codes)
+
+
+def _used_only(values: Sequence[Any], codes: Array) -> Indexed:
+    """Return a column without the values that no row has."""
+    used = np.flatnonzero(np.bincount(codes, minlength=len(values)))
+    if len(used) < len(values):
+        codes, values = np.searchsorted(used, codes), [values[code] for code in used.tolist()]
+    return Indexed(list(values), codes)
+
+
+def _threads(thread: Any, rows: int) -> Indexed:
+    """Return a track, or a pair of tracks and indices, as a column of threads."""
+    if hasattr(thread, "process"):
+        return Indexed([Thread(thread.process, thread.thread)], None)
+    tracks, indices = thread
+    return texts(([Thread(track.process, track.thread) for track in tracks], indices), rows, "thread")
+
+
+def _argument_column(value: Any, rows: int, where: str) -> Indexed | Array:
+    if isinstance(value, str | Categories | tuple):
+        column = texts(value, rows, where)
+        for text in column.values:
+            if len(text_bytes(text, where)) > MAX_COLUMN_TEXT:
+                raise EncodeError(f"a column cannot have text over {MAX_COLUMN_TEXT:,} bytes", where)
+        return column
+    array = _numbers(value, rows, where)
+    if array.dtype.kind not in "biuf":
+        raise EncodeError(f"no argument type holds a column of {array.dtype}", where)
+    return array
+
+
+def _numbers(value: Any, rows: int, where: str) -> Array:
+    """Return numbers, or one number for all rows, as an array."""
+    array = np.asarray(value)
+    if array.shape not in ((), (rows,)):
+        raise EncodeError(f"{array.size:,} values, but there are {rows:,} events", where)
+    return np.broadcast_to(array, rows)
+
+
+# ---- tables
+
+WRITABLE_TABLES: dict[str, WritableTable] = {
+    "events": WritableTable(
+        ("type", "process", "thread", "name"),
+        ("provider", "ticks", "time", "category", "end_ticks", "duration", "id", "args"),
+        ("offset",),
+    ),
+    "objects": WritableTable(("kind", "id", "name"), ("provider", "type", "process"), ("offset",)),
+    "logs": WritableTable(("process", "thread", "message"), ("provider", "ticks", "time"), ("offset",)),
+    "blobs": WritableTable(("name", "payload"), ("provider", "category", "type"), ("offset", "size")),
+    "scheduling": WritableTable(
+        ("type", "cpu", "incoming_thread"),
+        (
+            "provider", "ticks", "time", "outgoing_process", "outgoing_thread", "incoming_process", "outgoing_state",
+            "outgoing_priority", "incoming_priority", "waker",
+        ),
+        ("offset",),
+    ),
+    "modules": WritableTable(
+        ("process", "module", "name", "build_id"), ("provider", "ticks", "time", "thread"), ("offset",)
+    ),
+    "mmaps": WritableTable(
+        ("process", "module", "address", "size", "vaddr"), ("provider", "ticks", "time", "thread", "flags"), ("offset",)
+    ),
+}  # fmt: skip
+"""The tables that `FxtWriter.write_table` takes.  The others refer to slots or to rows of other tables."""
+
+
+def providers_of(columns: Mapping[str, Any], rows: int) -> Iterator[tuple[int | None, slice]]:
+    """Yield the runs of rows with the same provider: its id (None without such a column), and the rows.
+
+    Raises:
+        EncodeError: an id is not an integer or is null.
+    """
+    if "provider" not in columns:
+        yield None, slice(0, rows)
+        return
+    ids = unsigned(columns["provider"], "provider")
+    starts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), rows]
+    for begin, end in pairwise(starts):
+        yield int(ids[begin]), slice(begin, end)
+
+
+def ticks_of(columns: Mapping[str, Any], rows: slice, clock: Clock) -> Array:
+    """Return the ticks of the rows of a table (uint64), from its columns `ticks` or `time`.
+
+    Raises:
+        EncodeError: both columns are missing, they do not agree, or a time is not a whole number of ticks.
+    """
+    if "ticks" in columns:
+        ticks = unsigned(columns["ticks"], "ticks")[rows]
+        if "time" in columns:
+            _check_same(clock.to_ns(ticks), columns["time"][rows], clock, "time")
+        return ticks
+    if "time" not in columns:
+        raise EncodeError("the table needs the column ticks or the column time", "columns")
+    return _to_ticks(unsigned(columns["time"], "time")[rows], clock, "time")
+
+
+def _to_ticks(times: Array, clock: Clock, where: str) -> Array:
+    """Convert nanoseconds to ticks (uint64).
+
+    Raises:
+        EncodeError: no tick has one of these times.
+    """
+    rate = clock.ticks_per_second
+    if rate == NS_PER_SECOND:
+        return times.astype(np.uint64)
+    ticks = [-(-time * rate // NS_PER_SECOND) for time in times.tolist()]
+    for tick, time in zip(ticks, times.tolist(), strict=True):
+        if clock.ns(tick) != time:
+            raise EncodeError(f"{time} ns is not the time of a tick, at {rate:,} ticks per second", where)
+    return np.array(ticks, np.uint64)
+
+
+def _check_same(expected: Array, given: Any, clock: Clock, where: str) -> None:
+    """Check a column of nanoseconds that follows from ticks."""
+    given = np.asarray(given)
+    if (expected != given).any():
+        row = int(np.flatnonzero(expected != given)[0])
+        rate = f"{clock.ticks_per_second:,} ticks per second"
+        raise EncodeError(f"{given[row]} ns does not agree with the ticks: at {rate} it is {expected[row]} ns", where)
+
+
+def unsigned(column: Any, where: str) -> Array:
+    """Return a column of integers as uint64.
+
+    Raises:
+        EncodeError: it has other values, a negative value or a null.
+    """
+    values, present = optional_unsigned(column, where)
+    if not present.all():
+        raise EncodeError("has a null", where)
+    return values
+
+
+def optional_unsigned(column: Any, where: str) -> tuple[Array, Array]:
+    """Return a column of integers as uint64, 0 for null, and the rows that are not null (bool).
+
+    Raises:
+        EncodeError: it has other values, or a negative value.
+    """
+    values, present = column, np.ones(len(column), bool)
+    if isinstance(column, Optional):
+        values, present = np.where(column.present, column.values, column.values.dtype.type(0)), column.present
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu":
+        name = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+        raise EncodeError(f"a column of {name} is not a column of integers", where)
+    if values.dtype.kind == "i" and len(values) and int(values.min()) < 0:
+        raise EncodeError(f"{int(values.min())} is negative", where)
+    return values.astype(np.uint64), present
+
+
+@dataclass(frozen=True, slots=True)
+class EventTable:
+    """The checked columns of a table of events.
+
+    Attributes:
+        kind: the index of the event type in `EVENT_CLASSES` (int64).
+        ticks: the times in ticks (uint64).
+        thread: the threads, `Thread` values.
+        name: the names.
+        category: the categories.
+        tail: the `end` or the `id` of the events that have one (uint64).
+        args: the arguments by name.
+        present: for arguments that not all rows have, by name, the rows that have it (bool).
+    """
+
+    kind: Array
+    ticks: Array
+    thread: Indexed
+    name: Indexed
+    category: Indexed
+    tail: Array
+    args: dict[str, Indexed | Array]
+    present: dict[str, Array]
+
+    def groups(self, rows: Array) -> list[EventColumns]:
+        """Return some rows (indices) by event type."""
+        return [self._group(kind, rows[self.kind[rows] == kind]) for kind in np.unique(self.kind[rows]).tolist()]
+
+    def _group(self, kind: int, rows: Array) -> EventColumns:
+        cls = list(r.EVENT_CLASSES.values())[kind]
+        present = {key: mask[rows] for key, mask in self.present.items()}
+        keys = [key for key in self.args if key not in present or present[key].any()]
+        return EventColumns(
+            cls,
+            rows,
+            self.ticks[rows],
+            self.thread.take(rows),
+            self.name.take(rows),
+            self.category.take(rows),
+            {key: value.take(rows) if isinstance(value := self.args[key], Indexed) else value[rows] for key in keys},
+            {name: self.tail[rows] for name in ("end", "id") if name in cls.__struct_fields__},
+            {key: mask for key, mask in present.items() if key in keys},
+        )
+
+    def chunks(self, rows: slice) -> Iterator[list[EventColumns]]:
+        """Yield rows in parts whose strings and threads fit in the tables of a provider, each part by event type."""
+        pending = [
+            np.arange(begin, min(begin + MAX_ROWS, rows.stop)) for begin in range(rows.start, rows.stop, MAX_ROWS)
+        ]
+        pending.reverse()
+        while pending:
+            part = pending.pop()
+            groups = self.groups(part)
+            threads = {thread for group in groups for thread in group.thread.values}
+            if len(part) > 1 and (sum(group.strings for group in groups) > STRING_SLOTS or len(threads) > THREAD_SLOTS):
+                half = len(part) // 2
+                pending += [part[half:], part[:half]]
+            else:
+                yield groups
+
+
+def event_table(
+    columns: Mapping[str, Any], args: Mapping[str, Any], rows: int, clock_of: Callable[[int | None], Clock]
+) -> EventTable:
+    """Return a table of events, checked.
+
+    Args:
+        columns: the columns.
+        args: the columns of arguments by name.
+        rows: the number of rows.
+        clock_of: returns the clock of a provider id, or of the main provider for None.
+
+    Raises:
+        EncodeError: the format cannot represent something.
+    """
+    kinds = {kind: index for index, kind in enumerate(r.EVENT_CLASSES)}
+    types = _strings(columns["type"], "type")
+    if unknown := set(types.values) - set(kinds):
+        raise EncodeError(f"{min(unknown)!r} is not an event type; the types are {', '.join(kinds)}", "type")
+    kind = np.array([kinds[label] for label in types.values], np.int64)[types.codes]
+    has_end = np.isin(kind, [kinds[name] for name, cls in r.EVENT_CLASSES.items() if "end" in cls.__struct_fields__])
+    has_id = np.isin(kind, [kinds[name] for name, cls in r.EVENT_CLASSES.items() if "id" in cls.__struct_fields__])
+    ticks, tail = np.empty(rows, np.uint64), np.zeros(rows, np.uint64)
+    for provider, run in providers_of(columns, rows):
+        clock = clock_of(provider)
+        ticks[run] = ticks_of(columns, run, clock)
+        if has_end[run].any():
+            tail[run] = np.where(has_end[run], _end_ticks(columns, run, clock, ticks[run], has_end[run]), np.uint64(0))
+    if has_id.any():
+        tail[has_id] = _present_only(_column(columns, "id", "counters, async events and flow events"), has_id, "id")
+    check_count(args)
+    arguments = {key: _argument_values(value, f"args[{key!r}]") for key, value in args.items()}
+    for key in args:
+        _check_text(key, "args")
+    return EventTable(
+        kind,
+        ticks,
+        _thread_column(columns),
+        _strings(columns["name"], "name"),
+        _strings(columns["category"], "category") if "category" in columns else Indexed([""], None),
+        tail,
+        {key: values for key, (values, _) in arguments.items()},
+        {key: present for key, (_, present) in arguments.items() if not present.all()},
+    )
+
+
+def _column(columns: Mapping[str, Any], name: str, owners: str) -> Any:
+    if name not in columns:
+        raise EncodeError(f"the column is missing; {owners} need it", name)
+    return columns[name]
+
+
+def _present_only(column: Any, rows: Array, where: str) -> Array:
+    """Return the values of some rows (bool) as uint64.
+
+    Raises:
+        EncodeError: one of them is null, negative or not an integer.
+    """
+    values, present = optional_unsigned(column, where)
+    if not present[rows].all():
+        raise EncodeError("is null for an event that needs it", where)
+    return values[rows]
+
+
+def _end_ticks(columns: Mapping[str, Any], run: slice, clock: Clock, ticks: Array, has_end: Array) -> Array:
+    """Return the ends of complete events in ticks (uint64), from the columns `end_ticks` or `duration`.
+
+    Args:
+        columns: all columns.
+        run: the rows.
+        clock: the clock of these rows.
+        ticks: their times in ticks.
+        has_end: which of them are complete events (bool).
+    """
+    begin = clock.to_ns(ticks)[has_end]
+    ends = np.zeros(len(ticks), np.uint64)
+    durations: Any = columns.get("duration")
+    if durations is not None:
+        durations = durations[run] if isinstance(durations, np.ndarray) else durations.take(run)
+    if "end_ticks" in columns:
+        column = columns["end_ticks"]
+        column = column[run] if isinstance(column, np.ndarray) else column.take(run)
+        ends[has_end] = _present_only(column, has_end, "end_ticks")
+        if durations is not None:
+            given = durations.values if isinstance(durations, Optional) else durations
+            _check_same(clock.to_ns(ends[has_end]) - begin, given[has_end], clock, "duration")
+        return ends
+    if durations is None:
+        raise EncodeError("complete events need the column end_ticks or the column duration", "events")
+    values, present = durations, np.ones(len(ticks), bool)
+    if isinstance(durations, Optional):
+        values, present = durations.values, durations.present
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu" or not present[has_end].all():
+        raise EncodeError("is not an integer for a complete event", "duration")
+    ends[has_end] = _to_ticks(unsigned(begin + values[has_end].astype(np.int64), "duration"), clock, "duration")
+    return ends
+
+
+def _strings(column: Any, where: str) -> Indexed:
+    """Return a column of text without nulls; a reader has the null string for a slot that is not defined."""
+    if not isinstance(column, Categories):
+        raise EncodeError("is not a column of text", where)
+    if len(column.codes) and int(column.codes.min()) < 0:
+        raise EncodeError("has a null", where)
+    strings = texts(column, len(column.codes), where)
+    for text in strings.values:
+        _check_text(text, where)
+    return strings
+
+
+def _check_text(text: str, where: str, limit: int = MAX_STRING_BYTES) -> None:
+    if (length := len(text_bytes(text, where))) > limit:
+        raise EncodeError(f"{length:,} bytes of text are over the limit of {limit:,}", where)
+
+
+def _argument_values(column: Any, where: str) -> tuple[Indexed | Array, Array]:
+    """Return the values of an argument, and the rows that have it (bool)."""
+    if isinstance(column, Categories):
+        present = column.codes >= 0
+        strings = texts((column.values or [""], np.maximum(column.codes, 0)), len(present), where)
+        for text in strings.values:
+            _check_text(text, where, MAX_COLUMN_TEXT)
+        return strings, present
+    values, present = column, np.ones(len(column), bool)
+    if isinstance(column, Optional):
+        values, present = column.values, column.present
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
+        raise EncodeError("no argument type holds such a column", where)
+    return values, present
+
+
+def _thread_column(columns: Mapping[str, Any]) -> Indexed:
+    """Return the threads of the columns `process` and `thread`."""
+    processes, process = np.unique(unsigned(columns["process"], "process"), return_inverse=True)
+    threads, thread = np.unique(unsigned(columns["thread"], "thread"), return_inverse=True)
+    pairs, codes = np.unique(process.astype(np.int64) * len(threads) + thread, return_inverse=True)
+    koids = zip(processes[pairs // len(threads)].tolist(), threads[pairs % len(threads)].tolist(), strict=True)
+    return Indexed([Thread(*pair) for pair in koids], codes.astype(np.int64))
+
+
+# ---- tables with few rows, as typed records
+
+
+def table_records(
+    name: str, columns: Mapping[str, Any], rows: int, clock_of: Callable[[int | None], Clock]
+) -> list[tuple[int | None, bytes]]:
+    """Encode the rows of a table as records with inline references.
+
+    Args:
+        name: the table, one of `WRITABLE_TABLES` but not `events`.
+        columns: the columns.
+        rows: the number of rows.
+        clock_of: returns the clock of a provider id, or of the main provider for None.
+
+    Returns:
+        For each run of rows with the same provider its id (None without such a column), and the bytes of the records.
+
+    Raises:
+        EncodeError: the format cannot represent something.
+    """
+    lists = {
+        key: value.tolist() if isinstance(value, np.ndarray) else value.to_list() for key, value in columns.items()
+    }
+    lists |= {key: [None] * rows for key in WRITABLE_TABLES[name].optional if key not in lists}
+    runs = []
+    for provider, run in providers_of(columns, rows):
+        if "ticks" in lists:
+            lists["ticks"][run] = ticks_of(columns, run, clock_of(provider)).tolist()
+        record_of = _RECORD_OF[name]
+        records = [record_of({key: values[row] for key, values in lists.items()}) for row in range(run.start, run.stop)]
+        runs.append((provider, b"".join(map(encode, records))))
+    return runs
+
+
+Row = dict[str, Any]
+
+
+def _log(row: Row) -> Record:
+    return r.Log(row["ticks"], Thread(row["process"], row["thread"]), _text_of(row, "message"))
+
+
+def _object(row: Row) -> Record:
+    name, process = _text_of(row, "name"), row["process"]
+    if row["kind"] == OBJECT_KINDS[0]:
+        args = () if process is None else (a.KoidArgument("process", process),)
+        return r.KernelObject(_number_of(row, "type", ObjectType), row["id"], name, args)
+    if row["kind"] != OBJECT_KINDS[1]:
+        raise EncodeError(f"{row['kind']!r} is not one of {', '.join(OBJECT_KINDS)}", "kind")
+    _check_null(row, "userspace objects", "type")
+    return r.UserspaceObject(row["id"], Thread(process, None), name, ())
+
+
+def _blob(row: Row) -> Record:
+    name, payload = _text_of(row, "name"), row["payload"]
+    if not isinstance(payload, bytes):
+        raise EncodeError(f"{payload!r} is not bytes", "payload")
+    if row["category"] is None:
+        return r.Blob(name, BlobType.DATA if row["type"] is None else _number_of(row, "type", BlobType), payload)
+    _check_null(row, "blobs with a category", "type")
+    return r.LargeBlobNoMetadata(row["category"], name, payload)
+
+
+def _scheduling(row: Row) -> Record:
+    kind, cpu, ticks, incoming = row["type"], row["cpu"], row["ticks"], row["incoming_thread"]
+    if kind == SchedulingType.LEGACY_CONTEXT_SWITCH.name.lower():
+        _check_null(row, kind, "waker")
+        outgoing = Thread(row["outgoing_process"], row["outgoing_thread"])
+        state, priorities = (
+            _number_of(row, "outgoing_state", ThreadState),
+            (row["outgoing_priority"], row["incoming_priority"]),
+        )
+        return r.LegacyContextSwitch(
+            cpu, state, *priorities, ticks, outgoing, Thread(row["incoming_process"], incoming)
+        )
+    if kind == SchedulingType.CONTEXT_SWITCH.name.lower():
+        _check_null(row, kind, "outgoing_process", "incoming_process", "waker")
+        weights = {"outgoing_weight": row["outgoing_priority"], "incoming_weight": row["incoming_priority"]}
+        args = tuple(a.Int32Argument(name, weight) for name, weight in weights.items() if weight is not None)
+        state = _number_of(row, "outgoing_state", ThreadState)
+        return r.ContextSwitch(cpu, state, ticks, row["outgoing_thread"], incoming, args)
+    if kind != SchedulingType.THREAD_WAKEUP.name.lower():
+        raise EncodeError(f"{kind!r} is not one of {', '.join(one.name.lower() for one in SchedulingType)}", "type")
+    others = ("outgoing_process", "outgoing_thread", "outgoing_state", "outgoing_priority", "incoming_process")
+    _check_null(row, kind, *others)
+    weight = () if row["incoming_priority"] is None else (a.Int32Argument("weight", row["incoming_priority"]),)
+    waker = () if row["waker"] is None else (a.KoidArgument("waker", row["waker"]),)
+    return r.ThreadWakeup(cpu, ticks, incoming, (*weight, *waker))
+
+
+def _module(row: Row) -> Record:
+    thread, build_id = Thread(row["process"], row["thread"] or 0), row["build_id"]
+    if not isinstance(build_id, bytes):
+        raise EncodeError(f"{build_id!r} is not bytes", "build_id")
+    return r.ProfilerModule(row["module"], row["ticks"], thread, _text_of(row, "name"), build_id)
+
+
+def _mmap(row: Row) -> Record:
+    thread = Thread(row["process"], row["thread"] or 0)
+    flags = DEFAULT_MMAP_FLAGS if row["flags"] is None else row["flags"]
+    return r.ProfilerMmap(row["module"], flags, row["ticks"], thread, row["address"], row["size"], row["vaddr"])
+
+
+_RECORD_OF: dict[str, Callable[[Row], Record]] = {
+    "objects": _object,
+    "logs": _log,
+    "blobs": _blob,
+    "scheduling": _scheduling,
+    "modules": _module,
+    "mmaps": _mmap,
+}
+
+
+def _text_of(row: Row, name: str) -> str:
+    text = row[name]
+    if not isinstance(text, str):
+        raise EncodeError(f"{text!r} is not text", name)
+    return text
+
+
+def _number_of(row: Row, name: str, enumeration: type[IntEnum]) -> int:
+    """Return the number that a label stands for, see `fxtio.fxt.tables.labels`."""
+    label = row[name]
+    numbers = {member.name.lower(): member.value for member in enumeration}
+    if label in numbers:
+        return numbers[label]
+    if isinstance(label, str) and label.isdecimal():
+        return int(label)
+    raise EncodeError(f"{label!r} is not one of {', '.join(numbers)}", name)
+
+
+def _check_null(row: Row, owners: str, *names: str) -> None:
+    """Refuse values that the rows of a kind do not have."""
+    for name in names:
+        if row[name] is not None:
+            raise EncodeError(f"{owners} have no value here", name)

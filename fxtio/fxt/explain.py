@@ -1,0 +1,214 @@
+"""Explain the format to people: the annotated bytes of a trace, and the reference of all layouts.
+
+Both come from the declarations, see `fxtio.codec.describe`.  This module adds the order of the specification, and what
+only a reading knows: where records are, the values of slots there, and the bytes between records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.columns import Block, StreamColumn
+from fxtio.codec.describe import (
+    Piece,
+    Resolve,
+    Span,
+    annotate,
+    doc_of,
+    enumerations_markdown,
+    layout_markdown,
+    quoted,
+    title_of,
+    word_markdown,
+)
+from fxtio.codec.parts import Part
+from fxtio.codec.record import Record
+from fxtio.errors import FormatError, FxtioError
+from fxtio.finding import Finding
+from fxtio.fxt import enums, layout
+from fxtio.fxt.arguments import ARGUMENTS
+from fxtio.fxt.frames import Frame
+from fxtio.fxt.reader import FxtTrace
+from fxtio.fxt.records import RECORDS
+from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
+from fxtio.fxt.references import StringReference
+from fxtio.fxt.state import Batch
+
+_MAX_WORDS_SHOWN = layout.MAX_RECORD_WORDS + 1
+"""How many words are kept to show bytes between records."""
+
+_SHOWN_IN_SPANS = frozenset({"undefined-string", "undefined-thread"})
+
+
+def kinds_of(name: str) -> frozenset[int]:
+    """Return the kinds of records that a name stands for: that of a class, or those of a base class such as `Event`.
+
+    Raises:
+        FxtioError: it is not the name of a record class.
+    """
+    folded = _folded(name)
+    if folded in ("unknown", "opaque"):
+        return frozenset({-1})
+    names = [{_folded(base.__name__) for base in cls.__mro__ if issubclass(base, Record)} for cls in RECORDS.classes]
+    kinds = frozenset(kind for kind, names_of_kind in enumerate(names) if folded in names_of_kind)
+    if not kinds or len(kinds) == len(names):
+        raise FxtioError(f"there is no record type {name!r}, only {', '.join(cls.__name__ for cls in RECORDS.classes)}")
+    return kinds
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+def explain(
+    trace: FxtTrace, *, record: int | None = None, offset: int = 0, kinds: frozenset[int] | None = None
+) -> Iterator[Piece]:
+    """Yield the annotated records of a trace, and the bytes between them.  The trace is read only as far as needed.
+
+    Args:
+        trace: the trace.
+        record: begin with this record, by its number from 0.
+        offset: begin with whatever has this byte.
+        kinds: only records of these kinds (indices into `RECORDS.classes`, -1 unknown), without bytes between records.
+    """
+    number, end = 0, 0
+    tail: Block | None = None
+    for batch in trace.read_batches(forget=True):
+        frame = batch.frame
+        first = -1 if record is None else record - number
+        starts = frame.offsets
+        stops, rows = starts + frame.size * 8, np.arange(len(starts))
+        before = np.append(end, stops[:-1])
+        selected = (stops > offset) & (rows >= first)
+        gaps = (starts > before) & (starts > offset) & (rows > first)
+        if kinds is not None:
+            selected &= np.isin(frame.kind, list(kinds))
+            gaps[:] = False
+        for row in np.flatnonzero(selected | gaps).tolist():
+            if gaps[row]:
+                begin, stop = int(before[row]), int(starts[row])
+                block = _copy_words(frame, begin) if begin >= frame.base else tail or _head(trace)
+                yield _gap(block, begin, stop, _findings(trace, begin, stop))
+            if selected[row]:
+                yield _record(trace, batch, row, number + row)
+        number += len(batch)
+        end = int(stops[-1])
+        tail = _copy_words(frame, end)
+    stop = trace.position
+    last = _findings(trace, end, stop + 1)  # a fault of the compressed container has the offset behind the last byte
+    if kinds is None and (record is None or number > record) and (stop > max(end, offset) or last):
+        yield _gap(tail or _head(trace), end, stop, last)
+
+
+def _record(trace: FxtTrace, batch: Batch, row: int, number: int) -> Piece:
+    frame = batch.frame
+    at, size, offset = int(frame.at[row]), int(frame.size[row]), frame.offset(row)
+    spans = annotate(RECORDS, frame.block.words.data, frame.block.data, at, at + size, _resolver(batch, row))
+    faults = {fault for span in spans for fault in span.faults}
+    findings = [
+        finding
+        for finding in _findings(trace, offset, offset + size * 8)
+        if finding.rule not in _SHOWN_IN_SPANS and finding.message not in faults
+    ]
+    return Piece(number, offset, size * 8, *_named(int(frame.kind[row])), spans, findings)
+
+
+def _gap(block: Block, begin: int, end: int, findings: list[Finding]) -> Piece:
+    """Annotate bytes that are not a record as the record that their first word claims, if its words are available.
+
+    Args:
+        block: the words from the byte `begin` on, as far as they are available.
+        begin: the byte offset of the bytes.
+        end: the byte offset behind them.
+        findings: the faults in them.
+    """
+    spans: list[Span] = []
+    name = spec = ""
+    first = int(block.words[0]) if len(block.words) else 0
+    size = min(RECORDS.size_of(first) or 1, (end - begin) // 8)
+    if first and size <= len(block.words):
+        spans = annotate(RECORDS, block.words.data, block.data, 0, size)
+        name, spec = _named(RECORDS.kind_of(first))
+    claim = f"no record, though it begins like {name}" if spans else "no record"
+    return Piece(None, begin, end - begin, claim, spec, spans, findings)
+
+
+def _named(kind: int) -> tuple[str, str]:
+    """Return the name of a kind of records, and the title that the specification has for it."""
+    if kind < 0:
+        return "unknown record", ""
+    cls = RECORDS.classes[kind]
+    return cls.__name__, doc_of(cls).spec
+
+
+def _findings(trace: FxtTrace, begin: int, end: int) -> list[Finding]:
+    return [finding for finding in trace.findings if begin <= finding.offset < end]
+
+
+def _copy_words(frame: Frame, begin: int) -> Block:
+    """Copy words from a byte offset on, as far as the frame has them; the memory of the frame is used again."""
+    at = (begin - frame.base) // 8
+    words, raw = (array[at : at + _MAX_WORDS_SHOWN].copy() for array in (frame.block.words, frame.block.raw))
+    return Block(words, raw)
+
+
+def _head(trace: FxtTrace) -> Block:
+    """Return the first words of a trace that does not begin with a record; none if it cannot be read again."""
+    head = b""
+    with suppress(FormatError), closing(trace._open()) as source:
+        head = source.head
+    words = np.frombuffer(head, np.uint64, len(head) // 8)
+    return Block(words, words)
+
+
+def _resolver(batch: Batch, row: int) -> Resolve:
+    """Return the function that describes the values of slots at a record."""
+    rows, none = np.array([row]), np.empty(0, np.int64)
+    koids, flags = np.empty(0, np.uint64), np.empty(0, bool)
+    stream = StreamColumn(batch.frame.block.raw, none, none)
+
+    def resolve(part: Part, slot: int) -> str | None:
+        if isinstance(part, StringReference):
+            code = batch.string_codes(StringColumn(np.array([slot], np.uint16), none, stream), rows)[0]
+            return None if code < 0 else quoted(batch.strings.values[code])
+        code = batch.thread_codes(ThreadColumn(np.array([slot], np.uint8), none, koids, koids, flags), rows)[0]
+        if code < 0:
+            return None
+        thread = batch.threads.values[code]
+        return f"process {thread.process}, thread {thread.thread}"
+
+    return resolve
+
+
+_PREFACE = """\
+A trace is a sequence of records, a record a sequence of words of 8 bytes. Bit 0 is the least significant one of a word,
+and a range of bits includes both ends. A trace is little-endian, or big-endian throughout.
+"""
+
+
+def describe_markdown() -> str:
+    """Return the reference of all layouts: records, arguments and enumerations, in the specification's order."""
+    sections = ["# Fuchsia trace format\n", _PREFACE]
+    sections += [word_markdown(word, level=2) for word in (layout.RecordWord, layout.LargeWord, layout.StringRefWord)]
+    kind = layout.RecordWord.fields["type"]
+    for _, members in groupby(RECORDS.classes, lambda cls: cls.words[0].fields[kind.name].value):
+        sections += _group(list(members))
+    sections += ["## Arguments\n", word_markdown(layout.ArgumentWord)]
+    sections += [layout_markdown(cls) for cls in ARGUMENTS.classes]
+    sections.append(enumerations_markdown(enums))
+    return "\n".join(sections)
+
+
+def _group(members: list[type[Record]]) -> list[str]:
+    """Return the sections of the records of one type, below their common title if there are several."""
+    if len(members) == 1:
+        return [layout_markdown(members[0], level=2)]
+    shared: list[Any] = [
+        cls for cls in members[0].words[0].__mro__ if all(issubclass(m.words[0], cls) for m in members)
+    ]
+    return [f"## {title_of(shared[0])}\n", *(layout_markdown(cls) for cls in members)]

@@ -1,0 +1,328 @@
+"""Cut a source into frames, runs of whole records, with bounded memory and whatever the bytes are.
+
+A header that cannot be right (size 0, or more than what is left) is a finding; reading continues at the next place from
+which several records follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fxtio import _native
+from fxtio.codec.columns import Block, tables_of
+from fxtio.codec.generate import Order, decode, encode
+from fxtio.codec.record import Opaque, Record
+from fxtio.errors import DecodeError, EncodeError
+from fxtio.finding import Findings, Level
+from fxtio.fxt.layout import MAGIC, MAX_RECORD_WORDS
+from fxtio.fxt.records import RECORDS
+from fxtio.io.source import Source
+
+Array = np.ndarray[Any, Any]
+
+BATCH_WORDS = 1 << 18
+"""How many words are read at once (2 MiB)."""
+
+BATCH_RECORDS = 1 << 16
+"""The most records of a frame."""
+
+MAX_RECORD_BYTES = 1 << 28
+"""The largest record in bytes that is read; a header that claims more is taken for a fault."""
+
+_CHAIN = 4  # records that must follow each other at the place where reading continues after a fault
+_LOOKAHEAD = 2 * _CHAIN * (MAX_RECORD_WORDS + 1)  # words to have in the buffer when looking for such a place
+_WINDOW = 1024  # words that are searched first
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A run of whole records.
+
+    Attributes:
+        block: the words that hold them.
+        base: the byte offset of the first word in the trace.
+        at: the index of the word where each record begins (int64).
+        size: its size in words (int64).
+        kind: its index in `RECORDS.classes` (int8), -1 unknown.
+        big_endian: the trace is big-endian.
+    """
+
+    block: Block
+    base: int
+    at: Array
+    size: Array
+    kind: Array
+    big_endian: bool
+
+    @property
+    def order(self) -> Order:
+        """The byte order as `int.to_bytes` names it."""
+        return "big" if self.big_endian else "little"
+
+    @property
+    def offsets(self) -> Array:
+        """The byte offsets of all records in the trace (int64)."""
+        return self.at * 8 + self.base
+
+    def offset(self, row: int) -> int:
+        """Return the byte offset of a record in the trace."""
+        return self.base + int(self.at[row]) * 8
+
+    def raw(self, row: int) -> bytes:
+        """Return the bytes of a record."""
+        begin = int(self.at[row]) * 8
+        return bytes(self.block.data[begin : begin + int(self.size[row]) * 8])
+
+
+@dataclass(slots=True)
+class _BadHeader:
+    """A header that cannot be right, as long as no good record has been found behind it.
+
+    Attributes:
+        offset: its byte offset in the trace.
+        size: the size in words that it claims.
+        left: the number of words that are left, if it claims more; None if the fault is another one, already reported.
+    """
+
+    offset: int
+    size: int
+    left: int | None
+
+
+class FrameReader:
+    """Cuts a source into frames; iterate over it.
+
+    The frames share their memory: each is valid until the next one is requested.
+
+    Args:
+        source: where the bytes come from.
+        findings: takes the faults.
+        on_read: called with all bytes that are read, part by part.
+
+    Attributes:
+        big_endian: the trace is big-endian.
+    """
+
+    def __init__(
+        self, source: Source, findings: Findings, on_read: Callable[[memoryview], object] | None = None
+    ) -> None:
+        self.source = source
+        self.findings = findings
+        self._on_read = on_read
+        self.big_endian = source.head[:8] == MAGIC[::-1]
+        self._base = 0  # byte offset of the first word in the buffer
+        self._store = np.empty(0, np.uint64)
+        self._buffer = self._store  # the part of the store that is still to be walked
+        self._words = self._store  # the same words as native integers
+        self._at = np.empty(BATCH_RECORDS, np.int64)
+        self._size = np.empty(BATCH_RECORDS, np.int64)
+        self._kind = np.empty(BATCH_RECORDS, np.int8)
+        self._ended = False
+        self._extra_bytes = 0  # bytes at the end that are not a whole word
+        self._truncated = False  # a finding says that the end is missing
+        self._bad_header: _BadHeader | None = None
+
+    def __iter__(self) -> Iterator[Frame]:
+        target = BATCH_WORDS
+        while self._fill(target):
+            target = BATCH_WORDS
+            block = Block(self._words, self._buffer)
+            start = self._recover(block) if self._bad_header else 0
+            if start is None:
+                target = max(BATCH_WORDS, _LOOKAHEAD)
+                continue
+            frame, used, reason = self._walk(block, start)
+            if len(frame.at):
+                yield frame
+            if reason == _native.ZERO and self._bad_header is None:
+                used = self._skip_zero_size(block, used)
+            if self._bad_header:
+                target = _LOOKAHEAD
+            elif reason == _native.PARTIAL:
+                target = self._read_further(block.words, used)
+            self._drop(used)
+        self._check_end()
+
+    def _fill(self, target: int) -> bool:
+        """Read until the buffer has `target` words or the source ends; return whether the buffer has any words."""
+        have = len(self._buffer)
+        if have < target and not self._ended:
+            if len(self._store) < target:
+                self._store = np.empty(target, np.uint64)
+            self._store[:have] = self._buffer
+            view = self._store[:target].data.cast("B")[have * 8 :]
+            count = self.source.readinto(view)
+            if self._on_read is not None:
+                self._on_read(view[:count])
+            self._ended = count < (target - have) * 8
+            self._extra_bytes = count % 8
+            self._buffer = self._store[: have + count // 8]
+            self._words = self._buffer.byteswap() if self.big_endian else self._buffer
+        return len(self._buffer) > 0
+
+    def _drop(self, count: int) -> None:
+        """Remove words from the front of the buffer."""
+        self._buffer, self._words = self._buffer[count:], self._words[count:]
+        self._base += count * 8
+
+    def _walk(self, block: Block, start: int) -> tuple[Frame, int, int]:
+        """Walk the buffer from the word `start` on, beyond records of size 0 if good records follow them.
+
+        Returns:
+            The frame, the index of the word behind it, and the reason why the walk ended.
+        """
+        rules, table = tables_of(RECORDS)
+        at, size, kind = self._at, self._size, self._kind
+        count, used, reason = 0, start, _native.ZERO
+        while reason == _native.ZERO and self._bad_header is None:
+            more, used, reason = _native.walk(block.words, used, rules, table, at[count:], size[count:], kind[count:])
+            count += more
+            if reason == _native.ZERO:
+                if self.findings.strict:  # the records before the fault are delivered before the error is raised
+                    break
+                used = self._skip_zero_size(block, used)
+        return Frame(block, self._base, at[:count], size[:count], kind[:count], self.big_endian), used, reason
+
+    def _skip_zero_size(self, block: Block, used: int) -> int:
+        """Report a record of size 0, and return the index of the word where to continue."""
+        offset = self._base + used * 8
+        header = int(block.words[used])
+        if header == 0:
+            count = _leading_zeros(block.words[used:])
+            self.findings.add("zero-words", offset, f"{count:,} zero words between records", level=Level.WARNING)
+            return used + count
+        self.findings.add("zero-size", offset, f"a record of size 0 with the header {header:#018x}")
+        index = self._resync(block, used + 1, short=self._ended)
+        if index is None:
+            self._bad_header = _BadHeader(offset, 0, None)
+            return used + 1
+        return index
+
+    def _read_further(self, words: Array, used: int) -> int:
+        """Decide about a record that goes beyond the buffer; return how many words the buffer should have next."""
+        size = RECORDS.size_of(int(words[used]))
+        offset = self._base + used * 8
+        if size * 8 > MAX_RECORD_BYTES:
+            message = f"a record of {size * 8:,} bytes, over the limit of {MAX_RECORD_BYTES:,}"
+            self.findings.add("record-too-large", offset, message)
+            self._bad_header = _BadHeader(offset, size, None)
+            return _LOOKAHEAD
+        have = len(words) - used
+        remaining = 0 if self._ended else self.source.remaining
+        left = None if remaining is None else have + remaining // 8
+        if left is not None and size > left:
+            self._bad_header = _BadHeader(offset, size, left)
+            return _LOOKAHEAD
+        # Allocation is bounded by the bytes that arrive: the buffer doubles, instead of growing to the claimed size.
+        return max(BATCH_WORDS, min(size, 2 * have))
+
+    def _recover(self, block: Block) -> int | None:
+        """Return the index of the next good record behind a bad header, or None after dropping what was searched.
+
+        A record that claims more than what is left is the last record, cut off, unless several good records follow:
+        the arguments of a record can look like records.
+        """
+        bad = self._bad_header
+        assert bad is not None
+        start = 1 if bad.offset == self._base and bad.size else 0
+        index = self._resync(block, start, short=self._ended and bad.left is None)
+        if index is None:
+            keep = _CHAIN * (MAX_RECORD_WORDS + 1)
+            self._drop(len(self._buffer) if self._ended else max(len(self._buffer) - keep, start))
+            if not self._ended:
+                return None
+        if bad.left is not None:
+            self._truncated = index is None
+            rule, subject = ("truncated", "the last record") if self._truncated else ("size-beyond-end", "a record")
+            message = f"{subject} should have {bad.size:,} words, {bad.left:,} are left"
+            self.findings.add(rule, bad.offset, message)
+        self._bad_header = None
+        return index
+
+    def _resync(self, block: Block, start: int, *, short: bool) -> int | None:
+        """Return the index of the next word from which several good records follow each other, or None.
+
+        Args:
+            block: the words.
+            start: the first word to consider.
+            short: accept fewer records if they reach the end.
+        """
+        width, total = _WINDOW, len(block.words)
+        while True:
+            stop = min(start + width, total)
+            candidates, undecided = _chains(block.words[start:stop], short=short and stop == total)
+            index = next((start + place for place in candidates if self._is_good(block, start + place)), None)
+            if index is not None and index < start + undecided:
+                return index
+            if stop == total:  # too few words to decide: more are read first
+                return index if self._ended or total - start >= _LOOKAHEAD - 1 else None
+            width *= 8
+
+    def _is_good(self, block: Block, at: int) -> bool:
+        """Return whether the records from here on would be encoded to the same bytes."""
+        for _ in range(_CHAIN):
+            if at == len(block.words):
+                return True
+            stop = at + RECORDS.size_of(int(block.words[at]))
+            if not isinstance(decode_exactly(block, at, stop, self.big_endian), Record):
+                return False
+            at = stop
+        return True
+
+    def _check_end(self) -> None:
+        if self._extra_bytes and not self._truncated:
+            message = f"{self._extra_bytes} bytes at the end are not a whole word"
+            self.findings.add("truncated", self._base, message)
+
+
+def _leading_zeros(words: Array) -> int:
+    """Return the number of zero words before the first other word."""
+    begin, width = 0, 64
+    while begin < len(words):
+        nonzero = np.flatnonzero(words[begin : begin + width])
+        if len(nonzero):
+            return begin + int(nonzero[0])
+        begin, width = begin + width, width * 2
+    return len(words)
+
+
+def _chains(words: Array, *, short: bool) -> tuple[list[int], int]:
+    """Return the indices from which `_CHAIN` headers lead to each other, and the first one that leads beyond the words.
+
+    Args:
+        words: the words to search.
+        short: accept fewer headers if they lead to the end.
+    """
+    rules, table = tables_of(RECORDS)
+    total = len(words)
+    rule = rules[(words & np.uint64(len(rules) - 1)).astype(np.intp)]
+    size = (words >> rule[:, 0] & rule[:, 1]).astype(np.int64)
+    declared = table[(rule[:, 4] + (words >> rule[:, 2] & rule[:, 3])).astype(np.intp)] >= 0
+    after = np.where(declared & (size > 0), np.arange(total) + size, -1)
+    ends = after
+    for _ in range(_CHAIN - 1):
+        inside = (ends >= 0) & (ends < total)
+        ends = np.where(inside, after[np.where(inside, ends, 0)], ends if short else np.where(ends < 0, -1, total + 1))
+    undecided = np.flatnonzero(ends > total)
+    return np.flatnonzero((ends >= 0) & (ends <= total)).tolist(), int(undecided[0]) if len(undecided) else total
+
+
+def decode_exactly(block: Block, at: int, stop: int, big_endian: bool) -> Record | Opaque:
+    """Decode the record at the words `at` to `stop`, with references as they are.
+
+    Returns:
+        The record, or `Opaque` if the record would not be encoded to the same bytes.
+    """
+    raw = bytes(block.data[at * 8 : stop * 8])
+    words = block.words[at:stop].tolist()
+    try:
+        record: Record | Opaque = decode(RECORDS, words, raw, 0, stop - at, [])
+        if encode(record, "big" if big_endian else "little") == raw:
+            return record
+    except (DecodeError, EncodeError):
+        pass
+    return Opaque(raw)

@@ -1,0 +1,374 @@
+"""Describe traces for the commands: a summary, statistics, and records as lines of text and as JSON objects.
+
+How a field is shown follows from its declaration.  A function for each class is composed once; a line then costs a few
+microseconds.  A number in the place of a name or a thread is a slot of the provider's table: `#12` in text, a plain
+number in JSON.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from fxtio.codec.parts import Display, Header, Many, Number, Part, Sized, Stream, Words
+from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.fxt.reader import Entry, FxtTrace, Info
+from fxtio.fxt.records import Event
+from fxtio.fxt.references import StringReference, Thread, ThreadReference
+from fxtio.fxt.statistics import Share, SlotUse, Statistics, TextShares
+from fxtio.present import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+
+MAX_LISTED = 20
+"""The most processes, and the most threads, that are listed as text; the JSON has all."""
+
+_MAX_BYTES_SHOWN = 32
+_CACHED_TEXTS = 1 << 12  # a text may have 32 KiB
+_UNQUOTED = re.compile(r'[^\s"#={},][^\s"={},]*')
+
+Kind = type[Record] | type[Opaque]
+Shares = Sequence[tuple[Any, Share]]
+"""Keys, such as names, with the records that each has."""
+
+Show = Callable[[Any], str]
+"""Returns a value as text."""
+
+
+# ---- the summary
+
+
+def info(trace: FxtTrace) -> Report:
+    """Return the summary of a trace."""
+    info = trace.info
+    return Report(info.name, [*_facts(info)], [*_info_tables(info)], json=_info_json(info))
+
+
+def _facts(info: Info) -> Iterator[tuple[str, str]]:
+    compression = f", {info.compression}" if info.compression else ""
+    yield "format", f"{info.format}, {info.byte_order}-endian{compression}"
+    yield "size", f"{human_size(info.size)}{' decompressed' if compression else ''}"
+    yield "records", f"{info.records.total():,}"
+    if info.start is not None and info.end is not None:
+        times = f"from {seconds(info.start)} s to {seconds(info.end)} s"
+        yield "duration", f"{human_duration(info.end - info.start)}, {times}"
+    if info.started_at is not None:
+        yield "started", f"{info.started_at:%Y-%m-%d %H:%M:%S.%f} UTC"
+
+
+def _info_tables(info: Info) -> Iterator[ReportTable]:
+    yield ReportTable([">records", "class"], [(number, name) for name, number in info.records.most_common()])
+    providers = [(str(one.id), one.records, one.clock.ticks_per_second, one.name) for one in info.providers]
+    yield ReportTable([">provider", ">records", ">ticks/s", "name"], providers)
+    for title, names in (("process", info.processes), ("thread", info.threads)):
+        if names:
+            rows = [(str(koid), name) for koid, name in islice(names.items(), MAX_LISTED)]
+            yield ReportTable([f">{title}", "name"], rows, len(names) - len(rows))
+
+
+def _info_json(info: Info) -> dict[str, Any]:
+    providers = [
+        {
+            "id": provider.id,
+            "name": json_text(provider.name),
+            "records": provider.records,
+            "ticks_per_second": provider.clock.ticks_per_second,
+            "base_ticks": provider.clock.base_ticks,
+            "wall_clock": provider.clock.wall_clock,
+        }
+        for provider in info.providers
+    ]
+    return {
+        "name": json_text(info.name),
+        "format": info.format,
+        "byte_order": info.byte_order,
+        "compression": info.compression,
+        "size": info.size,
+        "start": info.start,
+        "end": info.end,
+        "started_at": info.started_at and info.started_at.isoformat(),
+        "records": dict(info.records),
+        "providers": providers,
+        "processes": [{"koid": koid, "name": json_text(name)} for koid, name in info.processes.items()],
+        "threads": [{"koid": koid, "name": json_text(name)} for koid, name in info.threads.items()],
+    }
+
+
+# ---- the statistics
+
+
+def stats(trace: FxtTrace, top: int) -> Report:
+    """Return the statistics of a trace: records and bytes by type, provider, category and name.
+
+    Args:
+        trace: the trace; all of it is read.
+        top: list only so many providers, categories and names: the largest.
+    """
+    counts = Statistics()
+    for batch in trace.read_batches(forget=True):
+        counts.add(batch)
+    counts.settle(trace.position)
+    total = counts.total
+    outside = f", {counts.outside:,} bytes outside of records" if counts.outside else ""
+    title = f"{trace.name}: {total.records:,} records, {human_size(total.bytes)}{outside}"
+    return Report(title, tables=[*_stats_tables(counts, top)], notes=[*_losses(counts)], json=_stats_json(counts, top))
+
+
+def _largest(shares: dict[Any, Share], top: int) -> Shares:
+    return sorted(shares.items(), key=lambda item: (-item[1].bytes, str(item[0])))[:top]
+
+
+def _stats_tables(counts: Statistics, top: int) -> Iterator[ReportTable]:
+    total = counts.total.bytes
+    yield from _shares_table("type", _largest(counts.types, len(counts.types)), len(counts.types), total)
+    providers = [(f"{number} {name}", share) for (number, name), share in _largest(counts.providers, top)]
+    yield from _shares_table("provider", providers, len(counts.providers), total)
+    for title, texts in (("category", counts.categories), ("name", counts.names)):
+        shares = [
+            ("(undefined)" if text is None else text or '""', share) for text, share in _largest(texts.shares, top)
+        ]
+        yield from _shares_table(title, shares, len(texts.shares) + texts.rest_texts, total)
+    headers = ["table", ">definitions", ">slots", ">redefinitions", ">references", ">inline", ">undefined"]
+    tables = (("strings", counts.strings), ("threads", counts.threads))
+    yield ReportTable(headers, [(title, *_slot_use_json(use).values()) for title, use in tables])
+
+
+def _shares_table(title: str, shares: Shares, different: int, total: int) -> Iterator[ReportTable]:
+    """Yield a table of shares of `total` bytes, or nothing if there are none; `different` is the number of all keys."""
+    rows = [(share.records, share.bytes, f"{100 * share.bytes / total:.1f}%", text) for text, share in shares]
+    if rows:
+        yield ReportTable([">records", ">bytes", ">share", title], rows, different - len(rows))
+
+
+def _losses(counts: Statistics) -> Iterator[str]:
+    if counts.filled_up:
+        yield f"a buffer filled up {counts.filled_up:,} times: records were likely lost"
+    if counts.drop_reports:
+        lost = f"{counts.dropped.records:,} records, {counts.dropped.bytes:,} bytes"
+        yield f"dropped by the kernel: {lost}, according to {counts.drop_reports:,} drop_stats events"
+
+
+def _stats_json(counts: Statistics, top: int) -> dict[str, Any]:
+    return {
+        "records": counts.total.records,
+        "bytes": counts.total.bytes,
+        "bytes_outside_records": counts.outside,
+        "types": [{"type": name, **_share_json(share)} for name, share in _largest(counts.types, len(counts.types))],
+        "providers": [
+            {"id": number, "name": json_text(name), **_share_json(share)}
+            for (number, name), share in _largest(counts.providers, top)
+        ],
+        "categories": _texts_json(counts.categories, top),
+        "names": _texts_json(counts.names, top),
+        "strings": _slot_use_json(counts.strings),
+        "threads": _slot_use_json(counts.threads),
+        "drops": {
+            "buffer_filled_up": counts.filled_up,
+            "reports": counts.drop_reports,
+            "records": counts.dropped.records,
+            "bytes": counts.dropped.bytes,
+        },
+    }
+
+
+def _share_json(share: Share) -> dict[str, int]:
+    return {"records": share.records, "bytes": share.bytes}
+
+
+def _texts_json(texts: TextShares, top: int) -> list[dict[str, Any]]:
+    return [
+        {"name": None if text is None else json_text(text), **_share_json(share)}
+        for text, share in _largest(texts.shares, top)
+    ]
+
+
+def _slot_use_json(use: SlotUse) -> dict[str, int]:
+    return {
+        "definitions": use.defined,
+        "slots": use.slots,
+        "redefinitions": use.redefined,
+        "references": use.by_slot,
+        "inline": use.inline,
+        "undefined": use.undefined,
+    }
+
+
+# ---- records as lines of text
+
+
+def text_lines(entries: Iterable[Entry]) -> Iterator[str]:
+    """Return records as lines of text: offset, time in seconds, class, content."""
+    return map(_text_line, entries)
+
+
+def _text_line(entry: Entry) -> str:
+    offset, time, record, end_time, _ = entry
+    cls: Kind = type(record)
+    begin = "" if time is None else seconds(time)
+    duration = "" if time is None or end_time is None else f" dur={seconds(end_time - time)}"
+    return f"{offset:>10}  {begin:>16}  {cls.__name__:<16}  {_content(cls)(record, duration)}".rstrip()
+
+
+@cache
+def _content(cls: Kind) -> Callable[[Any, str], str]:
+    """Return the function that shows the content of records of a class, given the record and its duration as text."""
+    if issubclass(cls, Opaque):
+        return lambda record, duration: _show_bytes(record.raw)
+    if issubclass(cls, Event):
+        return _event_content(cls)
+    fields = [(name, _show_of(part)) for name, part in layout_of(cls).parts if not _is_entry_time(name, part)]
+    return lambda record, duration: _show_fields(record, fields)
+
+
+def _event_content(cls: type[Record]) -> Callable[[Any, str], str]:
+    """Return the function for an event: thread, category and name in columns, then the other fields, then arguments."""
+    in_columns = Event.__struct_fields__
+    fields = [
+        (name, _show_of(part))
+        for name, part in layout_of(cls).parts
+        if name not in in_columns and not _is_entry_time(name, part)
+    ]
+
+    def show(event: Any, duration: str) -> str:
+        where = event.thread
+        thread = f"{where.process}/{where.thread}" if type(where) is Thread else f"#{where}"
+        rest = _show_fields(event, fields)
+        names = f"{_show_name(event.category):<12} {_show_name(event.name)}"
+        line = f"{thread:<12} {names}{duration}{' ' * bool(rest)}{rest}"
+        return f"{line} {_show_arguments(event.args)}" if event.args else line
+
+    return show
+
+
+def _is_entry_time(name: str, part: Part) -> bool:
+    """Return whether a field is shown as the time or the duration of the entry."""
+    return isinstance(part, Number) and part.tick and name in ("timestamp", "end")
+
+
+def _show_fields(record: Any, fields: list[tuple[str, Show]]) -> str:
+    """Return the fields of a record as text, without optional ones that it does not have."""
+    values = [(name, show, getattr(record, name)) for name, show in fields]
+    return " ".join([f"{name}={show(value)}" for name, show, value in values if value is not None and value != ()])
+
+
+def _show_of(part: Part) -> Show:
+    """Return the function that shows the values of a part."""
+    if isinstance(part, Header) and part.boolean:
+        return lambda value: "true" if value else "false"
+    if isinstance(part, Header) and part.field.meaning:
+        labels = {member.value: member.name.lower() for member in part.field.meaning}
+        return lambda value: labels.get(value, str(value))
+    if isinstance(part, Number):
+        return _NUMBERS[part.display]
+    if isinstance(part, Words):
+        number = _NUMBERS[part.display]
+        return lambda values: f"[{', '.join(map(number, values))}]"
+    if isinstance(part, Many):
+        return _show_arguments
+    if isinstance(part, StringReference | ThreadReference):
+        return lambda value: f"#{value}" if type(value) is int else _show_value(value)
+    return _show_value
+
+
+_NUMBERS: dict[Display, Show] = {"decimal": str, "hexadecimal": hex, "koid": "koid({})".format}
+
+
+@lru_cache(_CACHED_TEXTS)
+def _show_name(name: int | str) -> str:
+    """Return a name as it is, or in quotes if it could be misread; a slot with `#`."""
+    if isinstance(name, int):
+        return f"#{name}"
+    return name if _UNQUOTED.fullmatch(name) and name.isprintable() else quoted(name)
+
+
+def _show_value(value: Any) -> str:
+    if type(value) is str:
+        return quoted(value)
+    if isinstance(value, bytes):
+        return _show_bytes(value)
+    if type(value) is Thread:
+        return f"{value.process}/{'-' if value.thread is None else value.thread}"
+    return str(value)
+
+
+def _show_bytes(data: bytes) -> str:
+    more = "..." if len(data) > _MAX_BYTES_SHOWN else ""
+    return f"({len(data):,} bytes) {data[:_MAX_BYTES_SHOWN].hex(' ', 8)}{more}".rstrip()
+
+
+def _show_arguments(args: tuple[Any, ...]) -> str:
+    return f"{{{', '.join(map(_show_argument, args))}}}"
+
+
+def _show_argument(arg: Any) -> str:
+    cls: Kind = type(arg)
+    return _argument_content(cls)(arg)
+
+
+@cache
+def _argument_content(cls: Kind) -> Show:
+    """Return the function that shows arguments of a class."""
+    if issubclass(cls, Opaque):
+        return lambda arg: f"?={_show_bytes(arg.raw)}"
+    part = dict(layout_of(cls).parts).get("value")
+    if part is None:
+        return lambda arg: f"{_show_name(arg.name)}=null"
+    show = _show_of(part)
+    return lambda arg: f"{_show_name(arg.name)}={show(arg.value)}"
+
+
+# ---- records as JSON objects
+
+
+def json_objects(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Return records as JSON objects.
+
+    Each has `offset`, `type` (the class), `time`, `end_time` (nanoseconds or null) and `provider`, then the fields of
+    the class.  Bytes are hexadecimal.
+    """
+    return [_json_object(entry) for entry in entries]
+
+
+def _json_object(entry: Entry) -> dict[str, Any]:
+    offset, time, record, end_time, provider = entry
+    cls: Kind = type(record)
+    result = {"offset": offset, "type": cls.__name__, "time": time, "end_time": end_time, "provider": provider}
+    fields = msgspec.structs.asdict(record)
+    if "args" in fields:
+        fields["args"] = [_argument_json(arg) for arg in fields["args"]]
+    for name in _bytes_fields(cls):
+        fields[name] = bytes(fields[name]).hex()
+    return result | fields
+
+
+@cache
+def _bytes_fields(cls: Kind) -> tuple[str, ...]:
+    """Return the names of the fields that hold bytes."""
+    if issubclass(cls, Opaque):
+        return cls.__struct_fields__
+    return tuple(name for name, part in layout_of(cls).parts if _holds_bytes(part))
+
+
+def _holds_bytes(part: Part) -> bool:
+    return isinstance(part, Sized) or (isinstance(part, Stream) and not part.text)
+
+
+def _argument_json(arg: Any) -> dict[str, Any]:
+    if type(arg) is Opaque:
+        return {"name": None, "type": "unknown", "value": arg.raw.hex()}
+    value = getattr(arg, "value", None)
+    if type(value) is bytes:
+        value = value.hex()
+    elif type(value) is float and not math.isfinite(value):
+        value = {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+    cls: Kind = type(arg)
+    return {"name": arg.name, "type": _argument_type(cls), "value": value}
+
+
+@cache
+def _argument_type(cls: Kind) -> str:
+    return cls.__name__.removesuffix("Argument").lower()

@@ -1,0 +1,643 @@
+"""What earlier records of a trace mean for later ones: providers, clocks, and the slots of strings and threads.
+
+`Reading` takes frames in the order of the file and turns each into a `Batch`, which resolves references.  Distinct
+strings and threads get codes that are valid for the whole reading.  The slots of a provider map to codes; since any
+record may define a slot anew, references are resolved as of their position (`SlotLookup`), for a whole batch at once.
+spec: Provider section metadata, String record, Thread record, Initialization record
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.columns import (
+    Columns,
+    ManyColumn,
+    Members,
+    OptionalColumn,
+    StreamColumn,
+    columns_of,
+    members_of,
+    tick_places,
+)
+from fxtio.codec.generate import decode
+from fxtio.codec.names import Names
+from fxtio.codec.record import Record
+from fxtio.errors import DecodeError
+from fxtio.finding import Findings, Level
+from fxtio.fxt.arguments import ARGUMENTS
+from fxtio.fxt.frames import Frame
+from fxtio.fxt.records import KINDS, RECORDS, Initialization, ProviderInfo, ProviderSection, String, ThreadRecord
+from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
+from fxtio.fxt.references import Thread
+
+Array = np.ndarray[Any, Any]
+
+MAX_PROVIDERS = 1024
+"""The most providers of a reading; the records of all further ones are read as those of one provider."""
+
+MAX_CLOCKS = 65_536
+"""The most different clocks of a reading."""
+
+MAX_UNUSED = 100_000
+"""A reading with more strings, or more threads, than this drops those that no slot refers to any more."""
+
+NS_PER_SECOND = 1_000_000_000
+
+_MAX_WORD = (1 << 64) - 1
+
+MAX_NS = (1 << 63) - 1
+"""The latest time in int64 nanoseconds; later ones are replaced by it."""
+
+UNDEFINED = -1
+"""The code of a slot that is not defined."""
+
+_MAX_ROWS = 1 << 40  # more records than a batch can have
+
+
+# ---- clocks
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A provider's clock.  spec: Initialization record
+
+    Attributes:
+        ticks_per_second: the tick rate; 1 tick is 1 ns unless an initialization record has another rate.
+        base_ticks: the tick at which `wall_clock` was read, or None.
+        wall_clock: nanoseconds since the Unix epoch at `base_ticks`, or None.
+    """
+
+    ticks_per_second: int = NS_PER_SECOND
+    base_ticks: int | None = None
+    wall_clock: int | None = None
+
+    def ns(self, ticks: int) -> int:
+        """Return a tick in nanoseconds, rounded down; without a limit."""
+        return ticks * NS_PER_SECOND // self.ticks_per_second
+
+    @property
+    def latest(self) -> int:
+        """The last tick whose time fits in int64 nanoseconds."""
+        return min((MAX_NS * self.ticks_per_second + self.ticks_per_second - 1) // NS_PER_SECOND, _MAX_WORD)
+
+    def to_ns(self, ticks: Array) -> Array:
+        """Convert ticks (uint64) to nanoseconds (int64), rounded down, at most `MAX_NS`."""
+        common = math.gcd(NS_PER_SECOND, self.ticks_per_second)
+        numerator, denominator = NS_PER_SECOND // common, self.ticks_per_second // common
+        over = int(ticks.max(initial=0)) > self.latest
+        if numerator == denominator == 1 and not over:
+            return ticks.view(np.int64)
+        if (denominator - 1) * numerator > _MAX_WORD:  # the remainders below would not fit in 64 bits
+            return np.array([min(self.ns(tick), MAX_NS) for tick in ticks.tolist()], np.int64)
+        bounded = np.minimum(ticks, np.uint64(self.latest))
+        whole, rest = np.divmod(bounded, np.uint64(denominator)) if denominator > 1 else (bounded, np.uint64(0))
+        times = (whole * np.uint64(numerator) + rest * np.uint64(numerator) // np.uint64(denominator)).view(np.int64)
+        if over:
+            times[ticks > np.uint64(self.latest)] = MAX_NS
+        return times
+
+
+def times_of(clocks: Sequence[Clock], codes: Array, ticks: Array) -> Array:
+    """Convert ticks (uint64) to nanoseconds (int64), each by the clock with the given code (index into `clocks`)."""
+    if not len(codes):
+        return np.empty(0, np.int64)
+    if int(codes.min()) == int(codes.max()):
+        return clocks[int(codes[0])].to_ns(ticks)
+    times = np.empty(len(ticks), np.int64)
+    for code in np.unique(codes).tolist():
+        of_clock = codes == code
+        times[of_clock] = clocks[code].to_ns(ticks[of_clock])
+    return times
+
+
+# ---- threads and slots
+
+
+class Threads:
+    """The distinct threads of a reading, pairs of process and thread koids.
+
+    Attributes:
+        values: the threads by code.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[Thread] = []
+        self._codes: dict[Thread, int] = {}
+        self._objects: Array = np.empty(0, object)
+        self._koids: Array = np.empty((0, 2), np.uint64)
+
+    def code(self, thread: Thread) -> int:
+        """Return the code of a thread, a new one if the thread is new."""
+        code = self._codes.setdefault(thread, len(self.values))
+        if code == len(self.values):
+            self.values.append(thread)
+        return code
+
+    def only(self, codes: Array) -> Threads:
+        """Return a new object with only these threads, in the order of their codes."""
+        subset = Threads()
+        for code in codes.tolist():
+            subset.code(self.values[code])
+        return subset
+
+    def codes(self, process: Array, thread: Array, has_thread: Array) -> Array:
+        """Return the codes of many pairs of koids (int32)."""
+        if not len(process):
+            return np.empty(0, np.int32)
+        pairs = np.stack([process, thread, has_thread.astype(np.uint64)], axis=1)
+        change = np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1  # inline threads come in runs
+        starts = np.concatenate([[0], change])
+        codes = [self.code(Thread(p, t if has else None)) for p, t, has in pairs[starts].tolist()]
+        return np.repeat(np.array(codes, np.int32), np.diff(np.append(starts, len(pairs))))
+
+    def objects(self) -> Array:
+        """Return the threads as an array of objects; one more at the end stands for the code -1."""
+        if len(self._objects) != len(self.values) + 1:
+            self._objects = np.empty(len(self.values) + 1, object)
+            self._objects[:-1] = self.values
+        return self._objects
+
+    def koids(self) -> Array:
+        """Return process and thread koids by code (uint64, shape (threads + 1, 2)); the last row, zeros, is for -1."""
+        if len(self._koids) != len(self.values) + 1:
+            self._koids = np.zeros((len(self.values) + 1, 2), np.uint64)
+            for code in range(len(self.values)):
+                self._koids[code] = self.values[code].process, self.values[code].thread or 0
+        return self._koids
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """The slots that a batch defines, in the order of the file.
+
+    Attributes:
+        provider: the index of the provider that each belongs to (int32).
+        slot: the slot (int64).
+        row: the number of the record in the batch (int64).
+        code: the code of the slot's value from there on (int32).
+    """
+
+    provider: Array
+    slot: Array
+    row: Array
+    code: Array
+
+
+class SlotTables:
+    """The codes of the slots of every provider at the end of the last batch.
+
+    Every table has one undefined slot more than was ever used, so that taking with clipping is right for any slot.  The
+    arrays are never changed, only replaced: a `SlotLookup` that refers to one stays right.
+    """
+
+    def __init__(self, *initial: int) -> None:
+        self._initial = np.array([*initial, UNDEFINED], np.int32)
+        self._tables: dict[int, Array] = {}
+
+    def used(self) -> Array:
+        """Return all codes that some slot has (ascending)."""
+        tables = [self._initial, *self._tables.values()]
+        codes = np.unique(np.concatenate(tables))
+        return codes[codes >= 0]
+
+    def renumber(self, old: Array) -> None:
+        """Replace the codes `old` (ascending, as from `used`) by the numbers 0, 1, 2, ..."""
+        for provider, table in self._tables.items():
+            self._tables[provider] = np.where(table < 0, UNDEFINED, np.searchsorted(old, table)).astype(np.int32)
+
+    def enter(self, definitions: Definitions) -> SlotLookup:
+        """Apply the definitions of a batch, and return what resolves the batch's references."""
+        before = dict(self._tables)
+        last_row: dict[int, Array] = {}
+        for provider, rows in _groups(definitions.provider):
+            slot = definitions.slot[rows]
+            old = before.get(provider, self._initial)
+            length = max(len(old), (1 << int(slot.max()).bit_length()) + 1)
+            table = np.full(length, UNDEFINED, np.int32)
+            table[: len(old)] = old
+            table[slot] = definitions.code[rows]
+            last_row[provider] = np.full(length, -1, np.int64)
+            last_row[provider][slot] = definitions.row[rows]
+            self._tables[provider] = table
+        return SlotLookup(self._initial, before, dict(self._tables), last_row, definitions)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLookup:
+    """Resolves the references of one batch.
+
+    Attributes:
+        initial: the codes of the slots of a provider that has defined none.
+        before: the tables of the providers before the batch.
+        after: the tables of the providers behind the batch.
+        last_row: for every provider and slot, the row of the last definition in the batch, -1 for none.
+        definitions: all definitions of the batch.
+    """
+
+    initial: Array
+    before: dict[int, Array]
+    after: dict[int, Array]
+    last_row: dict[int, Array]
+    definitions: Definitions
+
+    def only(self, provider: int | Array) -> int | None:
+        """Return the code of slot 0 if it is the same for all records of the batch, else None."""
+        if not isinstance(provider, int) or provider in self.last_row:
+            return None
+        return int(self.after.get(provider, self.initial)[0])
+
+    def codes(self, provider: int | Array, slot: Array, row: Array) -> Array:
+        """Return the code of each reference (int32), `UNDEFINED` if its slot is not defined before it.
+
+        Args:
+            provider: the index of the provider of each reference, or of all.
+            slot: the slots.
+            row: the numbers of the records in the batch, ascending (int64).
+        """
+        if isinstance(provider, int):
+            return self._codes(provider, slot, row)
+        codes = np.empty(len(slot), np.int32)
+        for index, rows in _groups(provider):
+            codes[rows] = self._codes(index, slot[rows], row[rows])
+        return codes
+
+    def _codes(self, provider: int, slot: Array, row: Array) -> Array:
+        codes = self.after.get(provider, self.initial).take(slot, mode="clip")
+        last = self.last_row.get(provider)
+        if last is None or not len(row) or int(last.max()) < int(row[0]):
+            return codes
+        redefined = np.flatnonzero(last.take(slot, mode="clip") > row)
+        if len(redefined):
+            codes[redefined] = self._codes_at(provider, slot[redefined].astype(np.int64), row[redefined])
+        return codes
+
+    def _codes_at(self, provider: int, slot: Array, row: Array) -> Array:
+        """Return the codes of slots that are defined again behind the reference: by the last definition before it."""
+        own = self.definitions.provider == provider
+        order = np.lexsort((self.definitions.row[own], self.definitions.slot[own]))
+        slots = self.definitions.slot[own][order]
+        keys = slots * _MAX_ROWS + self.definitions.row[own][order]
+        index = np.searchsorted(keys, slot * _MAX_ROWS + row) - 1
+        in_batch = (index >= 0) & (slots[index] == slot)
+        old = self.before.get(provider, self.initial).take(slot, mode="clip")
+        return np.where(in_batch, self.definitions.code[own][order][index], old)
+
+
+def _groups(values: Array) -> list[tuple[int, Array]]:
+    """Return every distinct value with the rows that hold it, in order."""
+    if not len(values):
+        return []
+    if int(values.min()) == int(values.max()):
+        return [(int(values[0]), np.arange(len(values)))]
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.diff(values[order], prepend=values[order[0]] - 1))
+    return [(int(values[rows[0]]), rows) for rows in np.split(order, starts[1:])]
+
+
+# ---- batches
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderName:
+    """A provider as its provider info record introduces it.
+
+    Attributes:
+        id: its id.
+        name: its name; empty if no provider info record introduced it.
+    """
+
+    id: int
+    name: str
+
+
+class Batch:
+    """Records of a trace that follow each other, with what is needed to resolve their references.
+
+    Attributes:
+        reading: the state of the reading; `reading.providers[provider]` is the provider of a record.
+        strings: the strings that the codes of this batch mean.
+        threads: the threads that the codes of this batch mean.
+        frame: the records.
+        provider: the index of each record's provider: one int for all, or int32 per record.
+    """
+
+    def __init__(self, reading: Reading, frame: Frame) -> None:
+        self.reading = reading
+        self.strings = reading.strings
+        self.threads = reading.threads
+        self.frame = frame
+        self.provider: int | Array = reading.current
+        self._columns: dict[type[Record], tuple[Array, Columns]] = {}
+        self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if (frame.kind == kind).any()]
+        self._string_slots: SlotLookup
+        self._thread_slots: SlotLookup
+        self._clocks: SlotLookup
+
+    def __len__(self) -> int:
+        return len(self.frame.at)
+
+    def rows(self, cls: type[Record]) -> Array:
+        """Return the numbers of the batch's records of a class (int64, ascending)."""
+        return np.flatnonzero(self.frame.kind == KINDS[cls])
+
+    def classes(self) -> list[type[Record]]:
+        """Return the record classes that occur."""
+        return self._classes
+
+    def columns(self, cls: type[Record]) -> tuple[Array, Columns]:
+        """Return the records of a class: their numbers, and their columns, see `fxtio.codec.columns.columns_of`.
+
+        Records that cannot be decoded are reported and left out.
+        """
+        if cls not in self._columns:
+            rows = self.rows(cls)
+            at, size = self.frame.at, self.frame.size
+            if len(rows) < len(at):
+                at, size = at[rows], size[rows]
+            columns, bad = columns_of(cls, self.frame.block, at, size)
+            if bad is not None:
+                for row in rows[bad].tolist():
+                    self._report_bad(row)
+                rows = rows[~bad]
+                columns, _ = columns_of(cls, self.frame.block, self.frame.at[rows], self.frame.size[rows])
+            for column in columns.values():
+                if isinstance(column, ManyColumn) and len(column.broken):
+                    message = "an argument has no usable size; the arguments behind it are lost"
+                    self.report("argument-size", rows[column.broken], message)
+            self._columns[cls] = rows, columns
+        return self._columns[cls]
+
+    def ticks(self, cls: type[Record]) -> list[tuple[Array, Array]]:
+        """Return for every field of a class that holds ticks the records' numbers, and the indices of the words.
+
+        The records are those of `columns`, without those that lack an optional field.
+        """
+        rows, columns = self.columns(cls)
+        places = tick_places(cls, self.frame.block, self.frame.at[rows], self.frame.size[rows])
+        fields = []
+        for name, at in places.items():
+            column = columns[name]
+            present = column.present if isinstance(column, OptionalColumn) else slice(None)
+            fields.append((rows[present], at[present]))
+        return fields
+
+    def arguments(self, rows: Array, column: ManyColumn) -> Members:
+        """Decode the arguments of records; one that is too short is reported and left out.
+
+        Args:
+            rows: the numbers of the records.
+            column: their arguments.
+        """
+        members = members_of(ARGUMENTS, self.frame.block, column)
+        if len(members.short):
+            message = "an argument is too short for its type and is left out"
+            self.report("argument-content", rows[members.short], message)
+        return members
+
+    def provider_of(self, rows: Array) -> int | Array:
+        """Return the index of the provider of some records: an int for all, or int32 per record."""
+        return self.provider if isinstance(self.provider, int) else self.provider[rows]
+
+    def provider_ids(self, rows: Array) -> Array:
+        """Return the provider ids of some records (uint32)."""
+        ids = np.array([provider.id for provider in self.reading.providers], np.uint32)
+        return np.broadcast_to(ids[self.provider_of(rows)], len(rows))
+
+    def string_codes(self, column: StringColumn, rows: Array) -> Array:
+        """Return the codes of a string column in `strings` (int32), -1 where the slot is not defined."""
+        slot = column.slot
+        codes = self._string_slots.codes(self.provider_of(rows), slot, rows)
+        if len(codes) and int(codes.min()) < 0:
+            undefined = codes < 0
+            message = f"string slot {int(slot[undefined][0])} was not defined before it is used"
+            self.report("undefined-string", rows[undefined], message, Level.WARNING)
+        if len(column.rows):
+            codes[column.rows] = self.strings.codes(column.stream)
+        return codes
+
+    def thread_codes(self, column: ThreadColumn, rows: Array) -> Array:
+        """Return the codes of a thread column in `threads` (int32), -1 where the slot is not defined."""
+        codes = self._thread_slots.codes(self.provider_of(rows), column.slot, rows)
+        undefined = codes < 0
+        undefined[column.rows] = False
+        if undefined.any():
+            message = f"thread slot {int(column.slot[undefined][0])} was not defined before it is used"
+            self.report("undefined-thread", rows[undefined], message, Level.WARNING)
+        if len(column.rows):
+            codes[column.rows] = self.threads.codes(column.process, column.thread, column.has_thread)
+        return codes
+
+    def clock_codes(self, ticks: Array, rows: Array) -> Array:
+        """Return the code of the clock that each record's provider has at that record (uint16).
+
+        Times beyond int64 nanoseconds are reported.
+
+        Args:
+            ticks: ticks of the records (uint64).
+            rows: the numbers of the records.
+        """
+        only = self._clocks.only(self.provider)
+        if only is None:
+            slots = np.zeros(len(rows), np.uint8)
+            codes = self._clocks.codes(self.provider_of(rows), slots, rows).astype(np.uint16)
+            present = np.unique(codes).tolist()
+        else:
+            codes, present = np.broadcast_to(np.uint16(only), len(rows)), [only]
+        if len(rows):
+            latest = min(self.reading.clocks[code].latest for code in present)
+            if int(ticks.max()) > latest:
+                over = rows[ticks > np.uint64(latest)]
+                message = "a time does not fit in 64-bit nanoseconds"
+                self.report("time-overflow", over, message, Level.WARNING)
+        return codes
+
+    def times(self, ticks: Array, rows: Array) -> Array:
+        """Return ticks in nanoseconds (int64), by the clock that each record's provider has at that record."""
+        return times_of(self.reading.clocks, self.clock_codes(ticks, rows), ticks)
+
+    def report(self, rule: str, rows: Array, message: str, level: Level = Level.ERROR) -> None:
+        """Add a finding about some records, at the offset of the first."""
+        offset = self.frame.offset(int(rows[0]))
+        self.reading.findings.add(rule, offset, message, level=level, times=len(rows))
+
+    def _report_bad(self, row: int) -> None:
+        """Decode one bad record for the message that says what is wrong with it."""
+        at, size = int(self.frame.at[row]), int(self.frame.size[row])
+        words = self.frame.block.words[at : at + size].tolist()
+        try:
+            decode(RECORDS, words, self.frame.raw(row), 0, size, [])
+        except DecodeError as error:
+            self.reading.findings.add(error.rule, self.frame.offset(row), error.message)
+
+
+class Reading:
+    """The state of one reading of a trace.
+
+    Args:
+        findings: takes the faults.
+        forget: from time to time, drop strings and threads that no slot refers to any more.  The codes of different
+            batches cannot be compared then.
+
+    Attributes:
+        findings: takes the faults.
+        strings: the distinct strings.
+        threads: the distinct threads.
+        providers: the providers, one entry for each introduction.
+        clocks: the clocks by code.
+        clock_of: the last clock of every provider, by its index.
+        current: the index of the provider that the next record belongs to.
+    """
+
+    def __init__(self, findings: Findings, *, forget: bool = False) -> None:
+        self.findings = findings
+        self.strings = Names()
+        self.threads = Threads()
+        self.providers: list[ProviderName] = [ProviderName(0, "")]
+        self.clocks: list[Clock] = [Clock()]
+        self.clock_of: dict[int, Clock] = {}
+        self.current = 0
+        self._forget = forget
+        self._is_anonymous = True  # providers[0] stands for records before any provider info record
+        self._by_id: dict[int, int] = {0: 0}
+        self._clock_codes = {self.clocks[0]: 0}
+        self._string_slots = SlotTables(0)
+        self._thread_slots = SlotTables()
+        self._clocks = SlotTables(0)
+
+    def enter(self, frame: Frame) -> Batch:
+        """Return the batch of a frame, after following its providers and applying its definitions."""
+        if self._forget:
+            self._drop_unused()
+        batch = Batch(self, frame)
+        batch.provider = self._follow_providers(batch)
+        batch._string_slots = self._string_slots.enter(self._string_definitions(batch))
+        batch._thread_slots = self._thread_slots.enter(self._thread_definitions(batch))
+        batch._clocks = self._clocks.enter(self._clock_definitions(batch))
+        return batch
+
+    def _drop_unused(self) -> None:
+        """Bound the memory for strings and threads.  Batches keep the lists that they refer to."""
+        if len(self.strings.values) > MAX_UNUSED or self.strings.size > MAX_UNUSED * 64:
+            used = self._string_slots.used()
+            self.strings = self.strings.only(used)
+            self._string_slots.renumber(used)
+        if len(self.threads.values) > MAX_UNUSED:
+            used = self._thread_slots.used()
+            self.threads = self.threads.only(used)
+            self._thread_slots.renumber(used)
+
+    def _follow_providers(self, batch: Batch) -> int | Array:
+        """Return the index of each record's provider: an int for all, or int32 per record."""
+        frame = batch.frame
+        if not ((frame.kind == KINDS[ProviderInfo]) | (frame.kind == KINDS[ProviderSection])).any():
+            return self.current
+        rows, columns = batch.columns(ProviderInfo)
+        names = [raw.decode("utf-8", "surrogateescape") for raw in columns["name"].to_bytes()]
+        switches: list[tuple[int, int, str | None]]
+        switches = list(zip(rows.tolist(), columns["provider_id"].tolist(), names, strict=True))
+        rows, columns = batch.columns(ProviderSection)
+        switches += [
+            (row, number, None) for row, number in zip(rows.tolist(), columns["provider_id"].tolist(), strict=True)
+        ]
+        starts, indices = [0], [self.current]
+        for row, number, name in sorted(switches, key=lambda switch: switch[0]):
+            offset = frame.offset(row)
+            if name is None:
+                self.current = self._enter_section(number, offset)
+            else:
+                self.current = self._introduce(ProviderName(number, name), offset)
+            starts.append(row)
+            indices.append(self.current)
+        return np.repeat(np.array(indices, np.int32), np.diff([*starts, len(frame.at)]))
+
+    def _introduce(self, provider: ProviderName, offset: int) -> int:
+        """Return the index for a provider info record.
+
+        Its tables are empty even if the id was used before, as in Perfetto.  But some producers write the first
+        provider info record behind the first records; these belong to that provider too.
+        """
+        if self._is_anonymous and self.current == 0:
+            self._is_anonymous = False
+            self.providers[0] = provider
+            self._by_id = {number: index for number, index in self._by_id.items() if index} | {provider.id: 0}
+            return 0
+        return self._add_provider(provider, offset)
+
+    def _enter_section(self, number: int, offset: int) -> int:
+        """Return the index for a provider section record."""
+        index = self._by_id.get(number)
+        if index is not None:
+            return index
+        message = f"a section of provider {number}, which no provider info record introduced"
+        self.findings.add("unknown-provider", offset, message, level=Level.WARNING)
+        return self._add_provider(ProviderName(number, ""), offset)
+
+    def _add_provider(self, provider: ProviderName, offset: int) -> int:
+        if len(self.providers) >= MAX_PROVIDERS:
+            message = f"more than {MAX_PROVIDERS:,} providers; the others are read as one"
+            self.findings.add("too-many-providers", offset, message)
+            return MAX_PROVIDERS - 1
+        self._by_id[provider.id] = len(self.providers)
+        self.providers.append(provider)
+        return self._by_id[provider.id]
+
+    def _string_definitions(self, batch: Batch) -> Definitions:
+        rows, columns = batch.columns(String)
+        stream: StreamColumn = columns["text"]
+        index = columns["index"].astype(np.int64)
+        used = index > 0  # spec: string records for slot 0 are ignored
+        if not used.all():
+            rows, index, stream = rows[used], index[used], stream.take(used)
+        return self._definitions(batch, rows, index, self.strings.codes(stream))
+
+    def _thread_definitions(self, batch: Batch) -> Definitions:
+        rows, columns = batch.columns(ThreadRecord)
+        index = columns["index"].astype(np.int64)
+        codes = self.threads.codes(columns["process"], columns["thread"], np.ones(len(rows), bool))
+        used = index > 0  # spec: thread records for slot 0 are ignored
+        return self._definitions(batch, rows[used], index[used], codes[used])
+
+    def _clock_definitions(self, batch: Batch) -> Definitions:
+        """Return the definitions of clocks; a provider has one, in slot 0."""
+        rows, columns = batch.columns(Initialization)
+        base, wall = columns["base_ticks"], columns["wall_clock"]
+        valid, codes = [], []
+        for number, row in enumerate(rows.tolist()):
+            rate = int(columns["ticks_per_second"][number])
+            if rate == 0:
+                message = "an initialization record with 0 ticks per second is ignored"
+                self.findings.add("zero-tick-rate", batch.frame.offset(row), message)
+                continue
+            anchor = (int(base.values[number]), int(wall.values[number])) if wall.present[number] else (None, None)
+            code = self._clock_code(Clock(rate, *anchor), batch, row)
+            if code is not None:
+                valid.append(row)
+                codes.append(code)
+        at = np.array(valid, np.int64)
+        return self._definitions(batch, at, np.zeros(len(at), np.int64), np.array(codes, np.int32))
+
+    def _clock_code(self, clock: Clock, batch: Batch, row: int) -> int | None:
+        """Return the code of the clock that a record defines, None if there are too many."""
+        code = self._clock_codes.get(clock)
+        if code is None and len(self.clocks) == MAX_CLOCKS:
+            message = f"more than {MAX_CLOCKS:,} different clocks; this one is ignored"
+            self.findings.add("too-many-clocks", batch.frame.offset(row), message)
+            return None
+        if code is None:
+            code = self._clock_codes[clock] = len(self.clocks)
+            self.clocks.append(clock)
+        provider = batch.provider if isinstance(batch.provider, int) else int(batch.provider[row])
+        self.clock_of[provider] = clock
+        return code
+
+    def _definitions(self, batch: Batch, rows: Array, slot: Array, code: Array) -> Definitions:
+        provider = batch.provider_of(rows)
+        if isinstance(provider, int):
+            provider = np.full(len(rows), provider, np.int32)
+        return Definitions(provider, slot, rows, code)

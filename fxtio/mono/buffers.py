@@ -1,0 +1,147 @@
+"""The events of one buffer, from bytes to typed records and back.
+
+A fault ends its buffer, since the values behind it are relative to those before it; the next buffer goes on.  The bases
+of a buffer that the writer makes are the first values of its first event that are not null: a null base would make all
+differences as long as addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fxtio.codec.record import Opaque
+from fxtio.errors import DecodeError
+from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, encode_buffer_header
+from fxtio.mono.layout import MAX_BUFFER_SIZE
+from fxtio.mono.stream.codec import decode_record, encode_record
+from fxtio.mono.stream.declare import Dialect, Item, Part, Relative, Repeated, Running, StreamState, layout_of
+
+MAX_EVENT_BYTES = MAX_BUFFER_SIZE - BUFFER_HEADER_SIZE
+"""The most bytes of events that a buffer gets, unless a single event is larger."""
+
+
+def state_of(header: BufferHeader, dialect: Dialect) -> StreamState:
+    """Return the bases and running values at the beginning of a buffer."""
+    names = ("time", "method", "pointer", "object")
+    return StreamState(dialect.mask, {name: getattr(header, name) for name in names})
+
+
+def decode_events(dialect: Dialect, header: BufferHeader, data: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the events of a buffer with their offsets in `data`, up to the first fault.
+
+    Raises:
+        DecodeError: at the first fault, with its offset in `data`.
+    """
+    state, offset, end = state_of(header, dialect), 0, len(data)
+    while offset < end:
+        try:
+            event, after = decode_record(dialect, data, offset, end, state)
+        except DecodeError as error:
+            raise DecodeError(error.rule, error.message, offset) from None
+        yield offset, event
+        offset = after
+
+
+def decode_events_exactly(dialect: Dialect, header: BufferHeader, data: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the events of a buffer with their offsets, such that encoding them gives the same bytes.
+
+    An event that would give other bytes is `Opaque`, and so is, in one record, everything from the first fault on.
+    """
+    reading, writing = state_of(header, dialect), state_of(header, dialect)
+    offset, end = 0, len(data)
+    while offset < end:
+        try:
+            event, after = decode_record(dialect, data, offset, end, reading)
+        except DecodeError:
+            yield offset, Opaque(data[offset:])
+            return
+        if encode_record(dialect, event, writing) != data[offset:after]:
+            event = Opaque(data[offset:after])
+        yield offset, event
+        writing.restore(reading.copy())
+        offset = after
+
+
+def encode_events(dialect: Dialect, header: BufferHeader, events: list[Any]) -> bytes:
+    """Return the bytes of the events of a buffer.
+
+    Raises:
+        EncodeError: the data version does not have one of them, or a value does not fit.
+    """
+    state = state_of(header, dialect)
+    return b"".join(encode_record(dialect, event, state) for event in events)
+
+
+class OpenBuffer:
+    """A buffer to which events are appended.
+
+    Args:
+        header: its header.
+        dialect: the events that it can hold.
+        limit: the most bytes of events, unless a single event is larger; None for no limit.
+
+    Raises:
+        EncodeError: a value of the header does not fit.
+    """
+
+    def __init__(self, header: BufferHeader, dialect: Dialect, limit: int | None = MAX_EVENT_BYTES) -> None:
+        encode_buffer_header(header, 0)  # a value that does not fit is refused before there are events
+        self.header = header
+        self._dialect, self._limit = dialect, limit
+        self._state = state_of(header, dialect)
+        self._data = bytearray()
+
+    def append(self, event: Any) -> bool:
+        """Append an event; return whether there was room for it.  A buffer without room takes no further events.
+
+        Raises:
+            EncodeError: the data version does not have the event, or a value does not fit; the buffer is unchanged.
+        """
+        raw = encode_record(self._dialect, event, self._state)
+        if self._limit is not None and self._data and len(self._data) + len(raw) > self._limit:
+            return False
+        self._data += raw
+        return True
+
+    def to_bytes(self) -> bytes:
+        """Return the header and the events.
+
+        Raises:
+            EncodeError: there are more bytes of events than a buffer can have.
+        """
+        return encode_buffer_header(self.header, len(self._data)) + bytes(self._data)
+
+
+class Bases:
+    """Chooses the bases of buffers: what the first event of a buffer lacks is as in the last buffer."""
+
+    def __init__(self) -> None:
+        self._last = {"pointer": 0, "object": 0, "method": 0}
+
+    def header(self, thread: int, event: Any, dialect: Dialect) -> BufferHeader:
+        """Return the header of a buffer that begins with this event."""
+        bases: dict[str, int] = {}
+        _find_bases(event, dialect.version, bases)
+        self._last.update(bases)
+        time = event.time if isinstance(event.time, int) else 0
+        return BufferHeader(time=time, thread=thread, **self._last)
+
+
+def _find_bases(record: Any, version: float, bases: dict[str, int]) -> None:
+    """Add the first value relative to each base that is not null."""
+    layout = layout_of(type(record), version)
+    for name, part in layout.parts if layout else ():
+        _find_base(part, getattr(record, name), version, bases)
+
+
+def _find_base(part: Part, value: Any, version: float, bases: dict[str, int]) -> None:
+    if isinstance(part, Repeated) and isinstance(value, tuple):
+        for item in value:
+            if isinstance(part.of, Part):
+                _find_base(part.of, item, version, bases)
+            elif isinstance(item, Item):
+                _find_bases(item, version, bases)
+    elif isinstance(part, Relative | Running) and isinstance(value, int) and value > 0:
+        base = part.base if isinstance(part, Relative) else part.of
+        bases.setdefault(base, value >> part.shift if isinstance(part, Relative) else value)

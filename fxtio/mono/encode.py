@@ -1,0 +1,419 @@
+"""Rows of tables to buffers, the inverse of `tables`.
+
+Rows without texts are written by a kernel, without Python for each row; other rows become typed records first.  All
+buffers are made before the first one is written, so a value that does not fit leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from fxtio.errors import EncodeError
+from fxtio.mono.buffers import MAX_EVENT_BYTES, Bases, OpenBuffer
+from fxtio.mono.headers import BufferHeader, encode_buffer_header
+from fxtio.mono.records import EVENTS, VERSIONS, Event
+from fxtio.mono.stream.declare import (
+    Clock,
+    Dialect,
+    FirstByteField,
+    Part,
+    Relative,
+    Repeated,
+    Running,
+    Text,
+    layout_of,
+    parts_of,
+)
+from fxtio.mono.stream.kernels import kernels
+from fxtio.mono.stream.program import Program, program_of
+from fxtio.mono.tables import ENUMERATIONS, EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, UNNAMED_FIELDS, required_fields
+from fxtio.table import Bytes, Categories, Column, Optional, Table, WritableTable, checked_columns
+
+Array = np.ndarray[Any, Any]
+Columns = Table | Mapping[str, Any]
+
+_IGNORED = ("offset", *NAME_COLUMNS)
+_FIRST_ROWS = 1 << 10
+"""The bases of buffers are searched among so many values of a column."""
+
+
+@cache
+def event_table(name: str) -> WritableTable:
+    """Return the columns that rows of a table of events are written from."""
+    cls = EVENT_TABLES[name]
+    fields = [field for field in parts_of(cls) if field not in UNNAMED_FIELDS and field != "time"]
+    lists = [field for field in fields if any(isinstance(part, Repeated) for part in parts_of(cls)[field])]
+    required = [field for field in fields if field in required_fields(cls) and field not in lists]
+    optional = [field for field in fields if field not in required]
+    return WritableTable(("time", *required), ("thread", *optional), _IGNORED)
+
+
+def _has_list(cls: type[Event]) -> bool:
+    return any(isinstance(part, Repeated) for parts in parts_of(cls).values() for part in parts)
+
+
+WRITABLE_TABLES = {
+    name: event_table(name)
+    for name, cls in EVENT_TABLES.items()
+    if layout_of(cls, VERSIONS[-1]) is not None and not _has_list(cls)
+}
+"""The tables that one call of `write_table` can write: those of today's events without lists."""
+
+
+def encode_tables(dialect: Dialect, tables: Mapping[str, Columns]) -> tuple[list[bytes], int]:
+    """Return the buffers of the rows of tables, and the number of events.
+
+    The rows of a single table stay in order; those of several tables are sorted by thread and time.
+
+    Args:
+        dialect: the data version.
+        tables: columns of tables of events and of lists, by name of the table.
+
+    Raises:
+        EncodeError: a table or column is unknown or missing, or a value does not fit.
+    """
+    program = program_of(dialect)
+    lists = {name: _checked_list(name, columns, tables) for name, columns in tables.items() if name not in EVENT_TABLES}
+    events = []
+    for name, columns in tables.items():
+        if name in EVENT_TABLES:
+            checked, rows = checked_columns(columns, event_table(name))
+            values = {LIST_TABLES[key].field: lists[key] for key in lists if LIST_TABLES[key].table == name}
+            table = _EventRows(program, EVENT_TABLES[name], checked, rows, values)
+            if rows:
+                events.append(table)
+    return list(_encode(program, events)), sum(table.rows for table in events)
+
+
+def encode_columns(dialect: Dialect, name: str, columns: dict[str, Column], rows: int) -> list[bytes]:
+    """Return the buffers of the rows of one of `WRITABLE_TABLES`, whose columns are checked already."""
+    program = program_of(dialect)
+    return list(_encode(program, [_EventRows(program, EVENT_TABLES[name], columns, rows, {})]))
+
+
+def _checked_list(name: str, columns: Columns, tables: Mapping[str, Columns]) -> tuple[Array, Array]:
+    """Return the rows of events and the values of a table of a list."""
+    table = LIST_TABLES.get(name)
+    if table is None or not table.value:
+        raise EncodeError("cannot be written from columns", f"table {name}")
+    if table.table not in tables:
+        raise EncodeError(f"is written only together with {table.table}", f"table {name}")
+    checked, _ = checked_columns(columns, WritableTable((table.row, table.value), (), _IGNORED))
+    row = _integers(checked[table.row], f"{name}.{table.row}")[0]
+    value = _integers(checked[table.value], f"{name}.{table.value}")[0]
+    return row.astype(np.int64), _fitting(value, np.uint64, f"{name}.{table.value}")
+
+
+class _EventRows:
+    """The rows of a table of events.
+
+    Args:
+        program: the program of the data version.
+        cls: the kind of event.
+        columns: the checked columns.
+        rows: the number of rows.
+        lists: for fields of lists, the row of each value and the values; other lists are empty.
+
+    Attributes:
+        time: the times (uint64).
+        thread: the threads (uint64).
+        uses_kernel: whether a kernel can write the rows.
+    """
+
+    def __init__(
+        self, program: Program, cls: type[Event], columns: dict[str, Column], rows: int,
+        lists: dict[str, tuple[Array, Array]],
+    ) -> None:  # fmt: skip
+        dialect = program.dialect
+        layout = layout_of(cls, dialect.version)
+        if layout is None:
+            raise EncodeError(f"data version {dialect.version} does not have it", cls.__name__)
+        self.program, self.cls, self.layout, self.rows = program, cls, layout, rows
+        self.kind = EVENTS.index(cls)
+        self.time = self._numbers("time", columns, np.uint64)
+        self.thread = self._numbers("thread", columns, np.uint64) if "thread" in columns else np.zeros(rows, np.uint64)
+        self.numbers: dict[str, tuple[Array, Array | None]] = {}
+        self.texts: dict[str, list[str | None]] = {}
+        self.lists: dict[str, tuple[Array, Array, Array]] = {}  # counts, whether there is a list, values
+        for name, part in layout.parts:
+            column = columns.get(name)
+            if isinstance(part, Repeated):
+                self.lists[name] = self._list(name, part, column, lists.get(name))
+            elif isinstance(part, Text):
+                self.texts[name] = self._text(name, column)
+            elif name not in UNNAMED_FIELDS and not isinstance(part, Clock):
+                self.numbers[name] = self._integers(name, column)
+        for name in layout.absent:
+            if name in columns and name != "time" and not _all_null(columns[name]):
+                raise EncodeError(f"data version {dialect.version} does not have it", f"{cls.__name__}.{name}")
+        self.uses_kernel = not self.texts and "time" not in layout.absent
+        if unknown := lists.keys() - self.lists.keys():
+            raise EncodeError(f"data version {dialect.version} does not have it", f"{cls.__name__}.{min(unknown)}")
+
+    def _numbers(self, name: str, columns: dict[str, Column], dtype: type[Any]) -> Array:
+        where = f"{self.cls.__name__}.{name}"
+        values, present = _integers(columns[name], where)
+        if present is not None:
+            raise EncodeError("a row has no value", where)
+        return _fitting(values, dtype, where)
+
+    def _integers(self, name: str, column: Column | None) -> tuple[Array, Array | None]:
+        if column is None:
+            return np.zeros(self.rows, np.uint64), np.zeros(self.rows, bool)
+        enumeration = ENUMERATIONS.get((self.cls, name))
+        numbers = None if enumeration is None else {member.name.lower(): int(member) for member in enumeration}
+        return _integers(column, f"{self.cls.__name__}.{name}", numbers)
+
+    def _text(self, name: str, column: Column | None) -> list[str | None]:
+        if column is None or _all_null(column):
+            return [None] * self.rows
+        if not isinstance(column, Categories):
+            raise EncodeError("texts are needed", f"{self.cls.__name__}.{name}")
+        return column.to_list()
+
+    def _list(
+        self, name: str, part: Repeated, column: Column | None, given: tuple[Array, Array] | None
+    ) -> tuple[Array, Array, Array]:
+        """Return the counts of a list, whether each row has the list, and the values."""
+        where = f"{self.cls.__name__}.{name}"
+        row, values = (np.empty(0, np.int64), np.empty(0, np.uint64)) if given is None else given
+        if len(row) and (int(row.min()) < 0 or int(row.max()) >= self.rows or (np.diff(row) < 0).any()):
+            raise EncodeError("the rows of a list are not in the order of the rows of its events", where)
+        counts = np.bincount(row, minlength=self.rows).astype(np.int64)
+        present = counts > 0 if part.flag else np.ones(self.rows, bool)
+        if column is not None:
+            sizes, mask = _integers(column, where)
+            present = np.ones(self.rows, bool) if mask is None else mask
+            if not np.array_equal(np.where(present, sizes, 0).astype(np.int64), counts):
+                missing = "the values are missing; write the table of the list, too"
+                other = "the counts are not those of the rows in the table of the list"
+                raise EncodeError(missing if given is None else other, where)
+        if not part.flag and not bool(present.all()):
+            raise EncodeError("a row has no list", where)
+        return counts, present, values
+
+    def sort(self) -> None:
+        """Sort the rows by thread and time."""
+        if (self.thread == self.thread[:1]).all() and (self.time[1:] >= self.time[:-1]).all():
+            return
+        order = np.lexsort((self.time, self.thread))
+        self.time, self.thread = self.time[order], self.thread[order]
+        self.numbers = {
+            name: (values[order], None if present is None else present[order])
+            for name, (values, present) in self.numbers.items()
+        }
+        self.texts = {name: [texts[row] for row in order.tolist()] for name, texts in self.texts.items()}
+        for name, (counts, present, values) in self.lists.items():
+            first, sizes = (np.cumsum(counts) - counts)[order], counts[order]
+            within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            self.lists[name] = sizes, present[order], values[np.repeat(first, sizes) + within]
+
+    def lines(self) -> Array:
+        """Return the number of each row's line in the program (uint8)."""
+        assert self.layout.word is not None
+        name = self.cls.__name__
+        first_byte: Any = np.uint64(self.layout.word.pattern("tag", "const")[1])
+        for field, part in self.layout.parts:
+            if isinstance(part, FirstByteField):
+                values = _fitting(self._without_null(field), np.uint64, f"{name}.{field}")
+                first_byte = first_byte | part.field.put(values, name)
+            elif isinstance(part, Repeated) and part.flag:
+                present = self.lists[field][1].astype(np.uint64)
+                first_byte = first_byte | self.layout.fields[part.flag].put(present, name)
+        count = len(self.program.lines)
+        line_of = np.full(256, count, np.intp)
+        for number, line in enumerate(self.program.lines):
+            if line.kind == self.kind:
+                line_of[line.first_byte] = number
+        lines = line_of.astype(np.uint8)[np.broadcast_to(first_byte, self.rows).astype(np.uint8)]
+        if int(lines.max()) == count:
+            raise EncodeError("a field of the first byte has a value without a meaning", name)
+        return lines
+
+    def _without_null(self, field: str) -> Array:
+        values, present = self.numbers[field]
+        if present is not None:
+            raise EncodeError("a row has no value", f"{self.cls.__name__}.{field}")
+        return values
+
+    def fill(self, columns: list[Array | None], bases: dict[str, int]) -> None:
+        """Set the columns from which a kernel writes the rows, and the bases that no table before has set."""
+        for name, part in self.layout.parts:
+            where = f"{self.cls.__name__}.{name}"
+            if isinstance(part, Repeated):
+                counts, _, values = self.lists[name]
+                owner = self.program.list_owner(self.kind, name)
+                assert owner is not None
+                self._set(columns, self.kind, name, "count", counts)
+                if isinstance(part.of, Part):
+                    self._set(columns, owner, "", "value", values)
+                    _add_base(part.of, values, bases)
+            elif not isinstance(part, FirstByteField):
+                if isinstance(part, Clock):
+                    values = self.time
+                else:
+                    values = np.zeros(self.rows, np.uint64) if name in UNNAMED_FIELDS else self._without_null(name)
+                number = self.program.column_of(self.kind, name, "value")
+                assert number is not None
+                values = columns[number] = _fitting(values, self.program.columns[number].dtype, where)
+                _add_base(part, values, bases)
+
+    def _set(self, columns: list[Array | None], owner: int, field: str, role: str, values: Array) -> None:
+        number = self.program.column_of(owner, field, role)
+        assert number is not None
+        columns[number] = np.ascontiguousarray(values, self.program.columns[number].dtype)
+
+    def records(self) -> Iterator[Event]:
+        """Yield the rows as records."""
+        fields: dict[str, list[Any]] = {"time": self.time.tolist(), **self.texts}
+        for name, (values, present) in self.numbers.items():
+            fields[name] = values.tolist()
+            if present is not None:
+                fields[name] = [v if has else None for v, has in zip(fields[name], present.tolist(), strict=True)]
+        for name, (counts, there, items) in self.lists.items():
+            ends = np.cumsum(counts).tolist()
+            fields[name] = [
+                tuple(items[end - count : end].tolist()) if has else None
+                for end, count, has in zip(ends, counts.tolist(), there.tolist(), strict=True)
+            ]
+        for name, part in self.layout.parts:
+            if name in UNNAMED_FIELDS:
+                flags: list[Any] = [0] * self.rows
+                if part.when is not None:  # only with a backtrace
+                    flags = [0 if has else None for has in self.lists["backtrace"][1].tolist()]
+                fields[name] = flags
+        for values_of_row in zip(*fields.values(), strict=True):
+            yield self.cls(**dict(zip(fields, values_of_row, strict=True)))
+
+
+def _encode(program: Program, tables: list[_EventRows]) -> Iterator[bytes]:
+    """Yield the buffers of the rows of tables."""
+    if not tables:
+        return
+    if len(tables) > 1:
+        for table in tables:
+            table.sort()
+    order: Array | slice = slice(None)
+    if len(tables) > 1:
+        times, threads = [table.time for table in tables], [table.thread for table in tables]
+        order = np.lexsort((np.concatenate(times), np.concatenate(threads)))
+
+    def merged(parts: list[Array]) -> Array:
+        return np.concatenate(parts)[order] if len(parts) > 1 else parts[0]
+
+    time, thread = merged([table.time for table in tables]), merged([table.thread for table in tables])
+    changes = thread[1:] != thread[:-1]
+    if any("time" in table.layout.absent for table in tables):  # only the header of a buffer has the time
+        changes |= time[1:] != time[:-1]
+    ends = [*(np.flatnonzero(changes) + 1).tolist(), len(time)]
+    if all(table.uses_kernel for table in tables):
+        lines = merged([table.lines() for table in tables])
+        yield from _encode_by_kernel(program, tables, lines, time, thread, ends)
+        return
+    sources = [table.records() for table in tables]
+    numbers = merged([np.full(table.rows, number) for number, table in enumerate(tables)]).tolist()
+    yield from _encode_records(program.dialect, (next(sources[number]) for number in numbers), thread, ends)
+
+
+def _encode_by_kernel(
+    program: Program, tables: list[_EventRows], lines: Array, time: Array, thread: Array, ends: list[int]
+) -> Iterator[bytes]:
+    columns: list[Array | None] = [None] * len(program.columns)
+    bases: dict[str, int] = {"pointer": 0, "object": 0, "method": 0}
+    for table in tables:
+        table.fill(columns, bases)
+    rows, texts, number, room = np.zeros(program.owners, np.int64), np.empty(0, np.uint8), 0, MAX_EVENT_BYTES
+    kernel, fixed = kernels(), tuple(columns)
+    for end in ends:
+        while number < end:
+            header = BufferHeader(time=int(time[number]), thread=int(thread[number]), **bases)
+            registers = np.array([getattr(header, name) for name in program.registers], np.uint64)
+            out = np.empty(room, np.uint8)
+            try:
+                after, used = kernel.pack(program, lines[:end], number, registers, fixed, texts, rows, out)
+            except EncodeError:
+                raise
+            except ValueError as error:
+                raise EncodeError(str(error), "column") from None
+            if after == number:  # an event that is larger than a buffer
+                room *= 2
+                continue
+            yield encode_buffer_header(header, used) + out[:used].tobytes()
+            number, room = after, MAX_EVENT_BYTES
+
+
+def _encode_records(dialect: Dialect, records: Iterator[Event], thread: Array, ends: list[int]) -> Iterator[bytes]:
+    bases = Bases()
+    begin = 0
+    for end in ends:
+        buffer: OpenBuffer | None = None
+        for _ in range(begin, end):
+            record = next(records)
+            if buffer is None or not buffer.append(record):
+                if buffer is not None:
+                    yield buffer.to_bytes()
+                buffer = OpenBuffer(bases.header(int(thread[begin]), record, dialect), dialect)
+                buffer.append(record)
+        assert buffer is not None
+        yield buffer.to_bytes()
+        begin = end
+
+
+def _add_base(part: Part, values: Array, bases: dict[str, int]) -> None:
+    """Set a base to the first value that is not null, if it is not set yet."""
+    if isinstance(part, Relative | Running):
+        base, shift = (part.base, part.shift) if isinstance(part, Relative) else (part.of, 0)
+        first = values[:_FIRST_ROWS]
+        first = first[first > 0]
+        if len(first) and not bases[base]:
+            bases[base] = int(first[0]) >> shift
+
+
+def _all_null(column: Column) -> bool:
+    if isinstance(column, Categories):
+        return bool((column.codes < 0).all())
+    return isinstance(column, Optional) and not column.present.any()
+
+
+def _integers(column: Column, where: str, numbers: dict[str, int] | None = None) -> tuple[Array, Array | None]:
+    """Return a column as integers, and which rows have a value (None for all); names become their numbers."""
+    if isinstance(column, Optional):
+        if column.values.dtype.kind not in "iu":
+            raise EncodeError(f"integers are needed, not {column.values.dtype}", where)
+        return column.values, None if bool(column.present.all()) else column.present
+    if isinstance(column, Categories):
+        used = set(np.unique(column.codes).tolist())
+        values = [_number(text, numbers, where) if code in used else 0 for code, text in enumerate(column.values)]
+        present = column.codes >= 0
+        return np.array([*values, 0], np.int64)[column.codes], None if bool(present.all()) else present
+    if isinstance(column, Bytes) or column.dtype.kind not in "iu":
+        raise EncodeError(f"integers are needed, not {'bytes' if isinstance(column, Bytes) else column.dtype}", where)
+    return column, None
+
+
+def _number(text: str, numbers: dict[str, int] | None, where: str) -> int:
+    if numbers is not None and text in numbers:
+        return numbers[text]
+    if numbers is None or not (text.isascii() and text.isdecimal()) or len(text) > 3:
+        raise EncodeError(f"{text!r} is not the name of a number", where)
+    return int(text)
+
+
+def _fitting(values: Array, dtype: type[Any], where: str) -> Array:
+    """Return integers as a contiguous array of a type.
+
+    Raises:
+        EncodeError: one of them does not fit.
+    """
+    limits = np.iinfo(dtype)
+    if (
+        not np.can_cast(values.dtype, dtype)
+        and len(values)
+        and (int(values.min()) < limits.min or int(values.max()) > limits.max)
+    ):
+        raise EncodeError(f"values are not all from {limits.min} to {limits.max}", where)
+    return np.ascontiguousarray(values, dtype)

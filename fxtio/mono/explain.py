@@ -1,0 +1,164 @@
+"""The bytes of a recording annotated, and the reference of the layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fxtio.codec.describe import doc_of, enumerations_markdown
+from fxtio.codec.piece import Piece, Span
+from fxtio.errors import DecodeError, FxtioError
+from fxtio.finding import Finding
+from fxtio.mono import enums
+from fxtio.mono import records as r
+from fxtio.mono.buffers import state_of
+from fxtio.mono.columns import Batch
+from fxtio.mono.frames import Recording
+from fxtio.mono.headers import BUFFER_HEADER_SIZE, StreamHeader, buffer_dtype
+from fxtio.mono.layout import HEADER_MARK, ID_SIZE
+from fxtio.mono.reader import MonoTrace
+from fxtio.mono.stream.codec import kind_at
+from fxtio.mono.stream.declare import SUBTYPE, UNKNOWN, Dialect, Item, StreamState, layout_of
+from fxtio.mono.stream.describe import field_rows, spans_of, stream_markdown
+from fxtio.mono.tables import ENUMERATIONS
+
+_SHOWN_BYTES = 64
+"""The most bytes that are shown of what cannot be read."""
+
+
+def kinds_of(name: str) -> frozenset[type[Any]]:
+    """Return the classes of events that a name stands for.
+
+    Raises:
+        FxtioError: there are none.
+    """
+    class_of: dict[str, type[Any]] = {cls.__name__.lower(): cls for cls in r.EVENTS}
+    if name.lower() not in class_of:
+        raise FxtioError(f"there is no event {name!r}, only {', '.join(cls.__name__ for cls in r.EVENTS)}")
+    return frozenset({class_of[name.lower()]})
+
+
+def explain(
+    trace: MonoTrace, *, record: int | None = None, offset: int = 0, kinds: frozenset[type[Any]] | None = None
+) -> Iterator[Piece]:
+    """Annotate a recording from some place on.
+
+    Args:
+        trace: the recording.
+        record: begin with this event, by its number from 0.
+        offset: begin with the event or header that has this byte.
+        kinds: only events of these classes, and no headers.
+
+    Yields:
+        The events in the order of the file, and the headers between them.
+    """
+    number, everything = 0, kinds is None and record is None
+    last: Recording | None = None
+    for batch in trace._batches():
+        recording = batch.frame.recording
+        if recording is not last and everything and offset < recording.offset + len(recording.raw):
+            yield _header(trace, recording)
+        last = recording
+        for buffer in range(len(batch.frame)):
+            for piece in _buffer(trace, batch, buffer, number):
+                number += piece.number is not None
+                selected = piece.offset + max(piece.size, 1) > offset
+                if record is not None:
+                    selected = selected and piece.number is not None and piece.number >= record
+                if kinds is not None:
+                    selected = selected and piece.name in {cls.__name__ for cls in kinds}
+                if selected:
+                    yield piece
+    rest = [finding for finding in trace.findings if finding.offset >= trace.position]
+    if kinds is None and (rest or (last is None and record is None)):
+        yield Piece(None, trace.position, 0, "the end", "", [], rest or list(trace.findings))
+
+
+def _header(trace: MonoTrace, recording: Recording) -> Piece:
+    layout = layout_of(StreamHeader, recording.header.major)
+    assert layout is not None
+    mark = Span(0, recording.raw[:ID_SIZE], "id", f"{int.from_bytes(HEADER_MARK, 'little'):#x}")
+    spans, _ = spans_of(layout, recording.raw, ID_SIZE, len(recording.raw), StreamState(0, {}), _meaning)
+    spans = [mark, *(Span(ID_SIZE + span.offset, span.raw, span.label, span.value) for span in spans)]
+    place = recording.offset
+    findings = _findings(trace, place, place + 1)
+    return Piece(None, place, len(recording.raw), "StreamHeader", doc_of(StreamHeader).spec, spans, findings)
+
+
+def _buffer(trace: MonoTrace, batch: Batch, buffer: int, number: int) -> Iterator[Piece]:
+    """Yield the header of a buffer, its events, and what cannot be read."""
+    frame = batch.frame
+    begin, stop, end = int(frame.begin[buffer]), int(batch.stop[buffer]), int(frame.end[buffer])
+    row = frame.headers[buffer]
+    fields = buffer_dtype().fields
+    assert fields is not None
+    raw = row.tobytes()
+    spans = [
+        Span(place, raw[place : place + dtype.itemsize], name, f"{int(row[name])} ({int(row[name]):#x})")
+        for name, (dtype, place, *_) in fields.items()
+    ]
+    place, spec = frame.base + begin - BUFFER_HEADER_SIZE, "buffer header format"
+    findings = _findings(trace, place, place + 1)
+    yield Piece(None, place, BUFFER_HEADER_SIZE, "BufferHeader", spec, spans, findings)
+    dialect = frame.recording.dialect
+    state, data, cursor = state_of(frame.header(buffer), dialect), frame.data[begin:end].tobytes(), 0
+    while cursor < stop - begin:
+        cls = dialect.classes[kind_at(dialect, data, cursor, len(data))]
+        layout = layout_of(cls, dialect.version)
+        assert layout is not None
+        spans, after = spans_of(layout, data, cursor, len(data), state, _meaning)
+        yield Piece(number, frame.base + begin + cursor, after - cursor, cls.__name__, doc_of(cls).spec, spans, [])
+        number += 1
+        cursor = after
+    if cursor < len(data):
+        yield _rest(trace, dialect, data, cursor, frame.base + begin + cursor, state)
+
+
+def _rest(trace: MonoTrace, dialect: Dialect, data: bytes, cursor: int, offset: int, state: StreamState) -> Piece:
+    """Annotate the bytes behind a fault; of an event of a known kind, as much as can be decoded."""
+    spans = [Span(0, data[cursor : cursor + _SHOWN_BYTES], "unexplained")]
+    kind = dialect.kinds[data[cursor]]
+    layout = None if kind in (UNKNOWN, SUBTYPE) else layout_of(dialect.classes[kind], dialect.version)
+    if layout is not None:
+        try:
+            spans, _ = spans_of(layout, data, cursor, len(data), state, _meaning)
+        except DecodeError as error:
+            spans = [Span(0, data[cursor : cursor + _SHOWN_BYTES], "unexplained", fault=error.message)]
+    size = len(data) - cursor
+    return Piece(None, offset, size, "the rest of the buffer", "", spans, _findings(trace, offset, offset + size))
+
+
+def _findings(trace: MonoTrace, begin: int, end: int) -> list[Finding]:
+    return [finding for finding in trace.findings if begin <= finding.offset < end]
+
+
+def _meaning(cls: type[Item], name: str, value: Any) -> str:
+    """Return the name of a number."""
+    names = ENUMERATIONS.get((cls, name))
+    return next((member.name for member in names or () if member.value == value), "")
+
+
+_PREFACE = """\
+A recording is a header, then buffers: a header each, then events. Everything is little-endian. The differences between
+the versions and from the specification are described in [Mono in practice](../../../explanation/mono-in-practice.md).
+
+An event is a byte, whose low half is its type, then its fields. Before data version 13, heap objects, heap roots,
+native symbols, counters, samples and coverage have no time. Addresses are differences; they wrap at the size of a
+pointer.
+"""
+
+
+def describe_markdown() -> str:
+    """Return the reference of the layout: both headers, all events, enumerations."""
+    lines = ["# Mono log profiler", "", _PREFACE, "## Headers", ""]
+    lines += ["### Header", "", "| Field | In the file | Versions of the profiler |", "|---|---|---|"]
+    lines += [f"| `id` | {ID_SIZE} bytes | |", *field_rows(StreamHeader, first_version=0)]
+    lines += ["", "### Buffer header", "", "| Bytes | Field |", "|---|---|"]
+    fields = buffer_dtype().fields
+    assert fields is not None
+    for name, (dtype, place, *_) in fields.items():
+        lines.append(f"| {place} .. {place + dtype.itemsize - 1} | `{name}` |")
+    lines += ["", "## Events", ""]
+    lines += [stream_markdown(cls) for cls in r.EVENTS]
+    lines.append(enumerations_markdown(enums))
+    return "\n".join(lines)

@@ -1,0 +1,158 @@
+"""The two headers of a recording: one at its beginning, one in front of each buffer.
+
+`StreamHeader` is declared like an event; its versions are those of the profiler (`major`), not data versions.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Annotated, Any
+
+import numpy as np
+
+from fxtio.codec.record import Opaque
+from fxtio.errors import DecodeError, EncodeError
+from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, ID_SIZE
+from fxtio.mono.stream.codec import stream_codec_of
+from fxtio.mono.stream.declare import Byte, Fixed, Item, SizedText, StreamState, layout_of, parts_of
+from fxtio.mono.stream.values import put_byte
+
+_SIZE = 4
+"""Bytes of the size in a buffer header."""
+
+
+class StreamHeader(Item, frozen=True, kw_only=True):
+    """The header of a recording.  spec: header format (there of version 2.0)
+
+    Attributes:
+        major: version of the profiler.
+        minor: likewise.
+        data_version: version of the data format, 1 to 17.
+        pointer_size: bytes of a pointer in the profiled program, 4 or 8.
+        startup_time: start of the profiler in milliseconds since 1970.
+        startup_tick: the same moment on the event clock in nanoseconds; None before version 3.
+        timer_overhead: duration of a reading of the clock, in nanoseconds.
+        flags: 0.
+        pid: process id of the profiled program.
+        port: TCP port for commands, or 0.
+        sysid: without a meaning; version 0 only.
+        args: the options of the profiler; None before version 1, and where the text has no size.
+        arch: the architecture; likewise.
+        os: the operating system; likewise.
+    """
+
+    major: Annotated[int, Byte()] = 3
+    minor: Annotated[int, Byte()] = 0
+    data_version: Annotated[int, Byte()] = 17
+    pointer_size: Annotated[int, Byte()] = 8
+    startup_time: Annotated[int, Fixed(size=8)] = 0
+    startup_tick: Annotated[int | None, Fixed(size=8, since=3)] = 0
+    timer_overhead: Annotated[int, Fixed(size=4)] = 0
+    flags: Annotated[int, Fixed(size=4)] = 0
+    pid: Annotated[int, Fixed(size=4)] = 0
+    port: Annotated[int, Fixed(size=2)] = 0
+    sysid: Annotated[int | None, Fixed(size=2, before=1)] = None
+    args: Annotated[str | None, SizedText(since=1)] = ""
+    arch: Annotated[str | None, SizedText(since=1)] = ""
+    os: Annotated[str | None, SizedText(since=1)] = ""
+
+    @property
+    def started_at(self) -> datetime | None:
+        """The wall-clock time of the start; None if it is later than the last date of `datetime`."""
+        try:
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.startup_time)
+        except OverflowError:
+            return None
+
+
+class OpaqueHeader(Opaque, frozen=True):
+    """The bytes of a recording's header which a `StreamHeader` would not encode to the same bytes."""
+
+
+class BufferHeader(Item, frozen=True, kw_only=True):
+    """The header of a buffer, without the size of its events.  spec: buffer header format
+
+    Attributes:
+        time: the base of the first time, in nanoseconds.
+        pointer: the base of pointers.
+        object: the base of objects, in units of 8 bytes.
+        thread: the native id of the thread that wrote the events.
+        method: the base of the first method.
+    """
+
+    time: Annotated[int, Fixed(size=8)] = 0
+    pointer: Annotated[int, Fixed(size=8)] = 0
+    object: Annotated[int, Fixed(size=8)] = 0
+    thread: Annotated[int, Fixed(size=8)] = 0
+    method: Annotated[int, Fixed(size=8)] = 0
+
+
+_NO_STATE = StreamState(0, {})
+
+
+def decode_header(data: bytes) -> tuple[StreamHeader, int]:
+    """Decode the header of a recording; return it and its size in bytes.
+
+    Raises:
+        DecodeError: the bytes end within the header, or do not begin with `HEADER_MARK` (`bad-header`).
+    """
+    if not data.startswith(HEADER_MARK):
+        raise DecodeError("bad-header", "the header cannot be read: it does not begin with its magic number")
+    if len(data) == ID_SIZE:
+        raise DecodeError("bad-header", "the header cannot be read: nothing follows its magic number")
+    codec = stream_codec_of(StreamHeader, data[ID_SIZE])  # `major`
+    try:
+        return codec.decode(data, ID_SIZE, len(data), _NO_STATE)
+    except DecodeError as error:
+        raise DecodeError("bad-header", f"the header cannot be read: {error.message}") from None
+
+
+def encode_header(header: StreamHeader) -> bytes:
+    """Return the bytes of a recording's header.
+
+    Raises:
+        EncodeError: a value does not fit, or the version does not have it.
+    """
+    major = put_byte(header.major, "StreamHeader.major")[0]
+    return HEADER_MARK + stream_codec_of(StreamHeader, major).encode(header, _NO_STATE)
+
+
+def header_record(header: StreamHeader, raw: bytes) -> StreamHeader | OpaqueHeader:
+    """Return the header if it encodes to these bytes, or else the bytes."""
+    return header if encode_header(header) == raw else OpaqueHeader(raw)
+
+
+def header_has(major: int, field: str) -> bool:
+    """Return whether the header of a profiler version has a field."""
+    layout = layout_of(StreamHeader, major)
+    return layout is not None and field not in layout.absent
+
+
+@cache
+def buffer_dtype() -> np.dtype[Any]:
+    """Return the header of a buffer as a numpy structure: `id`, `size`, and the fields of `BufferHeader`."""
+    sizes = {"id": ID_SIZE, "size": _SIZE}
+    for name, (part,) in parts_of(BufferHeader).items():
+        assert isinstance(part, Fixed)
+        sizes[name] = part.size
+    return np.dtype([(name, f"<u{size}") for name, size in sizes.items()])
+
+
+BUFFER_HEADER_SIZE = buffer_dtype().itemsize
+"""Bytes of a buffer header."""
+
+
+def encode_buffer_header(header: BufferHeader, size: int) -> bytes:
+    """Return the bytes of a buffer's header.
+
+    Args:
+        header: the bases and the thread.
+        size: bytes of the events that follow.
+
+    Raises:
+        EncodeError: a value does not fit.
+    """
+    if size.bit_length() > 8 * _SIZE:
+        raise EncodeError(f"{size:,} bytes of events do not fit in a buffer", "BufferHeader")
+    return BUFFER_MARK + size.to_bytes(_SIZE, "little") + stream_codec_of(BufferHeader, 0).encode(header, _NO_STATE)

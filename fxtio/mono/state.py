@@ -1,0 +1,128 @@
+"""The names of addresses: classes, vtables, methods, images, threads and domains by name, as of a time.
+
+Metadata may come behind its use in the file, and addresses are used again.  So an address means what the last
+definition up to a time says, or what the first definition says if all of them are later.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import numpy as np
+
+from fxtio import _native
+from fxtio.table import Categories, Table
+
+Array = np.ndarray[Any, Any]
+
+NAME_TABLES = ("classes", "images", "assemblies", "domains", "threads", "vtables", "methods")
+"""The tables that define names."""
+
+
+class Lookup:
+    """Codes for addresses, as of a time.
+
+    Args:
+        address: the addresses that are defined (uint64).
+        time: the times of the definitions (int64).
+        code: their codes (int32).
+    """
+
+    def __init__(self, address: Array, time: Array, code: Array) -> None:
+        order = np.lexsort((time, address))
+        self._address, self._time, self._code = address[order], time[order], code[order]
+        self._distinct, self._first, self._count = np.unique(self._address, return_index=True, return_counts=True)
+
+    def codes(self, address: Array, time: Array) -> Array:
+        """Return the codes of addresses at times (int32); -1 for an address that is never defined."""
+        if not len(self._distinct) or not len(address):
+            return np.full(len(address), -1, np.int32)
+        numbers, first = _numbered(np.ascontiguousarray(address))
+        distinct = address[first]
+        place = np.searchsorted(self._distinct, distinct)
+        place[place == len(self._distinct)] = 0
+        defined = self._distinct[place] == distinct
+        code = np.where(defined, self._code[self._first[place]], -1).astype(np.int32)
+        result: Array = np.asarray(code[numbers])
+        redefined = defined & (self._count[place] > 1)
+        if redefined.any():
+            rows = np.flatnonzero(redefined[numbers])
+            begin = self._first[place][numbers[rows]]
+            end = begin + self._count[place][numbers[rows]]
+            result[rows] = self._code[_last_until(self._time, begin, end, time[rows])]
+        return result
+
+
+def _numbered(values: Array) -> tuple[Array, Array]:
+    """Return the number of each value among the distinct values (int32), and the first row of each of those."""
+    codes, first = np.empty(len(values), np.int32), np.empty(len(values), np.int64)
+    count = _native.distinct(values.astype(np.uint64, copy=False), codes, first, secrets.randbits(63))
+    return codes, first[:count]
+
+
+def _last_until(times: Array, begin: Array, end: Array, limit: Array) -> Array:
+    """Return the last index in each range whose time is not later than the limit, or the first index of the range."""
+    low, high = begin.copy(), end.copy()
+    while (low < high).any():  # a binary search in all ranges at once
+        middle = (low + high) // 2
+        open_ = low < high
+        early = open_ & (times[np.minimum(middle, len(times) - 1)] <= limit)
+        low = np.where(early, middle + 1, low)
+        high = np.where(open_ & ~early, middle, high)
+    result: Array = np.maximum(low - 1, begin)
+    return result
+
+
+class AddressNames:
+    """The names of a recording's addresses.
+
+    Args:
+        tables: the tables `NAME_TABLES`.
+    """
+
+    def __init__(self, tables: dict[str, Table]) -> None:
+        self._tables = tables
+        classes, methods, vtables = tables["classes"], tables["methods"], tables["vtables"]
+        self.classes = Lookup(classes["pointer"], classes["time"], classes["name"].codes)
+        self.methods = Lookup(methods["method"], methods["time"], methods["name"].codes)
+        class_codes = self.classes.codes(vtables["class_pointer"], vtables["time"])
+        self.vtables = Lookup(vtables["pointer"], vtables["time"], class_codes)
+        self.images = self._lookup("images", "pointer")
+        self.threads = self._lookup("threads", "id")
+        self.domains = self._lookup("domains", "id")
+
+    def _lookup(self, name: str, key: str) -> Lookup:
+        table = self._tables[name]
+        rows = np.flatnonzero(table["name"].codes >= 0)
+        return Lookup(table[key][rows], table["time"][rows], table["name"].codes[rows])
+
+    @property
+    def values(self) -> list[str]:
+        """The names that all codes refer to."""
+        values: list[str] = self._tables["classes"]["name"].values
+        return values
+
+    def column(self, lookup: Lookup, address: Array, time: Array) -> Categories:
+        """Return the names of addresses at times."""
+        return Categories(lookup.codes(address, time), self.values)
+
+    def class_name(self, address: int, time: int | None = None) -> str | None:
+        """Return the name of a class at a time in nanoseconds (the last one by default), or None."""
+        return self._name(self.classes, address, time)
+
+    def vtable_name(self, address: int, time: int | None = None) -> str | None:
+        """Return the name of a vtable's class, likewise."""
+        return self._name(self.vtables, address, time)
+
+    def method_name(self, address: int, time: int | None = None) -> str | None:
+        """Return the full name of a method with its signature, likewise."""
+        return self._name(self.methods, address, time)
+
+    def thread_name(self, thread: int, time: int | None = None) -> str | None:
+        """Return the name of a thread, likewise."""
+        return self._name(self.threads, thread, time)
+
+    def _name(self, lookup: Lookup, address: int, time: int | None) -> str | None:
+        when = np.array([np.iinfo(np.int64).max if time is None else time], np.int64)
+        return self.column(lookup, np.array([address], np.uint64), when)[0]

@@ -1,0 +1,445 @@
+"""Python functions generated from the declarations: decode one record, encode one record.
+
+`stream_codec_of(cls, version)` generates them once per class and version; the text stays on `.source`.  The running
+values of a block are attributes of a `StreamState`, by the names that the declarations give them.  `_scalar` describes
+a single value both ways; `values` has the helpers that the generated text calls.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from fxtio.codec.record import Opaque
+from fxtio.errors import DecodeError, EncodeError, LayoutError
+from fxtio.mono.stream.declare import (
+    SUBTYPE,
+    UNKNOWN,
+    AfterCount,
+    Byte,
+    Choice,
+    Clock,
+    Dialect,
+    Double,
+    Fixed,
+    Item,
+    Part,
+    RecordLayout,
+    Relative,
+    Repeated,
+    Running,
+    SizedText,
+    Sleb,
+    StreamState,
+    Summed,
+    Text,
+    Uleb,
+    layout_of,
+    parts_of,
+)
+from fxtio.mono.stream.values import COLUMN_HELPERS, HELPERS, U64, take_uleb
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCodec:
+    """The two generated functions of a class in one version.
+
+    Attributes:
+        decode: `decode(data, cursor, end, state)` returns the record and the offset behind it, and updates the running
+            values of the state.  `data` are bytes, `end` is where the block ends.  Raises `DecodeError`.
+        encode: `encode(record, state)` returns the bytes of the record, and updates the running values.  Raises
+            `EncodeError`, and then leaves them unchanged.
+        source: the generated Python.
+        classes: the classes that it refers to, by name.
+    """
+
+    decode: Callable[[bytes, int, int, Any], tuple[Any, int]]
+    encode: Callable[[Any, Any], bytes]
+    source: str
+    classes: dict[str, Any]
+
+
+def stream_codec_of(cls: type[Item], version: float) -> StreamCodec:
+    """Return the codec of a class, generated on first use.
+
+    Raises:
+        LayoutError: the version does not have the record.
+    """
+    return _codec_of(cls, version)
+
+
+@cache
+def _codec_of(cls: type[Item], version: float) -> StreamCodec:
+    layout = layout_of(cls, version)
+    if layout is None:
+        raise LayoutError(f"version {version} has no {cls.__name__}")
+    writer = _Source(layout)
+    source = "\n".join([*writer.decoder(), "", "", *writer.encoder(), ""])
+    scope = HELPERS | writer.classes
+    filename = f"<fxtio codec of {cls.__module__}.{cls.__name__}, version {version}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec"), scope)
+    return StreamCodec(scope["decode"], scope["encode"], source, writer.classes)
+
+
+def with_helpers(cls: type[Item], version: float, helpers: dict[str, Any]) -> Callable[..., tuple[Any, int]]:
+    """Return the decoder of a class, compiled with other helpers than `HELPERS`."""
+    codec = stream_codec_of(cls, version)
+    scope: dict[str, Any] = helpers | codec.classes
+    exec(compile(codec.source, f"<fxtio codec of {cls.__name__} with other helpers>", "exec"), scope)
+    decode: Callable[..., tuple[Any, int]] = scope["decode"]
+    return decode
+
+
+@cache
+def column_decoder(cls: type[Item], version: float) -> Callable[..., tuple[Any, int]]:
+    """Return the decoder of a class that gives texts by place and doubles by their bits, as columns hold them."""
+    return with_helpers(cls, version, COLUMN_HELPERS)
+
+
+def kind_at(dialect: Dialect, data: bytes, offset: int, end: int) -> int:
+    """Return the kind of the record that begins at `offset`.
+
+    Raises:
+        DecodeError: no record of the version begins like this, or the data end before the kind is known.
+    """
+    first_byte = data[offset]
+    kind = dialect.kinds[first_byte]
+    if kind == SUBTYPE:
+        _, place = take_uleb(data, offset + 1, end, "time")
+        if place >= end:
+            raise DecodeError("event-cut", "the data end before the metadata's type")
+        kind = dialect.subtypes.get((first_byte, data[place]), UNKNOWN)
+        if kind == UNKNOWN:
+            raise DecodeError("unknown-event", f"metadata of the unknown type {data[place]} ({first_byte:#04x})")
+    if kind == UNKNOWN:
+        raise DecodeError("unknown-event", f"data version {dialect.version} has no event {first_byte:#04x}")
+    return kind
+
+
+def codec_of(dialect: Dialect, kind: int) -> StreamCodec:
+    """Return the codec of a kind of record, which the version must have, and keep it in the dialect."""
+    codec = dialect.codecs[kind] = stream_codec_of(dialect.classes[kind], dialect.version)
+    return codec
+
+
+def decode_record(dialect: Dialect, data: bytes, offset: int, end: int, state: StreamState) -> tuple[Any, int]:
+    """Decode the record that begins at `offset`; return it and the offset behind it.
+
+    Raises:
+        DecodeError: no record of the version begins like this, or it does not end within the block.
+    """
+    kind = dialect.kinds[data[offset]]
+    if kind < 0:
+        kind = kind_at(dialect, data, offset, end)
+    codec = dialect.codecs.get(kind) or codec_of(dialect, kind)
+    return codec.decode(data, offset, end, state)
+
+
+def encode_record(dialect: Dialect, record: Any, state: StreamState) -> bytes:
+    """Return the bytes of a record; those of an `Opaque` are its own, and the state follows them as a reader's would.
+
+    Raises:
+        EncodeError: it is no record of the version, or a value does not fit.
+    """
+    kind = dialect.kind_of.get(type(record))
+    if kind is None:
+        if type(record) is Opaque:
+            _follow(dialect, record.raw, state)
+            return record.raw
+        known = type(record) in dialect.classes
+        reason = f"data version {dialect.version} does not have it" if known else "it is no event"
+        raise EncodeError(reason, type(record).__name__)
+    codec = dialect.codecs.get(kind) or codec_of(dialect, kind)
+    return codec.encode(record, state)
+
+
+def _follow(dialect: Dialect, raw: bytes, state: StreamState) -> None:
+    """Update the running values as a reader of these bytes does."""
+    offset = 0
+    while offset < len(raw):
+        try:
+            _, offset = decode_record(dialect, raw, offset, len(raw), state)
+        except DecodeError:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Scalar:
+    """A single value, both ways.
+
+    Attributes:
+        stored: its encoding: `take_` and `put_` of this name are its helpers.
+        taken: the value of the field, as an expression of the number that was read.
+        put: the number that is written, as an expression of the field.
+        updates: the running value that is set to the value of the field; may be empty.
+    """
+
+    stored: str
+    taken: str
+    put: str
+    updates: str = ""
+
+
+def _scalar(part: Part, value: str, where: str) -> _Scalar:
+    """Return the two ways of a part; `value` is the expression of the number that is read, or of the field."""
+    word = f"whole({value}, {U64:#x}, {where!r})"
+    address = f"whole({value}, mask, {where!r})"
+    match part:
+        case Byte():
+            return _Scalar("byte", value, value)
+        case Fixed(size=size):
+            return _Scalar(f"fixed{size}", value, value)
+        case SizedText():
+            return _Scalar("sized_text", value, value)
+        case Uleb():
+            return _Scalar("uleb", value, value)
+        case Clock(of=of):
+            last = f"last_{of}"
+            return _Scalar("uleb", f"({last} + {value}) & {U64:#x}", f"{word} - {last} & {U64:#x}", last)
+        case Summed():
+            return _Scalar("uleb", f"(total + {value}) & {U64:#x}", f"{word} - total & {U64:#x}", "total")
+        case Sleb(pointer=True):
+            return _Scalar("sleb", f"{value} & mask", f"signed({address}, mask)")
+        case Sleb():
+            return _Scalar("sleb", value, value)
+        case Relative(base=base, shift=shift):
+            origin, units = f"state.{base}", f"aligned({address}, {shift}, {where!r})"
+            return _Scalar("sleb", f"({origin} + {value} << {shift}) & mask", f"signed({units} - {origin}, mask)")
+        case Running(of=of):
+            last = f"last_{of}"
+            return _Scalar("sleb", f"({last} + {value}) & mask", f"signed({address} - {last}, mask)", last)
+        case Double():
+            return _Scalar("double", value, value)
+        case Text(marked=marked):
+            return _Scalar("marked_text" if marked else "text", value, value)
+        case _:
+            raise TypeError(f"{type(part).__name__} is no single value")
+
+
+def _indented(lines: Iterator[str] | list[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"    {line}"
+
+
+class _Source:
+    """Writes the text of the two functions of a record layout."""
+
+    def __init__(self, layout: RecordLayout) -> None:
+        self.layout = layout
+        self.classes: dict[str, Any] = {layout.name: layout.cls}
+        self.running = sorted(_running(layout))
+
+    def decoder(self) -> Iterator[str]:
+        yield "def decode(data, cursor, end, state):"
+        word = self.layout.word
+        lines = ["mask = state.mask", *(f"last_{name} = state.{name}" for name in self.running), "total = 0"]
+        if word is not None:
+            lines.append("first_byte = data[cursor]")
+            lines += [f"{f.name} = {f.expression('first_byte')}" for f in self.layout.fields.values()]
+            lines.append("cursor += 1")
+        lines += self._fields(self.layout)
+        lines += [f"state.{name} = last_{name}" for name in self.running]
+        lines.append(f"return {self._constructor(self.layout, '')}, cursor")
+        yield from _indented(lines)
+
+    def _constructor(self, layout: RecordLayout, prefix: str) -> str:
+        given = [f"{name}={prefix}{name}" for name, _ in layout.parts]
+        given += [
+            f"{name}=last_{clock}" if (clock := _clock(layout, name)) else f"{name}=None" for name in layout.absent
+        ]
+        return f"{layout.name}({', '.join(given)})"
+
+    def _fields(self, layout: RecordLayout, prefix: str = "") -> Iterator[str]:
+        subtype = getattr(layout.cls, "subtype", None)
+        for number, (name, part) in enumerate(layout.body):
+            where = f"{layout.name}.{name}"
+            taken = self._take(part, prefix + name, where, layout)
+            if part.when is not None:
+                yield f"{prefix}{name} = None"
+                yield f"if {prefix}{part.when[0]} in {_numbers(part.when[1])}:"
+                taken = _indented(taken)
+            yield from taken
+            if number == 0 and subtype is not None:
+                yield "cursor += 1"
+
+    def _take(self, part: Part, name: str, where: str, layout: RecordLayout) -> Iterator[str]:
+        """Yield the lines that read a value."""
+        match part:
+            case Choice(by=by, cases=cases):
+                prefix = name[: -len(where.rpartition(".")[2])]
+                for number, (values, chosen) in enumerate(cases):
+                    yield f"{'elif' if number else 'if'} {prefix}{by} in {_numbers(values)}:"
+                    yield from _indented(self._take(chosen, name, where, layout))
+                yield f"else: raise unknown_form({where!r}, {prefix}{by})"
+            case Repeated():
+                yield from self._take_list(part, name, where, layout)
+            case AfterCount():
+                pass  # it is read behind the count of its list
+            case _:
+                scalar = _scalar(part, name, where)
+                yield f"{name}, cursor = take_{scalar.stored}(data, cursor, end, {where!r})"
+                if scalar.updates:
+                    yield f"{name} = {scalar.updates} = {scalar.taken}"
+                elif scalar.taken != name:
+                    yield f"{name} = {scalar.taken}"
+
+    def _take_list(self, part: Repeated, name: str, where: str, layout: RecordLayout) -> Iterator[str]:
+        if part.flag:
+            yield f"{name} = None"
+            yield f"if {part.flag}:"
+            yield from _indented(self._take_items(part, name, where, layout))
+        else:
+            yield from self._take_items(part, name, where, layout)
+
+    def _take_items(self, part: Repeated, name: str, where: str, layout: RecordLayout) -> Iterator[str]:
+        yield f"{name} = []"
+        yield "total = 0"
+        if part.until_zero:
+            yield "while True:"
+            yield f"    first, after = take_uleb(data, cursor, end, {where!r})"
+            yield "    if first == 0:"
+            yield "        cursor = after"
+            yield "        break"
+        else:
+            yield f"count, cursor = take_uleb(data, cursor, end, {where!r})"
+            if part.after_count:
+                yield f"{part.after_count}, cursor = take_uleb(data, cursor, end, {where!r})"
+            yield f"if count > end - cursor: raise count_beyond_end({where!r}, count, end - cursor)"
+            yield "for _ in range(count):"
+        if isinstance(part.of, Part):
+            yield from _indented(self._take(part.of, "item", where, layout))
+            yield f"    {name}.append(item)"
+        else:
+            inner = self._item(part)
+            yield from _indented(self._fields(inner, "entry_"))
+            yield f"    {name}.append({self._constructor(inner, 'entry_')})"
+        yield f"{name} = tuple({name})"
+
+    def _item(self, part: Repeated) -> RecordLayout:
+        assert not isinstance(part.of, Part)
+        inner = layout_of(part.of, self.layout.version)
+        assert inner is not None
+        self.classes[inner.name] = inner.cls
+        return inner
+
+    def encoder(self) -> Iterator[str]:
+        yield "def encode(this, state):"
+        lines = ["mask = state.mask", *(f"last_{name} = state.{name}" for name in self.running), "total = 0"]
+        word = self.layout.word
+        if word is not None:
+            lines += self._put_first_byte()
+        else:
+            lines.append("out = bytearray()")
+        lines += self._put_fields(self.layout, "this")
+        lines += [f"state.{name} = last_{name}" for name in self.running]
+        lines.append("return bytes(out)")
+        yield from _indented(lines)
+
+    def _put_first_byte(self) -> Iterator[str]:
+        word = self.layout.word
+        assert word is not None
+        terms = [f"{word.pattern('tag', 'const')[1]:#x}"]
+        owned = {part.flag: name for name, part in self.layout.parts if isinstance(part, Repeated)}
+        for field in self.layout.fields.values():
+            if field.name in owned:
+                yield f"{field.name} = this.{owned[field.name]} is not None"
+            else:
+                legal = [member.value for member in field.meaning] if field.meaning else list(range(field.mask + 1))
+                yield f"{field.name} = this.{field.name}"
+                yield f"if {field.name} not in {_numbers(tuple(legal))}:"
+                yield f"    raise misfit({f'{self.layout.name}.{field.name}'!r}, {field.name})"
+            terms.append(f"{field.name} << {field.lo}")
+        yield f"out = bytearray(({' | '.join(terms)}).to_bytes(1, 'little'))"
+
+    def _put_fields(self, layout: RecordLayout, owner: str) -> Iterator[str]:
+        subtype = getattr(layout.cls, "subtype", None)
+        for name in layout.absent:
+            where = f"{layout.name}.{name}"
+            if clock := _clock(layout, name):
+                yield f"if {owner}.{name} != last_{clock}: raise untimed({where!r}, {layout.version})"
+            else:
+                yield f"if {owner}.{name} is not None: raise absent({where!r}, {layout.version})"
+        for number, (name, part) in enumerate(layout.body):
+            where = f"{layout.name}.{name}"
+            put = self._put(part, f"{owner}.{name}", where, owner)
+            if part.when is not None:
+                switch = part.when[0] if part.when[0] in layout.fields else f"{owner}.{part.when[0]}"
+                yield f"if {switch} not in {_numbers(part.when[1])}:"
+                yield f"    if {owner}.{name} is not None: raise ruled_out({where!r})"
+                yield "else:"
+                put = _indented(put)
+            elif isinstance(part, Repeated) and part.flag:
+                yield f"if {owner}.{name} is not None:"
+                put = _indented(put)
+            yield from put
+            if number == 0 and subtype is not None:
+                yield f"out.append({int(subtype)})"
+
+    def _put(self, part: Part, value: str, where: str, owner: str) -> Iterator[str]:
+        """Yield the lines that append a value to `out`."""
+        match part:
+            case Choice(by=by, cases=cases):
+                for number, (values, chosen) in enumerate(cases):
+                    yield f"{'elif' if number else 'if'} {owner}.{by} in {_numbers(values)}:"
+                    yield from _indented(self._put(chosen, value, where, owner))
+                field = f"{where.rpartition('.')[0]}.{by}"
+                yield f"else: raise misfit({field!r}, {owner}.{by})"
+            case Repeated():
+                yield from self._put_list(part, value, where)
+            case AfterCount():
+                yield f"after_count = put_uleb({value}, {where!r})"
+            case _:
+                scalar = _scalar(part, value, where)
+                yield f"out += put_{scalar.stored}({scalar.put}, {where!r})"
+                if scalar.updates:
+                    yield f"{scalar.updates} = {value}"
+
+    def _put_list(self, part: Repeated, value: str, where: str) -> Iterator[str]:
+        yield "total = 0"
+        yield f"if type({value}) is not tuple: raise not_a_list({where!r}, {value})"
+        if not part.until_zero:
+            yield f"out += put_uleb(len({value}), {where!r})"
+        if part.after_count:
+            yield "out += after_count"
+        yield f"for item in {value}:"
+        if isinstance(part.of, Part):
+            yield from _indented(self._put(part.of, "item", where, "item"))
+        else:
+            inner = self._item(part)
+            yield f"    if type(item) is not {inner.name}: raise not_a_list({where!r}, item)"
+            if part.until_zero:
+                first = inner.body[0][0]
+                yield f"    if item.{first} == 0: raise misfit({f'{inner.name}.{first}'!r}, 0)"
+            yield from _indented(self._put_fields(inner, "item"))
+        if part.until_zero:
+            yield "out.append(0)"
+
+
+def _numbers(values: tuple[int, ...]) -> str:
+    return f"({', '.join(str(int(value)) for value in values)},)"
+
+
+def _clock(layout: RecordLayout, name: str) -> str:
+    """Return the clock of a field in any version; empty if the field is no time."""
+    return next((part.of for part in parts_of(layout.cls)[name] if isinstance(part, Clock)), "")
+
+
+def _running(layout: RecordLayout) -> set[str]:
+    """Return the names of all running values that a record updates or shows."""
+    names = {clock for name in layout.absent if (clock := _clock(layout, name))}
+    for _, part in layout.parts:
+        if isinstance(part, Repeated):
+            inner = part.of
+            if not isinstance(inner, Part):
+                inner_layout = layout_of(inner, layout.version)
+                assert inner_layout is not None
+                names |= _running(inner_layout)
+                continue
+            part = inner
+        if isinstance(part, Clock | Running):
+            names.add(part.of)
+    return names

@@ -1,0 +1,373 @@
+"""Declarations of records that consist of single bytes and LEB128 numbers, for any number of versions of a format.
+
+A record begins with one byte, a `Word` of width 8.  The annotations of the class carry the parts behind it in the
+specification's order.  A part may be limited to some versions and may depend on a field before it.  A field can have
+several parts, of which each version has at most one.  A part that is relative to something names it: a *base* is
+constant within a block of records, a *running* value is the last value of its kind.  `RecordLayout` is what the
+declaration of a class says for one version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from math import inf
+from typing import Any, ClassVar, get_type_hints
+
+import msgspec
+
+from fxtio.codec.word import Field, Word
+from fxtio.errors import LayoutError
+
+UNKNOWN, SUBTYPE = -1, -2
+"""Entries of `Dialect.kinds` for bytes with which no record begins, and for bytes whose record the subtype decides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One element of a record's body.
+
+    Attributes:
+        since: the first version that has it.
+        before: the first version that no longer has it.
+        when: an earlier field and the values of it with which the part is present; None if it is always present.
+    """
+
+    since: float = 0
+    before: float = inf
+    when: tuple[str, tuple[int, ...]] | None = None
+
+    def applies(self, version: float) -> bool:
+        """Return whether the version has the part."""
+        return self.since <= version < self.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Byte(Part):
+    """One byte."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed(Part):
+    """An unsigned little-endian number of 2, 4 or 8 bytes.  Only the generated functions read it, no kernel does."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uleb(Part):
+    """An unsigned LEB128 number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sleb(Part):
+    """A signed LEB128 number; with `pointer`, an address: as many of its bits as an address has."""
+
+    pointer: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relative(Part):
+    """An address: a signed number plus a base, in units of 2 to the power of `shift` bytes."""
+
+    base: str
+    shift: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running(Part):
+    """An address: a signed number plus the last value of the same kind in the block."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock(Part):
+    """An unsigned number plus the last time, modulo 2 to the power of 64; versions without it repeat the last."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summed(Part):
+    """An unsigned number plus the one of the previous item in the same list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Double(Part):
+    """A double-precision number, eight bytes, little-endian."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text(Part):
+    """Text up to a zero byte.  With `marked`, a byte before it says whether there is a text (1) or none (0)."""
+
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedText(Part):
+    """Text with its size in four bytes before it and a zero byte, which the size counts, at its end.
+
+    Size 0 stands for None.  Only the generated functions read it, no kernel does.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Part):
+    """A value whose encoding depends on another field.
+
+    Attributes:
+        by: that field.
+        cases: its values, and the part for each.
+    """
+
+    by: str
+    cases: tuple[tuple[tuple[int, ...], Part], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated(Part):
+    """A list of values or items, by default with a count before it.
+
+    Attributes:
+        of: a part (then the items are plain values), or a class of items.
+        flag: the field of the first byte that says whether the list is present; without it, the value is None.
+        until_zero: the list has no count; it ends with a 0 in place of the first number of another item.
+        after_count: a field whose number stands between the count and the items.
+    """
+
+    of: Part | type[Item]
+    flag: str = ""
+    until_zero: bool = False
+    after_count: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AfterCount(Part):
+    """An unsigned number that stands between the count and the items of a later list, see `Repeated.after_count`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstByteField(Part):
+    """A field of the first byte."""
+
+    field: Field
+
+
+class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Base class of the items of lists, and of records."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstByte:
+    """The first byte of a record in some versions."""
+
+    word: type[Word]
+    since: float = 0
+    before: float = inf
+
+
+class StreamRecord(Item, frozen=True, gc=False, kw_only=True):
+    """Base class of all records that begin with a byte.
+
+    Attributes:
+        first_bytes: the first byte; each version has at most one.
+        subtype: the value of a byte behind the first field, which tells apart records with the same first byte; None
+            for records without that byte.
+    """
+
+    first_bytes: ClassVar[tuple[FirstByte, ...]] = ()
+    subtype: ClassVar[IntEnum | None] = None
+
+    def replace(self, **changes: Any) -> Any:
+        """Return a copy of the record with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLayout:
+    """The declaration of a record or an item, narrowed to one version.
+
+    Attributes:
+        cls: the class.
+        version: the version.
+        word: the first byte; None for an item.
+        parts: fields and their parts, in order.
+        absent: fields that the version does not have.
+    """
+
+    cls: type[Item]
+    version: float
+    word: type[Word] | None
+    parts: tuple[tuple[str, Part], ...]
+    absent: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the class."""
+        return self.cls.__name__
+
+    @property
+    def body(self) -> list[tuple[str, Part]]:
+        """The fields and parts behind the first byte."""
+        return [(name, part) for name, part in self.parts if not isinstance(part, FirstByteField)]
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The fields of the first byte that carry a value."""
+        return {f.name: f for f in self.word.fields.values() if f.role == "bits"} if self.word else {}
+
+    def bytes(self) -> Iterator[int]:
+        """Yield the values that the first byte may have."""
+        assert self.word is not None
+        mask, pinned = self.word.pattern("tag", "const", "reserved")
+        enumerated = [field for field in self.fields.values() if field.meaning]
+        for value in range(1 << self.word.width):
+            if value & mask == pinned and all(_has_meaning(field, value) for field in enumerated):
+                yield value
+
+    def parts_behind(self, first_byte: int) -> list[tuple[str, Part]]:
+        """Return the parts behind a given first byte, without those that its fields rule out."""
+        fields = {name: field.get(first_byte) for name, field in self.fields.items()}
+        present = []
+        for name, part in self.body:
+            if isinstance(part, Repeated) and part.flag and not fields[part.flag]:
+                continue
+            if part.when is not None and part.when[0] in fields and fields[part.when[0]] not in part.when[1]:
+                continue
+            present.append((name, part))
+        return present
+
+
+def _has_meaning(field: Field, first_byte: int) -> bool:
+    assert field.meaning is not None
+    return field.get(first_byte) in [member.value for member in field.meaning]
+
+
+@cache
+def parts_of(cls: type[Item]) -> dict[str, tuple[Part, ...]]:
+    """Return the parts of every field in order, those of all versions."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {
+        name: tuple(mark for mark in getattr(hints[name], "__metadata__", ()) if isinstance(mark, Part))
+        for name in cls.__struct_fields__
+    }
+
+
+def layout_of(cls: type[Item], version: float) -> RecordLayout | None:
+    """Return the layout of a class in a version, or None if the version does not have it.
+
+    Raises:
+        LayoutError: the declaration contradicts itself.
+    """
+    return _layout_of(cls, version)
+
+
+@cache
+def _layout_of(cls: type[Item], version: float) -> RecordLayout | None:
+    word = None
+    if issubclass(cls, StreamRecord):
+        words = [head.word for head in cls.first_bytes if head.since <= version < head.before]
+        if not words:
+            return None
+        if len(words) > 1:
+            raise LayoutError(f"{cls.__name__}: version {version} has two first bytes")
+        word = words[0]
+    header = {f.name: f for f in word.fields.values() if f.role == "bits"} if word else {}
+    parts: list[tuple[str, Part]] = []
+    absent, filled = [], set()
+    for name, marks in parts_of(cls).items():
+        fitting = [mark for mark in marks if mark.applies(version)]
+        if len(fitting) > 1:
+            raise LayoutError(f"{cls.__name__}.{name}: version {version} has two parts for it")
+        if fitting:
+            parts.append((name, fitting[0]))
+            filled.add(getattr(fitting[0], "flag", ""))
+        elif name in header:
+            parts.append((name, FirstByteField(field=header[name])))
+            filled.add(name)
+        elif marks or _in_any_first_byte(cls, name):
+            absent.append(name)
+        else:
+            raise LayoutError(f"{cls.__name__}.{name} has no part, and the first byte has no field of its name")
+    if unknown := filled - header.keys() - {""}:
+        raise LayoutError(f"{cls.__name__}: the first byte has no field {', '.join(sorted(unknown))}")
+    if idle := header.keys() - filled:
+        raise LayoutError(f"{cls.__name__}: nothing fills the field {', '.join(sorted(idle))} of the first byte")
+    return RecordLayout(cls, version, word, tuple(parts), tuple(absent))
+
+
+def _in_any_first_byte(cls: type[Item], name: str) -> bool:
+    """Return whether the first byte of any version has the field."""
+    return issubclass(cls, StreamRecord) and any(name in head.word.fields for head in cls.first_bytes)
+
+
+class Dialect:
+    """One version of a format: its record layouts, and the record that each first byte begins.
+
+    Args:
+        classes: the records of all versions; the kind of a record is its index here.
+        version: the version.
+        width: the number of bits of an address.
+
+    Attributes:
+        layouts: the layout of each class, or None.
+        kinds: for every first byte the kind, `UNKNOWN`, or `SUBTYPE`.
+        kind_of: the kind of each class that the version has.
+        subtypes: the kinds by first byte and subtype.
+        mask: the largest address.
+        codecs: the codecs of kinds, as far as they were needed; see `fxtio.mono.stream.codec.codec_of`.
+    """
+
+    def __init__(self, classes: tuple[type[StreamRecord], ...], version: float, width: int) -> None:
+        self.classes, self.version, self.width = classes, version, width
+        self.mask = (1 << width) - 1
+        self.layouts = tuple(layout_of(cls, version) for cls in classes)
+        self.kind_of = {cls: kind for kind, cls in enumerate(classes) if self.layouts[kind] is not None}
+        self.codecs: dict[int, Any] = {}
+        self.kinds = [UNKNOWN] * 256
+        self.subtypes: dict[tuple[int, int], int] = {}
+        for kind, layout in enumerate(self.layouts):
+            if layout is None:
+                continue
+            subtype = classes[kind].subtype
+            for head in layout.bytes():
+                free = (UNKNOWN,) if subtype is None else (UNKNOWN, SUBTYPE)
+                if self.kinds[head] not in free or (head, subtype) in self.subtypes:
+                    raise LayoutError(f"{layout.name} and another record begin with the byte {head:#04x}")
+                if subtype is None:
+                    self.kinds[head] = kind
+                else:
+                    self.subtypes[head, int(subtype)] = kind
+                    self.kinds[head] = SUBTYPE
+
+    def part(self, cls: type[Item], field: str) -> Part | None:
+        """Return the part that the version has for a field of a record or item, or None if it has none."""
+        layout = layout_of(cls, self.version)
+        return None if layout is None else dict(layout.parts).get(field)
+
+
+class StreamState:
+    """What the values of a block are relative to: an attribute for each base and running value of the declarations.
+
+    Args:
+        mask: the largest address.
+        values: the values at the beginning of the block, by name.
+    """
+
+    __slots__ = ("__dict__", "mask")
+
+    def __init__(self, mask: int, values: dict[str, int]) -> None:
+        self.mask = mask
+        self.__dict__.update(values)
+
+    def copy(self) -> dict[str, int]:
+        """Return the values by name."""
+        return dict(self.__dict__)
+
+    def restore(self, values: dict[str, int]) -> None:
+        """Set the values to those that `copy` returned."""
+        self.__dict__.update(values)

@@ -1,0 +1,383 @@
+"""The kernels that run programs over blocks of records: in C, and in Python where the C extension is missing.
+
+Both have three functions: `scan` counts the rows of each block up to its first fault, `fill` reads values to columns,
+`pack` writes records from columns.  The Python ones call the generated functions of `codec` record by record; tests
+compare the two.  They need memory for one block at a time.
+"""
+
+from __future__ import annotations
+
+import struct
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+
+from fxtio import _native
+from fxtio._native.constants import RULES, Fault
+from fxtio.errors import DecodeError, EncodeError
+from fxtio.mono.stream.codec import column_decoder, encode_record, kind_at
+from fxtio.mono.stream.declare import (
+    Choice,
+    Double,
+    FirstByteField,
+    Item,
+    Part,
+    RecordLayout,
+    Repeated,
+    Sleb,
+    StreamState,
+    Text,
+)
+from fxtio.mono.stream.program import Line, Program
+from fxtio.mono.stream.values import U64
+
+Array = np.ndarray[Any, Any]
+Columns = tuple[Array | None, ...]
+
+
+class Kernels(Protocol):
+    """The three kernels.
+
+    In all of them `program` is the program of the records' version, and blocks are given by where they begin and end in
+    `data` (int64).  `registers` are the bases and running values at the beginning of each block (uint64, a row each).
+    """
+
+    def scan(
+        self, program: Program, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
+        fault: Array,
+    ) -> None:  # fmt: skip
+        """Count the rows that each block gives, up to its first fault.
+
+        Args:
+            program: see above.
+            data: the bytes (uint8).
+            begin: where each block begins.
+            end: where it ends.
+            registers: see above.
+            counts: filled with the number of rows by owner (int64, a row for each block).
+            stop: filled with the offset behind the last whole record (int64).
+            fault: filled with what is wrong there, see `Fault` (uint8).
+        """
+
+    def fill(
+        self, program: Program, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
+        columns: Columns,
+    ) -> None:  # fmt: skip
+        """Read the values of all records to columns.
+
+        Args:
+            program: see above.
+            data: the bytes (uint8).
+            begin: where each block begins.
+            stop: where it ends, as `scan` found it.
+            registers: see above.
+            base: added to the offsets of records.
+            first: the first row of each block by owner (int64, a row for each block).
+            columns: an array for each column, or None for one that is not needed.
+
+        Raises:
+            ValueError: a block does not give the rows that `scan` counted.
+        """
+
+    def pack(
+        self, program: Program, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
+        out: Array,
+    ) -> tuple[int, int]:  # fmt: skip
+        """Write records of one block until the output is full.
+
+        Args:
+            program: see above.
+            order: for every record the number of its line in the program (uint8).
+            start: the first record to write.
+            registers: the registers, updated (uint64).
+            columns: an array for each column that the lines use.
+            texts: the bytes that offsets of texts refer to (uint8).
+            rows: the next row of each owner, updated (int64).
+            out: filled (uint8).
+
+        Returns:
+            The number of the first record for which there was no room, and how many bytes were written.
+
+        Raises:
+            ValueError: a value does not fit, or a column or a row of one is missing.
+            EncodeError: likewise.
+        """
+
+
+class CompiledKernels:
+    """The kernels in C, which release the interpreter lock while they run."""
+
+    def __init__(self) -> None:
+        self._c: Any = import_module("fxtio._native._kernels")
+
+    def scan(
+        self, program: Program, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
+        fault: Array,
+    ) -> None:  # fmt: skip
+        """See `Kernels`."""
+        p = program
+        self._c.scan_stream(data, begin, end, registers, p.steps, p.entry, p.jumps, p.dialect.mask, counts, stop, fault)
+
+    def fill(
+        self, program: Program, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
+        columns: Columns,
+    ) -> None:  # fmt: skip
+        """See `Kernels`."""
+        p = program
+        self._c.fill_stream(
+            data, begin, stop, registers, p.steps, p.entry, p.jumps, p.dialect.mask, base, first, columns
+        )
+
+    def pack(
+        self, program: Program, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
+        out: Array,
+    ) -> tuple[int, int]:  # fmt: skip
+        """See `Kernels`."""
+        starts = np.array([line.start for line in program.lines], np.int64)
+        kinds = np.array([line.kind for line in program.lines], np.int64)
+        mask = program.dialect.mask
+        number, used = self._c.pack_stream(
+            order, start, starts, kinds, registers, program.steps, mask, columns, texts, rows, out
+        )
+        return number, used
+
+
+class PythonKernels:
+    """The kernels in Python: record by record, with the generated functions."""
+
+    def scan(
+        self, program: Program, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
+        fault: Array,
+    ) -> None:  # fmt: skip
+        """See `Kernels`."""
+        dialect = program.dialect
+        for block, (first, last) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
+            raw, state = data[first:last].tobytes(), program.state(registers[block])
+            rows, offset, reason = [0] * program.owners, 0, Fault.NONE
+            while offset < len(raw):
+                try:
+                    kind = kind_at(dialect, raw, offset, len(raw))
+                    decode = column_decoder(dialect.classes[kind], dialect.version)
+                    record, offset = decode(raw, offset, len(raw), state)
+                except DecodeError as error:
+                    reason = Fault(RULES.index(error.rule))
+                    break
+                rows[kind] += 1
+                for name, owner in _lists_of(program, kind):
+                    rows[owner] += len(getattr(record, name) or ())
+            counts[block], stop[block], fault[block] = rows, first + offset, reason
+
+    def fill(
+        self, program: Program, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
+        columns: Columns,
+    ) -> None:  # fmt: skip
+        """See `Kernels`."""
+        dialect = program.dialect
+        for block, (start, end) in enumerate(zip(begin.tolist(), stop.tolist(), strict=True)):
+            raw, state = data[start:end].tobytes(), program.state(registers[block])
+            filler = _Filler(program, columns, first[block].tolist(), start)
+            offset = 0
+            while offset < len(raw):
+                try:
+                    kind = kind_at(dialect, raw, offset, len(raw))
+                    decode = column_decoder(dialect.classes[kind], dialect.version)
+                    record, after = decode(raw, offset, len(raw), state)
+                    filler.record(kind, record, base + start + offset)
+                except DecodeError:
+                    raise ValueError("the block has a fault") from None
+                except IndexError:
+                    raise ValueError("more rows than the columns have room for") from None
+                offset = after
+
+    def pack(
+        self, program: Program, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
+        out: Array,
+    ) -> tuple[int, int]:  # fmt: skip
+        """See `Kernels`."""
+        builder = _Builder(program, columns, bytes(texts), rows.tolist())
+        state = program.state(registers)
+        number, used = start, 0
+        while number < len(order):
+            before, rows_before = state.copy(), list(builder.rows)
+            record = builder.record(program.lines[int(order[number])], state)
+            raw = encode_record(program.dialect, record, state)
+            if used + len(raw) > len(out):
+                state.restore(before)
+                builder.rows = rows_before
+                break
+            out[used : used + len(raw)] = np.frombuffer(raw, np.uint8)
+            used += len(raw)
+            number += 1
+        registers[:] = [getattr(state, name) for name in program.registers]
+        rows[:] = builder.rows
+        return number, used
+
+
+def kernels() -> Kernels:
+    """Return the kernels in C, or those in Python where the extension is missing."""
+    return CompiledKernels() if _native.IMPLEMENTATION == "c" else PythonKernels()
+
+
+def _lists_of(program: Program, kind: int) -> list[tuple[str, int]]:
+    """Return the lists of a kind of record: their fields and the owners of their rows."""
+    layout = program.dialect.layouts[kind]
+    assert layout is not None
+    owners = ((name, program.list_owner(kind, name)) for name, _ in layout.parts)
+    return [(name, owner) for name, owner in owners if owner is not None]
+
+
+class _Filler:
+    """Stores the fields of records in columns.
+
+    Args:
+        program: the program that plans the columns.
+        columns: the columns, None for those that are not needed.
+        rows: the next row of each owner, updated.
+        begin: where the block begins, added to the offsets of texts.
+    """
+
+    def __init__(self, program: Program, columns: Columns, rows: list[int], begin: int) -> None:
+        self.program, self.columns, self.rows, self.begin = program, columns, rows, begin
+
+    def record(self, kind: int, record: Any, offset: int) -> None:
+        """Store a record, which texts by place and doubles by bits (see `column_decoder`)."""
+        layout = self.program.dialect.layouts[kind]
+        assert layout is not None
+        row = self._next_row(kind)
+        self._store(kind, "", "offset", row, offset)
+        self._fields(kind, kind, layout, record, row)
+
+    def _next_row(self, owner: int) -> int:
+        self.rows[owner] += 1
+        return self.rows[owner] - 1
+
+    def _store(self, owner: int, field: str, role: str, row: int, value: int) -> None:
+        number = self.program.column_of(owner, field, role)
+        column = None if number is None else self.columns[number]
+        if column is not None:
+            column[row] = value
+
+    def _fields(self, kind: int, owner: int, layout: RecordLayout, record: Any, row: int) -> None:
+        for name, part in layout.parts:
+            value = getattr(record, name)
+            if value is None:
+                continue
+            if isinstance(part, Repeated):
+                self._store(owner, name, "count", row, len(value))
+                self._items(kind, name, part, value)
+            elif isinstance(value, tuple):
+                self._store(owner, name, "text", row, self.begin + value[0])
+                self._store(owner, name, "length", row, value[1])
+            elif isinstance(part, Choice):
+                self._store(owner, name, "bits", row, value & U64)
+            else:
+                self._store(owner, name, "value", row, value)
+        for name in layout.absent:  # a clock goes on where the version has no time
+            value = getattr(record, name)
+            if value is not None:
+                self._store(owner, name, "value", row, value)
+
+    def _items(self, kind: int, name: str, part: Repeated, items: tuple[Any, ...]) -> None:
+        owner = self.program.list_owner(kind, name)
+        assert owner is not None
+        layout = self.program.lists[owner - len(self.program.dialect.classes)].layout
+        for item in items:
+            row = self._next_row(owner)
+            if layout is None:
+                self._store(owner, "", "value", row, item)
+            else:
+                self._fields(kind, owner, layout, item, row)
+
+
+class _Builder:
+    """Makes records of the rows of columns.
+
+    Args:
+        program: the program that plans the columns.
+        columns: the columns.
+        texts: the bytes that offsets of texts refer to.
+        rows: the next row of each owner, updated.
+    """
+
+    def __init__(self, program: Program, columns: Columns, texts: bytes, rows: list[int]) -> None:
+        self.program, self.columns, self.texts, self.rows = program, columns, texts, rows
+
+    def record(self, line: Line, state: StreamState) -> Any:
+        """Return the next record of a line."""
+        layout = self.program.dialect.layouts[line.kind]
+        assert layout is not None
+        row = self.rows[line.kind]
+        self.rows[line.kind] += 1
+        values: dict[str, Any] = dict.fromkeys(name for name, _ in layout.parts)
+        for name, part in layout.parts:
+            if isinstance(part, FirstByteField):
+                values[name] = part.field.get(line.first_byte)
+        parts = layout.parts_behind(line.first_byte)
+        self._fields(line.kind, line.kind, parts, layout, row, values)
+        for name in layout.absent:
+            clock = self.program.column_of(line.kind, name, "value") is not None
+            values[name] = getattr(state, name) if clock else None
+        return layout.cls(**values)
+
+    def _value(self, owner: int, field: str, role: str, row: int) -> int:
+        number = self.program.column_of(owner, field, role)
+        assert number is not None
+        column = self.columns[number]
+        if column is None or not 0 <= row < len(column):
+            raise ValueError(f"the column {role} of {field!r} has no row {row}")
+        return int(column[row])
+
+    def _fields(
+        self, kind: int, owner: int, parts: list[tuple[str, Part]], layout: RecordLayout, row: int,
+        values: dict[str, Any],
+    ) -> None:  # fmt: skip
+        for name, part in parts:
+            if part.when is not None and part.when[0] not in layout.fields and values[part.when[0]] not in part.when[1]:
+                continue
+            if isinstance(part, Repeated):
+                values[name] = self._items(kind, name, self._value(owner, name, "count", row))
+            elif isinstance(part, Choice):
+                case = next((one for cases, one in part.cases if values[part.by] in cases), None)
+                if case is None:
+                    raise EncodeError(f"{values[part.by]} is the number of no encoding", f"{layout.name}.{part.by}")
+                values[name] = self._case(owner, name, case, row)
+            elif isinstance(part, Text):
+                values[name] = self._text(owner, name, row)
+            else:
+                values[name] = self._value(owner, name, "value", row)
+
+    def _case(self, owner: int, name: str, case: Part, row: int) -> Any:
+        if isinstance(case, Text):
+            return self._text(owner, name, row)
+        bits = self._value(owner, name, "bits", row)
+        raw = bits.to_bytes(8, "little")
+        if isinstance(case, Double):
+            return struct.unpack("<d", raw)[0]
+        return int.from_bytes(raw, "little", signed=isinstance(case, Sleb))
+
+    def _text(self, owner: int, name: str, row: int) -> str | None:
+        begin, size = self._value(owner, name, "text", row), self._value(owner, name, "length", row)
+        if begin < 0:
+            return None
+        if not 0 <= size <= len(self.texts) - begin:
+            raise ValueError("a text lies outside of the bytes of all texts")
+        return self.texts[begin : begin + size].decode("utf-8", "surrogateescape")
+
+    def _items(self, kind: int, name: str, count: int) -> tuple[Any, ...]:
+        if count < 0:
+            raise ValueError("a list of less than no items")
+        owner = self.program.list_owner(kind, name)
+        assert owner is not None
+        layout = self.program.lists[owner - len(self.program.dialect.classes)].layout
+        items: list[Item | int] = []
+        for _ in range(count):
+            row = self.rows[owner]
+            self.rows[owner] += 1
+            if layout is None:
+                items.append(self._value(owner, "", "value", row))
+                continue
+            values: dict[str, Any] = dict.fromkeys(layout.cls.__struct_fields__)
+            self._fields(kind, owner, list(layout.parts), layout, row, values)
+            items.append(layout.cls(**values))
+        return tuple(items)

@@ -1,0 +1,150 @@
+"""Annotated records, and the layouts of the format as Markdown; both from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fxtio.codec.describe import enumerations_markdown, layout_markdown, quoted, title_of, word_markdown
+from fxtio.codec.piece import Bits, Piece, Span
+from fxtio.codec.record import Opaque
+from fxtio.codec.word import Field, Word
+from fxtio.errors import DecodeError, FxtioError
+from fxtio.finding import Finding, Findings
+from fxtio.uftrace import enums, layout, payloads
+from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.events import data_of
+from fxtio.uftrace.frames import Chunk
+from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit
+
+Kinds = frozenset[type[Any]]
+_WORD = 8
+_OTHER_WORDS = (layout.RingWord, layout.CommitWord, layout.PerfMiscWord)
+_FIELDS = layout.RecordWord.fields
+
+
+def kinds_of(name: str) -> Kinds:
+    """Return the record classes with a name, in any case.
+
+    A name is that of a class, or a type of the format such as `exit`; `opaque` stands for bytes that are not a record.
+
+    Raises:
+        FxtioError: there is no such class; the message lists the names.
+    """
+    lowered = name.lower()
+    if lowered in ("unknown", "opaque"):
+        return frozenset({Opaque})
+    classes = {cls.__name__.lower(): cls for cls in CLASSES.values()}
+    classes |= {kind.name.lower(): cls for kind, cls in CLASSES.items()}
+    if lowered not in classes:
+        names = ", ".join([*(cls.__name__ for cls in CLASSES.values()), Opaque.__name__])
+        raise FxtioError(f"there is no record type {name!r}, only {names}")
+    return frozenset({classes[lowered]})
+
+
+def explain(trace: UftraceTrace, *, record: int | None, offset: int, kinds: Kinds | None) -> Iterator[Piece]:
+    """Yield annotated records.
+
+    Args:
+        trace: the trace.
+        record: the number of the first record, counted from 0 over all tasks; or None, then
+        offset: a byte of the first record, counted over the files of all tasks in the order of `trace.tids`.
+        kinds: the classes of records to yield; None for all.
+    """
+    number = begin = 0
+    tid = None
+    sizes = {tid: trace.directory.size(f"{tid}.dat") for tid in trace.tids}
+    for chunk in trace.chunks():
+        if tid is not None and chunk.tid != tid:
+            begin += sizes[tid]
+        tid = chunk.tid
+        for piece, cls in _pieces(chunk, begin, number, trace.findings):
+            number += piece.number is not None
+            matches = piece.number == record if record is not None else piece.offset + piece.size > offset
+            if record is not None and matches:
+                record = None
+                offset = piece.offset
+            if matches and (kinds is None or cls in kinds):
+                yield piece
+
+
+def _pieces(chunk: Chunk, begin: int, number: int, findings: Findings) -> Iterator[tuple[Piece, type[Any]]]:
+    """Yield the annotated records of a chunk and their classes."""
+    if chunk.gap is not None:
+        spans = [Span(0, chunk.gap, "bytes", f"{len(chunk.gap):,} bytes that are not a record")]
+        faults = _findings_in(findings, chunk, chunk.base, 1)
+        yield Piece(None, begin + chunk.base, len(chunk.gap), "Opaque", "", spans, faults), Opaque
+        return
+    for row, (at, size) in enumerate(zip(chunk.at.tolist(), chunk.size.tolist(), strict=True)):
+        raw = bytes(chunk.block.data[at * _WORD : (at + size) * _WORD])
+        time, word = int(chunk.block.words[at]), int(chunk.block.words[at + 1])
+        cls = CLASSES[RecordType(_FIELDS["type"].get(word))]
+        spans = [
+            Span(0, raw[:_WORD], "header", bits=_bits(cls.words[0], time)),
+            Span(_WORD, raw[_WORD : 2 * _WORD], "header", _meaning(cls, word, chunk), _bits(cls.words[1], word)),
+            *_payload(cls, word, raw[2 * _WORD :], chunk),
+        ]
+        offset = chunk.base + at * _WORD
+        faults = _findings_in(findings, chunk, offset, size * _WORD)
+        title = f"{cls.__name__} of task {chunk.tid}"
+        yield Piece(number + row, begin + offset, len(raw), title, title_of(cls), spans, faults), cls
+
+
+def _findings_in(findings: Findings, chunk: Chunk, offset: int, size: int) -> list[Finding]:
+    """Return the findings in a range of bytes of the file of a chunk."""
+    return [item for item in findings if item.file == chunk.file and offset <= item.offset < offset + size]
+
+
+def _bits(word: type[Word], value: int) -> tuple[Bits, ...]:
+    return tuple(_field(field, field.get(value)) for field in word.fields.values())
+
+
+def _field(field: Field, value: int) -> Bits:
+    shown = f"{value:#x}" if field.width > 32 else str(value)
+    names = {member.value: member.name for member in field.meaning or ()}
+    fault = f"must be {field.value:#x}" if field.role == "const" and value != field.value else ""
+    return Bits(field, value, shown, names.get(value, field.doc), fault)
+
+
+def _meaning(cls: type[Any], word: int, chunk: Chunk) -> str:
+    if cls in (FunctionEntry, FunctionExit):
+        return chunk.functions.name_at(_FIELDS["address"].get(word))
+    return ""
+
+
+def _payload(cls: type[Any], word: int, raw: bytes, chunk: Chunk) -> Iterator[Span]:
+    """Yield the annotated payload of a record."""
+    if not _FIELDS["more"].get(word):
+        return
+    begin = 2 * _WORD
+    if cls is Event:
+        data = data_of(raw, chunk.order)
+        yield Span(begin, raw, "payload", f"{len(data):,} bytes of data: {data.hex(' ')}")
+        return
+    specs = chunk.functions.specs_at(_FIELDS["address"].get(word), is_exit=cls is FunctionExit)
+    if not chunk.has_specs or not specs:
+        yield Span(begin, raw, "payload", "no specification; the values are unknown")
+        return
+    try:
+        values = payloads.decode(specs, raw, chunk.order)
+    except DecodeError as error:
+        yield Span(begin, raw, "payload", fault=error.message)
+        return
+    texts = (quoted(item) if isinstance(item, str) else item.hex() if isinstance(item, bytes) else str(item)
+             for item in values)  # fmt: skip
+    yield Span(begin, raw, "payload", ", ".join(f"{spec}={text}" for spec, text in zip(specs, texts, strict=True)))
+
+
+def describe_markdown() -> str:
+    """Return the layouts of the format as a page of Markdown."""
+    lines = [
+        "# uftrace",
+        "",
+        "Generated from the declarations in `fxtio.uftrace.layout` and `fxtio.uftrace.records`.",
+        "",
+    ]
+    lines += ["## Records", "", *(layout_markdown(cls) for cls in CLASSES.values())]
+    lines += ["## Other words", "", *(word_markdown(word) for word in _OTHER_WORDS)]
+    lines.append(enumerations_markdown(enums))
+    return "\n".join(lines)

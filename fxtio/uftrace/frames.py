@@ -1,0 +1,325 @@
+"""From the bytes of a `<tid>.dat` file to chunks of whole records, block by block.
+
+The file has no frames: the size of a record follows from the argument specifications of its function.  After a payload
+that is not specified, and after bytes that are not a record, reading goes on at the next place where several plausible
+records follow each other.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from fxtio import _native
+from fxtio._native.constants import PayloadWalkEnd
+from fxtio.codec.columns import Block
+from fxtio.finding import Findings, Level
+from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.layout import RecordWord
+from fxtio.uftrace.state import FOREVER, AddressSpace, Epoch, Sessions
+
+Array = np.ndarray[Any, Any]
+Order = Literal["little", "big"]
+
+BLOCK = 1 << 20
+"""The size of a block in bytes."""
+
+END, BAD, PARTIAL, FULL, LATER, UNKNOWN = PayloadWalkEnd
+_MAX_RECORD = BLOCK // 2  # bytes; a larger size is taken for a fault
+
+_CHAIN = 3
+_MAX_PAUSE = 1 << 47  # ns, 39 hours: a longer time between two records is not plausible
+_FIELDS = RecordWord.fields
+_HEADER = 2
+
+
+def _begin(epoch: Epoch) -> int:
+    return epoch.begin
+
+
+def _head(order: Order) -> Array:
+    mask, value = RecordWord.pattern("const")
+    kind = _FIELDS["type"]
+    names = (RecordType.ENTRY, RecordType.EXIT, RecordType.EVENT)
+    return np.array(
+        [mask, value, kind.lo, kind.mask, _FIELDS["more"].lo, _FIELDS["address"].lo, *names, order == "big"], np.uint64
+    )
+
+
+_HEADS: dict[str, Array] = {"little": _head("little"), "big": _head("big")}
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Consecutive records of a task, or bytes that are not a record; valid until the next chunk is requested.
+
+    Attributes:
+        tid: the task.
+        file: the name of the file.
+        base: the byte offset of the first word of the block.
+        block: the block that contains the records.
+        at: the index of each record in the block (int64, words).
+        size: the size of each record (int64, words).
+        functions: the functions by address.
+        order: the byte order.
+        gap: bytes that are not a record, instead of records; else None.
+        has_specs: whether the payloads can be decoded by the argument specifications.
+    """
+
+    tid: int
+    file: str
+    base: int
+    block: Block
+    at: Array
+    size: Array
+    functions: AddressSpace
+    order: Order
+    gap: bytes | None = None
+    has_specs: bool = True
+    _words: Array | None = field(default=None, init=False, repr=False)
+    _times: Array | None = field(default=None, init=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @property
+    def times(self) -> Array:
+        """Return the first words of the records (uint64)."""
+        if self._times is None:
+            self._times = self._gather(0)
+        return self._times
+
+    @property
+    def words(self) -> Array:
+        """Return the second words of the records (uint64)."""
+        if self._words is None:
+            self._words = self._gather(1)
+        return self._words
+
+    def _gather(self, delta: int) -> Array:
+        count = len(self.at)
+        if count and int(self.at[-1]) - int(self.at[0]) == _HEADER * (
+            count - 1
+        ):  # no payloads: the words are equally spaced
+            first = int(self.at[0]) + delta
+            return self.block.words[first : first + _HEADER * count : _HEADER]
+        out = np.empty(count, np.uint64)
+        if count:
+            _native.gather(self.block.words, self.at, delta, out)
+        return out
+
+    def offsets(self) -> Array:
+        """Return the byte offsets of the records in the file (int64)."""
+        return self.at * 8 + self.base
+
+
+def empty_chunk(functions: AddressSpace) -> Chunk:
+    """Return a chunk without records."""
+    words, empty = np.empty(0, np.uint64), np.empty(0, np.int64)
+    return Chunk(0, "", 0, Block(words, words), empty, empty, functions, "little")
+
+
+class TaskReader:
+    """Reads one `<tid>.dat` file; iterating gives its chunks.
+
+    Args:
+        tid: the task.
+        name: the name of the file.
+        descriptor: a descriptor of the open file, which is closed at the end.
+        sessions: the sessions of the trace.
+        order: the byte order.
+        findings: receives faults.
+        progress: called with the number of bytes of each block.
+        max_bytes: the largest number of bytes to read.
+    """
+
+    def __init__(
+        self,
+        tid: int,
+        name: str,
+        descriptor: int,
+        sessions: Sessions,
+        order: Order,
+        findings: Findings,
+        progress: Callable[[int], None],
+        max_bytes: int | None = None,
+    ) -> None:
+        self.tid = tid
+        self.name = name
+        self._descriptor = descriptor
+        self._sessions = sessions
+        self._order = order
+        self._findings = findings
+        self._progress = progress
+        self._left = max_bytes
+        self._epochs = sessions.epochs(tid)
+        self._epoch = 0
+        self._functions = sessions.address_space(self._epochs[0])
+        self._limit = self._epochs[1].begin if len(self._epochs) > 1 else FOREVER
+        self._last = 0  # the time of the last record with a time
+        self._raw = np.empty(BLOCK // 8, np.uint64)
+        self._at = np.empty(BLOCK // 16, np.int64)
+        self._size = np.empty(BLOCK // 16, np.int64)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        rest = base = 0
+        with os.fdopen(self._descriptor, "rb", buffering=0) as file:
+            while True:
+                buffer = self._raw.view(np.uint8)
+                count = self._fill(file, memoryview(buffer[rest:]))  # type: ignore[arg-type,unused-ignore]
+                end = rest + count
+                last = end < BLOCK
+                words = self._native(end // 8)
+                used = yield from self._walk(words, base, last=last)
+                base += used * 8
+                if last:
+                    yield from self._tail(buffer[: end % 8 + (end // 8 - used) * 8], buffer, used, end, base, words)
+                    return
+                rest = end - used * 8
+                buffer[:rest] = buffer[used * 8 : end].copy()
+
+    def _fill(self, file: Any, target: memoryview) -> int:
+        filled = 0
+        if self._left is not None:
+            target = target[: self._left]
+        while filled < len(target) and (count := file.readinto(target[filled:])):
+            filled += count
+        if self._left is not None:
+            self._left -= filled
+        self._progress(filled)
+        return filled
+
+    def _native(self, count: int) -> Array:
+        raw = self._raw[:count]
+        return raw if self._order == "little" else raw.byteswap()
+
+    def _tail(self, rest: Array, buffer: Array, used: int, end: int, base: int, words: Array) -> Iterator[Chunk]:
+        """Report the bytes at the end of the file that are not a whole record."""
+        if not len(rest):
+            return
+        message = f"the file ends in the middle of a record: {len(rest)} bytes are left"
+        self._findings.add("truncated", base, message, file=self.name)
+        yield self._gap(buffer[used * 8 : end].tobytes(), base, words)
+
+    def _walk(self, words: Array, base: int, *, last: bool) -> Generator[Chunk, None, int]:
+        """Yield the records of a block, and return the number of words that were read."""
+        block = Block(words, self._raw[: len(words)])
+        here = 0
+        while True:
+            functions, head = self._functions, _HEADS[self._order]
+            count, after, why = _native.walk_payloads(
+                words, block.raw.view(np.uint8), head, functions.begin, functions.end, functions.programs,
+                functions.code, self._at, self._size, here, self._limit,
+            )  # fmt: skip
+            if count:
+                chunk = self._chunk(block, base, self._at[:count], self._size[:count])
+                self._check_times(chunk)
+                yield chunk
+            here = after
+            if why == END or (why == PARTIAL and not last and (len(words) - here) * 8 < _MAX_RECORD):
+                return here
+            if why == FULL:
+                continue
+            if why == LATER:
+                self._next_epoch(int(words[here]))
+            elif why != UNKNOWN or not self._add_program(int(words[here + 1])):
+                if why == PARTIAL and (after := self._next_record(words, here + 1)) < 0:
+                    return here
+                after = yield from self._skip(block, base, here, why, last=last)
+                if after < 0:
+                    return here
+                here = after
+
+    def _add_program(self, word: int) -> bool:
+        is_exit = _FIELDS["type"].get(word) == RecordType.EXIT
+        return self._functions.add_program(_FIELDS["address"].get(word), is_exit=is_exit)
+
+    def _next_epoch(self, time: int) -> None:
+        later = bisect_right(self._epochs, time, lo=self._epoch + 1, key=_begin)
+        self._epoch = later - 1
+        self._functions = self._sessions.address_space(self._epochs[self._epoch])
+        self._limit = self._epochs[later].begin if later < len(self._epochs) else FOREVER
+
+    def _skip(self, block: Block, base: int, here: int, why: int, *, last: bool) -> Generator[Chunk, None, int]:
+        """Skip words that cannot be decoded; return the index after them, or -1 if more bytes are needed."""
+        words, offset = block.words, base + here * 8
+        header = why != BAD and here + _HEADER <= len(words)
+        after = self._next_record(words, here + (_HEADER if header else 1))
+        if after < 0:
+            if not last and (len(words) - here) * 8 < _MAX_RECORD:
+                return -1
+            after = len(words) if last else max(len(words) - _HEADER, here + 1)
+        if why == BAD:
+            message = f"a record without the magic bits; {(after - here) * 8:,} bytes are skipped"
+            self._findings.add("record-magic", offset, message, file=self.name)
+        else:
+            address = _FIELDS["address"].get(int(words[here + 1]))
+            message = f"the payload of {self._functions.name_at(address)} has no specification; it is kept as bytes"
+            self._findings.add("payload-unknown", offset, message, level=Level.WARNING, file=self.name)
+        if header:
+            chunk = self._chunk(block, base, np.array([here]), np.array([after - here]))
+            chunk.has_specs = False
+            self._last = max(self._last, int(words[here]))
+            yield chunk
+        else:
+            yield self._gap(block.raw[here:after].tobytes(), offset, words)
+        return after
+
+    def _next_record(self, words: Array, begin: int) -> int:
+        """Return the next index at which plausible records follow each other, or -1."""
+        mask, value = RecordWord.pattern("const")
+        heads = np.flatnonzero(words[begin + 1 :] & np.uint64(mask) == value) + begin
+        return next((here for here in heads.tolist() if self._is_chain(words, here)), -1)
+
+    def _is_chain(self, words: Array, here: int) -> bool:
+        """Return whether some plausible records follow each other, as far as the block goes."""
+        mask, value = RecordWord.pattern("const")
+        time = self._last
+        for _ in range(_CHAIN):
+            if here + _HEADER > len(words):
+                return True
+            when, word = int(words[here]), int(words[here + 1])
+            kind, more = _FIELDS["type"].get(word), _FIELDS["more"].get(word)
+            if word & mask != value or (kind == RecordType.LOST and more):
+                return False
+            if kind != RecordType.LOST:
+                if not time <= when <= (time or when) + _MAX_PAUSE:
+                    return False
+                time = when
+                address = _FIELDS["address"].get(word)
+                if kind != RecordType.EVENT and len(self._functions) and self._functions.index(address) < 0:
+                    return False
+            if more:
+                return True  # the size of the payload is not known here
+            here += _HEADER
+        return True
+
+    def _check_times(self, chunk: Chunk) -> None:
+        """Report records that are earlier than the previous one."""
+        times = chunk.times
+        if bool((times[1:] >= times[:-1]).all()) and int(times[0]) >= self._last:
+            self._last = int(times[-1])
+            return
+        real = np.flatnonzero(_FIELDS["type"].get(chunk.words) != RecordType.LOST)
+        if not len(real):
+            return
+        real_times = np.concatenate([np.array([self._last], np.uint64), times[real]])
+        back = np.flatnonzero(real_times[1:] < real_times[:-1])
+        self._last = int(real_times[-1])
+        if len(back):
+            offset = int(chunk.at[real[back[0]]]) * 8 + chunk.base
+            message = "the record is earlier than the previous one"
+            self._findings.add("time-backwards", offset, message, level=Level.WARNING, times=len(back), file=self.name)
+
+    def _chunk(self, block: Block, base: int, at: Array, size: Array) -> Chunk:
+        return Chunk(self.tid, self.name, base, block, at, size, self._functions, self._order)
+
+    def _gap(self, raw: bytes, offset: int, words: Array) -> Chunk:
+        empty = np.empty(0, np.int64)
+        block = Block(words[:0], words[:0])
+        return Chunk(self.tid, self.name, offset, block, empty, empty, self._functions, self._order, raw)

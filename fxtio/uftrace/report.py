@@ -1,0 +1,177 @@
+"""Traces as values that the commands print: summaries, statistics, lines of text and JSON objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.record import Opaque
+from fxtio.present import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+from fxtio.uftrace.reader import Entry, Info, UftraceTrace
+from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
+
+SHOWN_TASKS = 20
+"""The largest number of tasks that are listed as text; JSON has all of them."""
+
+_CLASS_WIDTH = len(FunctionEntry.__name__)
+_MAX_INDENT = 32
+_SHOWN_BYTES = 32
+
+
+def info(trace: UftraceTrace) -> Report:
+    """Describe what is inside a trace."""
+    summary = trace.info
+    return Report(summary.name, [*_facts(summary)], [*_tables(summary)], json=_json(summary))
+
+
+def _facts(info: Info) -> Iterator[tuple[str, str]]:
+    yield "format", f"{info.format} {info.version}, {info.byte_order}-endian"
+    if info.recorded_by:
+        yield "recorded by", f"uftrace {info.recorded_by}"
+    if info.command:
+        yield "command", info.command
+    if info.recorded_at:
+        yield "recorded at", info.recorded_at
+    if info.started_at is not None:
+        yield "started at", info.started_at.isoformat(" ", "milliseconds")
+    yield "size", human_size(info.size)
+    yield "records", f"{info.records.total():,}"
+    if info.start is not None and info.end is not None:
+        times = f"from {seconds(info.start)} s to {seconds(info.end)} s"
+        yield "duration", f"{human_duration(info.end - info.start)}, {times}"
+
+
+def _tables(info: Info) -> Iterator[ReportTable]:
+    yield ReportTable([">records", "class"], [(number, name) for name, number in info.records.most_common()])
+    shown = [(str(tid), name) for tid, name in islice(info.tasks.items(), SHOWN_TASKS)]
+    yield ReportTable([">task", "program"], shown, len(info.tasks) - len(shown))
+
+
+def _json(info: Info) -> dict[str, Any]:
+    return {
+        "name": json_text(info.name),
+        "format": info.format,
+        "compression": info.compression,
+        "size": info.size,
+        "records": dict(info.records),
+        "start": info.start,
+        "end": info.end,
+        "started_at": info.started_at and info.started_at.isoformat(),
+        "byte_order": info.byte_order,
+        "version": info.version,
+        "recorded_by": info.recorded_by and json_text(info.recorded_by),
+        "command": info.command and json_text(info.command),
+        "recorded_at": json_text(info.recorded_at),
+        "tasks": [{"tid": tid, "program": json_text(name)} for tid, name in info.tasks.items()],
+    }
+
+
+def stats(trace: UftraceTrace, top: int) -> Report:
+    """Count the calls of each function and their total time.
+
+    Args:
+        trace: the trace, which is read completely.
+        top: the largest number of functions to list, those with the longest total time.
+    """
+    totals: dict[str, list[int]] = {}
+    states: dict[str, int] = {}
+    for batch in trace.batches("slices"):
+        table = batch["slices"]
+        names, state = table["name"], table["state"]
+        for code in np.unique(names.codes).tolist():
+            is_function = names.codes == code
+            total = totals.setdefault(names.values[code], [0, 0])
+            total[0] += int(is_function.sum())
+            total[1] += int(table["duration"][is_function].sum())
+        for code, count in zip(*np.unique(state.codes, return_counts=True), strict=True):
+            states[state.values[int(code)]] = states.get(state.values[int(code)], 0) + int(count)
+    largest = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))[:top]
+    rows = [(calls, human_duration(time), name) for name, (calls, time) in largest]
+    calls = sum(states.values())
+    tables = [
+        ReportTable([">calls", "state"], [(count, state) for state, count in states.items()]),
+        ReportTable([">calls", ">total time", "function"], rows, len(totals) - len(rows)),
+    ]
+    json = {
+        "calls": states,
+        "functions": [{"name": json_text(name), "calls": n, "total": time} for name, (n, time) in largest],
+    }
+    return Report(f"{trace.name}: {calls:,} calls of {len(totals):,} functions", tables=tables, json=json)
+
+
+def text_lines(entries: Sequence[Entry]) -> Iterable[str]:
+    """Format entries as lines: task, offset in its file, time in seconds, class, content."""
+    return map(_line, entries)
+
+
+def _line(entry: Entry) -> str:
+    time = "" if entry.time is None else seconds(entry.time)
+    cls = type(entry.record).__name__
+    return f"{entry.tid:>8} {entry.offset:>10}  {time:>16}  {cls:<{_CLASS_WIDTH}}  {_content(entry)}".rstrip()
+
+
+def _content(entry: Entry) -> str:
+    record = entry.record
+    if isinstance(record, Opaque):
+        dots = " ..." if len(record.raw) > _SHOWN_BYTES else ""
+        return f"{len(record.raw):,} bytes: {record.raw[:_SHOWN_BYTES].hex(' ')}{dots}"
+    if isinstance(record, Lost):
+        return f"count={record.count}"
+    values = _values(entry)
+    if isinstance(record, Event):
+        return f"{entry.name or f'event {record.event}'}{values and ' '}{values}"
+    indent = "  " * record.depth if record.depth < _MAX_INDENT else f"{'  ' * _MAX_INDENT}({record.depth}) "
+    name = entry.name or f"{record.address:#x}"
+    if isinstance(record, FunctionEntry):
+        return f"{indent}{name}{f'({values})' if values else ''}"
+    return f"{indent}{name}{values and ' '}{values}"
+
+
+def _values(entry: Entry) -> str:
+    if entry.values is None:
+        payload = entry.record.payload
+        return "" if payload is None else f"payload={payload.hex()}"
+    shown = {
+        name: quoted(value) if isinstance(value, str) else value.hex() if isinstance(value, bytes) else str(value)
+        for name, value in entry.values.items()
+    }
+    return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def json_objects(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Convert entries to JSON objects; bytes become hexadecimal text."""
+    return [*map(_object, entries)]
+
+
+def _object(entry: Entry) -> dict[str, Any]:
+    record = entry.record
+    result: dict[str, Any] = {"offset": entry.offset, "type": type(record).__name__, "time": entry.time}
+    result["tid"] = entry.tid
+    if entry.name is not None:
+        result["name"] = entry.name
+    if entry.function is not None:
+        result["module"] = entry.function.module
+    if entry.values is not None:
+        result["values"] = {name: _json_value(value) for name, value in entry.values.items()}
+    if isinstance(record, Opaque):
+        return result | {"raw": record.raw.hex()}
+    if isinstance(record, Lost):
+        return result | {"count": record.count}
+    if isinstance(record, Event):
+        result["event"] = record.event
+    elif isinstance(record, FunctionEntry | FunctionExit):
+        result |= {"depth": record.depth, "address": record.address}
+    if entry.values is None and record.payload is not None:
+        result["payload"] = record.payload.hex()
+    return result
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return value

@@ -1,0 +1,453 @@
+"""The functions that addresses belong to, for every task and time.
+
+A task has sessions: one from its beginning, and another from each exec on.  A session has modules: those in its map,
+and the libraries that are loaded later.  An `Epoch` of a task is a period in which neither changes, and has one
+`AddressSpace`, made of the symbols of all modules that are loaded in it.  The argument specifications of a function
+are looked up when its first payload is read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fxtio.finding import Findings, Level
+from fxtio.uftrace import payloads
+from fxtio.uftrace.argspec import ArgumentSpecs, ValueSpecs
+from fxtio.uftrace.demangle import simple_name
+from fxtio.uftrace.directory import Directory
+from fxtio.uftrace.info import InfoFile
+from fxtio.uftrace.symbols import DebugFile, MapFile, Module, Symbol, SymbolFile
+from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
+
+Array = np.ndarray[Any, Any]
+
+PYTHON = "python.fake"
+"""The module of Python functions, which is in no map."""
+
+FOREVER = (1 << 64) - 1
+MAX_LIBRARIES = 512
+"""The largest number of loaded libraries of a session that are used."""
+
+MAX_SYMBOLS = 1 << 22
+"""The largest number of symbols of a session."""
+
+_CACHED_SPACES = 8
+_MAX_FORKS = 100
+_EVENT_PROGRAM = (payloads.STRING, 0)  # at index 0: the data of an event is laid out like a string
+_NO_PROGRAM = -1
+
+
+# ---- address spaces
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of a traced program.
+
+    Attributes:
+        name: the name without parameters, demangled where possible.
+        symbol: its symbol.
+        module: the path of its module.
+        address: its first address in memory.
+        source: its source file, or empty if debug information does not give it.
+        line: its line in the source file, or None.
+    """
+
+    name: str
+    symbol: Symbol
+    module: str
+    address: int
+    source: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSymbols:
+    """The symbols of a module in memory.
+
+    Attributes:
+        module: the module.
+        begin: the first address of each symbol (uint64, ascending).
+        end: the address after each symbol (uint64).
+        symbols: the symbols.
+        debug: the debug information of the module, if there is any.
+    """
+
+    module: Module
+    begin: Array
+    end: Array
+    symbols: Sequence[Symbol]
+    debug: DebugFile | None
+
+
+def _arranged(modules: Sequence[ModuleSymbols]) -> tuple[Array, Array, Array]:
+    """Arrange the symbols of modules by address, without those that an earlier module covers.
+
+    Returns:
+        The first addresses and the ends (uint64), and the numbers of module and symbol (int64, two columns).
+    """
+    begins, ends, owners = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)], [np.empty((0, 2), np.int64)]
+    first, last = np.empty(0, np.uint64), np.empty(0, np.uint64)  # the ranges that earlier modules cover
+    for number, part in enumerate(modules):
+        if not len(part.begin):
+            continue
+        row = np.searchsorted(first, part.begin, "right") - 1
+        free = (row < 0) | (part.begin >= np.append(last, np.uint64(0))[row])
+        rows = np.flatnonzero(free)
+        begins.append(part.begin[rows])
+        ends.append(part.end[rows])
+        owners.append(np.stack([np.full(len(rows), number), rows], axis=1))
+        first, last = _merged(np.append(first, part.begin[0]), np.append(last, part.end.max()))
+    begin, end, owner = np.concatenate(begins), np.concatenate(ends), np.concatenate(owners)
+    order = np.argsort(begin, kind="stable")
+    begin, end, owner = begin[order], end[order], owner[order]
+    end[:-1] = np.minimum(end[:-1], begin[1:])
+    rows = np.flatnonzero(end > begin)
+    return begin[rows], end[rows], owner[rows]
+
+
+def _merged(first: Array, last: Array) -> tuple[Array, Array]:
+    """Sort ranges, and merge those that touch."""
+    order = np.argsort(first, kind="stable")
+    first, last = first[order], np.maximum.accumulate(last[order])
+    new = np.append(True, first[1:] > last[:-1])
+    return first[new], last[np.append(np.flatnonzero(new)[1:] - 1, len(last) - 1)]
+
+
+class AddressSpace:
+    """All functions of an epoch, by address.
+
+    Args:
+        modules: the modules; an earlier module hides the symbols of a later one at the same addresses.
+        specs: the argument specifications.
+
+    Attributes:
+        begin: the first addresses of the functions (uint64, ascending, not overlapping).
+        end: the addresses after the functions (uint64).
+        programs: for the kernel that walks over records: for each function, the indices in `code` of the payload
+            programs of its entries and of its exits, or -1 (int32).
+        code: the payload programs (int32).
+    """
+
+    def __init__(self, modules: Sequence[ModuleSymbols], specs: ArgumentSpecs) -> None:
+        self._modules = modules
+        self._specs = specs
+        self.begin, self.end, self._owner = _arranged(modules)
+        self._functions: dict[int, Function] = {}
+        self._values: dict[int, tuple[ValueSpecs, ValueSpecs]] = {}
+        self._offsets: dict[tuple[int, ...], int] = {_EVENT_PROGRAM: 0}
+        self.code = np.array(_EVENT_PROGRAM, np.int32)
+        self.programs = np.full(2 * len(self.begin), _NO_PROGRAM, np.int32)
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def index(self, address: int) -> int:
+        """Return the number of the function at an address, or -1."""
+        row = int(np.searchsorted(self.begin, np.uint64(address), "right")) - 1
+        return row if row >= 0 and address < int(self.end[row]) else -1
+
+    def function(self, index: int) -> Function:
+        """Return the function with a number."""
+        function = self._functions.get(index)
+        if function is None:
+            part, symbol = self._symbol(index)
+            debug = part.debug.functions.get(symbol.address) if part.debug is not None else None
+            source, line = (debug.source, debug.line) if debug is not None else ("", None)
+            name = simple_name(symbol.name)
+            function = Function(name, symbol, part.module.path, int(self.begin[index]), source, line)
+            self._functions[index] = function
+        return function
+
+    def function_at(self, address: int) -> Function | None:
+        """Return the function at an address, or None."""
+        index = self.index(address)
+        return None if index < 0 else self.function(index)
+
+    def name_at(self, address: int) -> str:
+        """Return the name of the function at an address, or the address in angle brackets."""
+        function = self.function_at(address)
+        return f"<{address:x}>" if function is None else function.name
+
+    def specs(self, index: int) -> tuple[ValueSpecs, ValueSpecs]:
+        """Return the specifications of the arguments and of the return value of a function."""
+        specs = self._values.get(index)
+        if specs is None:
+            part, symbol = self._symbol(index)
+            specs = self._values[index] = self._specs.of(symbol, part.module.path, part.debug)
+            for is_exit, values in enumerate(specs):
+                if values:
+                    self.programs[2 * index + is_exit] = self._offset_of(payloads.program(values))
+        return specs
+
+    def specs_at(self, address: int, *, is_exit: bool) -> ValueSpecs:
+        """Return the specifications of the payloads of entries (or exits) at an address; none if they are unknown."""
+        index = self.index(address)
+        return () if index < 0 else self.specs(index)[is_exit]
+
+    def add_program(self, address: int, *, is_exit: bool) -> bool:
+        """Add the payload program of entries (or exits) at an address, so that the kernel can walk over them.
+
+        Returns:
+            True if a program was added, False if the payload is unknown or was looked up before.
+        """
+        index = self.index(address)
+        if index < 0 or index in self._values:
+            return False
+        return bool(self.specs(index)[is_exit])
+
+    def enum(self, index: int, name: str) -> dict[int, str]:
+        """Return the names of the values of an enumeration in the module of a function."""
+        part, _ = self._symbol(index)
+        return self._specs.enum(name, part.debug)
+
+    def _symbol(self, index: int) -> tuple[ModuleSymbols, Symbol]:
+        number, row = self._owner[index].tolist()
+        part = self._modules[number]
+        return part, part.symbols[row]
+
+    def _offset_of(self, program: tuple[int, ...]) -> int:
+        """Return the index of a program in `code`, where it is appended if it is new."""
+        if program not in self._offsets:
+            self._offsets[program] = len(self.code)
+            self.code = np.append(self.code, np.array(program, np.int32))
+        return self._offsets[program]
+
+
+# ---- sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A period of a task with one session and one set of libraries.
+
+    Attributes:
+        begin: its first nanosecond.
+        session: the session, or None if the trace has none.
+        libraries: the number of libraries that the session has loaded.
+    """
+
+    begin: int
+    session: Session | None
+    libraries: int = 0
+
+
+def map_name(sid: str) -> str:
+    """Return the name of the map file of a session."""
+    return f"sid-{sid}.map"
+
+
+def _time(event: TaskEvent) -> int:
+    return event.time
+
+
+class Sessions:
+    """The sessions and tasks of a trace, and their address spaces.
+
+    Args:
+        directory: the trace.
+        info: its info file.
+        findings: receives faults, also those in files that are read later.
+
+    Attributes:
+        file: the task file.
+        sessions: the sessions, ordered by time.
+        tasks: the process of each task.
+        programs: the program of each process.
+        empty: an address space without functions.
+    """
+
+    def __init__(self, directory: Directory, info: InfoFile, findings: Findings) -> None:
+        self._directory = directory
+        self._findings = findings
+        self._specs = ArgumentSpecs(info, findings)
+        self.file: TaskFile | BinaryTaskFile
+        if TEXT in directory or BINARY not in directory:
+            self.file = TaskFile.parse(directory.read(TEXT, findings), findings)
+        else:
+            self.file = BinaryTaskFile.parse(directory.read(BINARY, findings), info.order, findings)
+        events = self.file.events
+        if not events:
+            message = "there are no tasks and sessions; functions have no names"
+            findings.add("no-tasks", 0, message, file=TEXT)
+        self.sessions = sorted((event for event in events if isinstance(event, Session)), key=_time)
+        self._of_process: dict[int, list[Session]] = {}
+        for session in self.sessions:
+            self._of_process.setdefault(session.pid, []).append(session)
+        self._tasks: dict[int, list[Task]] = {}
+        for task in sorted((event for event in events if isinstance(event, Task)), key=_time):
+            self._tasks.setdefault(task.tid, []).append(task)
+        self._forks = {event.pid: event for event in events if isinstance(event, Fork)}
+        self._libraries = self._loaded([event for event in events if isinstance(event, Dlopen)])
+        self._load_times = {sid: [load.time for load in libraries] for sid, libraries in self._libraries.items()}
+        self.tasks = {tid: lines[-1].pid for tid, lines in self._tasks.items()}
+        self.programs = {session.pid: session.exename for session in self.sessions}
+        for child in self._forks.values():
+            self.programs.setdefault(child.pid, self.programs.get(child.ppid, ""))
+        self._maps: dict[str, MapFile | None] = {}
+        self._symbol_files: dict[str, tuple[Array, Array, Sequence[Symbol]]] = {}
+        self._debug_files: dict[str, DebugFile] = {}
+        self._file_names: dict[tuple[Module, str], str | None] = {}
+        self._address_spaces: OrderedDict[tuple[str, int], AddressSpace] = OrderedDict()
+        self.empty = AddressSpace([], self._specs)
+
+    def _loaded(self, loads: list[Dlopen]) -> dict[str, list[Dlopen]]:
+        """Return the loaded libraries by session, ordered by time."""
+        by_session: dict[str, list[Dlopen]] = {}
+        for load in sorted(loads, key=_time):
+            by_session.setdefault(load.sid, []).append(load)
+        for sid, libraries in by_session.items():
+            if len(libraries) > MAX_LIBRARIES:
+                message = f"session {sid} loads {len(libraries):,} libraries; only the first {MAX_LIBRARIES:,} are used"
+                self._findings.add("too-many-libraries", 0, message, file=TEXT)
+                del libraries[MAX_LIBRARIES:]
+        return by_session
+
+    def epochs(self, tid: int) -> list[Epoch]:
+        """Return the epochs of a task; the first one begins at time 0, so that every record is in an epoch."""
+        lines = self._tasks.get(tid, [])
+        begins = [(task.time, self._session_of(task.pid, task.time)) for task in lines]
+        if not begins:
+            begins = [(0, self._session_of(tid, FOREVER))]
+        if not lines and tid not in self._forks:
+            message = f"task {tid} is not in the task file; its records are read with the symbols of another session"
+            self._findings.add("unknown-task", 0, message, level=Level.WARNING, file=f"{tid}.dat")
+        fork = self._forks.get(tid)
+        if fork is not None and fork.time < begins[0][0]:  # before it called exec, it was a copy of its parent
+            begins.insert(0, (0, self._session_of(fork.ppid, fork.time)))
+        begins[0] = (0, begins[0][1])
+        epochs: list[Epoch] = []
+        for number, (begin, session) in enumerate(begins):
+            end = begins[number + 1][0] if number + 1 < len(begins) else FOREVER
+            times = [] if session is None else self._load_times.get(session.sid, [])
+            first, last = bisect_right(times, begin), bisect_left(times, end)
+            if not epochs or (epochs[-1].session, epochs[-1].libraries) != (session, first):
+                epochs.append(Epoch(begin, session, first))
+            epochs += [Epoch(times[count], session, count + 1) for count in range(first, last)]
+        return epochs
+
+    def process_of(self, tid: int) -> int:
+        """Return the process of a task; a task that is not in the task file is taken for a process."""
+        return self.tasks.get(tid, tid)
+
+    def program_of(self, tid: int) -> str:
+        """Return the last program of the process of a task, empty if it is unknown."""
+        return self.programs.get(self.process_of(tid), "")
+
+    def _session_of(self, pid: int, time: int) -> Session | None:
+        """Return the newest session of a process, or of the process that it was forked from, or else the first one."""
+        for _ in range(_MAX_FORKS):
+            sessions = self._of_process.get(pid)
+            if sessions:
+                return sessions[max(bisect_right(sessions, time, key=_time) - 1, 0)]
+            fork = self._forks.get(pid)
+            if fork is None:
+                break
+            pid, time = fork.ppid, min(time, fork.time)
+        return self.sessions[0] if self.sessions else None
+
+    def address_space(self, epoch: Epoch) -> AddressSpace:
+        """Return the address space of an epoch; the last ones are cached."""
+        if epoch.session is None:
+            return self.empty
+        key = (epoch.session.sid, epoch.libraries)
+        functions = self._address_spaces.get(key)
+        if functions is None:
+            functions = self._address_spaces[key] = AddressSpace(self._modules(*key), self._specs)
+            if len(self._address_spaces) > _CACHED_SPACES:
+                self._address_spaces.popitem(last=False)
+        self._address_spaces.move_to_end(key)
+        return functions
+
+    def map_of(self, sid: str) -> MapFile | None:
+        """Return the map of a session, or None."""
+        if sid not in self._maps:
+            name = map_name(sid)
+            self._maps[sid] = None
+            if name in self._directory:
+                self._maps[sid] = MapFile.parse(self._directory.read(name, self._findings), name, self._findings)
+            else:
+                message = f"session {sid} has no map; its functions have no names"
+                self._findings.add("no-map", 0, message, file=TEXT)
+        return self._maps[sid]
+
+    def _modules(self, sid: str, libraries: int) -> list[ModuleSymbols]:
+        """Return the modules with symbols, the last loaded library first."""
+        loads = self._libraries.get(sid, [])[:libraries]
+        modules = [Module(load.base, FOREVER, load.libname) for load in reversed(loads)]
+        session_map = self.map_of(sid)
+        modules += session_map.modules if session_map is not None else []
+        if f"{PYTHON}.sym" in self._directory and not any(module.path == PYTHON for module in modules):
+            modules.append(Module(0, FOREVER, PYTHON))
+        parts: list[ModuleSymbols] = []
+        left = MAX_SYMBOLS
+        for module in modules:
+            part = self._symbols_of(module)
+            if part is None:
+                continue
+            left -= len(part.begin)
+            if left < 0:
+                message = f"session {sid} has more than {MAX_SYMBOLS:,} symbols; those of {module.path} are not used"
+                self._findings.add("too-many-symbols", 0, message, file=map_name(sid))
+                break
+            parts.append(part)
+        return parts
+
+    def _symbols_of(self, module: Module) -> ModuleSymbols | None:
+        name = self._file_of(module, ".sym")
+        if name is None:
+            return None
+        begin, end, symbols = self._symbols(name)
+        base = np.uint64(module.base)
+        fits = int(np.searchsorted(begin, np.uint64(FOREVER - module.base)))
+        begin, end = begin[:fits] + base, np.minimum(end[:fits], np.uint64(FOREVER - module.base)) + base
+        debug = self._file_of(module, ".dbg")
+        return ModuleSymbols(module, begin, end, symbols, None if debug is None else self._debug(debug))
+
+    def _symbols(self, name: str) -> tuple[Array, Array, Sequence[Symbol]]:
+        if name not in self._symbol_files:
+            raw = self._directory.read(name, self._findings)
+            self._symbol_files[name] = SymbolFile.parse(raw, name, self._findings).ranges()
+        return self._symbol_files[name]
+
+    def _debug(self, name: str) -> DebugFile:
+        if name not in self._debug_files:
+            raw = self._directory.read(name, self._findings)
+            self._debug_files[name] = DebugFile.parse(raw, name, self._findings)
+        return self._debug_files[name]
+
+    def _file_of(self, module: Module, suffix: str) -> str | None:
+        """Return the name of a file of a module, or None; never a file of another module with the same base name."""
+        if (module, suffix) not in self._file_names:
+            self._file_names[module, suffix] = self._choose(module, suffix)
+        return self._file_names[module, suffix]
+
+    def _choose(self, module: Module, suffix: str) -> str | None:
+        base = module.path.rpartition("/")[2]
+        mark = module.build_id[:4] if module.build_id else f"{sum(module.path.encode(errors='replace')) % 65536:04x}"
+        for name in (f"{base}{suffix}", f"{base}-{mark}{suffix}"):
+            if name in self._directory and self._is_of(name, module):
+                return name
+        if f"{base}{suffix}" in self._directory:
+            message = f"the heading is not that of {module.path}; the file is not used for it"
+            self._findings.add("other-module", 0, message, level=Level.WARNING, file=f"{base}{suffix}")
+        return None
+
+    def _is_of(self, name: str, module: Module) -> bool:
+        """Return whether the heading of a file is that of a module; a file without a heading matches any module."""
+        path = build_id = ""
+        for line in self._directory.head(name).decode("utf-8", "surrogateescape").split("\n"):
+            if not line.startswith("#"):
+                break
+            key, _, value = line.removeprefix("# ").partition(": ")
+            path = value if key == "path name" else path
+            build_id = value.strip() if key == "build-id" else build_id
+        if build_id and module.build_id and build_id != module.build_id:
+            return False
+        return not path or path == module.path or path.startswith(f"{module.path} ")

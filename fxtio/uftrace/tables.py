@@ -1,0 +1,674 @@
+"""The tables of a trace, their columns, and how they are made from chunks of records and from the small files.
+
+- Every record table is a function from a chunk to columns.  Times are nanoseconds (int64), names are
+  dictionary-encoded, and `record` is the number of a record in the whole trace, by which tables can be joined.
+- `slices` pairs entries with exits, see `CallPairing`: one row for each call, in the order in which calls end.
+- `args` decodes payloads, see `payload_columns`: one row for each value, in the order of the records.
+- The file tables come from the small files of the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from fxtio import _native
+from fxtio.codec.columns import StreamColumn
+from fxtio.codec.names import Names
+from fxtio.table import Categories, Column, Growing, Table
+from fxtio.uftrace import payloads
+from fxtio.uftrace.argspec import ValueSpecs
+from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.events import EventsFile, data_of, values_of
+from fxtio.uftrace.frames import Chunk
+from fxtio.uftrace.kernel import FUNCTION_ENTRY, FUNCTION_EXIT, KernelEvent
+from fxtio.uftrace.layout import DEPTHS, RecordWord
+from fxtio.uftrace.perf import KINDS, PerfBlock
+from fxtio.uftrace.state import AddressSpace
+from fxtio.uftrace.symbols import SymbolFile
+
+Array = np.ndarray[Any, Any]
+Columns = dict[str, Column]
+
+TYPES = tuple(kind.name.lower() for kind in RecordType)
+"""The texts of the column `type` of the table `records`, by code."""
+
+WHOLE, NO_EXIT, NO_ENTRY, OPEN = range(4)
+STATES = ("whole", "no_exit", "no_entry", "open")
+"""The states of a call: with entry and exit; ended by a later record; begun before the file; not ended."""
+
+FORMATS = "diuxocpefsSt"
+"""The letters of value formats, by code."""
+
+MAX_NAMES = 1 << 16
+"""The number of names above which reading by batches drops the names that are not in use."""
+
+MAX_ADDRESSES = 1 << 18
+"""The largest number of addresses whose names are cached."""
+
+_FIELDS = RecordWord.fields
+_STEPS = np.array([{RecordType.ENTRY: 1, RecordType.EXIT: -1}.get(kind, 0) for kind in RecordType], np.int8)
+_LAST_DEPTH = DEPTHS - 1
+_HEADER = 16
+_NULL = payloads.NULL.decode("utf-8", "surrogateescape")
+_MAX_TIME = 2**63 - 1
+
+
+# ---- calls
+
+
+@dataclass(slots=True)
+class OpenCalls:
+    """Calls that have not ended yet, outermost first.
+
+    Attributes:
+        depth: their depths (int64).
+        address: addresses inside their functions (uint64).
+        start: the times of their entries in nanoseconds (int64).
+        name: the codes of their names (int32).
+        entry: the numbers of their entry records (int64).
+    """
+
+    depth: Array
+    address: Array
+    start: Array
+    name: Array
+    entry: Array
+
+    @classmethod
+    def empty(cls) -> OpenCalls:
+        """Return no calls."""
+        integers = np.empty(0, np.int64)
+        return cls(integers, np.empty(0, np.uint64), integers, np.empty(0, np.int32), integers)
+
+
+@dataclass(slots=True)
+class EndedCalls:
+    """Calls that have ended.
+
+    Attributes:
+        name: the codes of their names (int32).
+        start: nanoseconds (int64).
+        end: nanoseconds (int64).
+        depth: the number of calls around each (int64).
+        address: addresses inside their functions (uint64).
+        state: codes in `STATES` (int8).
+        entry: the numbers of their entry records, or -1 (int64).
+        exit: the numbers of their exit records, or -1 (int64).
+    """
+
+    name: Array
+    start: Array
+    end: Array
+    depth: Array
+    address: Array
+    state: Array
+    entry: Array
+    exit: Array
+
+
+class CallPairing:
+    """Pairs the entries and exits of one task.
+
+    The depth of a record decides: it ends every open call that is deeper.  So a call whose exit is missing (after
+    `longjmp`, `exec` or lost records) ends at the first record that shows that it has ended, and an exit without an
+    entry (in a child after `fork`) is a call that began before the file.
+
+    Attributes:
+        open: the calls that have not ended.
+    """
+
+    def __init__(self) -> None:
+        self.open = OpenCalls.empty()
+        self._laps = 0  # the number of times that the depth has wrapped around
+        self._previous: tuple[int, int] = (0, 0)  # the step and depth of the last entry or exit
+        self._first: int | None = None
+        self._last = 0
+
+    def ended_in(self, chunk: Chunk, record: int, codes_of: Callable[[Array], Array]) -> EndedCalls:
+        """Return the calls that end in a chunk.
+
+        Args:
+            chunk: the records.
+            record: the number of the first record.
+            codes_of: returns the codes of the names of the functions at addresses.
+        """
+        words = chunk.words
+        step = _STEPS[_FIELDS["type"].get(words).view(np.int64)]
+        depth = _FIELDS["depth"].get(words).view(np.int64)
+        address = _FIELDS["address"].get(words)
+        times = chunk.times.view(np.int64)
+        if self._laps or _LAST_DEPTH in (self._previous[1], int(depth.max(initial=0))):
+            depth, address = self._unwrapped(step, depth, address)
+        rows = np.flatnonzero(step) if not step.all() else None
+        if len(step) and (rows is None or len(rows)):
+            last = -1 if rows is None else int(rows[-1])
+            self._previous = int(step[last]), int(depth[last]) % DEPTHS
+            self._last = int(times[last])
+            if self._first is None:
+                self._first = int(times[0 if rows is None else int(rows[0])])
+        before, height = self.open, len(self.open.depth)
+        size = height + len(step)
+        # The stack of open calls; an entry is a row of the chunk, or -1, -2, ... for calls that were open before.
+        depths, addresses, entries = np.empty(size, np.int64), np.empty(size, np.uint64), np.empty(size, np.int64)
+        depths[:height], addresses[:height] = before.depth, before.address
+        entries[:height] = np.arange(-1, -height - 1, -1)
+        begin, end, state = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint8)
+        count, height = _native.pair(step, depth, address, depths, addresses, entries, begin, end, state, height)
+        calls = self._ended(
+            before, begin[:count], end[:count], state[:count].view(np.int8), depth, address, times, record, codes_of
+        )
+        entries = entries[:height]
+        self.open = OpenCalls(
+            depths[:height].copy(), addresses[:height].copy(), _chosen(entries, times, before.start),
+            _chosen_codes(entries, address, before.name, codes_of), _chosen(entries, None, before.entry, record),
+        )  # fmt: skip
+        return calls
+
+    def _ended(
+        self, before: OpenCalls, begin: Array, end: Array, state: Array, depth: Array, address: Array, times: Array,
+        record: int, codes_of: Callable[[Array], Array],
+    ) -> EndedCalls:  # fmt: skip
+        start, entry = _chosen(begin, times, before.start), _chosen(begin, None, before.entry, record)
+        exits = end + record
+        if (state != WHOLE).any():
+            without_entry = state == NO_ENTRY
+            start[without_entry] = self._first
+            entry[without_entry] = -1
+            exits[state == NO_EXIT] = -1
+        return EndedCalls(
+            _chosen_codes(begin, address, before.name, codes_of), start, times[end],
+            _chosen(begin, depth, before.depth), _chosen(begin, address, before.address), state, entry, exits,
+        )  # fmt: skip
+
+    def finish(self) -> EndedCalls:
+        """Return the calls that are open at the end of the file; their end is the time of the last record."""
+        rest, self.open = self.open, OpenCalls.empty()
+        order = np.arange(len(rest.depth) - 1, -1, -1)
+        return EndedCalls(
+            rest.name[order], rest.start[order], np.full(len(order), self._last, np.int64), rest.depth[order],
+            rest.address[order], np.full(len(order), OPEN, np.int8), rest.entry[order],
+            np.full(len(order), -1, np.int64),
+        )  # fmt: skip
+
+    def _unwrapped(self, step: Array, depth: Array, address: Array) -> tuple[Array, Array]:
+        """Return depths and addresses without wrapping: a depth of 1024 is stored as 0 and a carry into the address."""
+        rows = np.flatnonzero(step)
+        steps = np.concatenate([[self._previous[0]], step[rows]])
+        depths = np.concatenate([[self._previous[1]], depth[rows]])
+        up = (steps[:-1] > 0) & (steps[1:] > 0) & (depths[:-1] == _LAST_DEPTH) & (depths[1:] == 0)
+        down = (steps[:-1] < 0) & (steps[1:] < 0) & (depths[:-1] == 0) & (depths[1:] == _LAST_DEPTH)
+        laps = self._laps + np.cumsum(up.astype(np.int64) - down)
+        laps -= np.minimum(
+            np.minimum.accumulate(np.minimum(laps, 0)), 0
+        )  # the depth cannot fall below that of the first record
+        self._laps = int(laps[-1]) if len(laps) else self._laps
+        depth, address = depth.copy(), address.copy()
+        depth[rows] += laps * DEPTHS
+        address[rows] -= laps.view(np.uint64)
+        return depth, address
+
+
+def _chosen(begin: Array, chunk: Array | None, before: Array, record: int = 0) -> Array:
+    """Return a value for each call.
+
+    Args:
+        begin: the rows of the entries in the chunk; -1, -2, ... for calls that were open before.
+        chunk: the values by row of the chunk; None for the numbers of the records.
+        before: the values of the calls that were open before.
+        record: the number of the first record of the chunk.
+    """
+    if not len(begin) or int(begin.min()) >= 0:
+        return begin + record if chunk is None else chunk[begin]
+    rows = np.maximum(begin, 0)
+    values = rows + record if chunk is None else chunk[rows] if len(chunk) else np.zeros(len(begin), before.dtype)
+    old = np.flatnonzero(begin < 0)
+    values[old] = before[-1 - begin[old]]
+    return values
+
+
+def _chosen_codes(begin: Array, address: Array, before: Array, codes_of: Callable[[Array], Array]) -> Array:
+    """Return the codes of the names of calls; the arguments are those of `_chosen`."""
+    if not len(begin) or int(begin.min()) >= 0:
+        return codes_of(address[begin])
+    codes = np.empty(len(begin), np.int32)
+    new = begin >= 0
+    codes[new] = codes_of(address[begin[new]])
+    codes[~new] = before[-1 - begin[~new]]
+    return codes
+
+
+# ---- values of payloads
+
+
+@dataclass(slots=True)
+class ValueColumns:
+    """The values in the payloads of a chunk.
+
+    Attributes:
+        row: the row of the record in the chunk (int64).
+        label: the code of the name of the value, such as `arg1` (int32).
+        format: the code in `FORMATS` (int8).
+        bits: a sign-extended integer or a double, as 64 bits (uint64); 0 for strings and structures.
+        text: the code of a string, or -1 (int32).
+    """
+
+    row: Array
+    label: Array
+    format: Array
+    bits: Array
+    text: Array
+
+
+class _BlockBytes:
+    """The bytes of a block, from which values are read; every value begins at a multiple of 4 bytes."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.order = chunk.order
+        self.prefix = "<" if chunk.order == "little" else ">"
+        self.bytes = np.concatenate([chunk.block.raw.view(np.uint8), np.zeros(32, np.uint8)])
+        self.last = len(self.bytes) - _HEADER
+
+    def integers(self, at: Array, size: int, *, signed: bool) -> Array:
+        """Return integers of 1, 2, 4 or 8 bytes as 64 bits."""
+        kind = "i" if signed else "u"
+        if size == 8:
+            return self._integers8(at)
+        values: Array = self.bytes.view(f"{self.prefix}{kind}{size}")[at // size]
+        return values.astype(np.int64 if signed else np.uint64).view(np.uint64)
+
+    def _integers8(self, at: Array) -> Array:
+        halves = self.bytes.view(np.uint32)
+        pairs = np.stack([halves[at // 4], halves[at // 4 + 1]], axis=1)
+        values: Array = pairs.view(f"{self.prefix}u8")[:, 0].astype(np.uint64)
+        return values
+
+    def floats(self, at: Array, size: int) -> Array:
+        """Return floating-point numbers of 4, 8 or 10 bytes as the 64 bits of doubles."""
+        if size == 8:
+            return self._integers8(at)
+        if size == 4:
+            singles: Array = self.bytes.view(f"{self.prefix}f4")[at // 4]
+            return singles.astype(np.float64).view(np.uint64)
+        raws = [self.bytes[begin : begin + size].tobytes() for begin in at.tolist()]
+        return np.array([payloads.decode_float(raw, self.order) for raw in raws], np.float64).view(np.uint64)
+
+    def texts(self, at: Array, length: Array, names: Names) -> Array:
+        """Return the codes of strings (int32), -1 for null."""
+        codes = np.empty(len(at), np.int32)
+        for shift in np.unique(at % 8).tolist():
+            rows = np.flatnonzero(at % 8 == shift)
+            words = self.bytes[shift : shift + (len(self.bytes) - 8) // 8 * 8].view(np.uint64)
+            codes[rows] = names.codes(StreamColumn(words, at[rows] // 8, length[rows]))
+        return np.where(codes == names.code(_NULL), np.int32(-1), codes)
+
+
+def payload_columns(chunk: Chunk, names: Names) -> ValueColumns | None:
+    """Return the values in the payloads of a chunk, or None if there are none.
+
+    Records whose payloads have the same specifications are decoded together, value by value; a cursor for each record
+    skips strings, which differ in length.
+    """
+    words = chunk.words
+    kinds = _FIELDS["type"].get(words)
+    calls = (kinds == RecordType.ENTRY) | (kinds == RecordType.EXIT)
+    rows = np.flatnonzero((_FIELDS["more"].get(words) != 0) & calls)
+    if not len(rows) or not chunk.has_specs:
+        return None
+    exits = (kinds[rows] == RecordType.EXIT).astype(np.uint64)
+    key = _FIELDS["address"].get(words[rows]) * np.uint64(2) + exits
+    codes, first = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
+    count = _native.distinct(key, codes, first, payloads.SEED)
+    groups: dict[ValueSpecs, list[int]] = {}
+    for code, value in enumerate(key[first[:count]].tolist()):
+        address, is_exit = divmod(value, 2)
+        groups.setdefault(chunk.functions.specs_at(address, is_exit=bool(is_exit)), []).append(code)
+    data = _BlockBytes(chunk)
+    parts = []
+    for specs, members in groups.items():
+        if specs:
+            chosen = rows if len(groups) == 1 else rows[np.isin(codes, np.array(members, np.int32))]
+            parts.append(_group_columns(data, chunk, specs, chosen, names))
+    return _in_order(parts) if parts else None
+
+
+def _group_columns(data: _BlockBytes, chunk: Chunk, specs: ValueSpecs, rows: Array, names: Names) -> ValueColumns:
+    """Return the values of records whose payloads have the same specifications."""
+    at = chunk.at[rows] * 8 + _HEADER
+    shape = (len(rows), len(specs))
+    bits, text = np.zeros(shape, np.uint64), np.full(shape, -1, np.int32)
+    for number, spec in enumerate(specs):
+        here = np.minimum(at, data.last)  # the kernel has checked that the payload is complete
+        size: int | Array = spec.size
+        if spec.is_text:
+            length = data.integers(here, 2, signed=False).astype(np.int64)
+            text[:, number] = data.texts(here + 2, length, names)
+            size = length + 2
+        elif spec.format == "f":
+            bits[:, number] = data.floats(here, spec.size)
+        elif spec.format != "t":
+            bits[:, number] = data.integers(here, spec.size, signed=spec.format in "di")
+        at = at + (size + 3) // 4 * 4
+    label = np.array([names.code(spec.label) for spec in specs], np.int32)
+    letter = np.array([FORMATS.index(spec.format) for spec in specs], np.int8)
+    return ValueColumns(
+        np.repeat(rows, shape[1]), np.tile(label, shape[0]), np.tile(letter, shape[0]), bits.reshape(-1),
+        text.reshape(-1),
+    )  # fmt: skip
+
+
+def _in_order(parts: list[ValueColumns]) -> ValueColumns:
+    """Return the values of all parts in the order of the records."""
+    if len(parts) == 1:
+        return parts[0]
+    row = np.concatenate([part.row for part in parts])
+    order = np.argsort(row, kind="stable")
+    return ValueColumns(
+        row[order],
+        np.concatenate([part.label for part in parts])[order],
+        np.concatenate([part.format for part in parts])[order],
+        np.concatenate([part.bits for part in parts])[order],
+        np.concatenate([part.text for part in parts])[order],
+    )
+
+
+# ---- record tables
+
+
+class TableBuilder:
+    """Makes record tables of the chunks of a reading.
+
+    Args:
+        names: the names of the tables.
+        events: the names of events.
+        pointer_size: the size in bytes of an address of the traced program.
+
+    Attributes:
+        names: the distinct texts.
+        record: the number of the next record.
+    """
+
+    def __init__(self, names: Sequence[str], events: EventsFile, pointer_size: int) -> None:
+        self.names = Names()
+        self.record = 0
+        self._tables = tuple(name for name in names if name in RECORD_TABLES)
+        self._events = events
+        self._pointer_size = pointer_size
+        self._pairing = CallPairing()
+        self._functions: AddressSpace | None = None
+        self._name_codes: dict[int, int] = {}
+
+    def drop_unused_names(self) -> None:
+        """Keep only the names of open calls if there are very many names; codes of different batches then differ."""
+        if len(self.names.values) <= MAX_NAMES and self.names.size <= MAX_NAMES * 64:
+            return
+        old, self.names, self._name_codes = self.names, Names(), {}
+        open_calls = self._pairing.open
+        open_calls.name = np.array([self.names.code(old.values[code]) for code in open_calls.name.tolist()], np.int32)
+
+    def of_chunk(self, chunk: Chunk) -> dict[str, Columns]:
+        """Return the tables of a chunk."""
+        tables = {name: RECORD_TABLES[name](self, chunk) for name in self._tables}
+        self.record += len(chunk)
+        return tables
+
+    def finish(self, tid: int) -> dict[str, Columns]:
+        """Return the calls of a task that are open after its last chunk."""
+        if "slices" not in self._tables:
+            return {}
+        rest = self._pairing.finish()
+        self._pairing = CallPairing()
+        return {"slices": self._slice_columns(tid, rest)}
+
+    def function_names(self, chunk: Chunk, addresses: Array) -> Array:
+        """Return the codes of the names of the functions at addresses (int32)."""
+        if chunk.functions is not self._functions:
+            self._functions, self._name_codes = chunk.functions, {}
+        codes, first = np.empty(len(addresses), np.int32), np.empty(len(addresses), np.int64)
+        count = _native.distinct(np.ascontiguousarray(addresses), codes, first, payloads.SEED)
+        distinct = addresses[first[:count]].tolist()
+        if len(self._name_codes) > MAX_ADDRESSES:
+            self._name_codes.clear()
+        for address in distinct:
+            if address not in self._name_codes:
+                self._name_codes[address] = self.names.code(chunk.functions.name_at(address))
+        return np.array([self._name_codes[address] for address in distinct], np.int32)[codes]
+
+    def records(self, chunk: Chunk) -> Columns:
+        """Return the columns of all records."""
+        words = chunk.words
+        kinds, address = _FIELDS["type"].get(words), _FIELDS["address"].get(words)
+        name = np.full(len(chunk), -1, np.int32)
+        calls = np.flatnonzero((kinds == RecordType.ENTRY) | (kinds == RecordType.EXIT))
+        if len(calls):
+            name[calls] = self.function_names(chunk, address[calls])
+        events = np.flatnonzero(kinds == RecordType.EVENT)
+        name[events] = [self.names.code(self._events.name(event)) for event in address[events].tolist()]
+        return {
+            "record": np.arange(self.record, self.record + len(chunk)),
+            "tid": np.full(len(chunk), chunk.tid),
+            "offset": chunk.offsets(),
+            "type": Categories(kinds.astype(np.int8), TYPES),
+            "time": chunk.times.astype(np.int64),
+            "depth": _FIELDS["depth"].get(words).astype(np.int16),
+            "address": address,
+            "name": Categories(name, self.names.values),
+        }
+
+    def slices(self, chunk: Chunk) -> Columns:
+        """Return the calls that end in the chunk."""
+        calls = self._pairing.ended_in(chunk, self.record, lambda addresses: self.function_names(chunk, addresses))
+        return self._slice_columns(chunk.tid, calls)
+
+    def _slice_columns(self, tid: int, calls: EndedCalls) -> Columns:
+        return {
+            "tid": np.full(len(calls.start), tid),
+            "name": Categories(calls.name, self.names.values),
+            "start": calls.start,
+            "duration": calls.end - calls.start,
+            "depth": calls.depth.astype(np.int32),
+            "address": calls.address,
+            "state": Categories(calls.state, STATES),
+            "entry": calls.entry,
+            "exit": calls.exit,
+        }
+
+    def args(self, chunk: Chunk) -> Columns:
+        """Return the values of payloads."""
+        values = payload_columns(chunk, self.names)
+        if values is None:
+            integers, codes = np.empty(0, np.int64), np.empty(0, np.int32)
+            values = ValueColumns(integers, codes, codes.astype(np.int8), integers.view(np.uint64), codes)
+        return {
+            "record": values.row + self.record,
+            "name": Categories(values.label, self.names.values),
+            "format": Categories(values.format, FORMATS),
+            "bits": values.bits,
+            "text": Categories(values.text, self.names.values),
+        }
+
+    def events(self, chunk: Chunk) -> Columns:
+        """Return the events."""
+        rows = _event_rows(chunk)
+        ids = _FIELDS["address"].get(chunk.words[rows])
+        names = np.array([self.names.code(self._events.name(event)) for event in ids.tolist()], np.int32)
+        return {
+            "record": rows + self.record,
+            "tid": np.full(len(rows), chunk.tid),
+            "time": chunk.times[rows].astype(np.int64),
+            "id": ids,
+            "name": Categories(names, self.names.values),
+        }
+
+    def event_values(self, chunk: Chunk) -> Columns:
+        """Return the values in the data of events; there are few, so they are decoded one by one."""
+        rows = _event_rows(chunk)
+        values: list[tuple[int, str, int]] = []
+        ids = _FIELDS["address"].get(chunk.words[rows]).tolist()
+        for row, event, payload in zip(rows.tolist(), ids, _payloads_of(chunk, rows), strict=True):
+            data = data_of(payload or None, chunk.order)
+            named = values_of(event, data, chunk.order, self._pointer_size)
+            values += [(row, name, value) for name, value in named.items()]
+        numbers = np.array([value % 2**64 for _, _, value in values], np.uint64)
+        return {
+            "record": np.array([row for row, _, _ in values], np.int64) + self.record,
+            "name": Categories(np.array([self.names.code(n) for _, n, _ in values], np.int32), self.names.values),
+            "value": numbers.view(np.int64),
+        }
+
+    def lost(self, chunk: Chunk) -> Columns:
+        """Return the places at which records were lost."""
+        rows = np.flatnonzero(_FIELDS["type"].get(chunk.words) == RecordType.LOST)
+        return {
+            "record": rows + self.record,
+            "tid": np.full(len(rows), chunk.tid),
+            "offset": chunk.offsets()[rows],
+            "count": _FIELDS["address"].get(chunk.words[rows]),
+        }
+
+
+def _event_rows(chunk: Chunk) -> Array:
+    return np.flatnonzero(_FIELDS["type"].get(chunk.words) == RecordType.EVENT)
+
+
+def _payloads_of(chunk: Chunk, rows: Array) -> list[bytes]:
+    """Return the payloads of some records, empty for records without one."""
+    data = chunk.block.data
+    begins = chunk.at[rows] * 8
+    ends = begins + chunk.size[rows] * 8
+    return [bytes(data[begin + _HEADER : end]) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+
+
+RECORD_TABLES: dict[str, Callable[[TableBuilder, Chunk], Columns]] = {
+    "records": TableBuilder.records,
+    "slices": TableBuilder.slices,
+    "args": TableBuilder.args,
+    "events": TableBuilder.events,
+    "event_values": TableBuilder.event_values,
+    "lost": TableBuilder.lost,
+}
+"""The tables of records, by name."""
+
+
+class TableCollector:
+    """Joins the parts of tables."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._growing: dict[str, dict[str, Growing]] = {name: {} for name in names}
+
+    def add(self, tables: dict[str, Columns], share: float = 0.0) -> None:
+        """Append rows to tables; `share` is the read part of the trace (0 to 1), or 0 if it is unknown."""
+        for name, columns in tables.items():
+            growing = self._growing[name]
+            for label, column in columns.items():
+                growing.setdefault(label, Growing()).append(column, share)
+
+    def tables(self) -> dict[str, Table]:
+        """Return the whole tables."""
+        return {
+            name: Table({label: growing.column() for label, growing in columns.items()})
+            for name, columns in self._growing.items()
+        }
+
+
+# ---- file tables
+
+
+class SmallFiles(Protocol):
+    """The contents of the small files of a trace."""
+
+    def tasks(self) -> list[tuple[int, int, str]]:
+        """Return the task, the process and the program of each `.dat` file."""
+
+    def perf_blocks(self) -> list[tuple[int, PerfBlock]]:
+        """Return the scheduler events with the number of their CPU."""
+
+    def kernel_events(self) -> list[tuple[int, KernelEvent]]:
+        """Return the kernel events with the number of their CPU."""
+
+    def kernel_symbols(self) -> SymbolFile:
+        """Return the symbols of the kernel."""
+
+    def messages(self) -> list[tuple[int, str]]:
+        """Return the times in nanoseconds and the texts of the messages of `extern.dat`."""
+
+
+def _integers(values: Sequence[int]) -> Array:
+    return np.array([min(value, _MAX_TIME) for value in values], np.int64)
+
+
+def _tasks(files: SmallFiles) -> Columns:
+    rows = files.tasks()
+    return {
+        "tid": _integers([tid for tid, _, _ in rows]),
+        "pid": _integers([pid for _, pid, _ in rows]),
+        "program": Categories.of([program for _, _, program in rows]),
+    }
+
+
+def _sched(files: SmallFiles) -> Columns:
+    """Return the scheduler events, ordered by time."""
+    blocks = files.perf_blocks()
+
+    def joined(columns: list[Array], dtype: Any) -> Array:
+        return np.concatenate([np.empty(0, dtype), *columns])
+
+    time = joined([block.time for _, block in blocks], np.uint64)
+    order = np.argsort(time, kind="stable")
+    names = Names()
+    codes = np.zeros(len(time), np.int32)
+    first = 0
+    for _, block in blocks:
+        for row, text in block.comms.items():
+            codes[first + row] = names.code(text)
+        first += len(block)
+    return {
+        "time": np.minimum(time, np.uint64(_MAX_TIME)).astype(np.int64)[order],
+        "cpu": joined([np.full(len(block), cpu) for cpu, block in blocks], np.int64)[order],
+        "pid": joined([block.pid for _, block in blocks], np.int64)[order],
+        "tid": joined([block.tid for _, block in blocks], np.int64)[order],
+        "kind": Categories(joined([block.kind for _, block in blocks], np.int8).astype(np.int32)[order], KINDS),
+        "name": Categories(codes[order], names.values),
+        "parent": joined([block.parent for _, block in blocks], np.int64)[order],
+    }
+
+
+def _kernel(files: SmallFiles) -> Columns:
+    """Return the kernel events, ordered by time."""
+    rows = sorted(files.kernel_events(), key=lambda row: row[1].time)
+    begin, end, symbols = files.kernel_symbols().ranges()
+    is_call = [event.name in (FUNCTION_ENTRY, FUNCTION_EXIT) for _, event in rows]
+    functions = [
+        int(event.values.get("func", 0)) if call else 0 for (_, event), call in zip(rows, is_call, strict=True)
+    ]
+    address = np.array(functions, np.uint64)
+    index = np.searchsorted(begin, address, "right") - 1
+    inside = (index >= 0) & (address < np.append(end, np.uint64(0))[index])
+    names = [symbols[row].name if good else "" for row, good in zip(index.tolist(), inside.tolist(), strict=True)]
+    return {
+        "time": _integers([event.time for _, event in rows]),
+        "cpu": _integers([cpu for cpu, _ in rows]),
+        "tid": _integers([event.tid for _, event in rows]),
+        "id": _integers([event.id for _, event in rows]),
+        "name": Categories.of([event.name for _, event in rows]),
+        "address": address,
+        "function": Categories.of(names),
+        "depth": _integers([int(event.values.get("depth", 0)) for _, event in rows]),
+    }
+
+
+def _messages(files: SmallFiles) -> Columns:
+    rows = files.messages()
+    return {"time": _integers([time for time, _ in rows]), "text": Categories.of([text for _, text in rows])}
+
+
+FILE_TABLES: dict[str, Callable[[SmallFiles], Columns]] = {
+    "tasks": _tasks,
+    "sched": _sched,
+    "kernel": _kernel,
+    "messages": _messages,
+}
+"""The tables that come from the small files, by name."""

@@ -1,0 +1,94 @@
+"""For each rule of CoreProfiler traces, lines that break it."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import fxtio
+from fxtio.finding import Findings
+
+SOUND = (
+    b"prf stm 2018-04-10 12:00:00.000\n"
+    b"thr crt 0x0000000000000010 0x00000000\n"
+    b'fun nam 0x00000001 "synthetic" "" ""\n'
+    b'cls nam 0x00000001 "synthetic"\n'
+)
+
+
+def read(*lines: bytes, sound: bytes = SOUND) -> Callable[[Path], Findings]:
+    """What `fxtio info` finds when these lines follow sound ones."""
+    data = sound + b"".join(line + b"\n" for line in lines)
+
+    def findings(_: Path) -> Findings:
+        trace = fxtio.open(data, format="coreprofiler")
+        _ = trace.info
+        return trace.findings
+
+    return findings
+
+
+def dumped(*lines: bytes, end: bytes = b"\n") -> Callable[[Path], Findings]:
+    """What `fxtio dump` finds, which looks at single lines only."""
+
+    def findings(folder: Path) -> Findings:
+        path = folder / "broken.log"
+        path.write_bytes(SOUND + b"\n".join(lines) + end)
+        with fxtio.open(path) as trace:
+            assert list(trace.entries())
+            return trace.findings
+
+    return findings
+
+
+def stacks(*lines: bytes) -> Callable[[Path], Findings]:
+    """What putting stacks together finds."""
+    data = SOUND + b"".join(line + b"\n" for line in lines)
+
+    def findings(_: Path) -> Findings:
+        trace = fxtio.open(data, format="coreprofiler")
+        assert list(trace.samples())
+        return trace.findings
+
+    return findings
+
+
+def cut(_: Path) -> Findings:
+    trace = fxtio.open(gzip.compress(SOUND)[:-9])
+    list(trace)
+    return trace.findings
+
+
+CASES: dict[str, Callable[[Path], Findings]] = {
+    "empty": read(sound=b""),
+    "source": cut,
+    "unknown-line": dumped(b"abc def 1"),
+    "field-missing": dumped(b"thr cpu 0x00000000 5"),
+    "field-form": dumped(b"prc cpu soon 5"),
+    "extra-fields": dumped(b"prf tps 5 6"),
+    "open-quote": dumped(b'cls nam 0x00000002 "torn'),
+    "line-too-long": dumped(b'cls nam 0x00000002 "' + b"x" * (5 << 20) + b'"'),
+    "no-line-end": dumped(b"prf tps 5", end=b""),
+    "pointer-width": dumped(b"thr crt 0x00000020 0x00000001"),
+    "match-beyond-size": stacks(b"sam str 0x00000000 5 1 3:2"),
+    "stack-size": stacks(b"sam str 0x00000000 5 1 1:3"),
+    "stack-too-deep": stacks(b"sam str 0x00000000 5 1 0:0" + b" 0x00000001" * 65_537),
+    "ip-without-frame": stacks(b"sam str 0x00000000 5 1 0:0:0x0000000000000007"),
+    "time-backwards": stacks(b"sam str 0x00000000 5 1 0:0", b"sam str 0x00000000 4 1 0:0"),
+    "thread-gone": stacks(b"sam str 0x00000000 5 1 0:0", b"thr dst 0x00000000", b"sam str 0x00000000 6 1 0:0"),
+    "thread-again": read(b"thr crt 0x0000000000000020 0x00000000"),
+    "start-again": read(b"prf stm 2018-04-10 13:00:00.000"),
+    "gc-generations": read(b"gch gcs 0x00000000 1 ? tff", b"gch gcf 0x00000000 2"),
+    "undefined-iid": read(b"sam str 0x00000007 5 1 0:0"),
+    "name-missing": read(b"thr cpu 0x00000000 4 1", b"sam str 0x00000000 5 1 0:0 0x00000009"),
+    "thread-style": read(b"jit cms 0x00000000 1 0x0000000000000005", b"jit cms 1234 1 0x0000000000000006"),
+    "usage-negative": read(b"thr cpu 0x00000000 85403 18446744073709551586"),
+    "time-negative": read(b"prc cpu -5 1"),
+    "gc-pairs": read(b"gch gcf 0x00000000 1"),
+    "jit-pairs": read(b"jit cmf 0x00000000 1 0x0000000000000005 0x00000000"),
+    "pause-pairs": read(b"prf trs 1"),
+    "allocation-place": read(b"prf cfg StackTrackingEnabled T", b"sam mem 0x00000000 5 0x00000001:1:24"),
+    "allocation-empty": read(b"sam mem 0x00000000 5 0x00000001:0:0"),
+    "windows-lines": read(sound=SOUND.replace(b"\n", b"\r\n")),
+}

@@ -1,0 +1,69 @@
+"""A recording for each rule of Mono recordings, made by hand and read as records, in a summary and as tables."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fxtio
+from fxtio.finding import Findings
+
+GOOD = bytes.fromhex("21 05 4d")  # the new size of the heap
+
+
+def header(*, version: int = 17, pointers: int = 8, flags: int = 0) -> bytes:
+    """Return the header of a recording by the profiler 3.0, with empty texts."""
+    numbers = struct.pack("<I4BQQIIIH", 0x4D505A01, 3, 0, version, pointers, 0, 0, 0, flags, 1, 0)
+    return numbers + 3 * struct.pack("<I", 0)
+
+
+def buffer(events: bytes = GOOD, *, size: int | None = None) -> bytes:
+    """Return a buffer whose bases are 0 with any bytes as its events, and maybe another size in its header."""
+    return struct.pack("<II5Q", 0x4D504C01, len(events) if size is None else size, 0, 0, 0, 1, 0) + events
+
+
+def read(path: Path, **options: Any) -> Findings:
+    """Return the findings of a recording, which are the same however it is read."""
+    found: list[Findings] = []
+    for use in (list, lambda trace: trace.info, lambda trace: trace.tables(*trace.table_names)):
+        with fxtio.open(path, format="mono", **options) as trace:
+            use(trace)
+            found.append(trace.findings)
+    counts = [findings.counts for findings in found]
+    assert counts[0] == counts[1] == counts[2], counts
+    return found[0]
+
+
+def case(data: bytes, **options: Any) -> Callable[[Path], Findings]:
+    """Return a function that reads a recording from a file."""
+
+    def findings(folder: Path) -> Findings:
+        path = folder / "broken.mlpd"
+        path.write_bytes(data)
+        return read(path, **options)
+
+    return findings
+
+
+CASES: dict[str, Callable[[Path], Findings]] = {
+    "empty": case(b""),
+    "source": case(gzip.compress(header() + buffer() + buffer(bytes(1000)))[:-4]),
+    "truncated": case(header() + buffer() + buffer()[:-1]),
+    "bad-header": case(header()[:30]),
+    "unknown-version": case(header(version=18) + buffer()),
+    "pointer-size": case(header(pointers=16) + buffer()),
+    "header-flags": case(header(flags=1) + buffer()),
+    "another-recording": case(header() + buffer() + header() + buffer()),
+    "buffer-id": case(header() + buffer() + b"garbage" + buffer()),
+    "buffer-too-large": case(header() + buffer(size=1 << 28) + buffer()),
+    "buffer-overlap": case(header() + buffer(size=40) + buffer() + buffer()),
+    "unknown-event": case(header() + buffer(b"\x0b") + buffer()),
+    "event-cut": case(header() + buffer(b"\x21\x00\x80") + buffer()),
+    "varint-too-long": case(header() + buffer(b"\x21\x00" + b"\xff" * 10 + b"\x01") + buffer()),
+    "text-without-end": case(header() + buffer(b"\x1a\x00abcdef") + buffer()),
+    "count-beyond-end": case(header() + buffer(b"\x31\x00\xff\xff\xff\xff\x7f") + buffer()),
+    "unknown-form": case(header() + buffer(b"\x47\x00\x01\x09\x00\x00") + buffer()),
+}
