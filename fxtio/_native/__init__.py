@@ -1,10 +1,10 @@
-"""What is written in C, each with a twin in Python; C is optional.
+"""The C extensions, which are optional: the kernels, with stand-ins in Python, and the recorder of the tracer.
 
 The kernels walk record boundaries, gather words, unroll chunks and pair calls: `_kernels` is C, `python` its twin, with
 the same results.  Neither knows a layout: shifts, masks and tables come from the declarations.  The kernels that run
 programs over byte streams are in C only; `fxtio.mono.stream.kernels` has their stand-ins.  `IMPLEMENTATION` says which
-one runs.  They are loaded on first use: the tracer needs only the recorder (`_recorder`; its twin is
-`fxtio.tracer.recorder`).
+one runs.  They are loaded on first use: the tracer needs only the recorder (`_recorder`), which has no stand-in.
+`extensions` says which extensions can be imported, and why others cannot.
 """
 
 from __future__ import annotations
