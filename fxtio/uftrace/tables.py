@@ -343,16 +343,16 @@ def _group_columns(
     shape = (len(rows), len(specs))
     bits, text = np.zeros(shape, np.uint64), np.full(shape, -1, np.int32)
     for number, spec in enumerate(specs):
-        here = np.minimum(at, data.last)  # the kernel has checked that the payload is complete
+        place = np.minimum(at, data.last)  # the kernel has checked that the payload is complete
         size: int | Array = spec.size
         if spec.is_text:
-            length = data.integers(here, 2, signed=False).astype(np.int64)
-            text[:, number] = data.texts(here + 2, length, names)
+            length = data.integers(place, 2, signed=False).astype(np.int64)
+            text[:, number] = data.texts(place + 2, length, names)
             size = length + 2
         elif spec.format == "f":
-            bits[:, number] = data.floats(here, spec.size)
+            bits[:, number] = data.floats(place, spec.size)
         elif spec.format != "t":
-            bits[:, number] = data.integers(here, spec.size, signed=spec.format in "di")
+            bits[:, number] = data.integers(place, spec.size, signed=spec.format in "di")
         at = at + (size + 3) // 4 * 4
     label = np.array([names.code(spec.label) for spec in specs], np.int32)
     letter = np.array([FORMATS.index(spec.format) for spec in specs], np.int8)
