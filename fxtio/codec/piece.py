@@ -82,4 +82,7 @@ class Piece:
     @property
     def faults(self) -> list[str]:
         """Everything that is wrong here."""
-        return [*(finding.message for finding in self.findings), *(fault for span in self.spans for fault in span.faults)]
+        return [
+            *(finding.message for finding in self.findings),
+            *(fault for span in self.spans for fault in span.faults),
+        ]
