@@ -1,4 +1,4 @@
-"""Read a trace as a summary, as records, as columns; and as a data frame where polars is there.
+"""Read a trace as a summary, as records, as columns; and as a data frame if polars is installed.
 
 usage: python read_a_trace.py TRACE
 """
@@ -15,12 +15,13 @@ from fxtio.table import Categories
 
 
 def main(path: str) -> None:
-    """Say what is in a trace."""
+    """Print what is in a trace."""
     with fxtio.open(path) as trace:
         info = trace.info
-        print(f"{info.records.total():,} records by {', '.join(one.name or 'nobody' for one in info.providers)}")
+        providers = ", ".join(provider.name or "(no name)" for provider in info.providers)
+        print(f"{info.records.total():,} records by {providers}")
 
-        # Records are typed objects with their names in place; `resolve=False` would leave the table slots in them.
+        # Records are typed objects with strings and threads; with `resolve=False` they would have table slots.
         longest = max(
             (record for record in trace if isinstance(record, DurationComplete)),
             key=lambda record: record.end - record.timestamp,
@@ -29,7 +30,7 @@ def main(path: str) -> None:
         if longest is not None:
             print(f"longest complete event: {longest.name!r}, {longest.end - longest.timestamp:,} ticks")
 
-        # Columns are numpy arrays, names are codes into a list of distinct strings: a million events are no loop.
+        # Columns are numpy arrays; names are codes into a list of distinct strings.
         events = trace.table("events")
         names = events["name"]
         assert isinstance(names, Categories)
@@ -45,7 +46,7 @@ def main(path: str) -> None:
         except ImportError as missing:
             print(f"for a data frame: pip install 'fxtio[arrow]' polars ({missing})")
 
-        # A trace that is damaged is read as far as it goes; this tells what was wrong with it.
+        # A damaged trace is read as far as possible; the findings are its faults.
         for finding in trace.findings:
             print(finding)
 

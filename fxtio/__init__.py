@@ -9,7 +9,7 @@
     with fxtio.tracing("app.fxt"):
         with fxtio.span("request", path="/"): ...
 
-Importing this package is cheap; what reads, writes and traces is loaded on first use.
+Importing this package is cheap; readers, writers and the tracer are loaded on first use.
 """
 
 from __future__ import annotations
@@ -20,10 +20,19 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from fxtio.errors import DecodeError, EncodeError, FormatError, FxtioError, LayoutError
 
 if TYPE_CHECKING:
+    from fxtio.coreprofiler.reader import CoreProfilerTrace
+    from fxtio.coreprofiler.writer import CoreProfilerWriter
+    from fxtio.dcpi.reader import DcpiTrace
+    from fxtio.dcpi.writer import DcpiWriter
+    from fxtio.formats import Trace, Writer
     from fxtio.fxt.reader import FxtTrace
     from fxtio.fxt.writer import FxtWriter
     from fxtio.io.reading import Progress
+    from fxtio.mono.reader import MonoTrace
+    from fxtio.mono.writer import MonoWriter
     from fxtio.tracer import counter, dump, flow, instant, log, span, start, stop, trace, tracing
+    from fxtio.uftrace.reader import UftraceTrace
+    from fxtio.uftrace.writer import UftraceWriter
 
 __version__ = "0.1.0"
 
@@ -52,31 +61,23 @@ _TRACER = frozenset({"counter", "dump", "flow", "instant", "log", "span", "start
 
 def __getattr__(name: str) -> Any:
     if name in _TRACER:
-        found = globals()[name] = getattr(import_module("fxtio.tracer"), name)
-        return found
+        value = globals()[name] = getattr(import_module("fxtio.tracer"), name)
+        return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @overload
-def open(  # noqa: A001
-    target: Any,
-    *,
-    format: Literal["fxt"] | None = ...,
-    strict: bool = ...,
-    max_bytes: int | None = ...,
-    progress: Progress | None = ...,
-    **options: Any,
-) -> FxtTrace: ...
+def open(target: Any, *, format: Literal["fxt"] | None = ..., **options: Any) -> FxtTrace: ...  # noqa: A001
 @overload
-def open(  # noqa: A001
-    target: Any,
-    *,
-    format: str,
-    strict: bool = ...,
-    max_bytes: int | None = ...,
-    progress: Progress | None = ...,
-    **options: Any,
-) -> Any: ...
+def open(target: Any, *, format: Literal["mono"], **options: Any) -> MonoTrace: ...  # noqa: A001
+@overload
+def open(target: Any, *, format: Literal["uftrace"], **options: Any) -> UftraceTrace: ...  # noqa: A001
+@overload
+def open(target: Any, *, format: Literal["coreprofiler"], **options: Any) -> CoreProfilerTrace: ...  # noqa: A001
+@overload
+def open(target: Any, *, format: Literal["dcpi"], **options: Any) -> DcpiTrace: ...  # noqa: A001
+@overload
+def open(target: Any, *, format: str, **options: Any) -> Trace: ...  # noqa: A001
 def open(  # noqa: A001  # as in gzip and codecs
     target: Any,
     *,
@@ -90,21 +91,21 @@ def open(  # noqa: A001  # as in gzip and codecs
 
     Args:
         target: a path, `-` for standard input, a URL (with the extra `fsspec`), a binary file object or bytes.
-            Compression (gzip, zstd, xz) is told by content.  A directory is a trace in some formats.
-        format: the format's name; told by content, then by suffix, unless given.
+            Compression (gzip, zstd, xz) is recognized by content.  In some formats a trace is a directory.
+        format: the name of the format; by default it is recognized by content, then by suffix.
         strict: raise `DecodeError` at the first fault, instead of collecting findings and reading on.
-        max_bytes: read no more than so many decompressed bytes.
-        progress: called now and then with the bytes read and the bytes in all (or None).
-        options: what else the format's reader takes, for example `data_version` of `fxtio.mono.MonoTrace`.
+        max_bytes: the greatest number of decompressed bytes to read.
+        progress: called now and then with the number of bytes read and the number of bytes in total (or None).
+        options: further options of the format's reader, for example `data_version` of `fxtio.mono.MonoTrace`.
 
     Returns:
-        The trace, of its format's class; for type checkers that of `fxtio.fxt.FxtTrace`, unless another format is
-        asked for.
+        The trace, an object of the format's reader class.  Type checkers take it for an FXT trace unless another
+        format is given.
 
     Raises:
-        FormatError: it is not a trace of a known format.
-        OSError: it cannot be opened.
-        TypeError: the format's reader has no such option.
+        FormatError: the target is not a trace of a known format.
+        OSError: the target cannot be opened.
+        TypeError: the format's reader does not have an option.
     """
     from fxtio.formats import by_name, of_directory, of_source
     from fxtio.io.source import is_directory, open_source
@@ -115,9 +116,9 @@ def open(  # noqa: A001  # as in gzip and codecs
     try:
         chosen = by_name(format) if format else of_directory(target) if source is None else of_source(source)
         if chosen.directory != folder:
-            is_what, wanted = ("a directory", "a file") if folder else ("no directory", "one")
+            actual, expected = ("a directory", "a file") if folder else ("not a directory", "a directory")
             name = target if source is None else source.name
-            raise FormatError(f"{name} is {is_what}; a trace in the format {chosen.name} is {wanted}")
+            raise FormatError(f"{name} is {actual}; a trace in the format {chosen.name} is {expected}")
         return chosen.open(target, source=source, **options)
     except (FxtioError, TypeError):
         if source is not None:
@@ -128,28 +129,37 @@ def open(  # noqa: A001  # as in gzip and codecs
 @overload
 def create(target: Any, *, format: Literal["fxt"] | None = ..., **options: Any) -> FxtWriter: ...
 @overload
-def create(target: Any, *, format: str, **options: Any) -> Any: ...
+def create(target: Any, *, format: Literal["mono"], **options: Any) -> MonoWriter: ...
+@overload
+def create(target: Any, *, format: Literal["uftrace"], **options: Any) -> UftraceWriter: ...
+@overload
+def create(target: Any, *, format: Literal["coreprofiler"], **options: Any) -> CoreProfilerWriter: ...
+@overload
+def create(target: Any, *, format: Literal["dcpi"], **options: Any) -> DcpiWriter: ...
+@overload
+def create(target: Any, *, format: str, **options: Any) -> Writer: ...
 def create(target: Any, *, format: str | None = None, **options: Any) -> Any:
     """Create a trace.
 
     Args:
         target: a path (`.gz`, `.zst` and `.xz` compress), `-` for standard output, or a binary file object.
-        format: the format's name; told by the suffix unless given.
-        options: what the format's writer takes, see `fxtio.fxt.FxtWriter`.
+        format: the name of the format; by default it is recognized by the suffix of the target.
+        options: options of the format's writer, for example `wall_clock` of `fxtio.fxt.FxtWriter`.
 
     Returns:
-        The writer, of its format's class.
+        The writer, an object of the format's writer class.
 
     Raises:
-        FormatError: the suffix tells no format.
-        OSError: it cannot be created.
+        FormatError: the format is not known.
+        OSError: the target cannot be created.
+        TypeError: the format's writer does not have an option.
     """
     from fxtio.formats import by_name, by_suffix
 
     if format is None:
         chosen = by_suffix(str(target))
         if chosen is None:
-            raise FormatError(f"{target}: the name tells no format; say format='fxt'")
+            raise FormatError(f"{target}: the suffix is of no known format; give one, for example format='fxt'")
     else:
         chosen = by_name(format)
     return chosen.create(target, **options)

@@ -1,25 +1,26 @@
-"""One tree of errors; every error that fxtio raises on purpose is a `FxtioError`.
+"""The exceptions of fxtio; every error that fxtio raises on purpose is a `FxtioError`.
 
-Errors say whose fault it is: `DecodeError` blames the bytes, `EncodeError` blames the values, `FormatError` the choice
-of file.  Faults that reading survives are not errors but findings (see `fxtio.finding`).
+The class tells the cause: `DecodeError` means invalid bytes in a trace, `EncodeError` a value that a format cannot
+express, `FormatError` a file that is not a trace.  A fault after which reading can go on is reported as a finding (see
+`fxtio.finding`), not raised.
 """
 
 from __future__ import annotations
 
 
 class FxtioError(Exception):
-    """Base of all errors of this package."""
+    """The base class of all errors of this package."""
 
 
 class LayoutError(FxtioError):
-    """A declaration of a word or a record contradicts itself: bits that overlap, a gap, a name that nobody declares."""
+    """A declaration of a word or a record is wrong: fields overlap, bits are undeclared, or a name is unknown."""
 
 
 class EncodeError(FxtioError, ValueError):
-    """A value cannot be said in the format.  Raised before the first byte is written.
+    """The format cannot express a value.  Raised before any byte is written.
 
     Attributes:
-        field: the field or part that refused, as `Record.field`, or empty.
+        field: the field or part that the value is for, as `Record.field`, or empty.
     """
 
     def __init__(self, message: str, field: str = "") -> None:
@@ -28,11 +29,11 @@ class EncodeError(FxtioError, ValueError):
 
 
 class DecodeError(FxtioError, ValueError):
-    """Bytes that are not what the format says.
+    """The bytes of a trace break a rule of the format.
 
     Attributes:
         rule: the id of the rule that was broken, for example `record-short`.
-        offset: the byte offset in the trace, or -1 where the caller knows it and the raiser does not.
+        offset: the byte offset in the (decompressed) trace, or -1 where it is not known.
     """
 
     def __init__(self, rule: str, message: str, offset: int = -1) -> None:
@@ -44,4 +45,4 @@ class DecodeError(FxtioError, ValueError):
 
 
 class FormatError(FxtioError):
-    """The input is not a trace of a known format, or the output's format is not known."""
+    """The input is not a trace of a known format, or the format of the output is not known."""

@@ -1,7 +1,7 @@
-"""What was wrong with a trace: findings with a rule, a level, a place and a sentence.
+"""Findings: the faults of a trace, each with a rule, a level, a place and a message.
 
-Reading goes on behind a fault.  `Findings` keeps the first of each rule and counts the rest, so that a hostile file
-cannot fill the memory with complaints.
+A reader adds a finding and goes on behind the fault.  `Findings` keeps the first findings of each rule and counts the
+rest, so that a hostile file cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from enum import StrEnum
 from fxtio.errors import DecodeError
 
 KEPT_PER_RULE = 100
-"""How many findings of one rule are kept whole."""
+"""The greatest number of findings of one rule that are kept; further ones are only counted."""
 
 
 class Level(StrEnum):
-    """How much a finding weighs."""
+    """The severity of a finding: `error` if something could not be read, `warning` otherwise."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -26,14 +26,14 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault.
+    """A fault of a trace.
 
     Attributes:
-        rule: the id of the rule that was broken.
-        level: `error` where something could not be delivered, `warning` where it could.
-        offset: the byte offset in the (decompressed) trace.
-        message: what is wrong there.
-        file: the file that it is in, where a trace is a directory.
+        rule: the id of the rule that was broken, for example `truncated`.
+        level: `error` if something could not be read, `warning` otherwise.
+        offset: the byte offset in the (decompressed) trace, or in `file`.
+        message: a description of the fault.
+        file: the name of the file with the fault, if the trace is a directory; otherwise empty.
     """
 
     rule: str
@@ -48,11 +48,11 @@ class Finding:
 
 
 class Findings:
-    """The findings of one reading.
+    """The findings of one reading; iterating gives those that are kept, by file and offset, and `len` counts all.
 
     Attributes:
-        counts: how often each rule was broken.
-        strict: raise `DecodeError` instead of collecting.
+        counts: the number of findings of each rule.
+        strict: whether `add` raises `DecodeError` instead of adding a finding.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -70,7 +70,7 @@ class Findings:
         times: int = 1,
         file: str = "",
     ) -> None:
-        """Note a fault that occurred `times` times, first at `offset` (of `file`).
+        """Add a finding for a fault that occurred `times` times, first at `offset` (in `file`).
 
         Raises:
             DecodeError: in strict mode.

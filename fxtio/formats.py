@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
-from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
@@ -74,8 +73,6 @@ class Format:
 
     def room(self, name: str) -> Any:
         """Import a module of the format's package."""
-        if name in ("report", "explain", "synth") and find_spec(f"{self.package}.present"):
-            name = "present"  # until every format has its rooms
         return import_module(f"{self.package}.{name}")
 
     def open(self, target: Any, *, source: Source | None = None, **options: Any) -> Trace:

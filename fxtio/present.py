@@ -1,7 +1,7 @@
-"""What formats tell about their traces: reports for people and programs, and how values are written in them.
+"""Reports about traces, as values, and functions that convert sizes, times and text for them.
 
-A format's presenting module (see `fxtio.formats.Presenter`) makes reports, a command prints them.  Text from a trace is
-hostile: what is printed is escaped by whoever prints it, and `quoted` does so for a text within a text.
+The room `report` of a format (see `fxtio.formats.ReportRoom`) makes reports, and the commands print them.  Text from a
+trace is untrusted: the commands escape everything that they print, and `quoted` escapes a text within a line.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from functools import lru_cache
 from typing import Any
 
 _NS_PER = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
-_KEPT_TEXTS = 1 << 12  # a text may have 32 KiB
+_CACHED_TEXTS = 1 << 12  # a text may have 32 KiB, so they are not many
 
 
 @dataclass(slots=True)
 class ReportTable:
-    """Rows below headers.
+    """A table of a report.
 
     Attributes:
-        headers: the titles of the columns; what stands below one that begins with `>` is aligned on the right.
-        rows: as many cells each as there are headers; integers get separators.
-        more: how many rows were left out.
+        headers: the titles of the columns; a column whose title begins with `>` is aligned on the right.
+        rows: the rows, each with as many cells as there are headers; integers are printed with separators.
+        more: the number of rows that were left out.
     """
 
     headers: Sequence[str]
@@ -32,14 +32,14 @@ class ReportTable:
 
 @dataclass(slots=True)
 class Report:
-    """What a command tells about a trace, without the findings.
+    """A report about a trace, without the findings.
 
     Attributes:
         title: the first line.
-        facts: pairs of a label and a text, a line each.
-        tables: they follow, in this order.
-        notes: sentences for the end.
-        json: the same for programs, as `json.dumps` takes it; text that is not UTF-8 needs `json_text`.
+        facts: pairs of a label and a text, printed as one line each.
+        tables: the tables that follow.
+        notes: the sentences at the end.
+        json: the same for programs, as `json.dumps` takes it; text that may not be UTF-8 goes through `json_text`.
     """
 
     title: str
@@ -50,7 +50,7 @@ class Report:
 
 
 def json_text(text: str) -> str | dict[str, str]:
-    """Text as JSON can hold it: `{"hex": ...}` where it is not UTF-8."""
+    """Return a text, or `{"hex": ...}` if it is not UTF-8 (has surrogate escapes), which JSON cannot hold."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -59,25 +59,26 @@ def json_text(text: str) -> str | dict[str, str]:
 
 
 def printable(text: str) -> str:
-    """Text that does no harm on a terminal: control characters and bytes that are not UTF-8 are escaped."""
+    """Escape control characters and bytes that are not UTF-8, so that a text is safe to print on a terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
 def _escape(character: str) -> str:
+    """Return the escape sequence of a character; a surrogate escape stands for one byte."""
     if "\udc80" <= character <= "\udcff":
         return f"\\x{character.encode('utf-8', 'surrogateescape').hex()}"
     return character.encode("unicode_escape").decode("ascii")
 
 
-@lru_cache(_KEPT_TEXTS)
+@lru_cache(_CACHED_TEXTS)
 def quoted(text: str) -> str:
-    """Text in double quotes, safe on a terminal."""
+    """Return a text in double quotes, escaped so that it is safe to print on a terminal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{printable(escaped)}"'
 
 
 def human_size(number: int) -> str:
-    """Bytes for people: `969 bytes`, `1.5 MiB`."""
+    """Convert a number of bytes to text: `969 bytes`, `1.5 MiB`."""
     amount = float(number)
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if amount < 1024:
@@ -87,7 +88,7 @@ def human_size(number: int) -> str:
 
 
 def human_duration(ns: int) -> str:
-    """Nanoseconds for people: `120 ns`, `1.500 ms`, `75.000 s`."""
+    """Convert nanoseconds to text with a fitting unit: `120 ns`, `1.500 ms`, `75.000 s`."""
     for unit, factor in _NS_PER:
         if ns >= factor:
             return f"{ns / factor:,.3f} {unit}"
@@ -95,6 +96,6 @@ def human_duration(ns: int) -> str:
 
 
 def seconds(ns: int) -> str:
-    """Nanoseconds as seconds, exactly."""
+    """Convert nanoseconds to seconds as exact text: `0.000000120`."""
     whole, rest = divmod(abs(ns), 1_000_000_000)
     return f"{'-' * (ns < 0)}{whole}.{rest:09d}"

@@ -1,7 +1,7 @@
-"""Columns with names: what `trace.table(...)` gives.
+"""Tables of columns, as `trace.table(...)` returns them.
 
-A column is a numpy array, or a `Categories` for text: codes into a list of distinct strings.  A table goes to pyarrow,
-polars, pandas and duckdb by the Arrow PyCapsule interface (with the `arrow` extra).
+A column of numbers is a numpy array; the classes here hold text, nulls and byte strings.  pyarrow, polars, pandas and
+duckdb take a table as it is, by the Arrow PyCapsule interface (with the extra `arrow`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Array = np.ndarray[Any, Any]
 
 
 class Categories:
-    """A dictionary-encoded text column.
+    """A dictionary-encoded column of text.
 
     Attributes:
-        codes: index into `values` (int32), -1 for null.
-        values: the distinct strings; text that was not UTF-8 holds surrogate escapes.
+        codes: the index into `values` for each row (int32), -1 for null.
+        values: the distinct strings; bytes that are not UTF-8 are surrogate escapes.
     """
 
     __slots__ = ("codes", "values")
@@ -32,7 +32,7 @@ class Categories:
 
     @classmethod
     def of(cls, texts: Iterable[str | None]) -> Categories:
-        """Encode texts, None for null."""
+        """Encode texts, with None for null."""
         code_of: dict[str | None, int] = {None: -1}
         codes = [code_of.setdefault(text, len(code_of) - 1) for text in texts]
         return cls(np.array(codes, np.int32), [text for text in code_of if text is not None])
@@ -48,17 +48,17 @@ class Categories:
         return iter(self.to_list())
 
     def to_list(self) -> list[str | None]:
-        """All rows as strings."""
-        known: list[str | None] = [*self.values, None]
-        return [known[code] for code in self.codes.tolist()]
+        """Return all rows as strings, with None for null."""
+        texts: list[str | None] = [*self.values, None]  # the code -1 is that of None
+        return [texts[code] for code in self.codes.tolist()]
 
-    def is_in(self, *wanted: str) -> Array:
-        """Which rows hold one of these strings (bool)."""
-        codes = [code for code, value in enumerate(self.values) if value in wanted]
+    def is_in(self, *texts: str) -> Array:
+        """Return for each row whether it is one of these strings (bool)."""
+        codes = [code for code, value in enumerate(self.values) if value in texts]
         return np.isin(self.codes, codes)
 
     def take(self, rows: Array) -> Categories:
-        """Some rows, by indices or a mask."""
+        """Return the rows with these indices, or those where a mask is true."""
         return Categories(self.codes[rows], self.values)
 
     def __repr__(self) -> str:
@@ -66,7 +66,12 @@ class Categories:
 
 
 class Optional:
-    """A column with nulls: the values, and which rows have one (bool)."""
+    """A column of numbers with nulls.
+
+    Attributes:
+        values: the value of each row; that of a null row has no meaning.
+        present: for each row whether it has a value (bool).
+    """
 
     __slots__ = ("present", "values")
 
@@ -84,12 +89,12 @@ class Optional:
         return iter(self.to_list())
 
     def to_list(self) -> list[Any]:
-        """All rows as Python values, None for null."""
+        """Return all rows as Python values, with None for null."""
         pairs = zip(self.values.tolist(), self.present.tolist(), strict=True)
         return [value if present else None for value, present in pairs]
 
     def take(self, rows: Array) -> Optional:
-        """Some rows, by indices or a mask."""
+        """Return the rows with these indices, or those where a mask is true."""
         return Optional(self.values[rows], self.present[rows])
 
     def __repr__(self) -> str:
@@ -100,11 +105,11 @@ class Bytes(list[bytes]):
     """A column of byte strings."""
 
     def to_list(self) -> list[bytes]:
-        """All rows."""
+        """Return all rows."""
         return list(self)
 
     def take(self, rows: Array) -> Bytes:
-        """Some rows, by indices or a mask."""
+        """Return the rows with these indices, or those where a mask is true."""
         return Bytes(self[row] for row in np.arange(len(self))[rows].tolist())
 
 
@@ -145,13 +150,13 @@ class Lists:
         return iter(self.to_list())
 
     def to_list(self) -> list[list[dict[str, Any]]]:
-        """All rows as lists of dictionaries."""
+        """Return all rows as lists of dictionaries."""
         items = list(self.items.rows())
         ends = np.cumsum(self.counts)
         return [items[a:b] for a, b in zip((ends - self.counts).tolist(), ends.tolist(), strict=True)]
 
     def take(self, rows: Array) -> Lists:
-        """Some rows, by indices or a mask."""
+        """Return some rows, given by indices or a mask."""
         counts = self.counts[rows]
         begins = (np.cumsum(self.counts) - self.counts)[rows]
         items = np.arange(int(counts.sum())) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
@@ -165,9 +170,10 @@ Column = Array | Categories | Optional | Bytes | Lists
 
 
 class Growing:
-    """A column in the making.
+    """A column that grows by whole blocks of rows.
 
-    Pieces are copied to their place at once; with a guess of the final size nothing has to be copied again.
+    Each block is copied to its place when it is appended.  If the caller tells which share of all rows has arrived, the
+    array is made large enough early on, and the rows are seldom copied again.
     """
 
     def __init__(self) -> None:
@@ -180,8 +186,8 @@ class Growing:
         """Add rows.
 
         Args:
-            piece: the rows; of a `Categories`, the values of the last piece must hold those of all before it.
-            share: how much of the whole is there with these rows (0 to 1), or 0 where nobody knows.
+            piece: the rows; the values of a `Categories` must begin with those of the rows before.
+            share: the share of all rows that has arrived with these (0 to 1), or 0 if it is not known.
         """
         self._last = piece
         if isinstance(piece, Bytes):
@@ -196,14 +202,14 @@ class Growing:
             array = self._arrays[number]
             if len(array) < rows:
                 guess = int(rows / share * 1.02) + 1024 if share else 0
-                array = _room(max(rows, guess, 0 if guess else 2 * len(array)), array.dtype)
+                array = _allocate(max(rows, guess, 0 if guess else 2 * len(array)), array.dtype)
                 array[: self._rows] = self._arrays[number][: self._rows]
                 self._arrays[number] = array
             array[self._rows : rows] = part
         self._rows = rows
 
     def column(self) -> Column:
-        """All rows."""
+        """Return all rows as one column."""
         arrays = [array[: self._rows] for array in self._arrays]
         if isinstance(self._last, Categories):
             return Categories(arrays[0], self._last.values)
@@ -212,30 +218,31 @@ class Growing:
         return arrays[0] if arrays else self._bytes
 
 
-_PAGE = 1 << 21
+_HUGE_PAGE = 1 << 21
 
 
-def _room(count: int, dtype: Any) -> Array:
-    """An array whose values mean nothing yet.
+def _allocate(count: int, dtype: Any) -> Array:
+    """Return an uninitialized array.
 
-    A big one begins where a huge page of memory can: touching its pages for the first time is what costs most here.
+    A large array is aligned to huge pages, since the first access to each new page costs more than the copying.
     """
     size = count * dtype.itemsize
-    if size < 4 * _PAGE:
+    if size < 4 * _HUGE_PAGE:
         return np.empty(count, dtype)
-    raw = np.empty(size + _PAGE, np.uint8)
-    begin = -raw.ctypes.data % _PAGE
+    raw = np.empty(size + _HUGE_PAGE, np.uint8)
+    begin = -raw.ctypes.data % _HUGE_PAGE
     return raw[begin : begin + size].view(dtype)
 
 
 def _arrays(column: Array | Categories | Optional) -> list[Array]:
+    """Return the arrays that hold the rows of a column."""
     if isinstance(column, Categories):
         return [column.codes]
     return [column.values, column.present] if isinstance(column, Optional) else [column]
 
 
 def joined(pieces: Sequence[Any]) -> Any:
-    """Columns of the same kind, one behind the other."""
+    """Concatenate columns of the same kind."""
     whole = Growing()
     for piece in pieces:
         whole.append(piece)
@@ -243,7 +250,11 @@ def joined(pieces: Sequence[Any]) -> Any:
 
 
 class Derived:
-    """A column that is computed from others when it is first asked for."""
+    """A column that is computed from others when it is first used.
+
+    Attributes:
+        make: computes the column.
+    """
 
     __slots__ = ("make",)
 
@@ -252,21 +263,21 @@ class Derived:
 
 
 class Table:
-    """Columns of the same length, by name and in order; at least one of them is not `Derived`.
+    """Columns of the same length with names, in order; at least one of them is not `Derived`.
 
-    Indexing, iterating, `in`, `keys` and `items` go by column names, as in pandas.  `len` is the number of rows, as in
-    pyarrow, polars and pandas.  It is no `collections.abc.Mapping`: polars and pandas would take it for a dictionary of
-    lists, instead of asking for its Arrow stream.
+    Indexing, iterating, `in`, `keys` and `items` use column names, as in pandas.  `len` is the number of rows, as in
+    pyarrow, polars and pandas.  A table is not a `collections.abc.Mapping`, because polars and pandas would treat it as
+    a dictionary of lists and not use its Arrow stream.
     """
 
     def __init__(self, columns: Mapping[str, Column | Derived]) -> None:
         self._columns = dict(columns)
 
-    def __getitem__(self, name: str) -> Any:  # which kind of column it is, the name tells, not the type
+    def __getitem__(self, name: str) -> Any:  # Any: the kind of column depends on the name
         try:
             column = self._columns[name]
         except KeyError:
-            raise KeyError(f"there is no column {name!r}, only {', '.join(self._columns)}") from None
+            raise KeyError(f"there is no column {name!r}; the columns are {', '.join(self._columns)}") from None
         if isinstance(column, Derived):
             column = self._columns[name] = column.make()
         return column
@@ -278,21 +289,21 @@ class Table:
         return self.num_rows
 
     def __bool__(self) -> bool:
-        raise TypeError("the truth of a table could mean its rows or its columns; compare num_rows or num_columns")
+        raise TypeError("the truth value of a table is ambiguous; compare num_rows or num_columns")
 
     def __contains__(self, name: object) -> bool:
         return name in self._columns
 
     def keys(self) -> KeysView[str]:
-        """The columns' names."""
+        """Return the names of the columns."""
         return self._columns.keys()
 
     def values(self) -> Iterator[Column]:
-        """The columns."""
+        """Yield the columns."""
         return (self[name] for name in self._columns)
 
     def items(self) -> Iterator[tuple[str, Column]]:
-        """The columns' names and the columns."""
+        """Yield pairs of a name and a column."""
         return ((name, self[name]) for name in self._columns)
 
     @property
@@ -318,11 +329,11 @@ class Table:
             yield dict(zip(self._columns, values, strict=True))
 
     def take(self, rows: Array) -> Table:
-        """Some rows, by indices or a mask."""
+        """Return the rows with these indices, or those where a mask is true."""
         return Table({n: c[rows] if isinstance(c, np.ndarray) else c.take(rows) for n, c in self.items()})
 
     def to_arrow(self) -> Any:
-        """The table as a `pyarrow.Table`.
+        """Convert the table to a `pyarrow.Table`; bytes that are not UTF-8 become replacement characters.
 
         Raises:
             ImportError: pyarrow is not installed.
@@ -332,7 +343,7 @@ class Table:
         return pa.table({name: _to_arrow(pa, column) for name, column in self.items()})
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The Arrow PyCapsule interface; polars, pandas and duckdb call it."""
+        """Return an Arrow stream, see the Arrow PyCapsule interface; polars, pandas and duckdb call this."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
@@ -342,9 +353,8 @@ class Table:
 def _to_arrow(pa: Any, column: Column) -> Any:
     if isinstance(column, Categories):
         texts = [value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for value in column.values]
-        distinct = {
-            text: code for code, text in reversed(list(enumerate(texts)))
-        }  # bytes that are no text may coincide
+        # Strings with different invalid bytes become equal when the bytes are replaced.
+        distinct = {text: code for code, text in reversed(list(enumerate(texts)))}
         codes = column.codes
         if len(distinct) < len(texts):
             codes = np.array([*(distinct[text] for text in texts), -1], np.int32)[codes]
@@ -362,12 +372,12 @@ def _to_arrow(pa: Any, column: Column) -> Any:
 
 
 class WritableTable(NamedTuple):
-    """The columns of a table that a writer takes rows of.
+    """The columns of a table that a writer accepts.
 
     Attributes:
-        required: names of columns that must be there.
-        optional: names of columns that may be missing, or None for all rows.
-        ignored: names of columns that tables of the reader have because they follow from others.
+        required: the names of columns that must be given.
+        optional: the names of columns that may be missing, or None for all rows.
+        ignored: the names of further columns of the reader's table, which follow from the others.
     """
 
     required: tuple[str, ...]
@@ -376,7 +386,7 @@ class WritableTable(NamedTuple):
 
 
 def checked_columns(columns: Table | Mapping[str, Any], table: WritableTable) -> tuple[dict[str, Column], int]:
-    """Return the columns that a writer takes, all of the same length, and that length.
+    """Check the columns for a writer, and return them, all of the same length, with that length.
 
     Args:
         columns: a table, or columns by name: arrays of one dimension, `Categories`, `Optional`, `Bytes`, `Lists`,
@@ -384,13 +394,13 @@ def checked_columns(columns: Table | Mapping[str, Any], table: WritableTable) ->
         table: the names of the columns; optional ones that are not given are not in the result.
 
     Raises:
-        EncodeError: a column is missing or unknown, has other values than these, or another length than the others.
+        EncodeError: a column is missing or unknown, or has values of another type, or a different length.
     """
-    taken = [*table.required, *table.optional]
-    unknown = [name for name in columns if name not in taken and name not in table.ignored]
+    accepted = [*table.required, *table.optional]
+    unknown = [name for name in columns if name not in accepted and name not in table.ignored]
     if unknown:
-        raise EncodeError(f"is no column of this table; there are {', '.join(taken)}", unknown[0])
-    given = {name: columns[name] for name in taken if name in columns}
+        raise EncodeError(f"is not a column of this table; the columns are {', '.join(accepted)}", unknown[0])
+    given = {name: columns[name] for name in accepted if name in columns}
     given = {name: value for name, value in given.items() if name in table.required or value is not None}
     missing = [name for name in table.required if name not in given]
     if missing:
@@ -399,7 +409,7 @@ def checked_columns(columns: Table | Mapping[str, Any], table: WritableTable) ->
     lengths = {len(column) for column in result.values()} or {1}
     if len(lengths) > 1:
         shown = ", ".join(f"{name} {len(column):,}" for name, column in result.items())
-        raise EncodeError(f"columns have different lengths: {shown}", "columns")
+        raise EncodeError(f"the columns have different lengths: {shown}", "columns")
     (rows,) = lengths
     result |= {name: _repeated(name, value, rows) for name, value in given.items() if name not in result}
     return {name: result[name] for name in given}, rows

@@ -1,4 +1,4 @@
-"""Hypothesis profiles, and the guard that keeps the checkout out of every child process."""
+"""Hypothesis profiles, common fixtures, and settings that keep child processes from importing the checkout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.register_assert_rewrite("judges", "oracle", "support")
 # A child started in the checkout would otherwise import fxtio/ from its working directory.
 os.environ["PYTHONSAFEPATH"] = "1"
 
-# No deadlines: on a busy machine they measure the neighbors.
+# No deadlines: on a busy machine they depend on other processes.
 settings.register_profile("brief", max_examples=20, deadline=None)
 settings.register_profile("dev", max_examples=60, deadline=None)
 settings.register_profile(
@@ -42,18 +42,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays until the end: the garbage collector need not look at it again and again."""
+    """Exempt the collected tests, which live until the end, from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The directory of traces that other programs wrote; the tests only read it."""
+    """Return the directory of traces that other programs wrote; the tests only read them."""
     return Path(__file__).resolve().with_name("corpus")
 
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """Where to record a trace to."""
+    """Return a path to record a trace to."""
     return tmp_path / "out.fxt"

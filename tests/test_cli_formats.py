@@ -1,4 +1,4 @@
-"""The commands know no format: what they do with one that has text, with one that has directories, with none at all."""
+"""Tests that the commands know no format: they run on a format of text files and on one of directories."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from fxtio.cli import main
 from fxtio.fxt import FORMAT
 from support import toy_format
 from support.checkout import run_python
-from support.toy_format import DIRECTORIES, FILES, FIRST
+from support.toy_format import DIRECTORIES, FILES, HEADER
 
 Capture = pytest.CaptureFixture[str]
 
 ROOMS: tuple[type, ...] = (formats.ReportRoom, formats.ExplainRoom, formats.SynthRoom)
 
-LINES = FIRST + b"one\nTWO\x1b[31m\nthree\n"
+LINES = HEADER + b"one\nTWO\x1b[31m\nthree\n"
 
 
 def _rooms(report: formats.ReportRoom, explain: formats.ExplainRoom, synth: formats.SynthRoom) -> None:
-    """Nothing to run: mypy holds modules against the protocols."""
+    """Do nothing: mypy checks the modules against the protocols."""
 
 
 _rooms(toy_format, toy_format, toy_format)
@@ -32,27 +32,27 @@ _rooms(toy_format, toy_format, toy_format)
 
 @pytest.mark.parametrize("name", formats.BUILT_IN)
 def test_every_format_has_its_rooms(name: str) -> None:
-    one = import_module(formats.BUILT_IN[name]).FORMAT
-    assert (one.name, one.package) == (name, formats.BUILT_IN[name])
+    item = import_module(formats.BUILT_IN[name]).FORMAT
+    assert (item.name, item.package) == (name, formats.BUILT_IN[name])
     for room, protocol in zip(["report", "explain", "synth"], ROOMS, strict=True):
-        wanted = {told for told in vars(protocol) if not told.startswith("_")} | {*protocol.__annotations__}
-        assert wanted - vars(one.room(room)).keys() == set()
+        required = {member for member in vars(protocol) if not member.startswith("_")} | {*protocol.__annotations__}
+        assert required - vars(item.room(room)).keys() == set()
 
 
 def test_looking_for_a_format_loads_nothing_heavy() -> None:
-    loaded = "import sys; from fxtio.formats import formats; formats(); print(*sys.modules)"
-    assert {"numpy", "msgspec", "construct"} & set(run_python("-c", loaded).stdout.split()) == set()
+    program = "import sys; from fxtio.formats import formats; formats(); print(*sys.modules)"
+    assert {"numpy", "msgspec", "construct"} & set(run_python("-c", program).stdout.split()) == set()
 
 
 @pytest.fixture(autouse=True)
-def _known(monkeypatch: pytest.MonkeyPatch) -> None:
-    known: dict[str, formats.Format] = {"fxt": FORMAT, "toy": FILES, "toys": DIRECTORIES}
-    monkeypatch.setattr(formats, "formats", lambda: known)
+def _registered_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry: dict[str, formats.Format] = {"fxt": FORMAT, "toy": FILES, "toys": DIRECTORIES}
+    monkeypatch.setattr(formats, "formats", lambda: registry)
 
 
 @pytest.fixture(params=["file", "directory"])
 def trace(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A trace of three records."""
+    """Write a trace of three records."""
     if request.param == "file":
         path = tmp_path / "trace"
         path.write_bytes(LINES)
@@ -74,7 +74,7 @@ def test_info(trace: str, capsys: Capture) -> None:
 def test_stats(trace: str, capsys: Capture) -> None:
     assert main(["stats", "--top", "2", trace]) == 0
     table = "characters  text\n         8  TWO\\x1b[31m\n         5  three\nand 1 more\n"
-    assert capsys.readouterr().out == f"{trace}\n\n{table}\nall of it is text\n"
+    assert capsys.readouterr().out == f"{trace}\n\n{table}\nevery record is text\n"
 
 
 def test_dump(trace: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -85,7 +85,7 @@ def test_dump(trace: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
 
 
 def test_dump_of_text_that_is_not_utf_8(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    (path := tmp_path / "trace").write_bytes(FIRST + b"\xff\n")
+    (path := tmp_path / "trace").write_bytes(HEADER + b"\xff\n")
     assert main(["dump", "--json", str(path)]) == 0
     assert capsysbinary.readouterr().out == b'{"offset":6,"texts":[{"hex":"ff"}]}\n'
 
@@ -96,7 +96,7 @@ def test_explain(trace: str, capsys: Capture) -> None:
     assert title == "record 1: Line, 8 bytes at 10"
     assert first == "0000000a  54 57 4f 1b 5b 33 31 6d  text  TWO\\x1b[31m"
     assert main(["explain", "--type", "shouted", "--offset", "20", trace]) == 2
-    assert capsys.readouterr().err == f"fxtio: {trace}: no record of type shouted from byte 20 on\n"
+    assert capsys.readouterr().err == f"fxtio: {trace}: there is no record of type shouted from byte 20 on\n"
     assert main(["explain", "--type", "whispered", trace]) == 2
     assert capsys.readouterr().err == "fxtio: no record type 'whispered'; there is shouted\n"
 
@@ -106,29 +106,29 @@ def test_findings_make_the_exit_code_1(verb: str, tmp_path: Path, capsys: Captur
     (path := tmp_path / "trace").write_bytes(LINES + b"\n")
     assert main([verb, str(path)]) == 1
     out, err = capsys.readouterr()
-    assert "a line without text [empty-line]" in (out if verb == "explain" else err)
+    assert "the line has no text [empty-line]" in (out if verb == "explain" else err)
 
 
 def test_synth(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "trace"
     assert main(["synth", "greeting", "--format", "toy", "--events", "2", "-o", str(path)]) == 0
-    assert capsys.readouterr().err == f"fxtio: 2 events, 18 bytes: {path}\n"
-    assert path.read_bytes() == FIRST + b"hello\nhello\n"
+    assert capsys.readouterr().err == f"fxtio: wrote 2 events (18 bytes) to {path}\n"
+    assert path.read_bytes() == HEADER + b"hello\nhello\n"
 
 
 def test_synth_names_the_shapes_of_the_format(tmp_path: Path, capsys: Capture) -> None:
-    for name, told in (("toy", "greeting\n"), ("fxt", "spans, counters, flows, ")):
+    for name, shapes in (("toy", "greeting\n"), ("fxt", "spans, counters, flows, ")):
         with pytest.raises(SystemExit) as stop:
             main(["synth", "cubes", "--format", name, "-o", str(tmp_path / "trace")])
         assert stop.value.code == 2
-        assert f"the format {name} has no shape 'cubes', only {told}" in capsys.readouterr().err
+        assert f"the format {name} has no shape 'cubes', only {shapes}" in capsys.readouterr().err
 
 
 def test_synth_lists_the_shapes(capsys: Capture) -> None:
     assert main(["synth", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["format", "shape", "content"]
-    assert "toys    greeting  the same word again and again" in lines
+    assert "toys    greeting  the same word in every record" in lines
     assert any(line.startswith("fxt     spans ") for line in lines)
 
 
@@ -141,16 +141,16 @@ def test_synth_needs_a_shape_and_an_output(arguments: list[str], capsys: Capture
 
 def test_a_directory_is_not_written_to_a_pipe(capsys: Capture) -> None:
     assert main(["synth", "greeting", "--format", "toys", "-o", "-"]) == 2
-    assert "is a directory; it cannot go to standard output" in capsys.readouterr().err
+    assert "is a directory; it cannot be written to standard output" in capsys.readouterr().err
 
 
 def test_merge_refuses_other_formats(trace: str, tmp_path: Path, capsys: Capture) -> None:
     assert main(["merge", "-o", str(tmp_path / "all.fxt"), trace]) == 2
-    assert "only fxt can be merged" in capsys.readouterr().err
+    assert "only fxt traces can be merged" in capsys.readouterr().err
     assert not (tmp_path / "all.fxt").exists()
 
 
-def test_open_tells_the_format(trace: str, tmp_path: Path) -> None:
+def test_open_recognizes_the_format(trace: str, tmp_path: Path) -> None:
     name, other = ("toy", "toys") if trace.endswith("trace") else ("toys", "toy")
     assert fxtio.open(trace).format == name
     assert fxtio.open(trace, format=name).format == name
@@ -158,5 +158,5 @@ def test_open_tells_the_format(trace: str, tmp_path: Path) -> None:
         fxtio.open(trace, format=other)
     with pytest.raises(fxtio.FormatError, match="is a directory, not a trace of a known format"):
         fxtio.open(tmp_path)
-    (text := tmp_path / "text").write_bytes(b"toy, said the child")
+    (text := tmp_path / "text").write_bytes(b"toy without a version")
     assert main(["info", str(text)]) == 2

@@ -166,7 +166,7 @@ def test_only_the_first_findings_are_printed(capsys: Capture, tmp_path: Path) ->
     assert json.loads(out)["findings"]["counts"] == {"zero-words": 5}
     assert len(json.loads(out)["findings"]["first"]) == 5
     assert err.count("zero words between records") == 3
-    assert "5 in all [zero-words]" in err
+    assert "5 in total [zero-words]" in err
 
 
 # ---------------------------------------------------------------------------------------------------------- the process

@@ -1,9 +1,9 @@
-"""The documents are run: every ```python and ```console block of README.md and docs/, in order, page by page.
+"""Tests that run the documents: every ```python and ```console block of README.md and docs/, in order, page by page.
 
-The blocks of a page share one namespace and one empty working directory in which `tests/corpus` is reachable. In a
-console block the lines that start with `$ ` are commands; where output follows, it must be what the command prints,
-except that a line or part `...` stands for anything and runs of blanks are equal. A block is left alone when the
-line before it says `<!-- not run -->`, and saved where it says `<!-- file: name.py -->`.
+The blocks of a page share a namespace and a working directory, which is empty except for `tests/corpus`.  In a console
+block, a line that begins with `$ ` is a command.  If output follows, the command must print it; `...` matches anything,
+and runs of blanks are equal.  A block is not run if the line before it is `<!-- not run -->`, and is saved as a file
+instead if that line is `<!-- file: name.py -->`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Block:
     language: str
     line: int  # of the first line of the body
     body: str
-    file: str = ""  # where it is saved instead of being run
+    file: str = ""  # the name of the file to save it as, instead of running it
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -59,14 +59,14 @@ def run_console(body: str, where: str) -> None:
     environment = os.environ | {"PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])}
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
-        command, _, wanted = part.partition("\n")
-        done = subprocess.run(
+        command, _, expected = part.partition("\n")
+        child = subprocess.run(
             command, shell=True, capture_output=True, text=True, env=environment, timeout=120, check=False
         )
-        assert done.returncode == 0, f"{where}: {command}: exit status {done.returncode}\n{done.stderr}"
-        if wanted.strip():
-            same = doctest.OutputChecker().check_output(wanted, done.stdout, options)
-            assert same, f"{where}: {command} printed\n{done.stdout}"
+        assert child.returncode == 0, f"{where}: {command}: exit status {child.returncode}\n{child.stderr}"
+        if expected.strip():
+            is_equal = doctest.OutputChecker().check_output(expected, child.stdout, options)
+            assert is_equal, f"{where}: {command} printed\n{child.stdout}"
 
 
 def marked(page: Path) -> Any:
@@ -82,17 +82,17 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "tests" / "corpus").symlink_to(CORPUS)
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "page"}
-    found = list(blocks(page.read_text(encoding="utf-8")))
-    for block in found:
+    page_blocks = list(blocks(page.read_text(encoding="utf-8")))
+    for block in page_blocks:
         if block.file:
             Path(block.file).write_text(block.body, encoding="utf-8")
-    for block in found:
+    for block in page_blocks:
         if block.file:
             continue
         if block.language == "console":
             run_console(block.body, f"{page}:{block.line}")
         else:
-            # Empty lines first, so that a traceback names the page's own line.
+            # Begin with empty lines, so that a traceback has the line numbers of the page.
             exec(compile("\n" * (block.line - 1) + block.body, str(page), "exec"), namespace)
 
 
@@ -105,14 +105,14 @@ def test_every_command_has_a_page() -> None:
 
 
 @pytest.mark.parametrize("page", sorted(COMMAND_PAGES.glob("[!i]*.md")), ids=lambda page: page.stem)
-def test_every_option_stands_on_its_page(page: Path) -> None:
+def test_every_option_is_on_its_page(page: Path) -> None:
     usage = run_python("-m", "fxtio", page.stem, "--help").stdout
     options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", usage)) - {"--help"}
     text = page.read_text(encoding="utf-8")
     assert [option for option in sorted(options) if f"`{option}" not in text] == []
 
 
-def test_what_a_program_calls_stands_on_the_page_of_the_tracer() -> None:
+def test_functions_of_the_tracer_are_on_its_page() -> None:
     text = (CHECKOUT / "docs" / "reference" / "tracing.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\.\. [\w:]+:: fxtio\.(\w+)\b", text, re.MULTILINE))
     assert {name for name in tracer.__all__ if name.islower()} - described == set()

@@ -1,4 +1,4 @@
-"""The examples run, each as its documentation says, with only what it must have."""
+"""Tests that run the examples as their documentation says, and check what they print and write."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_perfetto_shows_what_was_written(tmp_path: Path) -> None:
     with perfetto.load((tmp_path / "t.fxt").read_bytes()) as judge:
         assert judge.errors() == {}
         assert {(flow.name_out, flow.name_in) for flow in judge.flows()} == {("frame", "mix")}
-        assert {one.depth for one in judge.slices() if one.name == "draw"} == {1}
+        assert {item.depth for item in judge.slices() if item.name == "draw"} == {1}
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def test_copy_exactly(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("alloc-zip.mlpd", "100,032 bytes of System.Byte[] in"),
         ("exc.mlpd.gz", "26 exceptions were thrown"),
         ("minimal-v17.mlpd", "5.000 ms in My:Main ()"),
     ],
 )
-def test_read_a_mono_profile(name: str, told: str) -> None:
-    assert told in run("read_a_mono_profile.py", CORPUS / "mono" / name)
+def test_read_a_mono_profile(name: str, message: str) -> None:
+    assert message in run("read_a_mono_profile.py", CORPUS / "mono" / name)
 
 
 def test_make_a_big_trace(tmp_path: Path) -> None:
@@ -164,8 +164,7 @@ def test_perfetto_shows_what_was_traced(name: str, tmp_path: Path) -> None:
 
 
 def test_write_a_uftrace_directory(tmp_path: Path) -> None:
-    told = run("write_a_uftrace_directory.py", tmp_path / "t")
-    assert "7 calls of 3 functions" in told
+    assert "7 calls of 3 functions" in run("write_a_uftrace_directory.py", tmp_path / "t")
     with fxtio.open(str(tmp_path / "t"), format="uftrace", strict=True) as trace:
         values = [item.values for item in trace.entries() if item.name == "handle"]
     assert values[0] == {"arg1": "/", "arg2": 0} and values[-1] == {"retval": 404}

@@ -39,7 +39,7 @@ def test_the_command(two: tuple[str, str], tmp_path: Path, capsys: Capture) -> N
     data, _, merged = joined(*(Path(one).read_bytes() for one in two))
     assert out.read_bytes() == data
     assert len(records_of(data)) == 1 + merged.records
-    assert said.err == f"fxtio: {merged.records} records of 2 providers, {len(data):,} bytes: {out}\n"
+    assert said.err == f"fxtio: wrote {merged.records} records of 2 providers ({len(data):,} bytes) to {out}\n"
 
 
 def test_into_one_of_its_inputs(two: tuple[str, str], tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_pipes_and_compression(two: tuple[str, str]) -> None:
     command = [sys.executable, "-P", "-m", "fxtio", "merge", "-o", "-", "-", two[1]]
     done = subprocess.run(command, input=gzip.compress(first), capture_output=True, check=True)
     assert done.stdout == joined(first, second)[0]
-    assert done.stderr.endswith(b": standard output\n")
+    assert done.stderr.endswith(b" to standard output\n")
 
 
 def test_findings_are_told_for_each_trace(two: tuple[str, str], tmp_path: Path, capsys: Capture) -> None:

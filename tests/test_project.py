@@ -1,4 +1,4 @@
-"""The package as users get it: what is installed, what its metadata says, which kernels it runs."""
+"""Tests of the installed package: its files, its metadata, and the kernels that it uses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_entry_points_load() -> None:
         points["fxtio.formats", name].load()
 
 
-def test_version_is_told_once() -> None:
+def test_versions_agree() -> None:
     assert fxtio.__version__ == DISTRIBUTION.version
     changelog = (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## {DISTRIBUTION.version}" in changelog
@@ -62,7 +62,7 @@ def test_everything_is_declared_in_pyproject() -> None:
 
 
 def test_no_test_package_hides_an_installed_one() -> None:
-    """tests/ stands first on sys.path, so tests/fxt/ would hide the reader that judges us."""
+    """tests/ is first on sys.path, so a folder tests/fxt would hide the package `fxt` that the tests compare with."""
     installed = importlib.metadata.packages_distributions()
-    ours = [path.name for path in (CHECKOUT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"]
-    assert [name for name in ours if name in installed] == []
+    folders = [path.name for path in (CHECKOUT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert [name for name in folders if name in installed] == []

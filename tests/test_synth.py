@@ -243,7 +243,7 @@ def test_command(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "spans.fxt"
     assert main(["synth", "spans", "-o", str(path), "--events", "2k", "--seed", "9", "--threads", "3"]) == 0
     out, err = capsys.readouterr()
-    assert (out, err) == ("", f"fxtio: 2,000 events, {path.stat().st_size / 1024:.1f} KiB: {path}\n")
+    assert (out, err) == ("", f"fxtio: wrote 2,000 events ({path.stat().st_size / 1024:.1f} KiB) to {path}\n")
     expected = io.BytesIO()
     with fxtio.create(expected, format="fxt", provider="fxtio synth") as writer:
         synth.spans(writer, events=2_000, seed=9, threads=3)
@@ -265,7 +265,7 @@ def test_command_to_a_pipe() -> None:
     done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0
     assert sum(isinstance(record, FLOWS) for record in read(done.stdout)) == 300
-    assert done.stderr.endswith(b": standard output\n")
+    assert done.stderr.endswith(b" to standard output\n")
 
 
 def test_command_whose_output_nobody_reads() -> None:
@@ -309,4 +309,4 @@ def test_command_wrong_usage(arguments: list[str], capsys: Capture) -> None:
 def test_command_does_not_write_to_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert main(["synth", "spans", "-o", "-"]) == 2
-    assert "no text for a terminal" in capsys.readouterr().err
+    assert "is not written to a terminal" in capsys.readouterr().err

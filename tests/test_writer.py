@@ -157,7 +157,7 @@ def test_paths(tmp_path: Path, suffix: str) -> None:
 
 
 def test_the_format_is_told_by_the_name(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="tells no format"):
+    with pytest.raises(FormatError, match="is of no known format"):
         fxtio.create(tmp_path / "trace.dat")
     fxtio.create(tmp_path / "trace.dat", format="fxt").close()
     with fxtio.open(tmp_path / "trace.dat", strict=True) as trace:

@@ -1,6 +1,6 @@
-"""The command line: one module for each verb, one exit code for each outcome, one line for each error.
+"""The command line `fxtio`: it parses the arguments, runs a command, and turns errors into one line and an exit code.
 
-A verb's module has `NAME`, `HELP`, `add_arguments(parser)` and `run(options)`, which returns the exit code.
+Each command is a module with `NAME`, `HELP`, `add_arguments(parser)` and `run(options)`, which returns the exit code.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from fxtio.errors import FxtioError
 VERBS = ("info", "dump", "explain", "stats", "synth", "merge", "recover", "run")
 
 RUN = "run"
-"""The verb that runs a program of somebody else."""
+"""The command that runs a user's program; exceptions of that program are not errors of fxtio."""
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+"""The exit code after Ctrl-C: 128 plus the number of SIGINT, as in shells."""
 
 PIPE_CLOSED = 141
-"""The exit code when nobody reads the output any more, likewise."""
+"""The exit code when the reader of the output has closed the pipe: 128 plus the number of SIGPIPE."""
 
 _EPILOG = """\
 exit status:
-  0  fine
-  1  there are findings: something is wrong with the trace
-  2  wrong usage, or nothing that can be read
+  0  success
+  1  the trace was read, but it has faults (findings)
+  2  wrong usage, or the input cannot be read
 """
 
 
@@ -40,13 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: the arguments, those of the process unless given.
+        argv: the arguments; those of the process by default.
 
     Returns:
         The exit code.
 
     Raises:
-        SystemExit: the arguments make no sense (2), or help or the version was asked for (0).
+        SystemExit: the arguments are invalid (code 2), or `--help` or `--version` was given (code 0).
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     if arguments[:1] == [RUN]:
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         return _refuse("standard output is closed")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding does not
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that the encoding lacks
     try:
         options = _parser().parse_args(arguments)
         code: int = options.run(options)
@@ -67,13 +67,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FxtioError as error:
         return _refuse(str(error))
     except OSError as error:
-        told = error.strerror or str(error)
-        return _refuse(f"{error.filename}: {told}" if error.filename is not None else told)
+        message = error.strerror or str(error)
+        return _refuse(f"{error.filename}: {message}" if error.filename is not None else message)
     return code
 
 
 def _run_program(arguments: list[str]) -> int:
-    """`fxtio run`: from where the program begins, everything that is raised is its own."""
+    """Run `fxtio run`.  Once the user's program has started, its exceptions are not caught here."""
     options = _parser(RUN).parse_args(arguments)
     try:
         start = options.run(options)
@@ -86,16 +86,17 @@ def _run_program(arguments: list[str]) -> int:
 
 
 def _refuse(message: str) -> int:
+    """Print an error and return the exit code for it."""
     print(f"fxtio: {message}", file=sys.stderr)
     return REFUSED
 
 
 def _discard_output() -> None:
-    """Let what is still buffered go nowhere, lest the interpreter complains about it at its end."""
+    """Discard buffered output; otherwise the interpreter prints an error when it flushes a closed pipe at exit."""
     with contextlib.suppress(OSError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        null_device = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null_device, sys.stdout.fileno())
+        os.close(null_device)
 
 
 def _parser(*only: str) -> argparse.ArgumentParser:

@@ -1,7 +1,8 @@
-"""What the verbs share: input, progress, findings, and how a format's reports are printed.
+"""Functions that several commands share: open the input, show progress, print findings and reports.
 
-Nothing heavy is imported here or at the top of a verb's module, so that `fxtio --help` is quick: a verb imports what
-reads and writes when it runs.  Text from a trace is hostile: it is escaped before it gets near a terminal.
+Neither this module nor the top level of a command's module imports the readers and writers, which load numpy.  A
+command imports them when it runs, so that `fxtio --help` is quick.  Text from a trace is untrusted: it is escaped
+before it is printed.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from fxtio.present import Report
 
 FINE, FOUND, REFUSED = range(3)
-"""The exit codes: nothing to complain of; there are findings; wrong usage, or input that cannot be read at all."""
+"""The exit codes: success; the trace has findings; wrong usage, or input that cannot be read at all."""
 
 SHOWN_PER_RULE = 3
-"""How many findings of one rule are printed."""
+"""The greatest number of findings of one rule that are printed."""
 
-_LEAST_LABEL = 8
+_MIN_LABEL_WIDTH = 8
 _PROGRESS_AFTER = 0.5
 _PROGRESS_EVERY = 0.1
 _ERASE_LINE = "\r\x1b[K"
@@ -38,39 +39,40 @@ _BINARY_UNIT = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 class UsageError(FxtioError):
-    """What was asked for makes no sense, or the input is nothing that could be read."""
+    """An error for arguments that contradict each other, or an input that is not a trace."""
 
 
 def add_input(parser: ArgumentParser) -> None:
-    """Give a verb the argument FILE."""
-    parser.add_argument("file", metavar="FILE", help="the trace, compressed or not; - for standard input")
+    """Add the argument FILE to a command."""
+    parser.add_argument("file", metavar="FILE", help="the trace, may be compressed; - for standard input")
 
 
 def add_examples(parser: ArgumentParser, *examples: str) -> None:
-    """Show examples at the end of a verb's help."""
+    """Show examples at the end of a command's help."""
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.epilog = "\n".join(["examples:", *(f"  {example}" for example in examples)])
 
 
 def count(text: str) -> int:
-    """A positive number from the command line: `1000`, `10k`, `2M`.
+    """Parse a positive number from the command line: `1000`, `10k`, `2M`.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: the text is not a positive number.
     """
     return _number(text, _UNIT, "")
 
 
 def size(text: str) -> int:
-    """A positive number of bytes from the command line: `4096`, `10MB`, `1GiB`.
+    """Parse a positive number of bytes from the command line: `4096`, `10MB`, `1GiB`.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: the text is not a positive number.
     """
     return _number(text, _UNIT | _BINARY_UNIT, "b")
 
 
 def _number(text: str, units: dict[str, int], ending: str) -> int:
+    """Parse a positive integer with one of these units; `ending` may follow the unit."""
     lowered = text.lower()
     if lowered.endswith(ending):
         lowered = lowered.removesuffix(ending)
@@ -78,22 +80,22 @@ def _number(text: str, units: dict[str, int], ending: str) -> int:
     unit = lowered[len(digits) :]
     number = digits.rstrip().replace("_", "").replace(",", "")
     if not (number.isascii() and number.isdigit()) or unit not in units or int(number) == 0:
-        raise ArgumentTypeError(f"{text!r} is no positive number")
+        raise ArgumentTypeError(f"{text!r} is not a positive number")
     return int(number) * units[unit]
 
 
 @contextmanager
 def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[Trace]:
-    """Open the trace of the argument FILE, to be read in a `with` block.
+    """Open the trace that the argument FILE names, and close it at the end of a `with` block.
 
     Args:
         options: the parsed arguments.
-        prints: something is printed while the trace is read, so no progress is shown between the lines.
+        prints: the command prints lines while it reads; then no progress is shown if they go to a terminal.
 
     Raises:
-        UsageError: it is empty, or text.
-        FormatError: it is no trace.
-        OSError: it cannot be opened.
+        UsageError: the file is empty, or a text file.
+        FormatError: the file is not a trace of a known format.
+        OSError: the file cannot be opened.
     """
     from fxtio.formats import of_directory
     from fxtio.io.source import is_directory, open_source
@@ -114,7 +116,7 @@ def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[Trace]:
 
 
 def _format_of_source(source: Source) -> Format:
-    """The format of a file.  Text is a trace only by its content, whatever its suffix says."""
+    """Return the format of a file.  A text file must have the content of a trace; the suffix alone is not enough."""
     from fxtio.formats import by_content, of_source
 
     if not source.head:
@@ -132,18 +134,18 @@ def format_of(trace: Trace) -> Format:
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether a file that begins like this is text.  Most formats have zero bytes in their first words."""
+    """Return whether a file that begins with these bytes is text: UTF-8 without control characters."""
     text = head.decode("utf-8", "ignore")
-    whole = text != "" and len(text.encode()) > len(head) - 4  # a character may be cut at the end
+    whole = text != "" and len(text.encode()) > len(head) - 4  # the last character may be cut
     return whole and all(c.isprintable() or c in "\t\r\n" for c in text)
 
 
 class Progress:
-    """One line on standard error about long work: shown on a terminal only, and only after half a second.
+    """A line on standard error that shows how far a long task is: on terminals only, and only after half a second.
 
     Args:
-        show: a number as text, for example `human_size`.
-        hidden: never show anything.
+        show: converts a number to text, for example `human_size`.
+        hidden: show nothing.
     """
 
     def __init__(self, show: Callable[[int], str], *, hidden: bool = False) -> None:
@@ -160,7 +162,7 @@ class Progress:
         self.clear()
 
     def __call__(self, done: int, total: int | None) -> None:
-        """Tell how far the work is."""
+        """Update the line: `done` of `total`, or of an unknown total."""
         now = time.monotonic()
         if self._hidden or now < self._next:
             return
@@ -171,18 +173,18 @@ class Progress:
         print(f"{_ERASE_LINE}{self._show(done)}{of}, {rate}/s", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._shown:
             print(_ERASE_LINE, end="", file=sys.stderr, flush=True)
             self._shown = False
 
 
 def print_findings(trace: Trace, name: str = "") -> int:
-    """Tell on standard error what was wrong with a trace: the first findings of each rule, and how many more.
+    """Print the findings of a trace on standard error: the first ones of each rule, and how many there are in all.
 
     Args:
         trace: the trace.
-        name: what to call it, where there are several.
+        name: the name to print before them, for commands that read several traces.
 
     Returns:
         The exit code.
@@ -190,7 +192,7 @@ def print_findings(trace: Trace, name: str = "") -> int:
     findings = trace.findings
     if not findings:
         return FINE
-    sys.stdout.flush()  # so that the two come in this order on a terminal
+    sys.stdout.flush()  # so that a terminal shows the output before the findings
     noun = "finding" if len(findings) == 1 else "findings"
     of = f"{printable(name)}: " if name else ""
     print(f"fxtio: {of}{len(findings):,} {noun}", file=sys.stderr)
@@ -201,21 +203,26 @@ def print_findings(trace: Trace, name: str = "") -> int:
         shown[finding.rule] += 1
     for rule, number in findings.counts.items():
         if number > SHOWN_PER_RULE:
-            print(f"  {number:,} in all [{rule}]", file=sys.stderr)
+            print(f"  {number:,} in total [{rule}]", file=sys.stderr)
     return FOUND
 
 
 def _findings_json(trace: Trace) -> dict[str, Any]:
-    """What was wrong with a trace, as JSON: how many findings of each rule, and the first of each."""
+    """Return the findings of a trace as JSON: how many there are of each rule, and the first ones of each."""
     first = [
-        {"rule": one.rule, "level": one.level.value, "offset": one.offset, "message": json_text(one.message)}
-        for one in trace.findings
+        {
+            "rule": finding.rule,
+            "level": finding.level.value,
+            "offset": finding.offset,
+            "message": json_text(finding.message),
+        }
+        for finding in trace.findings
     ]
     return {"counts": dict(trace.findings.counts), "first": first}
 
 
 def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
-    """Print what a format tells about a trace: for people, with the findings on standard error, or as JSON.
+    """Print a report about a trace, as text or as JSON, and its findings on standard error.
 
     Returns:
         The exit code.
@@ -224,9 +231,9 @@ def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
         print(json.dumps(report.json | {"findings": _findings_json(trace)}, indent=2, allow_nan=False))
         return print_findings(trace)
     print(printable(report.title))
-    width = max([_LEAST_LABEL, *(len(label) for label, _ in report.facts)])
-    for label, told in report.facts:
-        print(f"  {label:{width}}  {printable(told)}".rstrip())
+    width = max([_MIN_LABEL_WIDTH, *(len(label) for label, _ in report.facts)])
+    for label, value in report.facts:
+        print(f"  {label:{width}}  {printable(value)}".rstrip())
     for table in report.tables:
         print()
         print_table(table.headers, table.rows)
@@ -240,7 +247,7 @@ def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[int | str]]) -> None:
-    """Print rows in columns; numbers stand on the right.  The last column may be of any width."""
+    """Print rows as aligned columns; a column whose header begins with `>` is aligned on the right."""
     cells = [[f"{cell:,}" if isinstance(cell, int) else printable(cell) for cell in row] for row in rows]
     numeric = [header.startswith(">") for header in headers]
     titles = [header.removeprefix(">") for header in headers]

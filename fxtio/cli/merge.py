@@ -1,4 +1,4 @@
-"""`fxtio merge`: make one trace of several, see `fxtio.fxt.merge`."""
+"""The command `fxtio merge`: combine several FXT traces into one, see `fxtio.fxt.merge`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from fxtio.cli.common import UsageError, add_examples, open_trace, print_finding
 from fxtio.present import human_size, printable
 
 NAME = "merge"
-HELP = "Make one trace of several"
+HELP = "Combine several FXT traces into one"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Describe the verb's arguments."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="the traces, compressed or not; - for standard input")
+    """Declare the arguments."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="the traces, may be compressed; - for standard input")
     parser.add_argument(
         "-o",
         "--output",
         required=True,
         metavar="OUT",
-        help="the new trace; .gz, .zst, .xz compress; - for standard output",
+        help="the new trace; .gz, .zst and .xz compress it; - for standard output",
     )
     add_examples(
         parser,
@@ -32,24 +32,24 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Write the trace."""
+    """Write the new trace and return the exit code."""
     from fxtio.fxt import FxtTrace
     from fxtio.fxt.merge import merge
     from fxtio.io.sink import whole_file
 
     if options.output == "-" and sys.stdout.isatty():
-        raise UsageError("a trace is no text for a terminal; send standard output to a file or a program")
+        raise UsageError("a trace is binary and is not written to a terminal; redirect standard output")
     with ExitStack() as stack:
         traces = list[FxtTrace]()
         for file in options.files:
             trace = stack.enter_context(open_trace(Namespace(file=file)))
             if not isinstance(trace, FxtTrace):
-                raise UsageError(f"{trace.name} is in the format {trace.format}; only fxt can be merged")
+                raise UsageError(f"{trace.name} is in the format {trace.format}; only fxt traces can be merged")
             traces.append(trace)
         with whole_file(options.output) as sink:
             merged = merge(traces, sink)
     codes = [print_findings(trace, trace.name) for trace in traces]
-    where = "standard output" if options.output == "-" else printable(options.output)
-    told = f"{merged.records:,} records of {merged.providers:,} providers, {human_size(sink.position)}"
-    print(f"fxtio: {told}: {where}", file=sys.stderr)
+    target = "standard output" if options.output == "-" else printable(options.output)
+    summary = f"{merged.records:,} records of {merged.providers:,} providers ({human_size(sink.position)})"
+    print(f"fxtio: wrote {summary} to {target}", file=sys.stderr)
     return max(codes)

@@ -1,4 +1,4 @@
-"""`fxtio stats`: what fills a trace, what it refers to in vain, and what it says it has lost."""
+"""The command `fxtio stats`: count what fills a trace, its undefined references and the losses that it reports."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from argparse import ArgumentParser, Namespace
 from fxtio.cli.common import add_examples, add_input, count, format_of, open_trace, print_report
 
 NAME = "stats"
-HELP = "Tell what fills a trace: records and bytes by type, provider, category, name"
+HELP = "Count what fills a trace: records and bytes by type, provider, category and name"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Describe the verb's arguments."""
+    """Declare the arguments."""
     add_input(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    told = "list only the N largest providers, categories and names (default: 10)"
-    parser.add_argument("--top", type=count, default=10, metavar="N", help=told)
+    top_help = "list only the N largest providers, categories and names (default: 10)"
+    parser.add_argument("--top", type=count, default=10, metavar="N", help=top_help)
     add_examples(parser, "fxtio stats app.fxt", "fxtio stats --json --top 1000 app.fxt | jq .names")
 
 
 def run(options: Namespace) -> int:
-    """Count, then print."""
+    """Print the counts and return the exit code."""
     with open_trace(options) as trace:
         report = format_of(trace).report.stats(trace, options.top)
     return print_report(report, trace, as_json=options.json)

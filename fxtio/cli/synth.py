@@ -1,4 +1,4 @@
-"""`fxtio synth`: write a synthetic trace; every format has shapes of its own, which `--list` prints."""
+"""The command `fxtio synth`: write a synthetic trace of a shape; `--list` prints the shapes of every format."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from fxtio.cli.common import FINE, Progress, UsageError, add_examples, count, pr
 from fxtio.present import human_size, printable
 
 NAME = "synth"
-HELP = "Write a synthetic trace"
+HELP = "Write a synthetic trace of any size"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Describe the verb's arguments."""
-    parser.add_argument("shape", metavar="SHAPE", nargs="?", help="what the trace holds; --list prints the shapes")
+    """Declare the arguments."""
+    parser.add_argument("shape", metavar="SHAPE", nargs="?", help="the kind of content; --list prints the shapes")
     parser.set_defaults(refuse=parser.error)
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="the trace; .gz, .zst, .xz compress; - for standard output",
+        help="the new trace; .gz, .zst and .xz compress it; - for standard output",
     )
     amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--events", type=count, metavar="N", help="how many events, as 5000 or 2M (default: 100k)")
-    amount.add_argument("--size", type=size, metavar="SIZE", help="how many bytes instead, as 500MB or 1GiB")
-    parser.add_argument("--threads", type=count, metavar="T", help="on how many threads (default: 8; threads: 1000)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="another seed, another trace (default: 0)")
-    parser.add_argument("--format", default="fxt", metavar="NAME", help="the format (default: fxt)")
+    amount.add_argument("--events", type=count, metavar="N", help="the number of events, as 5000 or 2M (default: 100k)")
+    amount.add_argument("--size", type=size, metavar="SIZE", help="the number of bytes instead, as 500MB or 1GiB")
+    threads_help = "the number of threads (default: 8; 1000 for the shape threads)"
+    parser.add_argument("--threads", type=count, metavar="T", help=threads_help)
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the seed of the random numbers (default: 0)")
+    parser.add_argument("--format", default="fxt", metavar="NAME", help="the format of the trace (default: fxt)")
     parser.add_argument("--list", action="store_true", help="print the shapes of all formats")
     add_examples(
         parser,
@@ -39,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Write the trace, or list the shapes."""
+    """Write the trace or list the shapes, and return the exit code."""
     from fxtio.formats import by_name
 
     if options.list:
@@ -54,9 +55,9 @@ def run(options: Namespace) -> int:
         known = ", ".join(room.SHAPES)
         options.refuse(f"the format {chosen.name} has no shape {options.shape!r}, only {known}")
     if options.output == "-" and chosen.directory:
-        raise UsageError(f"a trace in the format {chosen.name} is a directory; it cannot go to standard output")
+        raise UsageError(f"a trace in the format {chosen.name} is a directory; it cannot be written to standard output")
     if options.output == "-" and sys.stdout.isatty():
-        raise UsageError("a trace is no text for a terminal; send standard output to a file or a program")
+        raise UsageError("a trace is binary and is not written to a terminal; redirect standard output")
     if options.seed < 0:
         raise UsageError("the seed cannot be negative")
     show = human_size if options.size else (lambda done: f"{done:,} events")
@@ -70,12 +71,13 @@ def run(options: Namespace) -> int:
             seed=options.seed,
             progress=progress,
         )
-    where = "standard output" if options.output == "-" else printable(options.output)
-    print(f"fxtio: {events:,} events, {human_size(written)}: {where}", file=sys.stderr)
+    target = "standard output" if options.output == "-" else printable(options.output)
+    print(f"fxtio: wrote {events:,} events ({human_size(written)}) to {target}", file=sys.stderr)
     return FINE
 
 
 def _print_shapes() -> int:
+    """Print the shapes of all formats and return the exit code."""
     from fxtio.formats import formats
 
     rows = [(name, *shape) for name, item in formats().items() for shape in item.synth.SHAPES.items()]

@@ -50,24 +50,17 @@ class Info(TraceInfo):
     timeline: Timeline = field(default_factory=Timeline)
 
 
-class CoreProfilerTrace(FileReader):
+class CoreProfilerTrace(FileReader[Info]):
     """A CoreProfiler trace; the arguments are those of `fxtio.io.reading.FileReader`."""
 
     format: ClassVar[str] = "coreprofiler"
 
-    _info: Info | None = None
     _style: Style | None = None
     _detector: Detector | None = None
     _share = 0.0
 
-    @property
-    def info(self) -> Info:
-        """The summary; the first use reads the whole trace and applies all rules.
-
-        Raises:
-            DecodeError: in strict mode, at the first fault.
-        """
-        return self._info or self.watch(None)
+    def _summarize(self) -> Info:
+        return self.watch(None)
 
     @property
     def style(self) -> Style:

@@ -72,22 +72,15 @@ class Info(TraceInfo):
     footer: Footer | None = None
 
 
-class DcpiTrace(FileReader):
+class DcpiTrace(FileReader[Info]):
     """A DCPI profile; the arguments are those of `fxtio.io.reading.FileReader`."""
 
     format: ClassVar[str] = "dcpi"
 
-    _info: Info | None = None
     _share = 0.0
 
-    @property
-    def info(self) -> Info:
-        """The summary; the first use reads the whole profile and applies all rules.
-
-        Raises:
-            DecodeError: in strict mode, at the first fault.
-        """
-        return self._info or self.watch(lambda _: None)
+    def _summarize(self) -> Info:
+        return self.watch(lambda _: None)
 
     def watch(self, watcher: Callable[[Segments], None]) -> Info:
         """Read the whole profile, apply all rules, and pass all samples to a watcher.

@@ -88,7 +88,7 @@ class Entry(NamedTuple):
     provider: int
 
 
-class FxtTrace(FileReader):
+class FxtTrace(FileReader[Info]):
     """A trace in the Fuchsia trace format; the arguments are those of `fxtio.io.reading.FileReader`."""
 
     format = "fxt"

@@ -1,1 +1,4 @@
-"""Bytes in and out: paths, file objects, pipes, URLs; compressed or not."""
+"""Input and output of bytes, and the base classes of readers and writers.
+
+Traces are paths, file objects, pipes or URLs, and may be compressed.
+"""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from fxtio.errors import FormatError
 from fxtio.finding import Findings
@@ -48,7 +48,10 @@ class TraceInfo:
     started_at: datetime | None = None
 
 
-class TraceReader(ABC):
+InfoT = TypeVar("InfoT", bound=TraceInfo)
+
+
+class TraceReader(ABC, Generic[InfoT]):
     """The base of every reader, see `fxtio.formats.Trace`.
 
     A format implements `entries`, `_summarize`, `_read_tables` and `_read_batches`; it may override `records` where
@@ -72,7 +75,7 @@ class TraceReader(ABC):
         self._max_bytes = max_bytes
         self._progress = progress
         self._findings: Findings | None = None
-        self._info: Any = None
+        self._info: InfoT | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -80,11 +83,11 @@ class TraceReader(ABC):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def close(self) -> None:  # noqa: B027  # a reader that keeps nothing open has nothing to do
+    def close(self) -> None:  # a reader that keeps nothing open has nothing to do
         """Close what was opened here and is still open."""
 
     @property
-    def info(self) -> Any:
+    def info(self) -> InfoT:
         """A summary; the first use reads the trace once, without making records.
 
         Raises:
@@ -162,20 +165,20 @@ class TraceReader(ABC):
                 raise KeyError(f"there is no table {name!r}, only {', '.join(self.table_names)}")
         return tuple(dict.fromkeys(names))
 
-    def _summarize(self) -> Any:
-        """Read the whole trace and return its summary, a `TraceInfo`."""
-        raise NotImplementedError
+    @abstractmethod
+    def _summarize(self) -> InfoT:
+        """Read the whole trace and return its summary."""
 
+    @abstractmethod
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         """Read the trace and return these tables."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
         """Read the trace and yield these tables in batches."""
-        raise NotImplementedError
 
 
-class FileReader(TraceReader):
+class FileReader(TraceReader[InfoT]):
     """The base of readers of formats that are one file, read from its beginning as often as the target allows.
 
     Args:

@@ -1,4 +1,4 @@
-"""Where bytes go: a path, a file object, `-` for standard output; compressed if the name says so."""
+"""Output streams: a path, a file object, or `-` for standard output; compressed if the path has such a suffix."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ class Sink:
     """A stream that bytes are appended to.
 
     Args:
-        stream: takes the bytes.
-        owned: close it in the end; otherwise it is only flushed.
-        beneath: the file below a compressor, to be closed with it.
+        stream: the stream to write to.
+        owned: whether `close` closes the stream; otherwise it only flushes it.
+        beneath: the file that a compressing stream writes to, to be closed after it.
+
+    Attributes:
+        position: the number of bytes written, before compression.
     """
 
     def __init__(self, stream: BinaryIO, *, owned: bool, beneath: BinaryIO | None = None) -> None:
@@ -32,10 +35,10 @@ class Sink:
         self.position = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append bytes; all of them, or an error.
+        """Append all of the bytes.
 
         Raises:
-            OSError: they cannot be written.
+            OSError: the bytes cannot be written.
         """
         view = memoryview(data).cast("B")
         self.position += len(view)
@@ -43,7 +46,7 @@ class Sink:
             view = view[self._stream.write(view) :]
 
     def close(self) -> None:
-        """Flush, and close what was opened here."""
+        """Flush the stream, and close it unless it was given as a file object."""
         if not self._owned:
             self._stream.flush()
             return
@@ -55,19 +58,19 @@ class Sink:
 
 
 def open_sink(target: Any) -> Sink:
-    """Open anything that bytes can be written to.
+    """Open a stream of bytes for writing.
 
     Args:
         target: a path (`.gz`, `.zst` and `.xz` compress), `-` for standard output, or a binary file object, which stays
             open.
 
     Raises:
-        FormatError: it is nothing to write bytes to.
-        OSError: it cannot be created.
+        FormatError: the target is a text stream, or of a type that bytes cannot be written to.
+        OSError: the target cannot be created.
     """
     if hasattr(target, "write"):
         if isinstance(target, io.TextIOBase):
-            raise FormatError("the file object takes text; open it in binary mode")
+            raise FormatError("the file object expects text; open it in binary mode")
         return Sink(target, owned=False)
     if not isinstance(target, str | os.PathLike):
         raise FormatError(f"cannot write a trace to {type(target).__name__}")
@@ -92,15 +95,15 @@ def open_sink(target: Any) -> Sink:
 
 @contextmanager
 def whole_file(target: str | os.PathLike[str]) -> Iterator[Sink]:
-    """A sink for a `with` block: the file appears under its name when all of it is written, and not after an error.
+    """Open a sink for a `with` block, and replace the target only when the block has ended without an error.
 
-    So a file can be written that is read from at the same time.
+    The bytes go to a temporary file beside the target, so the target may be read at the same time.
 
     Args:
-        target: a path, or `-` for standard output.  What is no regular file, such as a pipe, is written to as it is.
+        target: a path, or `-` for standard output.  Anything but a regular file, such as a pipe, is written directly.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the target cannot be written.
     """
     path = Path(target)
     if str(target) == "-" or (path.exists() and not path.is_file()):
@@ -109,17 +112,17 @@ def whole_file(target: str | os.PathLike[str]) -> Iterator[Sink]:
         return
     if path.exists() and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    path = path.resolve()  # where it is a link, what it leads to is replaced
-    begun = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    path = path.resolve()  # replace the file that a link points to, not the link
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        sink = open_sink(begun)
+        sink = open_sink(temporary)
     except OSError as error:
         error.filename = str(target)
         raise
     try:
         with closing(sink):
             yield sink
-        begun.replace(path)
+        temporary.replace(path)
     except BaseException:
-        begun.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

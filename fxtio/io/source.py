@@ -1,7 +1,7 @@
-"""Where bytes come from: a path, a file object, `-` for standard input, a URL; compressed or not, told by content.
+"""Input streams: a path, a file object, `-` for standard input, or a URL; decompressed if the content is compressed.
 
-A `Source` is read forward once, in pieces.  Faults of the container (a cut or damaged compressed stream) end the data
-and are kept for the reader to report; what came before them is delivered.
+A `Source` is read forward once.  If a compressed stream is cut or damaged, the data before the fault is delivered, then
+the data ends, and the attribute `fault` tells the reader why.
 """
 
 from __future__ import annotations
@@ -19,27 +19,29 @@ from typing import Any, BinaryIO, cast
 from fxtio.errors import FormatError
 
 STDIN = "<stdin>"
-"""What standard input is called."""
+"""The name of standard input in messages."""
 
 HEAD = 1024
-"""How many bytes are looked at to tell formats apart: some lines, in formats of text."""
+"""The number of bytes by which formats are recognized; in text formats these are the first few lines."""
 
 _ZSTD_CHUNK = 1 << 10
-"""Bytes that are decompressed at once: a block of 4 bytes can stand for 128 KiB, so these make 32 MiB at the worst."""
+"""The number of compressed bytes per step: 4 bytes can expand to 128 KiB, so a step gives up to 32 MiB."""
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 
 
 class Source:
-    """A stream of bytes with its first bytes visible beforehand.
+    """A stream of decompressed bytes whose first bytes can be inspected before reading.
 
     Attributes:
-        name: what to call it in messages.
+        name: the name of the stream in messages.
         head: the first bytes (up to `HEAD`), after decompression.
         compression: `gzip`, `zstd`, `xz` or None.
-        total: the size of the outermost stream in bytes, where it is known.
-        fault: what ended the data early, or None.
-        limit: stop after so many bytes of decompressed data, or None.
+        total: the size of the (compressed) stream in bytes, or None if it is not known.
+        size: the size of the decompressed data in bytes, or None if it is not known.
+        position: the number of decompressed bytes read so far.
+        fault: the reason why the data ended early, or None.
+        limit: the greatest number of decompressed bytes to read, or None.
     """
 
     def __init__(self, stream: BinaryIO, name: str, *, limit: int | None = None, owned: bool = True) -> None:
@@ -65,21 +67,21 @@ class Source:
 
     @property
     def remaining(self) -> int | None:
-        """How many bytes are still to come, where that is known."""
+        """The number of decompressed bytes that are left, or None if it is not known."""
         return None if self.size is None else max(self.size - self.position, 0)
 
     @property
     def consumed(self) -> int | None:
-        """How far the outermost stream was read in bytes, for progress; None where it cannot tell."""
+        """The position in the (compressed) stream in bytes, for showing progress, or None if it is not known."""
         try:
             return self._outer.tell()
         except (OSError, ValueError):
             return None
 
     def readinto(self, target: memoryview) -> int:
-        """Fill `target` as far as there are bytes; fewer than its length only at the end."""
+        """Fill `target` and return the number of bytes, which is less than its length only at the end of the data."""
         if self.limit is not None and self.position + len(target) > self.limit:
-            target = target[: self.limit - self.position + 1]  # one more than allowed shows that there is more
+            target = target[: self.limit - self.position + 1]  # one byte more, to detect longer data
         filled = min(len(self._buffer), len(target))
         target[:filled] = self._buffer[:filled]
         self._buffer = self._buffer[filled:]
@@ -96,19 +98,19 @@ class Source:
             filled += count
         self.position += filled
         if self.limit is not None and self.position > self.limit:
-            self.fault = f"more than the allowed {self.limit:,} bytes"
+            self.fault = f"the data is longer than the limit of {self.limit:,} bytes"
             filled -= self.position - self.limit
             self.position = self.limit
         return filled
 
     def close(self) -> None:
-        """Close what was opened here."""
+        """Close the stream, unless it was given as a file object."""
         if self._owned:
             self._outer.close()
 
 
 class _Joined(io.RawIOBase):
-    """Bytes that were already read, then the rest of the stream."""
+    """A stream of bytes that were already read, followed by the rest of the original stream."""
 
     def __init__(self, first: bytes, rest: BinaryIO) -> None:
         self._first = first
@@ -132,6 +134,7 @@ class _Joined(io.RawIOBase):
 
 
 def _read_up_to(stream: BinaryIO, count: int) -> bytes:
+    """Read `count` bytes, or fewer at the end of the stream."""
     data = b""
     while len(data) < count and (more := stream.read(count - len(data))):
         data += more
@@ -139,41 +142,42 @@ def _read_up_to(stream: BinaryIO, count: int) -> bytes:
 
 
 def _size_of(stream: BinaryIO) -> int | None:
-    """Bytes from here to the end, where the stream can tell."""
+    """Return the number of bytes from the current position to the end, or None if the stream cannot tell."""
     try:
-        here = stream.tell()
-        stream.seek(0, os.SEEK_END)  # what it returns is not asked: a mapped file says nothing before Python 3.13
+        position = stream.tell()
+        stream.seek(0, os.SEEK_END)  # its result is not used: mmap objects return None before Python 3.13
         end = stream.tell()
-        stream.seek(here)
+        stream.seek(position)
     except (OSError, ValueError, AttributeError):
         return None
-    return end - here or None  # what has no size of its own, such as a device, says 0
+    return end - position or None  # a device has no size and reports 0
 
 
 def _decompressed(kind: str, stream: _Joined) -> Any:
+    """Return a stream that decompresses another one."""
     buffered = io.BufferedReader(stream, 1 << 18)
     if kind == "gzip":
-        return _Piecewise(gzip.GzipFile(fileobj=buffered))
+        return _ReadOnce(gzip.GzipFile(fileobj=buffered))
     if kind == "xz":
-        return _Piecewise(lzma.LZMAFile(buffered))
+        return _ReadOnce(lzma.LZMAFile(buffered))
     return _Zstd(buffered)
 
 
-class _Piecewise:
-    """A stream whose `readinto` gives what one read gives: going on would lose that when the next read fails."""
+class _ReadOnce:
+    """A stream whose `readinto` reads only once, so that bytes before a fault are delivered before it is raised."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def readinto(self, target: memoryview) -> int:
-        """Fill the front of `target`; 0 at the end."""
+        """Fill the beginning of `target` and return the number of bytes, 0 at the end."""
         data = self._stream.read1(min(len(target), 1 << 18))
         target[: len(data)] = data
         return len(data)
 
 
 class _Zstd:
-    """A zstd stream of any number of frames; a cut frame is an error, not an end."""
+    """A decompressor of zstd streams of any number of frames; a cut frame is an error, not an end of data."""
 
     def __init__(self, stream: Any) -> None:
         import zstandard
@@ -185,7 +189,7 @@ class _Zstd:
         self._ready = memoryview(b"")
 
     def readinto(self, target: memoryview) -> int:
-        """Fill `target` from what is decompressed; 0 at the end."""
+        """Fill the beginning of `target` with decompressed bytes and return their number, 0 at the end."""
         while not self._ready:
             chunk = self._frame.unused_data if self._frame is not None and self._frame.eof else b""
             if self._frame is None or self._frame.eof:
@@ -196,7 +200,7 @@ class _Zstd:
             else:
                 chunk = self._stream.read1(_ZSTD_CHUNK)
                 if not chunk:
-                    raise EOFError("the last frame has no end")
+                    raise EOFError("the last frame is not complete")
             try:
                 self._ready = memoryview(self._frame.decompress(chunk))
             except self._error as error:
@@ -208,29 +212,29 @@ class _Zstd:
 
 
 def is_directory(target: Any) -> bool:
-    """Whether what is to be opened is the path of a directory."""
+    """Return whether `target` is the path of a directory."""
     if not isinstance(target, str | os.PathLike) or target == "-" or "://" in str(target):
         return False
     return Path(target).is_dir()
 
 
 def open_source(target: Any, *, limit: int | None = None) -> Source:
-    """Open anything that bytes can be read from.
+    """Open a stream of bytes for reading.
 
     Args:
         target: a path, `-` for standard input, a URL (with the `fsspec` extra), bytes, or a binary file object, which
             stays open.
-        limit: the most decompressed bytes to read.
+        limit: the greatest number of decompressed bytes to read.
 
     Raises:
-        FormatError: it is a directory, or not something to read bytes from.
-        OSError: it cannot be opened.
+        FormatError: the target is a directory, a text stream, or of a type that bytes cannot be read from.
+        OSError: the target cannot be opened.
     """
     if isinstance(target, bytes | bytearray | memoryview):
         return Source(io.BytesIO(target), "<bytes>", limit=limit)
     if hasattr(target, "read"):
         if isinstance(target, io.TextIOBase):
-            raise FormatError("the file object gives text; open it in binary mode")
+            raise FormatError("the file object returns text; open it in binary mode")
         return Source(target, str(getattr(target, "name", "<stream>")), limit=limit, owned=False)
     if not isinstance(target, str | os.PathLike):
         raise FormatError(f"cannot read a trace from {type(target).__name__}")
@@ -245,6 +249,7 @@ def open_source(target: Any, *, limit: int | None = None) -> Source:
 
 
 def _open_url(url: str) -> BinaryIO:
+    """Open a URL with fsspec."""
     try:
         import fsspec
     except ImportError:

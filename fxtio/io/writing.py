@@ -94,10 +94,11 @@ class TraceWriter(ABC):
         if self._closed:
             raise ValueError("the writer is closed")
 
+    @abstractmethod
     def _copy(self, trace: Any) -> None:
         """Copy a trace of the same format."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _write_rows(self, name: str, columns: dict[str, Any], rows: int) -> None:
         """Append rows of a table, at least one.
 
@@ -106,7 +107,6 @@ class TraceWriter(ABC):
             columns: all required columns and some of the optional ones, as columns of a `fxtio.table.Table`.
             rows: the number of rows.
         """
-        raise NotImplementedError
 
     @abstractmethod
     def _close(self) -> None:

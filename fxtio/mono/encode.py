@@ -1,7 +1,7 @@
 """Rows of tables to buffers, the inverse of `tables`.
 
 Rows without texts are written by a kernel, without Python for each row; other rows become typed records first.  All
-buffers are made before the first one is written, so a value that does not fit leaves no trace.
+buffers are made before the first one is written, so nothing is written if a value does not fit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fxtio.mono.stream.declare import (
 from fxtio.mono.stream.kernels import kernels
 from fxtio.mono.stream.program import Program, program_of
 from fxtio.mono.tables import ENUMERATIONS, EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, UNNAMED_FIELDS, required_fields
-from fxtio.table import Bytes, Categories, Column, Optional, Table, WritableTable, checked_columns
+from fxtio.table import Categories, Column, Optional, Table, WritableTable, checked_columns
 
 Array = np.ndarray[Any, Any]
 Columns = Table | Mapping[str, Any]
@@ -274,11 +274,11 @@ class _EventRows:
             fields[name] = values.tolist()
             if present is not None:
                 fields[name] = [v if has else None for v, has in zip(fields[name], present.tolist(), strict=True)]
-        for name, (counts, there, items) in self.lists.items():
+        for name, (counts, has_list, items) in self.lists.items():
             ends = np.cumsum(counts).tolist()
             fields[name] = [
                 tuple(items[end - count : end].tolist()) if has else None
-                for end, count, has in zip(ends, counts.tolist(), there.tolist(), strict=True)
+                for end, count, has in zip(ends, counts.tolist(), has_list.tolist(), strict=True)
             ]
         for name, part in self.layout.parts:
             if name in UNNAMED_FIELDS:
@@ -334,7 +334,7 @@ def _encode_by_kernel(
             registers = np.array([getattr(header, name) for name in program.registers], np.uint64)
             out = np.empty(room, np.uint8)
             try:
-                after, used = kernel.pack(program, lines[:end], number, registers, fixed, texts, rows, out)
+                after, used = kernel.encode(program, lines[:end], number, registers, fixed, texts, rows, out)
             except EncodeError:
                 raise
             except ValueError as error:
@@ -390,9 +390,10 @@ def _integers(column: Column, where: str, numbers: dict[str, int] | None = None)
         values = [_number(text, numbers, where) if code in used else 0 for code, text in enumerate(column.values)]
         present = column.codes >= 0
         return np.array([*values, 0], np.int64)[column.codes], None if bool(present.all()) else present
-    if isinstance(column, Bytes) or column.dtype.kind not in "iu":
-        raise EncodeError(f"integers are needed, not {'bytes' if isinstance(column, Bytes) else column.dtype}", where)
-    return column, None
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        return column, None
+    shown = column.dtype if isinstance(column, np.ndarray) else type(column).__name__.lower()
+    raise EncodeError(f"integers are needed, not {shown}", where)
 
 
 def _number(text: str, numbers: dict[str, int] | None, where: str) -> int:

@@ -55,7 +55,7 @@ class Entry(NamedTuple):
     thread: int | None
 
 
-class MonoTrace(FileReader):
+class MonoTrace(FileReader[Info]):
     """A recording of the Mono log profiler; further arguments are those of `fxtio.io.reading.FileReader`.
 
     Args:

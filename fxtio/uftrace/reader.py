@@ -79,7 +79,7 @@ class Entry(NamedTuple):
     values: dict[str, Any] | None = None
 
 
-class UftraceTrace(TraceReader):
+class UftraceTrace(TraceReader[Info]):
     """A data directory of uftrace.
 
     Args:

@@ -1,4 +1,4 @@
-"""Where things lie in the checkout, and how to run the installed package from outside it."""
+"""Paths in the checkout, and a function that runs the installed package from outside of it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ CORPUS = CHECKOUT / "tests" / "corpus"
 
 
 def run_python(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run this interpreter with `arguments`; it sees the installed fxtio, whatever the working directory.
+    """Run this interpreter with `arguments`; it imports the installed fxtio, whatever the working directory is.
 
-    Fails the test, with the child's standard error, where the child fails.
+    Raises:
+        AssertionError: the child process failed; the message has its standard error.
     """
-    done = subprocess.run(
+    child = subprocess.run(
         [sys.executable, "-P", *arguments], capture_output=True, text=True, timeout=timeout, check=False
     )
-    assert done.returncode == 0, f"exit status {done.returncode}: {arguments}\n{done.stderr}"
-    return done
+    assert child.returncode == 0, f"exit status {child.returncode}: {arguments}\n{child.stderr}"
+    return child

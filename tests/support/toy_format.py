@@ -1,7 +1,7 @@
-"""A format that is as unlike FXT as one can be, to show that the commands know none: lines of text, in two guises.
+"""Two small formats of text lines, as unlike FXT as possible, for testing that the commands know no format.
 
-`toy` has files that begin with `toy 1`, `toys` has directories in which a file of that kind is called `lines`.  Every
-line but the first is a record; one that has no text is a fault.
+A `toy` trace is a file that begins with `toy 1`; a `toys` trace is a directory with such a file named `lines`.  Every
+line after the first is a record, and an empty line is a fault.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from fxtio.formats import Format
 from fxtio.io.source import Source, open_source
 from fxtio.present import Report, ReportTable, json_text
 
-FIRST = b"toy 1\n"
-SHAPES = {"greeting": "the same word again and again"}
+HEADER = b"toy 1\n"
+SHAPES = {"greeting": "the same word in every record"}
 
 
 class Line(NamedTuple):
@@ -28,18 +28,18 @@ class Line(NamedTuple):
 
 
 class ToyTrace:
-    def __init__(self, target: Any, form: str, source: Source) -> None:
+    def __init__(self, target: Any, format: str, source: Source) -> None:
         data = bytearray(source.remaining or 0)
         source.readinto(memoryview(data))
         source.close()
-        self.name, self.format, self.findings = str(target), form, Findings()
+        self.name, self.format, self.findings = str(target), format, Findings()
         self.lines = list[Line]()
         offset = 0
         for raw in bytes(data).splitlines(keepends=True):
             if offset:
                 self.lines.append(Line(offset, raw.decode("utf-8", "surrogateescape").rstrip("\n")))
             if raw == b"\n":
-                self.findings.add("empty-line", offset, "a line without text")
+                self.findings.add("empty-line", offset, "the line has no text")
             offset += len(raw)
 
     def __enter__(self) -> ToyTrace:
@@ -53,7 +53,7 @@ class ToyTrace:
 
 
 class Toy(Format):
-    """A format whose rooms are all this module."""
+    """A format whose rooms are all in this module."""
 
     def room(self, name: str) -> Any:
         return sys.modules[__name__]
@@ -62,7 +62,7 @@ class Toy(Format):
         return ToyTrace(target, self.name, source or open_source(Path(target) / "lines"))
 
     def create(self, target: Any, **options: Any) -> Any:
-        raise FxtioError("nobody writes it")
+        raise FxtioError("this format has no writer")
 
 
 def info(trace: ToyTrace) -> Report:
@@ -73,7 +73,7 @@ def info(trace: ToyTrace) -> Report:
 def stats(trace: ToyTrace, top: int) -> Report:
     rows = sorted(((len(line.text), line.text) for line in trace.lines), reverse=True)
     table = ReportTable([">characters", "text"], rows[:top], len(rows) - len(rows[:top]))
-    return Report(trace.name, tables=[table], notes=["all of it is text"], json={"longest": json_text(rows[0][1])})
+    return Report(trace.name, tables=[table], notes=["every record is text"], json={"longest": json_text(rows[0][1])})
 
 
 def text_lines(entries: Iterable[Line]) -> Iterator[str]:
@@ -95,12 +95,12 @@ def explain(trace: ToyTrace, *, record: int | None, offset: int, kinds: str | No
         raw = line.text.encode("utf-8", "surrogateescape")
         if line.offset + len(raw) < offset or number < (record or 0) or (kinds and not line.text.isupper()):
             continue
-        findings = [one for one in trace.findings if one.offset == line.offset]
+        findings = [finding for finding in trace.findings if finding.offset == line.offset]
         yield Piece(number, line.offset, len(raw), "Line", "", [Span(0, raw, "text", line.text)], findings)
 
 
 def synth(target: str, shape: str, *, events: int | None, **options: Any) -> tuple[int, int]:
-    data = FIRST + b"hello\n" * (events or 3)
+    data = HEADER + b"hello\n" * (events or 3)
     Path(target).write_bytes(data)
     return events or 3, len(data)
 
@@ -109,5 +109,5 @@ def _toy(name: str, **sniff: Any) -> Toy:
     return Toy(name, "a toy", __name__, (), "ToyTrace", "", **sniff)
 
 
-FILES = _toy("toy", sniff=lambda head: head.startswith(FIRST))
+FILES = _toy("toy", sniff=lambda head: head.startswith(HEADER))
 DIRECTORIES = _toy("toys", sniff_directory=lambda path: (path / "lines").is_file())
