@@ -223,8 +223,8 @@ def test_stats_of_losses(capsys: Capture, tmp_path: Path) -> None:
     assert {"name": None, "records": 1, "bytes": 16} in stats["categories"]
     assert main(["stats", str(path)]) == 1
     out = capsys.readouterr().out
-    assert "a buffer filled up 1 times" in out
-    assert "7 records, 700 bytes, according to 2 drop_stats events" in out
+    assert "since a buffer filled up (reports: 1)" in out
+    assert "7 records, 700 bytes (drop_stats events: 2)" in out
     assert "(undefined)" in out
 
 

@@ -19,7 +19,7 @@ from fxtio.codec.parts import Header, Many, Number, Part, Sized, Stream, Words
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.fxt.arguments import ARGUMENTS, NullArgument
-from fxtio.fxt.layout import MAX_STRING_BYTES
+from fxtio.fxt.layout import MAX_TEXT_BYTES
 from fxtio.fxt.records import RECORDS, Blob, Initialization, Instant, Log, ProviderInfo, String, TraceInfo
 from fxtio.fxt.references import StringReference, Thread, ThreadReference
 from fxtio.testing import strategies
@@ -123,9 +123,9 @@ def good_values(part: Part, header: dict[str, Any]) -> list[Any]:
         lone = [Thread(0, None), Thread(WORD - 1, None)] if part.process_only or part.short_form else []
         return [*slots, *lone, *([] if part.process_only else [Thread(0, 0), Thread(WORD - 1, WORD - 1)])]
     if isinstance(part, StringReference):
-        return [0, 1, 0x7FFF, "", "x", "a" * 8, "\U0001f600", "\udcff", "x" * MAX_STRING_BYTES]
+        return [0, 1, 0x7FFF, "", "x", "a" * 8, "\U0001f600", "\udcff", "x" * MAX_TEXT_BYTES]
     if isinstance(part, Stream):
-        most = min(header[part.size].mask, MAX_STRING_BYTES)
+        most = min(header[part.size].mask, MAX_TEXT_BYTES)
         return ["", "x" * 7, "x" * 8, "x" * most] if part.text else [b"", bytes(7), bytes(8), b"\xff" * most]
     if isinstance(part, Sized):
         return [b"", b"\xff" * 7, bytes(8), bytes(100_001)]
@@ -152,10 +152,10 @@ def bad_values(part: Part, header: dict[str, Any]) -> list[Any]:
         outside = [0, -1, header[part.ref].mask + 1, Thread(-1, 1), Thread(WORD, 1), Thread(1, WORD), "main", None]
         return [*wrong, *outside]
     if isinstance(part, StringReference):
-        return [-1, 0x8000, "x" * (MAX_STRING_BYTES + 1), "\ud800", "\udfff", None, b"bytes", 1.5, True]
+        return [-1, 0x8000, "x" * (MAX_TEXT_BYTES + 1), "\ud800", "\udfff", None, b"bytes", 1.5, True]
     if isinstance(part, Stream):
         most = header[part.size].mask
-        long = "x" * (min(most, MAX_STRING_BYTES) + 1)
+        long = "x" * (min(most, MAX_TEXT_BYTES) + 1)
         return [long, "\ud800", "\udc00"] if part.text else [bytes(most + 1)]
     if isinstance(part, Sized):
         return []

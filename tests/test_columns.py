@@ -20,9 +20,9 @@ from fxtio.codec.columns import (
     WordsColumn,
     columns_of,
 )
+from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, ranges, streams, words_of
 from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Record, layout_of
-from fxtio.codec.scatter import ManyWords, Ragged, interleave, ranges, streams, words_of
 from fxtio.errors import EncodeError
 from fxtio.fxt import records as rec
 from fxtio.fxt.arguments import Int32Argument, Int64Argument, Uint64Argument

@@ -1,4 +1,4 @@
-"""The commands on CoreProfiler traces, synthetic ones and the corpus."""
+"""The commands on CoreProfiler traces, both synthetic and from the corpus."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ TRACES = sorted((CORPUS / "coreprofiler").glob("*.log"))
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_synthetic_traces(shape: str, tmp_path: Path) -> None:
-    made = []
+    outputs = []
     for seed in (0, 0, 1):
         out = io.BytesIO()
         records, size = synth(out, shape, events=3_000, threads=3, seed=seed)
         assert 3_000 <= records < 3_300
         assert size == len(out.getvalue())
-        made.append(out.getvalue())
-    assert made[0] == made[1] != made[2]
-    trace = CoreProfilerTrace(made[0], strict=True)
+        outputs.append(out.getvalue())
+    assert outputs[0] == outputs[1] != outputs[2]
+    trace = CoreProfilerTrace(outputs[0], strict=True)
     assert len(trace.info.threads) == 3
     assert "never measured" in trace.info.config["Synthetic"]
     _, size = synth(tmp_path / "out", shape, size=100_000)
@@ -48,20 +48,22 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
         assert all(character.isprintable() or character == "\n" for character in text)
         assert text.count("\n") > 10
     assert main(["info", "--json", "out.cpl"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["started_at"].startswith("2018-04-10")
+    expected = json.loads(capsys.readouterr().out)
+    assert expected["started_at"].startswith("2018-04-10")
     assert main(["stats", "--json", "--top", "3", "out.cpl"]) == 0
     stats = json.loads(capsys.readouterr().out)
     trace = CoreProfilerTrace("out.cpl")
     samples = list(trace.samples())
-    assert stats["ticks"] == sum(one.ticks for one in samples if not one.paused)
+    assert stats["ticks"] == sum(sample.ticks for sample in samples if not sample.paused)
     largest = stats["functions"][0]
-    on_stack = [one for one in samples if largest["function_iid"] in {frame.function_iid for frame in one.stack}]
-    assert largest["with_callees"] == sum(one.ticks for one in on_stack if not one.paused)
+    on_stack = [
+        sample for sample in samples if largest["function_iid"] in {frame.function_iid for frame in sample.stack}
+    ]
+    assert largest["with_callees"] == sum(sample.ticks for sample in on_stack if not sample.paused)
     assert main(["dump", "--json", "out.cpl"]) == 0
     objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [one["offset"] for one in objects] == [entry.offset for entry in trace.entries()]
-    assert all(list(one)[:3] == ["offset", "type", "time"] for one in objects)
+    assert [item["offset"] for item in objects] == [entry.offset for entry in trace.entries()]
+    assert all(list(item)[:3] == ["offset", "type", "time"] for item in objects)
 
 
 def test_negative_times(tmp_path: Path, capsys: Capture) -> None:
@@ -83,7 +85,7 @@ def test_hostile_names_are_escaped(tmp_path: Path, capsys: Capture) -> None:
     for verb in ("info", "stats", "dump", "explain"):
         assert main([verb, str(path)]) in (0, 1)
         captured = capsys.readouterr()
-        assert all(one.isprintable() or one == "\n" for one in captured.out + captured.err)
+        assert all(character.isprintable() or character == "\n" for character in captured.out + captured.err)
     for verb in ("info", "stats", "dump"):
         assert main([verb, "--json", str(path)]) == 1
         for line in capsys.readouterr().out.splitlines()[: 1 if verb == "dump" else 0]:
@@ -103,13 +105,13 @@ def test_every_record_is_shown_and_explained(capsys: Capture, tmp_path: Path) ->
     text = capsys.readouterr().out
     assert "is not a valid ms" in text
     assert "does not end with a quote" in text
-    for arguments, told in (
+    for arguments, expected in (
         (["--type", "thr crt"], "ThreadCreated"),
         (["--record", "2"], "record 2"),
         (["--offset", "1"], "record 0"),
     ):
         assert main(["explain", str(path), *arguments, "--count", "1"]) == 0
-        assert told in capsys.readouterr().out.splitlines()[0]
+        assert expected in capsys.readouterr().out.splitlines()[0]
     assert main(["explain", str(path), "--type", "nothing"]) == 2
 
 
@@ -122,6 +124,8 @@ def test_corpus(path: Path) -> None:
     with CoreProfilerTrace(path) as trace:
         assert dict(trace.info.records) == expected["records"]
         assert sorted(trace.findings.counts) == expected["findings"]
-        stacks = [[one.thread, one.ticks, [frame.function_iid for frame in one.stack]] for one in trace.samples()]
+        stacks = [
+            [sample.thread, sample.ticks, [frame.function_iid for frame in sample.stack]] for sample in trace.samples()
+        ]
         assert stacks == expected["stacks"]
         assert support.written(trace.records(resolve=False), trace.style) == data

@@ -1,4 +1,4 @@
-"""CoreProfiler lines, both ways: every record of every dialect, one by one, by columns, and by the oracle."""
+"""Encoding and decoding of CoreProfiler lines: every record of every dialect, singly, by columns, and by the oracle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLASSES = pytest.mark.parametrize("cls", r.RECORDS, ids=lambda cls: cls.__name__
 
 @CLASSES
 @given(data=st.data())
-def test_what_is_encoded_is_decoded(cls: type[Any], data: st.DataObject) -> None:
+def test_an_encoded_record_decodes_to_itself(cls: type[Any], data: st.DataObject) -> None:
     record, style = data.draw(support.RECORDS_OF[cls]), data.draw(support.styles())
     try:
         raw = encode(record, style)
@@ -56,7 +56,7 @@ def test_any_line_is_a_record_or_a_fault(line: bytes) -> None:
 
 
 @given(data=support.damaged())
-def test_columns_give_what_lines_give(data: bytes) -> None:
+def test_columns_give_the_same_records_as_lines(data: bytes) -> None:
     data = data.removeprefix(BYTE_ORDER_MARK)
     assume(data)
     block = frames.Block(data, 0, Findings())
@@ -78,7 +78,7 @@ def test_any_file_is_copied(data: bytes, size: int) -> None:
         assert support.written(trace.records(resolve=False), trace.style) == data
         assert support.copied(CoreProfilerTrace(data)) == data
         records = list(trace.records())
-        findings = {(one.rule, one.offset) for one in trace.findings}
+        findings = {(finding.rule, finding.offset) for finding in trace.findings}
         assert list(CoreProfilerTrace(Trickle(data, 7)).records()) == records
         _ = trace.info
         strict = CoreProfilerTrace(data, strict=True)
@@ -93,32 +93,38 @@ def test_any_file_is_copied(data: bytes, size: int) -> None:
 @given(data=support.damaged())
 def test_the_oracle_agrees(data: bytes) -> None:
     for line in data.decode("utf-8", "replace").split("\n"):
-        found = decode(line.encode())
+        result = decode(line.encode())
         try:
-            told = oracle.parse(line)
+            expected = oracle.parse(line)
         except OracleError:
-            continue  # other dialects, or no record at all
-        if isinstance(found, Fault):  # numbers that do not fit, dates that there are not
-            assert found.rule in ("field-form", "field-missing")
+            continue  # a line of another dialect, or not a record
+        if isinstance(result, Fault):  # a number that does not fit, or an invalid date
+            assert result.rule in ("field-form", "field-missing")
             continue
-        if found.tag == "thr dst":
-            assert told["threadIid"] == found.thread  # type: ignore[attr-defined]
-        elif isinstance(found, r.StackSample):
-            ip = () if found.ip is None else (None if found.ip == UNDEFINED else found.ip,)
-            assert told["change"] == (found.match, found.size, *ip)
-            assert [one[0] for one in told["frame"]] == [frame.function_iid for frame in found.frames]
-            assert (told["threadIid"], told["timestamp"], told["count"]) == (found.thread, found.timestamp, found.count)
-        elif isinstance(found, r.MemorySample):
-            assert [one[:3] for one in told["alloc_item"]] == [(i.class_iid, i.count, i.size) for i in found.items]
-        elif isinstance(found, r.FunctionInfo):
-            assert told["code_info"] == [(block.address, block.size) for block in found.code]
-            assert len(told["il_map"]) == len(found.il_map)
-        elif not isinstance(found, r.GcStarted | r.ProfilerStart | r.AllocationTable):
-            assert list(told.values())[1:] == [getattr(found, name) for name in found.__struct_fields__]
+        if result.tag == "thr dst":
+            assert expected["threadIid"] == result.thread  # type: ignore[attr-defined]
+        elif isinstance(result, r.StackSample):
+            ip = () if result.ip is None else (None if result.ip == UNDEFINED else result.ip,)
+            assert expected["change"] == (result.match, result.size, *ip)
+            assert [frame[0] for frame in expected["frame"]] == [frame.function_iid for frame in result.frames]
+            assert (expected["threadIid"], expected["timestamp"], expected["count"]) == (
+                result.thread,
+                result.timestamp,
+                result.count,
+            )
+        elif isinstance(result, r.MemorySample):
+            assert [item[:3] for item in expected["alloc_item"]] == [
+                (i.class_iid, i.count, i.size) for i in result.items
+            ]
+        elif isinstance(result, r.FunctionInfo):
+            assert expected["code_info"] == [(block.address, block.size) for block in result.code]
+            assert len(expected["il_map"]) == len(result.il_map)
+        elif not isinstance(result, r.GcStarted | r.ProfilerStart | r.AllocationTable):
+            assert list(expected.values())[1:] == [getattr(result, name) for name in result.__struct_fields__]
 
 
 def in_the_specification(record: Any) -> bool:
-    """Whether the specification itself knows how it is written; its texts have no quotes, its words no blanks."""
+    """Return whether the specification defines how the record is written: without quotes in texts, blanks in words."""
     other = (
         isinstance(getattr(record, "thread", None), OsThread),
         isinstance(record, r.ThreadDestroyed) and record.extra is not None,
@@ -166,7 +172,7 @@ def test_the_oracle_reads_what_is_written(cls: type[Any], data: st.DataObject) -
         ("no record", "not a record"),
     ],
 )
-def test_what_cannot_be_said(record: Any, message: str) -> None:
+def test_records_that_are_refused(record: Any, message: str) -> None:
     with pytest.raises(EncodeError, match=message):
         encode(record, D2)
 
@@ -230,13 +236,13 @@ def test_dialects(line: bytes, record: Any) -> None:
         (b"gch gcs 0x1 1 ? tx", "field-form", "generations"),
     ],
 )
-def test_faults_say_what_is_wrong(line: bytes, rule: str, field: str) -> None:
-    found = decode(line)
-    assert isinstance(found, Fault)
-    assert (found.rule, found.field) == (rule, field)
+def test_faults_name_the_rule_and_the_field(line: bytes, rule: str, field: str) -> None:
+    result = decode(line)
+    assert isinstance(result, Fault)
+    assert (result.rule, result.field) == (rule, field)
     findings = Findings()
     assert frames.Block(b"\n" + line + b"\n", 100, findings).records()[1] == Opaque(line + b"\n")
-    assert (rule, 101) in {(one.rule, one.offset) for one in findings} or rule == "unknown-line"
+    assert (rule, 101) in {(finding.rule, finding.offset) for finding in findings} or rule == "unknown-line"
 
 
 def test_the_reference_shows_every_record_as_the_specification_does() -> None:

@@ -1,4 +1,4 @@
-"""CoreProfiler traces as a whole: stacks against the truth, styles, tables, times, and what records say together."""
+"""Whole CoreProfiler traces: stacks against the truth, styles, tables, times, and rules about several records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_stack_is_the_true_one(style: str, shape: str, seed: int, lines: b
         assert sample.complete
     _ = trace.info
     assert set(trace.findings.counts) <= {"windows-lines"}
-    assert not any(isinstance(one, Opaque) for one in trace.records(resolve=False))
+    assert not any(isinstance(record, Opaque) for record in trace.records(resolve=False))
     assert support.written(trace.records(resolve=False), trace.style) == data
 
 
@@ -77,7 +77,7 @@ def findings(*records: Any, style: str = "D2") -> list[str]:
     trace = CoreProfilerTrace(data)
     start = len(support.written(DEFINED, style))
     _ = trace.info
-    assert all(one.offset >= start or one.rule == "windows-lines" for one in trace.findings)
+    assert all(finding.offset >= start or finding.rule == "windows-lines" for finding in trace.findings)
     return sorted(trace.findings.counts.elements())
 
 
@@ -147,14 +147,14 @@ def test_lost_lines_leave_unknown_frames() -> None:
 
 
 def test_hostile_stacks_cost_little() -> None:
-    """Samples that ask for any number of frames, on any number of threads, get only so many."""
+    """The number of unknown frames is limited, whatever the samples of all threads ask for."""
     huge = [r.StackSample(iid, 5, 1, 2**62, 2**62) for iid in range(100)]
-    depths = [len(one.stack) for one in CoreProfilerTrace(support.written(huge)).samples()]
+    depths = [len(sample.stack) for sample in CoreProfilerTrace(support.written(huge)).samples()]
     assert max(depths) == state.MAX_DEPTH
     assert sum(depths) == state.MAX_LOST
     deep = r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(1),) * (state.MAX_DEPTH + 1))
     trace = CoreProfilerTrace(support.written([deep, SAMPLE]))
-    assert [len(one.stack) for one in trace.samples()] == [0, 2]
+    assert [len(sample.stack) for sample in trace.samples()] == [0, 2]
     assert list(trace.findings.counts) == ["stack-too-deep"]
 
 
@@ -175,7 +175,7 @@ def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPat
     assert (len(info.threads), len(info.config), len(info.timeline.thread_cpu)) == (5, 5, 10)
     assert (info.timeline.counts["jit"], len(info.timeline.intervals)) == (10, 3)
     assert trace.findings.counts["jit-pairs"] == 10
-    assert [len(one.stack) for one in trace.samples()] == [1] * 20
+    assert [len(sample.stack) for sample in trace.samples()] == [1] * 20
 
 
 def test_pauses() -> None:
@@ -186,7 +186,7 @@ def test_pauses() -> None:
         r.ProfilerResumed(8),
         r.StackSample(0, 9, 1, 1, 2),
     ]
-    assert [(one.paused, len(one.stack)) for one in CoreProfilerTrace(support.written(records)).samples()] == [
+    assert [(sample.paused, len(sample.stack)) for sample in CoreProfilerTrace(support.written(records)).samples()] == [
         (False, 2), (True, 2), (False, 1),
     ]  # fmt: skip
 
@@ -215,7 +215,7 @@ def test_the_timeline() -> None:
     ]  # fmt: skip
     line = CoreProfilerTrace(support.written([*DEFINED, *records])).info.timeline
     ms = 1_000_000
-    assert [(one.kind, one.start, one.end, one.detail) for one in line.intervals] == [
+    assert [(interval.kind, interval.start, interval.end, interval.detail) for interval in line.intervals] == [
         ("jit", 2 * ms, 4 * ms, 6), ("jit", ms, 7 * ms, 5), ("gc", 8 * ms, 10 * ms, "induced"),
         ("pause", 11 * ms, 20 * ms, None),
     ]  # fmt: skip
@@ -225,25 +225,25 @@ def test_the_timeline() -> None:
 
 
 @STYLES
-def test_tables_have_what_records_have(style: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_have_the_values_of_the_records(style: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data, records, _ = support.simulated(5, shape="mixed", style=style, lines=True, steps=2000)
     monkeypatch.setattr(frames, "BLOCK", 5000)
     trace = CoreProfilerTrace(data)
     tables = trace.tables(*trace.table_names)
     entries = [(type(entry.record), entry.offset) for entry in trace.entries()]
     for cls in r.RECORDS:
-        mine = [one for one in records if type(one) is cls]
+        mine = [record for record in records if type(record) is cls]
         table = tables[cls.table]
         assert table.num_rows == len(mine), cls
         assert table["offset"].tolist() == [offset for kind, offset in entries if kind is cls]
-    samples = [one for one in records if type(one) is r.StackSample]
+    samples = [record for record in records if type(record) is r.StackSample]
     expected = [(row, f.function_iid, f.ip) for row, one in enumerate(samples) for f in one.frames]
     table = tables["frames"]
     columns = (table["sample"].tolist(), table["function_iid"].tolist(), table["ip"].to_list())
     assert list(zip(*columns, strict=True)) == expected
-    assert tables["samples"]["frames"].counts.tolist() == [len(one.frames) for one in samples]
-    assert tables["samples"]["ip"].to_list() == [one.ip for one in samples]
-    names = [one.name for one in records if type(one) is r.FunctionName]
+    assert tables["samples"]["frames"].counts.tolist() == [len(sample.frames) for sample in samples]
+    assert tables["samples"]["ip"].to_list() == [sample.ip for sample in samples]
+    names = [record.name for record in records if type(record) is r.FunctionName]
     assert tables["function_names"]["name"].to_list() == names
     jit = tables["jit_starts"]
     assert set(jit["thread_is_os"].tolist()) == {style in ("D3", "D4")}
@@ -257,8 +257,8 @@ def test_tables_have_what_records_have(style: str, monkeypatch: pytest.MonkeyPat
         trace.batches("nothing")
 
 
-def test_odd_lines_stand_in_tables_where_they_belong() -> None:
-    """What is read one by one, such as the largest numbers, is put between what columns read."""
+def test_single_lines_are_merged_into_tables() -> None:
+    """Records that are decoded singly, such as those with large numbers, are merged with those read by columns."""
     usages = [1, 2**64 - 1, 5, 2**63, 7]
     some_threads = [0, None, 2, None, 4]
     records = [r.ThreadCpu(iid, 1, usage) for iid, usage in zip(some_threads, usages, strict=True)]
@@ -266,14 +266,14 @@ def test_odd_lines_stand_in_tables_where_they_belong() -> None:
     assert table["usage"].tolist() == usages
     assert table["thread"].tolist() == [0, -1, 2, -1, 4]
     assert table["usage"].dtype == np.uint64
-    # A number of 19 digits makes its line an odd one.
+    # A line with a number of 19 digits is decoded singly.
     lists = [r.MemorySample(0, n, (r.AllocItem(n, 1, 2 + 10**18 * (n % 2), n),) * n) for n in range(5)]
     tables = CoreProfilerTrace(support.written(lists)).tables("memory_samples", "allocations")
     assert tables["memory_samples"]["items"].counts.tolist() == [0, 1, 2, 3, 4]
     assert tables["allocations"]["class_iid"].tolist() == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4]
 
 
-def test_styles_are_found_wherever_they_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_styles_are_detected_in_any_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "BLOCK", 64)
     data = (
         b"thr crt 0x10000000 0x00000001\nthr crt 0xABCDEF01 0x0000000a\n"
@@ -281,7 +281,7 @@ def test_styles_are_found_wherever_they_show(monkeypatch: pytest.MonkeyPatch) ->
     )
     trace = CoreProfilerTrace(data)
     assert support.written(trace.records(resolve=False), trace.style) == data
-    assert not any(isinstance(one, Opaque) for one in trace.records(resolve=False))
+    assert not any(isinstance(record, Opaque) for record in trace.records(resolve=False))
     forms = trace.style.formats
     assert (forms["pointer"], forms["hex32"], forms["ip"], forms["sample"]) == ("0x%08X", "0x%08x", "%08X", "0x%X")
     assert (trace.style.destroyed, trace.style.glued_flags) == ("thr dst", False)
@@ -289,7 +289,7 @@ def test_styles_are_found_wherever_they_show(monkeypatch: pytest.MonkeyPatch) ->
         CoreProfilerWriter(io.BytesIO(), style="D9")
 
 
-def test_copies_of_what_can_be_read_once() -> None:
+def test_copies_of_a_source_that_is_read_once() -> None:
     data, _, _ = support.simulated(1, style="D4", steps=200)
     trace = CoreProfilerTrace(io.BytesIO(data))
     records = list(trace.records(resolve=False))
@@ -300,24 +300,24 @@ def test_copies_of_what_can_be_read_once() -> None:
     assert support.written(once.records(resolve=False), once.style) == data
 
 
-def test_a_long_line_is_no_record() -> None:
+def test_a_long_line_is_not_a_record() -> None:
     good = support.written(DEFINED)
     data = good + b'cls nam 0x1 "' + b"x" * 30_000_000 + b'"\n' + good
     tracemalloc.start()
     try:
         trace = CoreProfilerTrace(io.BytesIO(data))
-        kinds = [type(one) for one in trace]
+        kinds = [type(record) for record in trace]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 40 * frames.BLOCK
-    assert [kind for kind in kinds if kind is not Opaque] == [type(one) for one in DEFINED] * 2
-    assert [(one.rule, one.offset) for one in trace.findings] == [("line-too-long", len(good))]
+    assert [kind for kind in kinds if kind is not Opaque] == [type(record) for record in DEFINED] * 2
+    assert [(finding.rule, finding.offset) for finding in trace.findings] == [("line-too-long", len(good))]
     again = CoreProfilerTrace(data)
     assert support.written(again.records(resolve=False), again.style) == data
 
 
-def test_a_byte_order_mark_is_no_line() -> None:
+def test_a_byte_order_mark_is_not_a_line() -> None:
     trace = CoreProfilerTrace(BYTE_ORDER_MARK)
     assert list(trace) == []
     assert support.written(trace.records(resolve=False), trace.style) == BYTE_ORDER_MARK
@@ -331,7 +331,7 @@ def test_a_long_line_behind_a_byte_order_mark(monkeypatch: pytest.MonkeyPatch) -
         assert support.written(trace.records(resolve=False), trace.style) == BYTE_ORDER_MARK + lines
         assert trace.style.mark
         entries = list(CoreProfilerTrace(make()).entries())
-        assert b"".join(one.record.raw for one in entries) == lines
+        assert b"".join(entry.record.raw for entry in entries) == lines
         assert entries[0].offset == len(BYTE_ORDER_MARK)
 
 
@@ -354,7 +354,7 @@ def test_many_short_lines_need_little_memory(line: bytes, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "line", [b"\n", b"prf tps\n", b"sam str 0x0 1 1 0:0 " + b'" " ' * 50 + b"\n", b'fun nam 0x1 "' + b'" "' * 500]
 )
-def test_much_of_the_same_fault(line: bytes) -> None:
+def test_many_equal_faults(line: bytes) -> None:
     trace = CoreProfilerTrace(line * 3_000)
     for _ in trace:
         pass
@@ -373,5 +373,27 @@ def test_sniffing(tmp_path: Path) -> None:
     for text in (b"the cat sat\n", b"sam str is short\n", b"prf stm yesterday\n", b"abc def 1\n"):
         with pytest.raises(FormatError):
             fxtio.open(text)
-    assert [one.rule for one in CoreProfilerTrace(b"").findings] == ["empty"]
-    assert {one.rule for one in CoreProfilerTrace(packed[:-9]).findings} >= {"source"}
+    assert [finding.rule for finding in CoreProfilerTrace(b"").findings] == ["empty"]
+    assert {finding.rule for finding in CoreProfilerTrace(packed[:-9]).findings} >= {"source"}
+
+
+def test_columns_of_lists() -> None:
+    frames = [(), (r.Frame(1), r.Frame(2, 7)), (r.Frame(3),)]
+    records = [r.StackSample(0, at, 1, 0, 0, None, items) for at, items in enumerate(frames)]
+    column = CoreProfilerTrace(support.written(records)).table("samples")["frames"]
+    assert (len(column), column.counts.tolist()) == (3, [0, 2, 1])
+    rows = [[support.cells_of(frame) for frame in items] for items in frames]
+    assert [column[row] for row in range(3)] == list(column) == column.to_list() == rows
+    assert column[-2] == rows[1]
+    for chosen in (np.array([2, 1]), np.array([False, True, True])):
+        assert column.take(chosen).to_list() == [rows[row] for row in np.arange(3)[chosen].tolist()]
+    assert repr(column) == "Lists(3 rows, 3 items)"
+
+
+def test_columns_of_lists_in_arrow() -> None:
+    pytest.importorskip("pyarrow")
+    records = [r.StackSample(0, 1, 1, 0, 0, None, (r.Frame(1), r.Frame(2, 7))), r.StackSample(0, 2, 1, 0, 2)]
+    for subset in (records, records[1:], records[:0]):
+        table = CoreProfilerTrace(support.written(subset)).table("samples")
+        rows = [[support.cells_of(frame) for frame in record.frames] for record in subset]
+        assert table.to_arrow().column("frames").to_pylist() == rows

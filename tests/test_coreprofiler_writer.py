@@ -95,8 +95,8 @@ ITEM = {"class_iid": 1, "count": 1, "size": 8}
     [
         ("frames", {"function_iid": [1]}, "table frames: cannot be written"),
         ("pauses", {}, "time: the column is missing"),
-        ("pauses", {"time": [0], "name": ["x"]}, "name: is no column"),
-        ("pauses", {"timestamp": [0]}, "timestamp: is no column"),
+        ("pauses", {"time": [0], "name": ["x"]}, "name: is not a column"),
+        ("pauses", {"timestamp": [0]}, "timestamp: is not a column"),
         ("pauses", {"time": [1]}, "not a whole number of milliseconds"),
         ("pauses", {"time": [0.5]}, "not an integer"),
         ("pauses", {"time": [0, None]}, "not an integer"),
@@ -113,8 +113,14 @@ ITEM = {"class_iid": 1, "count": 1, "size": 8}
         ("class_names", {"class_iid": [1], "name": [5]}, "not a text"),
         ("memory_samples", MEMORY | {"items": ["text"]}, "a column of lists is needed"),
         ("memory_samples", MEMORY | {"items": [[5]]}, "list"),
+        (
+            "memory_samples",
+            MEMORY | {"items": Lists(np.array([2]), Table({"class_iid": np.array([1])}))},
+            "add up to 2",
+        ),
+        ("memory_samples", {"time": [0, 0], "thread": 0, "items": Lists(np.array([-1, 1]), Table({}))}, "0 items"),
         ("memory_samples", MEMORY | {"items": [[{"class_iid": 1}]]}, "count: the column is missing"),
-        ("memory_samples", MEMORY | {"items": [[ITEM | {"bytes": 1}]]}, "bytes: is no column"),
+        ("memory_samples", MEMORY | {"items": [[ITEM | {"bytes": 1}]]}, "bytes: is not a column"),
         ("memory_samples", MEMORY | {"items": [[ITEM | {"size": -8}]]}, "not from 0"),
     ],
 )

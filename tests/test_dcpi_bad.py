@@ -1,4 +1,4 @@
-"""Bad DCPI profiles: each fault with its rule and place, what is still delivered, and bounded memory."""
+"""Bad DCPI profiles: each fault with its rule and place, the rest that is still delivered, and bounded memory."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def with_body(*values: int) -> bytes:
 
 
 def errors(data: bytes) -> list[tuple[str, int]]:
-    return [(one.rule, one.offset) for one in DcpiTrace(data).findings if one.rule != "header-size"]
+    return [(finding.rule, finding.offset) for finding in DcpiTrace(data).findings if finding.rule != "header-size"]
 
 
-def test_the_good_one_is_good() -> None:
+def test_the_sound_profile_has_no_faults() -> None:
     assert BODY % 4 == 0
     assert errors(GOOD) == []
 
@@ -116,7 +116,7 @@ def test_faults(data: bytes, rules: list[str]) -> None:
     assert support.copied(DcpiTrace(data)) == data
 
 
-def test_faults_have_their_places() -> None:
+def test_findings_have_byte_offsets() -> None:
     assert errors(with_body(8, 1, 5, 4, 1, 5, 2, 10)) == [("chunk-order", BODY + 12)]
     assert errors(with_body(0, 1, 5, 1, 4)) == [("footer-samples", BODY + 12)]
     assert errors(with_body(0, 4, 5, 5, 5)) == [("chunk-over-end", BODY)]
@@ -124,9 +124,9 @@ def test_faults_have_their_places() -> None:
     assert ("header-line", bad.index(b"event\n")) in errors(bad)
 
 
-def test_a_torn_profile_gives_what_is_there() -> None:
+def test_a_cut_profile_gives_its_beginning() -> None:
     trace = DcpiTrace(with_body(0, 4, 5, 6, 7))
-    assert [one for one in trace if isinstance(one, r.Chunk)] == [r.Chunk(0, (5, 6, 7), 1)]
+    assert [record for record in trace if isinstance(record, r.Chunk)] == [r.Chunk(0, (5, 6, 7), 1)]
     assert trace.table("samples")["count"].tolist() == [5, 6, 7]
 
 
@@ -134,7 +134,7 @@ def test_a_later_version_is_opaque() -> None:
     data = oracle.build([("version", b"pdb-1.01"), *HEADER], [(0, [1])])
     trace = DcpiTrace(data)
     assert isinstance(list(trace)[-1], Opaque)
-    assert {one.rule: one.level.value for one in trace.findings}["body-opaque"] == "warning"
+    assert {finding.rule: finding.level.value for finding in trace.findings}["body-opaque"] == "warning"
     assert trace.info.is_opaque
     assert trace.table("samples").num_rows == 0
     assert support.copied(trace) == data
@@ -177,8 +177,8 @@ def test_sniffing(tmp_path: Path) -> None:
 
 
 def test_empty_and_cut_containers() -> None:
-    assert [one.rule for one in DcpiTrace(b"").findings] == ["empty"]
+    assert [finding.rule for finding in DcpiTrace(b"").findings] == ["empty"]
     import gzip
 
     trace = DcpiTrace(gzip.compress(GOOD * 50)[:-20])
-    assert "source" in {one.rule for one in trace.findings}
+    assert "source" in {finding.rule for finding in trace.findings}

@@ -1,4 +1,4 @@
-"""The commands on DCPI profiles, synthetic ones and the corpus."""
+"""The commands on DCPI profiles, both synthetic and from the corpus."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ PROFILES = sorted((CORPUS / "dcpi").glob("*.dcpi"))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_synthetic_profiles_are_right(shape: str) -> None:
-    made = []
+def test_synthetic_profiles_are_valid(shape: str) -> None:
+    outputs = []
     for seed in (0, 0, 1):
         out = io.BytesIO()
         assert synth(out, shape, events=3_000, seed=seed) == (3_000, len(out.getvalue()))
-        made.append(out.getvalue())
-    assert made[0] == made[1] != made[2]
-    oracle.parse(made[0])
-    trace = DcpiTrace(made[0], strict=True)
+        outputs.append(out.getvalue())
+    assert outputs[0] == outputs[1] != outputs[2]
+    oracle.parse(outputs[0])
+    trace = DcpiTrace(outputs[0], strict=True)
     assert trace.info.addresses == 3_000
     assert "never measured" in str(trace.header.get("label"))
 
 
-def test_size_is_about_what_was_asked_for(tmp_path: Path) -> None:
+def test_synthetic_profiles_have_about_the_requested_size(tmp_path: Path) -> None:
     for shape in SHAPES:
         _, size = synth(tmp_path / "out", shape, size=1_000_000)
         assert 800_000 < size < 1_200_000
@@ -59,38 +59,38 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
     assert main(["dump", "--json", "out.dcpi"]) == 0
     objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     trace = DcpiTrace("out.dcpi")
-    assert [one["offset"] for one in objects] == [entry.offset for entry in trace.entries()]
-    assert all(list(one)[:3] == ["offset", "type", "time"] for one in objects)
-    assert sum(sum(one["counts"]) for one in objects if one["type"] == "Chunk") == trace.info.samples
+    assert [item["offset"] for item in objects] == [entry.offset for entry in trace.entries()]
+    assert all(list(item)[:3] == ["offset", "type", "time"] for item in objects)
+    assert sum(sum(item["counts"]) for item in objects if item["type"] == "Chunk") == trace.info.samples
     assert main(["synth", "profile", "--format", "dcpi", "-o", "x", "--threads", "2"]) == 2
 
 
 def test_stats_read_once(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes from a pipe can be read only once; the largest are the largest of all blocks."""
+    """`stats` works on a pipe, which can be read only once; the largest counts are those of all blocks."""
     path = tmp_path / "out.dcpi"
     synth(path, "profile", events=3_000)
     monkeypatch.setattr("fxtio.dcpi.frames.BLOCK", 400)
     report = stats(DcpiTrace(io.BytesIO(path.read_bytes())), 5)
     samples = DcpiTrace(path).table("samples")
     pairs = sorted(zip((-samples["count"].astype(int)).tolist(), samples["text_offset"].tolist(), strict=True))
-    assert [(-one["count"], one["text_offset"]) for one in report.json["largest"]] == pairs[:5]
+    assert [(-each["count"], each["text_offset"]) for each in report.json["largest"]] == pairs[:5]
     assert report.tables[0].more == 2_995
 
 
-def test_explain_takes_all_bytes(capsys: Capture, tmp_path: Path) -> None:
+def test_explain_shows_all_bytes(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "bad.dcpi"
     good = (CORPUS / "dcpi" / "nt-edition.dcpi").read_bytes()
     path.write_bytes(good.replace(b"period", b"period x", 1)[:-1])
     assert main(["explain", str(path), "--count", "100"]) == 1
     text = capsys.readouterr().out
     assert "not decimal digits" in text
-    for arguments, told in (
+    for arguments, expected in (
         (["--type", "chunk"], "Chunk"),
         (["--record", "2"], "record 2"),
         (["--offset", "1"], "Line"),
     ):
         assert main(["explain", str(CORPUS / "dcpi" / "nt-edition.dcpi"), *arguments]) == 0
-        assert told in capsys.readouterr().out.splitlines()[0]
+        assert expected in capsys.readouterr().out.splitlines()[0]
     assert main(["explain", str(path), "--type", "event"]) == 2
 
 
@@ -102,14 +102,14 @@ def test_corpus_is_copied_exactly(path: Path) -> None:
     assert b"synthetic" in path.read_bytes().lower()
 
 
-def test_corpus_is_what_it_says() -> None:
+def test_corpus_has_the_expected_samples() -> None:
     expected = json.loads((CORPUS / "dcpi" / "expectations.json").read_text())
     assert [path.name for path in PROFILES] == sorted(expected)
     for path in PROFILES:
         trace = fxtio.open(path, format="dcpi")
-        told = expected[path.name]
-        assert sorted(trace.findings.counts) == told["findings"]
+        facts = expected[path.name]
+        assert sorted(trace.findings.counts) == facts["findings"]
         samples = trace.table("samples")
-        assert [*map(list, zip(samples["text_offset"].tolist(), samples["count"].tolist(), strict=True))] == told[
+        assert [*map(list, zip(samples["text_offset"].tolist(), samples["count"].tolist(), strict=True))] == facts[
             "samples"
         ]

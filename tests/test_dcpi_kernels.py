@@ -1,4 +1,4 @@
-"""The kernels for chunks: C against Python, on arbitrary numbers and whole profiles, and what C refuses."""
+"""The kernels for chunks: C against Python, on arbitrary numbers and whole profiles, and arguments that C refuses."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def i64(*values: int) -> Array:
 
 
 def columns(rows: list[tuple[int, int, int]], most: int) -> list[Array]:
-    """Where rows begin that have a gap and a count each, the counts, and the places; those that fit."""
-    made, end = [], 0
+    """Return begins, counts and places of the rows that fit, each given by a gap, a count and a place."""
+    rows_that_fit, end = [], 0
     for gap, count, place in rows:
         if end + gap + count <= most:
-            made.append((end + gap, count, place))
+            rows_that_fit.append((end + gap, count, place))
             end += gap + count
-    return [i64(*column) for column in (zip(*made, strict=True) if made else ((), (), ()))]
+    return [i64(*column) for column in (zip(*rows_that_fit, strict=True) if rows_that_fit else ((), (), ()))]
 
 
 def wrapped(number: int) -> int:
@@ -50,17 +50,17 @@ def test_walks_are_the_same(data: st.DataObject, numbers: Array, start: int, siz
     place, other = data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, size - 1))
     results = []
     for kernel in (kernels, twin):
-        made = [np.full(room, -7, np.int64) for _ in range(3)]
-        found, end = kernel.walk_chunks(numbers, start, size, place, other, *made)
-        results.append((found, end, [one.tolist() for one in made]))
+        outputs = [np.full(room, -7, np.int64) for _ in range(3)]
+        number, end = kernel.walk_chunks(numbers, start, size, place, other, *outputs)
+        results.append((number, end, [output.tolist() for output in outputs]))
     assert results[0] == results[1]
-    found, end, (at, count, value) = results[0]
-    begins = [here - size for here in at[:found]]
-    assert [*begins, end] == [start + sum(size + one for one in count[:row]) for row in range(found + 1)]
+    number, end, (at, count, value) = results[0]
+    begins = [here - size for here in at[:number]]
+    assert [*begins, end] == [start + sum(size + length for length in count[:row]) for row in range(number + 1)]
     assert [(numbers[here + place], numbers[here + other]) for here in begins] == [*zip(count, value, strict=True)][
-        :found
+        :number
     ]
-    assert found == room or end + size >= len(numbers)
+    assert number == room or end + size >= len(numbers)
 
 
 @given(numbers=NUMBERS, rows=ROWS, step=st.sampled_from([0, 1, 4, -4]), room=st.integers(0, 60))
@@ -76,8 +76,8 @@ def test_sums_and_places_are_the_same(numbers: Array, rows: list[tuple[int, int,
     for kernel in (kernels, twin):
         assert kernel.tally(numbers, at, count) == (sum(hit for _, hit in pairs), len(pairs), ends.count(False))
         places, hits = np.full(room, -7, np.int64), np.full(room, 7, np.uint32)
-        made = kernel.unroll(numbers, at, count, first, step, places, hits)
-        assert [*zip(places[:made].tolist(), hits[:made].tolist(), strict=True)] == pairs[:room]
+        number = kernel.unroll(numbers, at, count, first, step, places, hits)
+        assert [*zip(places[:number].tolist(), hits[:number].tolist(), strict=True)] == pairs[:room]
 
 
 @given(data=st.data(), numbers=NUMBERS, rows=ROWS, row=st.integers(0, 8))
@@ -99,7 +99,7 @@ def test_rows_that_do_not_fit_are_refused(
 
 @given(data=support.profiles() | support.damaged(), block=st.sampled_from([12, 16, 40, frames.BLOCK]))
 def test_profiles_are_the_same_with_either(data: bytes, block: int) -> None:
-    """Chunks that blocks cut, empty chunks, zeros, and whatever damage makes of the numbers."""
+    """Covers chunks that are cut by blocks, empty chunks, zeros, and damaged numbers."""
     results = []
     for kernel in (kernels, twin):
         patch = pytest.MonkeyPatch()
@@ -117,7 +117,7 @@ def test_profiles_are_the_same_with_either(data: bytes, block: int) -> None:
 
 
 def test_batches_keep_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks share their memory, batches do not."""
+    """Blocks share their memory; batches do not."""
     monkeypatch.setattr(frames, "BLOCK", 40)
     out = io.BytesIO()
     with DcpiWriter(out, header=support.HEADER) as writer:
@@ -129,11 +129,11 @@ def test_batches_keep_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("samples", "chunks"):
         whole = trace.table(name)
         for column in whole:
-            pieces = [one for batch in kept for one in batch[name][column]]
+            pieces = [each for batch in kept for each in batch[name][column]]
             assert pieces == [*whole[column]]
 
 
-def test_what_c_refuses() -> None:
+def test_arguments_that_c_refuses() -> None:
     out = [np.zeros(4, np.int64) for _ in range(3)]
     for bad in (
         (-1, HEAD_WORDS, NUMBER, OFFSET),

@@ -1,4 +1,4 @@
-"""The text form of `dcpicat`: what is written is read, real dialects' oddities are taken, faults are told."""
+"""Listings of `dcpicat`: written ones are read back, variations of the form are accepted, faults are reported."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def test_a_listing() -> None:
 
 
 @given(data=support.profiles())
-def test_what_is_listed_is_read(data: bytes) -> None:
+def test_a_written_listing_is_read_back(data: bytes) -> None:
     listing = dcpicat.of_profile(DcpiTrace(data))
     text = "\n".join(dcpicat.text(listing)).encode() + b"\n"
     for target in (text, text.replace(b"\n", b"\r\n"), Trickle(text, 11)):
         again = dcpicat.read(target, strict=True)
         assert (again.lines, again.events) == (listing.lines, listing.events)
         assert again.address.tolist() == listing.address.tolist()
-        assert [one.tolist() for one in again.counts] == [one.tolist() for one in listing.counts]
+        assert [column.tolist() for column in again.counts] == [column.tolist() for column in listing.counts]
 
 
 @given(data=st.binary(max_size=80) | st.sampled_from([LISTING[:n] for n in range(0, len(LISTING), 7)]))
@@ -79,7 +79,7 @@ def test_faults(data: bytes, rule: str) -> None:
         dcpicat.read(data, strict=True)
 
 
-def test_what_cannot_be_listed() -> None:
+def test_listings_that_are_refused() -> None:
     with pytest.raises(EncodeError, match="tstart"):
         dcpicat.of_profile(DcpiTrace(CORPUS / "dcpi" / "given-specification.dcpi"))
     with pytest.raises(EncodeError, match="overlap"):

@@ -1,4 +1,4 @@
-"""DCPI records and profiles, both ways: what is written is read, what is read is written, three readings agree."""
+"""DCPI records and profiles: encoding and decoding, exact copies, and agreement with the oracle."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DECODE: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", DECODE)
 @given(data=st.data())
-def test_what_is_encoded_is_decoded(name: str, data: st.DataObject) -> None:
+def test_an_encoded_record_decodes_to_itself(name: str, data: st.DataObject) -> None:
     record = data.draw(support.RECORDS[name])
     if name == "Chunk":
         record = r.Chunk(record.text_offset, record.counts)
@@ -43,7 +43,7 @@ def test_what_is_encoded_is_decoded(name: str, data: st.DataObject) -> None:
 def test_any_line_is_decoded_to_itself(raw: bytes) -> None:
     record = r.decode_line(raw)
     known = isinstance(record, r.Line) and record.word in KEYWORDS
-    if not known:  # known words have values of their form
+    if not known:  # the values of known words must have their syntax
         assert r.encode(record) == raw
 
 
@@ -57,12 +57,12 @@ def test_construct_and_numpy_declare_the_same(number: int, other: int) -> None:
 
 
 @given(data=support.profiles())
-def test_profiles_are_right_by_the_oracle(data: bytes) -> None:
-    told = oracle.parse(data)
+def test_the_oracle_accepts_written_profiles(data: bytes) -> None:
+    expected = oracle.parse(data)
     trace = DcpiTrace(data, strict=True)
-    chunks = [(one.text_offset, list(one.counts)) for one in trace if isinstance(one, r.Chunk)]
-    assert chunks == told["chunks"]
-    samples = [(at + 4 * i, count) for at, counts in told["chunks"] for i, count in enumerate(counts) if count]
+    chunks = [(record.text_offset, list(record.counts)) for record in trace if isinstance(record, r.Chunk)]
+    assert chunks == expected["chunks"]
+    samples = [(at + 4 * i, count) for at, counts in expected["chunks"] for i, count in enumerate(counts) if count]
     table = trace.table("samples")
     assert list(zip(table["text_offset"].tolist(), table["count"].tolist(), strict=True)) == samples
     assert table["address"].to_list() == [0x1000 + at for at, _ in samples]
@@ -70,26 +70,26 @@ def test_profiles_are_right_by_the_oracle(data: bytes) -> None:
 
 
 @given(data=support.damaged())
-def test_damage_is_found_where_the_oracle_finds_it(data: bytes) -> None:
+def test_damage_is_reported_where_the_oracle_finds_it(data: bytes) -> None:
     trace = DcpiTrace(data)
-    wrong = [one for one in trace.findings if one.level == "error"]
+    wrong = [finding for finding in trace.findings if finding.level == "error"]
     try:
         oracle.parse(data)
     except OracleError:
         assert wrong or "body-opaque" in trace.findings.counts
     else:
-        # The oracle knows no dates, and takes numbers of any size.
-        assert all(one.rule == "header-value" for one in wrong)
+        # The oracle does not check dates, and accepts numbers of any size.
+        assert all(finding.rule == "header-value" for finding in wrong)
 
 
 @given(data=support.damaged() | st.binary(max_size=300), block=st.sampled_from([12, 16, 40]))
-def test_pieces_give_the_same(data: bytes, block: int) -> None:
+def test_blocks_of_any_size_give_the_same(data: bytes, block: int) -> None:
     trace = DcpiTrace(data)
     assume(trace.compression is None)
     assert support.written(trace.records(resolve=False)) == data
     assert support.copied(DcpiTrace(data)) == data
     samples = list(trace.table("samples").rows())
-    findings = {(one.rule, one.offset) for one in trace.findings}
+    findings = {(finding.rule, finding.offset) for finding in trace.findings}
     sums = support.sums(trace.info)
     patch = pytest.MonkeyPatch()
     with patch.context() as small:
@@ -97,7 +97,7 @@ def test_pieces_give_the_same(data: bytes, block: int) -> None:
         for target in (data, Trickle(data, 7)):
             again = DcpiTrace(target)
             assert list(again.table("samples").rows()) == samples
-            assert {(one.rule, one.offset) for one in again.findings} == findings
+            assert {(finding.rule, finding.offset) for finding in again.findings} == findings
         assert support.sums(DcpiTrace(data).info) == sums
         assert support.copied(DcpiTrace(data)) == data
     strict = DcpiTrace(data, strict=True)
@@ -109,15 +109,15 @@ def test_pieces_give_the_same(data: bytes, block: int) -> None:
         list(strict)
 
 
-def test_a_long_chunk_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_chunk_is_several_records(monkeypatch: pytest.MonkeyPatch) -> None:
     data = oracle.build([("image", b"1")], [(0, list(range(50))), (400, [1])])
     for module, name, value in (("reader", "MAX_COUNTS", 7), ("frames", "BLOCK", 64)):
         monkeypatch.setattr(f"fxtio.dcpi.{module}.{name}", value)
-    records = [one for one in DcpiTrace(data) if isinstance(one, r.Chunk | r.MoreCounts)]
+    records = [record for record in DcpiTrace(data) if isinstance(record, r.Chunk | r.MoreCounts)]
     first = records[0]
     assert isinstance(first, r.Chunk)
     assert (first.text_offset, len(first.counts) + first.remaining) == (0, 50)
-    assert sum((one.counts for one in records[:-1]), ()) == tuple(range(50))
+    assert sum((record.counts for record in records[:-1]), ()) == tuple(range(50))
     assert records[-1] == r.Chunk(400, (1,))
     assert support.copied(DcpiTrace(data)) == data
 
@@ -144,13 +144,13 @@ def test_a_long_chunk_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         ("no record", "not a record"),
     ],
 )
-def test_what_cannot_be_said(record: Any, message: str) -> None:
+def test_records_that_are_refused(record: Any, message: str) -> None:
     with pytest.raises(EncodeError, match=message):
         r.encode(record)
 
 
 @pytest.mark.parametrize(
-    ("digits", "told"),
+    ("digits", "expected"),
     [
         ("9601011200", "1996-01-01 12:00:00"),
         ("6901010000", "1969-01-01 00:00:00"),
@@ -159,15 +159,15 @@ def test_what_cannot_be_said(record: Any, message: str) -> None:
         ("20021204233459", "2002-12-04 23:34:59"),
     ],
 )
-def test_times(digits: str, told: str) -> None:
+def test_times(digits: str, expected: str) -> None:
     when = parse_time(digits)
     assert when is not None
-    assert f"{when:%Y-%m-%d %H:%M:%S}" == told
+    assert f"{when:%Y-%m-%d %H:%M:%S}" == expected
     assert parse_time(format_time(when)) == when.replace(second=0)
 
 
 @pytest.mark.parametrize("digits", ["9613010000", "9602300000", "000000000000"])
-def test_dates_that_there_are_not(digits: str) -> None:
+def test_invalid_dates(digits: str) -> None:
     assert parse_time(digits) is None
 
 

@@ -1,4 +1,4 @@
-"""The writer of DCPI profiles: chunks, footer and padding, and what it refuses before a byte is written."""
+"""The writer of DCPI profiles: chunks, footer and padding, and refusals before a byte is written."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def test_columns_come_back(gaps: list[int], cut: int, counts: st.DataObject, lon
 def test_gaps_of_two_are_written_as_zeros() -> None:
     chunks = oracle.parse(written(([0, 12, 28], [1, 1, 1])))["chunks"]
     assert chunks == [(0, [1, 0, 0, 1]), (28, [1])]
-    assert oracle.parse(written(([0, 6], [1, 1])))["chunks"] == [(0, [1]), (6, [1])]  # not of one row of addresses
+    assert oracle.parse(written(([0, 6], [1, 1])))["chunks"] == [(0, [1]), (6, [1])]  # 6 is not a multiple of 4
 
 
-def test_chunks_are_kept_on_request() -> None:
+def test_single_chunks_are_written_as_given() -> None:
     out = io.BytesIO()
     with DcpiWriter(out, header=HEADER) as writer:
         writer.write_table("samples", {"text_offset": [0], "count": [1]})
@@ -104,7 +104,7 @@ def test_headers_that_are_refused(change: dict[str, Any], message: str, tmp_path
     assert not path.exists()
 
 
-def test_lines_that_must_be_there_once(tmp_path: Path) -> None:
+def test_required_lines_occur_once(tmp_path: Path) -> None:
     with pytest.raises(EncodeError, match="no line `image`"):
         DcpiWriter(tmp_path / "out", header={name: value for name, value in HEADER.items() if name != "image"})
     lines = [r.Line(name, str(value)) for name, value in HEADER.items()]
@@ -190,7 +190,7 @@ def write_sample(writer: DcpiWriter, offset: int) -> int:
 
 
 def test_records_and_columns_are_mixed() -> None:
-    """With a header, chunks may be put as well, and count in the footer."""
+    """With a header, chunks may be put as well; the footer counts them."""
     out = io.BytesIO()
     with DcpiWriter(out, header=HEADER) as writer:
         for line in (r.Line("note", "late"), r.Terminator()):

@@ -39,12 +39,12 @@ def buffer(events: bytes, *, size: int | None = None, thread: int = 1) -> bytes:
 def read(data: bytes, **options: Any) -> tuple[list[Any], list[Finding]]:
     """All events and findings; the same of tables and of the summary."""
     trace = MonoTrace(data, **options)
-    events, found = list(trace), list(trace.findings)
+    events, findings = list(trace), list(trace.findings)
     info = MonoTrace(data).info
     assert info.records.total() == len(events)
     tables = MonoTrace(data).tables("gc_resizes", "calls", "counter_values", "slices", "samples")
     assert tables["gc_resizes"].num_rows == sum(isinstance(event, r.GcResize) for event in events)
-    return events, found
+    return events, findings
 
 
 BROKEN = {
@@ -77,8 +77,8 @@ BROKEN = {
 @pytest.mark.parametrize(("events", "rule", "place"), BROKEN.values(), ids=list(BROKEN))
 def test_a_fault_ends_its_buffer_and_the_next_goes_on(events: bytes, rule: str, place: int) -> None:
     data = HEAD + buffer(events) + buffer(GOOD_BYTES)
-    found, findings = read(data)
-    assert found == [GOOD] * (2 if place else 1)
+    read_events, findings = read(data)
+    assert read_events == [GOOD] * (2 if place else 1)
     assert [(one.rule, one.offset) for one in findings] == [(rule, len(HEAD) + BUFFER_HEADER_SIZE + place)]
     assert copied(MonoTrace(data)) == data
     with pytest.raises(DecodeError) as caught:

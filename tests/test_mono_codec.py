@@ -59,12 +59,12 @@ def test_any_damage_is_told_or_read(drawn: Drawn, more: st.DataObject) -> None:
         data[more.draw(st.integers(0, len(data) - 1))] = more.draw(st.integers(0, 255))
     stop, rule = _scalar_end(dialect, header, bytes(data))
     for kernel in all_kernels():
-        found = columns_of(kernel, dialect, header, bytes(data))
-        assert (found.stop, RULES[found.fault]) == (stop, rule)
+        filled = columns_of(kernel, dialect, header, bytes(data))
+        assert (filled.stop, RULES[filled.fault]) == (stop, rule)
 
 
 def _scalar_end(dialect: Dialect, header: BufferHeader, data: bytes) -> tuple[int, str]:
-    """Where the generated decoder stops, and the rule that it tells."""
+    """Return where the generated decoder stops, and the rule of the fault."""
     try:
         for _ in decode_events(dialect, header, data):
             pass
@@ -78,9 +78,9 @@ def _scalar_end(dialect: Dialect, header: BufferHeader, data: bytes) -> tuple[in
 def test_columns_hold_what_the_events_say(kernel: Kernels, drawn: Drawn) -> None:
     dialect, (header, events) = drawn
     data = encode_events(dialect, header, events)
-    found = columns_of(kernel, dialect, header, data)
-    assert (found.stop, found.fault) == (len(data), 0)
-    assert events_from_columns(dialect, found, data) == events
+    filled = columns_of(kernel, dialect, header, data)
+    assert (filled.stop, filled.fault) == (len(data), 0)
+    assert events_from_columns(dialect, filled, data) == events
 
 
 @pytest.mark.parametrize("kernel", all_kernels(), ids=lambda kernel: type(kernel).__name__)
@@ -88,17 +88,17 @@ def test_columns_hold_what_the_events_say(kernel: Kernels, drawn: Drawn) -> None
 def test_columns_are_written_as_the_same_bytes(kernel: Kernels, drawn: Drawn, room: int) -> None:
     dialect, (header, events) = drawn
     data = encode_events(dialect, header, events)
-    found = columns_of(kernel, dialect, header, data)
-    order, program = found.order(), program_of(dialect)
-    registers, rows = found.registers[0].copy(), np.zeros(program.owners, np.int64)
-    texts, made, number = np.frombuffer(data, np.uint8), b"", 0
+    filled = columns_of(kernel, dialect, header, data)
+    order, program = filled.order(), program_of(dialect)
+    registers, rows = filled.registers[0].copy(), np.zeros(program.owners, np.int64)
+    texts, written, number = np.frombuffer(data, np.uint8), b"", 0
     while number < len(order):  # a room that is too small for the next event gets larger
         out = np.empty(room, np.uint8)
-        after, used = kernel.pack(program, order, number, registers, found.columns, texts, rows, out)
-        made += out[:used].tobytes()
+        after, used = kernel.encode(program, order, number, registers, filled.columns, texts, rows, out)
+        written += out[:used].tobytes()
         room += 64 if after == number else 0
         number = after
-    assert made == data
+    assert written == data
 
 
 @given(BUFFERS)

@@ -25,9 +25,9 @@ def test_info(capsys: Capture) -> None:
     text = ran(capsys, "info", V17)
     assert "data version 17" in text
     assert '"main"' in text
-    told = json.loads(ran(capsys, "info", V17, "--json"))
-    assert told["header"]["arch"] == "x86-64"
-    assert told["records"]["GcEvent"] == 8
+    printed = json.loads(ran(capsys, "info", V17, "--json"))
+    assert printed["header"]["arch"] == "x86-64"
+    assert printed["records"]["GcEvent"] == 8
 
 
 def test_dump(capsys: Capture) -> None:
@@ -43,9 +43,9 @@ def test_dump(capsys: Capture) -> None:
 def test_stats(capsys: Capture) -> None:
     text = ran(capsys, "stats", V17)
     assert '"My:Main ()"' in text
-    told = json.loads(ran(capsys, "stats", V17, "--json"))
-    assert told["methods"] == [{"name": "My:Main ()", "calls": 1}, {"name": "My:Work (int)", "calls": 1}]
-    assert told["classes"] == [{"name": "My.Cläss", "objects": 2, "bytes": 56}]
+    printed = json.loads(ran(capsys, "stats", V17, "--json"))
+    assert printed["methods"] == [{"name": "My:Main ()", "calls": 1}, {"name": "My:Work (int)", "calls": 1}]
+    assert printed["classes"] == [{"name": "My.Cläss", "objects": 2, "bytes": 56}]
 
 
 def test_explain(capsys: Capture) -> None:
@@ -72,9 +72,9 @@ def test_explain_tells_what_is_wrong(capsys: Capture, tmp_path: Path) -> None:
 def test_synth(capsys: Capture, tmp_path: Path) -> None:
     path = str(tmp_path / "made.mlpd.gz")
     ran(capsys, "synth", "mixed", "--format", "mono", "-o", path, "--events", "3000", "--threads", "2")
-    told = json.loads(ran(capsys, "info", path, "--json"))
-    assert abs(sum(told["records"].values()) - 3000) < 200
-    assert told["compression"] == "gzip"
+    printed = json.loads(ran(capsys, "info", path, "--json"))
+    assert abs(sum(printed["records"].values()) - 3000) < 200
+    assert printed["compression"] == "gzip"
 
 
 def test_the_reference_has_every_event() -> None:

@@ -54,7 +54,7 @@ def program(folder: Path) -> Path:
 
 @pytest.fixture(scope="module", params=OPTIONS, ids=list(OPTIONS))
 def fresh(request: pytest.FixtureRequest, folder: Path) -> Path:
-    """What Mono records here and now."""
+    """A recording that Mono makes now."""
     out = folder / f"{request.param}.mlpd"
     busy = "150" if request.param in ("sample", "counter") else "0"  # milliseconds
     return recorded(program(folder), OPTIONS[request.param], out, busy)
@@ -111,7 +111,7 @@ def test_mprof_report_agrees_on_the_corpus(path: Path, tmp_path: Path) -> None:
 
 
 def _without_unloads(path: Path) -> bytes:
-    """The same recording without the unloading of images (IMAGE_UNLOAD)."""
+    """Return the recording without the unloading of images (IMAGE_UNLOAD)."""
     trace = MonoTrace(path)
     assert trace.info.header is not None
     kept = [one for one in trace if not (isinstance(one, r.Image) and one.action == LoadAction.UNLOAD)]

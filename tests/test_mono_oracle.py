@@ -25,13 +25,13 @@ _LEFT_OUT = {"_io", "exinfo", "num", "mtype", "num_roots", "there"}
 
 def values_of_event(event: Any) -> list[Any]:
     """All values of fxtio's event, in the order of the declaration; what the version does not have is left out."""
-    found: list[Any] = []
+    parsed: list[Any] = []
     for name in event.__struct_fields__:
         value = getattr(event, name)
         if name in ("action", "backtrace_flags", "flags") or value is None:
             continue
-        found += _flat(value)
-    return found
+        parsed += _flat(value)
+    return parsed
 
 
 def _flat(value: Any) -> list[Any]:
@@ -47,14 +47,14 @@ def _bits(value: Any) -> Any:
     return struct.pack("<d", value) if isinstance(value, float) else value
 
 
-def values_of_oracle(found: Any) -> list[Any]:
+def values_of_oracle(parsed: Any) -> list[Any]:
     """All values of the oracle's event, in the order of the specification."""
-    if isinstance(found, dict):
-        names = [name for name in found if name not in _LEFT_OUT]
-        return [one for name in names for one in values_of_oracle(found[name])]
-    if isinstance(found, list):
-        return [one for item in found for one in values_of_oracle(item)]
-    return [] if found is None else [_bits(found)]
+    if isinstance(parsed, dict):
+        names = [name for name in parsed if name not in _LEFT_OUT]
+        return [one for name in names for one in values_of_oracle(parsed[name])]
+    if isinstance(parsed, list):
+        return [one for item in parsed for one in values_of_oracle(item)]
+    return [] if parsed is None else [_bits(parsed)]
 
 
 def settled(key: tuple[int, int], event: Any) -> list[Any]:
@@ -74,8 +74,8 @@ def same(data: bytes, version: int, bits: int, header: BufferHeader) -> None:
     bases = {theirs: getattr(header, name) for theirs, name in BASES.items()}
     theirs = oracle.parse_events(data, version, bits, bases)
     assert len(ours) == len(theirs)
-    for event, (key, found) in zip(ours, theirs, strict=True):
-        assert values_of_event(event) == settled(key, found)
+    for event, (key, parsed) in zip(ours, theirs, strict=True):
+        assert values_of_event(event) == settled(key, parsed)
 
 
 @pytest.mark.parametrize("version", [14, 17])
@@ -103,9 +103,9 @@ def test_what_the_specification_forbids_fxtio_refuses(version: int, draw: st.Dat
 @pytest.mark.parametrize("path", [path for path in FILES if "v13" not in path.name and "v16" not in path.name],
                          ids=lambda path: path.name)  # fmt: skip
 def test_the_corpus_reads_the_same(path: Path) -> None:
-    found = oracle.FILE.parse(content(path))
+    parsed = oracle.FILE.parse(content(path))
     headers = [record for record in MonoTrace(path).records(resolve=False) if isinstance(record, BufferHeader)]
-    assert len(found.buffers) == len(headers)
-    for theirs, header in zip(found.buffers, headers, strict=True):
+    assert len(parsed.buffers) == len(headers)
+    for theirs, header in zip(parsed.buffers, headers, strict=True):
         assert theirs["thread id"] == header.thread
-        same(theirs.data, found.header.format, 8 * found.header.ptrsize, header)
+        same(theirs.data, parsed.header.format, 8 * parsed.header.ptrsize, header)

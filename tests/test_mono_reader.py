@@ -229,10 +229,10 @@ def test_there_is_no_such_table() -> None:
 
 def test_the_kernels_in_python_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = MonoTrace(MONO / "synth-v17.mlpd")
-    wanted = {name: list(table.rows()) for name, table in trace.tables(*trace.table_names).items()}
+    expected = {name: list(table.rows()) for name, table in trace.tables(*trace.table_names).items()}
     monkeypatch.setattr(_native, "IMPLEMENTATION", "python")
     again = MonoTrace(MONO / "synth-v17.mlpd")
-    assert {name: list(table.rows()) for name, table in again.tables(*trace.table_names).items()} == wanted
+    assert {name: list(table.rows()) for name, table in again.tables(*trace.table_names).items()} == expected
 
 
 def test_a_recording_of_mono_5_10_0() -> None:

@@ -1,4 +1,4 @@
-"""What is read of damaged recordings does not depend on how their bytes arrive, and several recordings are copied."""
+"""Damaged recordings are read alike however their bytes arrive, and files of several recordings are copied."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def small(block: int = frames.BLOCK) -> Any:
 
 
 def everything(data: Any, **options: Any) -> tuple[Any, ...]:
-    """What a reading tells."""
+    """Return the entries and findings of a reading."""
     trace = MonoTrace(data, **options)
     entries = list(trace.entries())
     return entries, list(trace.findings), dict(trace.findings.counts)
 
 
 def first_fault(data: Any) -> tuple[str, int, str] | None:
-    """What strict reading raises."""
+    """Return the error that strict reading raises."""
     try:
         list(MonoTrace(data, strict=True))
     except DecodeError as error:
@@ -84,13 +84,13 @@ def test_damage_is_read_alike_however_the_bytes_arrive(pieces: list[bytes], bloc
     data = HEAD + b"".join(pieces)
     data = data[: max(len(data) - cut, len(HEAD))]
     with small():
-        wanted, fault, exact = everything(data), first_fault(data), list(MonoTrace(data).entries(resolve=False))
-    assert [one.offset for one in wanted[1]][:1] == ([] if fault is None else [fault[1]])
+        expected, fault, exact = everything(data), first_fault(data), list(MonoTrace(data).entries(resolve=False))
+    assert [one.offset for one in expected[1]][:1] == ([] if fault is None else [fault[1]])
     with small(block):
-        assert everything(data) == wanted
+        assert everything(data) == expected
         assert first_fault(data) == fault
         assert list(MonoTrace(data).entries(resolve=False)) == exact
-        assert everything(Trickle(data, chunk)) == wanted
+        assert everything(Trickle(data, chunk)) == expected
         assert first_fault(Trickle(data, chunk)) == fault
 
 
@@ -100,12 +100,12 @@ def test_a_mapped_file_is_read_alike(tmp_path: Path, block: int) -> None:
     data = HEAD + buffer(more=9) + buffer() + buffer() + b"hole" + buffer(more=150) + b"\0" * 90 + buffer()[:-1]
     path.write_bytes(data)
     with small():
-        wanted = everything(data)
-    assert wanted[2].keys() == {"buffer-id", "buffer-overlap", "truncated"}
+        expected = everything(data)
+    assert expected[2].keys() == {"buffer-id", "buffer-overlap", "truncated"}
     with small(block), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        assert everything(path) == wanted
-        assert everything(file) == wanted
-        assert everything(mapped) == wanted
+        assert everything(path) == expected
+        assert everything(file) == expected
+        assert everything(mapped) == expected
 
 
 @pytest.mark.parametrize("more", range(1, 60))
@@ -195,8 +195,8 @@ def test_recordings_without_buffers_are_delivered(pieces: list[bytes], block: in
     assert trace.info.recordings == len(heads)
     assert trace.info.header == header()
     assert trace.table("gc_resizes").num_rows == pieces.count(buffer())
-    told = list(explain(trace, record=None, offset=0, kinds=None))
-    assert b"".join(span.raw for piece in told for span in piece.spans) == data
+    annotated = list(explain(trace, record=None, offset=0, kinds=None))
+    assert b"".join(span.raw for piece in annotated for span in piece.spans) == data
 
 
 def test_the_command_tells_how_many_recordings_there_are() -> None:
@@ -208,5 +208,5 @@ def test_the_command_tells_how_many_recordings_there_are() -> None:
 
 def test_a_header_alone_is_explained() -> None:
     trace = fxtio.open(HEAD, format="mono")
-    told = list(explain(trace, record=None, offset=0, kinds=None))
-    assert [piece.name for piece in told] == ["StreamHeader"]
+    annotated = list(explain(trace, record=None, offset=0, kinds=None))
+    assert [piece.name for piece in annotated] == ["StreamHeader"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -446,6 +447,15 @@ def test_headers_of_all_versions(version: int) -> None:
     if made.major >= 3:
         with pytest.raises(EncodeError, match="startup_tick"):
             encode_header(wrong)
+
+
+def test_texts_of_a_header_have_a_size_and_may_hold_zero_bytes() -> None:
+    made = msgspec.structs.replace(header(), args="a\0b")
+    raw = encode_header(made)
+    assert decode_header(raw) == (made, len(raw))
+    assert [*MonoTrace(raw).records(resolve=False)] == [made]
+    with pytest.raises(EncodeError, match=r"StreamHeader\.args: text with a lone surrogate"):
+        encode_header(msgspec.structs.replace(made, args="\ud800"))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

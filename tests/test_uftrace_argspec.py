@@ -66,27 +66,27 @@ def values() -> st.SearchStrategy[tuple[ValueSpec, object]]:
     def integer(form: str, size: int) -> st.SearchStrategy[tuple[ValueSpec, object]]:
         signed = form in "id"
         least, most = (-(2 ** (size * 8 - 1)), 2 ** (size * 8 - 1) - 1) if signed else (0, 2 ** (size * 8) - 1)
-        return st.integers(least, most).map(lambda one: (ValueSpec("arg", 1, form, size), one))
+        return st.integers(least, most).map(lambda item: (ValueSpec("arg", 1, form, size), item))
 
-    whole = st.tuples(st.sampled_from("iduxo"), st.sampled_from([1, 2, 4, 8])).flatmap(lambda pair: integer(*pair))
+    integers = st.tuples(st.sampled_from("iduxo"), st.sampled_from([1, 2, 4, 8])).flatmap(lambda pair: integer(*pair))
     return st.one_of(
-        whole,
-        st.floats(width=32, allow_nan=False).map(lambda one: (ValueSpec("fparg", 1, "f", 4), one)),
-        st.floats(allow_nan=False).map(lambda one: (ValueSpec("fparg", 1, "f", 8), one)),
-        st.floats(allow_nan=False).map(lambda one: (ValueSpec("fparg", 1, "f", 10), one)),
-        st.text(max_size=20).map(lambda one: (ValueSpec("arg", 1, "s", 0), one)),
-        st.none().map(lambda one: (ValueSpec("arg", 1, "S", 0), one)),
-        st.binary(min_size=5, max_size=5).map(lambda one: (ValueSpec("arg", 1, "t", 5), one)),
-        st.characters(max_codepoint=255).map(lambda one: (ValueSpec("arg", 1, "c", 1), one)),
+        integers,
+        st.floats(width=32, allow_nan=False).map(lambda item: (ValueSpec("fparg", 1, "f", 4), item)),
+        st.floats(allow_nan=False).map(lambda item: (ValueSpec("fparg", 1, "f", 8), item)),
+        st.floats(allow_nan=False).map(lambda item: (ValueSpec("fparg", 1, "f", 10), item)),
+        st.text(max_size=20).map(lambda item: (ValueSpec("arg", 1, "s", 0), item)),
+        st.none().map(lambda item: (ValueSpec("arg", 1, "S", 0), item)),
+        st.binary(min_size=5, max_size=5).map(lambda item: (ValueSpec("arg", 1, "t", 5), item)),
+        st.characters(max_codepoint=255).map(lambda item: (ValueSpec("arg", 1, "c", 1), item)),
     )
 
 
 @given(pairs=st.lists(values(), max_size=6), order=st.sampled_from(["little", "big"]))
 def test_values_come_back(pairs: list[tuple[ValueSpec, object]], order: payloads.Order) -> None:
     specs = tuple(value for value, _ in pairs)
-    payload = payloads.encode(specs, [one for _, one in pairs], order)
+    payload = payloads.encode(specs, [item for _, item in pairs], order)
     assert len(payload) % 8 == 0
-    assert payloads.decode(specs, payload, order) == [one for _, one in pairs]
+    assert payloads.decode(specs, payload, order) == [item for _, item in pairs]
 
 
 @given(number=st.floats(allow_nan=False))
@@ -138,8 +138,8 @@ def info_with(**lines: str) -> InfoFile:
 
 
 def labels(info: InfoFile, name: str, kind: str = "T", module: str = "/x/prog") -> tuple[list[str], list[str]]:
-    found = ArgumentSpecs(info, Findings(strict=True)).of(Symbol(0, name, kind), module, None)
-    return [str(value) for value in found[0]], [str(value) for value in found[1]]
+    result = ArgumentSpecs(info, Findings(strict=True)).of(Symbol(0, name, kind), module, None)
+    return [str(value) for value in result[0]], [str(value) for value in result[1]]
 
 
 def test_a_later_specification_changes_the_format_not_the_order() -> None:
@@ -191,13 +191,13 @@ def test_expressions_match_as_those_of_python(pattern: str, names: list[str]) ->
     if re.search(r"[*+?][*+?]|[\^$][*+?]|\(\)|\|[*+?)|]|\([*+?|^]|^[*+?|]|\|$", pattern):
         return
     try:
-        known = re.compile(pattern)
+        compiled = re.compile(pattern)
     except re.error:
         with pytest.raises(BadPatternError):
             matcher(pattern, "regex")
         return
     matches = matcher(pattern, "regex")
-    assert [matches(name) for name in names] == [bool(known.search(name)) for name in names]
+    assert [matches(name) for name in names] == [bool(compiled.search(name)) for name in names]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Damaged and hostile directories: findings with file, offset and rule, the rest delivered, nothing outside opened."""
+"""Damaged and hostile directories: they give findings and the intact rest, and no file outside is opened."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECORD = 16
 
 
 def everything(trace: UftraceTrace) -> tuple[int, dict[str, int]]:
-    """Read all that there is; how many records, and the rules that were broken."""
+    """Read everything; return the number of records and the counts of findings by rule."""
     count = sum(1 for _ in trace.entries())
     counts = dict(trace.findings.counts)
     tables = trace.tables(*trace.table_names)
@@ -43,11 +43,11 @@ def test_every_missing_file_is_survived(name: str, tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "t", ignore_errors=True)
         target = copied(name, tmp_path / "t")
         (target / file.name).unlink()
-        found, rules = everything(UftraceTrace(target))
+        result, rules = everything(UftraceTrace(target))
         if file.name[0].isdigit():
-            assert rules["no-task-file"] == 1 and found < count
+            assert rules["no-task-file"] == 1 and result < count
         else:
-            assert found > 0
+            assert result > 0
         if file.name == "info":
             assert rules["info-header"] == 1
         if file.name.startswith("sid-"):
@@ -59,48 +59,50 @@ def test_every_missing_file_is_survived(name: str, tmp_path: Path) -> None:
 def test_a_cut_file_gives_all_whole_records(tmp_path: Path) -> None:
     minimal(tmp_path / "t", records=5)
     raw = (tmp_path / "t" / "1.dat").read_bytes()
-    whole = [item.offset for item in UftraceTrace(tmp_path / "t").entries()]
+    complete = [entry.offset for entry in UftraceTrace(tmp_path / "t").entries()]
     for size in range(len(raw)):
         (tmp_path / "t" / "1.dat").write_bytes(raw[:size])
         trace = UftraceTrace(tmp_path / "t")
-        items = [item for item in trace.entries() if not isinstance(item.record, Opaque)]
-        assert [item.offset for item in items] == [at for at, end in zip(whole, [*whole[1:], len(raw)], strict=True)
-                                                   if end <= size]  # fmt: skip
-        assert trace.findings.counts["truncated"] == (size not in whole and size > 0)
+        offsets = [entry.offset for entry in trace.entries() if not isinstance(entry.record, Opaque)]
+        ends = [*complete[1:], len(raw)]
+        assert offsets == [at for at, end in zip(complete, ends, strict=True) if end <= size]
+        assert trace.findings.counts["truncated"] == (size not in complete and size > 0)
 
 
 def test_reading_goes_on_behind_bad_magic_bits(tmp_path: Path) -> None:
     minimal(tmp_path / "t", records=30)
     path = tmp_path / "t" / "1.dat"
     raw = bytearray(path.read_bytes())
-    items = list(UftraceTrace(tmp_path / "t").entries())
-    hit = items[20].offset
+    all_entries = list(UftraceTrace(tmp_path / "t").entries())
+    hit = all_entries[20].offset
     raw[hit + 8] ^= 0x38
     path.write_bytes(raw)
     trace = UftraceTrace(tmp_path / "t")
-    found = list(trace.entries())
-    assert [item.offset for item in found] == [item.offset for item in items]
-    assert isinstance(found[20].record, Opaque)
-    assert [one for one in found if one is not found[20]] == [one for one in items if one is not items[20]]
+    result = list(trace.entries())
+    assert [entry.offset for entry in result] == [entry.offset for entry in all_entries]
+    assert isinstance(result[20].record, Opaque)
+    assert [each for each in result if each is not result[20]] == [
+        each for each in all_entries if each is not all_entries[20]
+    ]
     finding = next(iter(trace.findings))
     assert (finding.rule, finding.file, finding.offset) == ("record-magic", "1.dat", hit)
 
 
-def test_a_payload_that_nothing_tells_of_is_kept(tmp_path: Path) -> None:
+def test_a_payload_without_specification_is_kept(tmp_path: Path) -> None:
     minimal(tmp_path / "t", records=30)
     info = tmp_path / "t" / "info"
     info.write_bytes(info.read_bytes().replace(b"argspec:work", b"argspec:walk"))
     trace = UftraceTrace(tmp_path / "t")
-    items = list(trace.entries())
-    entries = [item for item in items if item.name == "work" and isinstance(item.record, FunctionEntry)]
-    assert len(entries) == 30 and not any(item.values for item in entries)
-    assert all(item.record.payload and b"text" in item.record.payload for item in entries)
-    assert len([item for item in items if isinstance(item.record, FunctionExit) and item.values]) == 30
+    all_entries = list(trace.entries())
+    entries = [entry for entry in all_entries if entry.name == "work" and isinstance(entry.record, FunctionEntry)]
+    assert len(entries) == 30 and not any(entry.values for entry in entries)
+    assert all(entry.record.payload and b"text" in entry.record.payload for entry in entries)
+    assert len([entry for entry in all_entries if isinstance(entry.record, FunctionExit) and entry.values]) == 30
     assert trace.findings.counts == {"payload-unknown": 30}
     assert trace.table("slices").num_rows == 31
 
 
-def test_time_that_goes_back_is_told(tmp_path: Path) -> None:
+def test_time_that_goes_back_is_reported(tmp_path: Path) -> None:
     plain(
         tmp_path / "t",
         [
@@ -114,16 +116,16 @@ def test_time_that_goes_back_is_told(tmp_path: Path) -> None:
     assert everything(trace) == (4, {"time-backwards": 1})
 
 
-def test_a_task_that_nothing_tells_of(tmp_path: Path) -> None:
+def test_a_task_that_is_not_in_the_task_file(tmp_path: Path) -> None:
     minimal(tmp_path / "t")
     (tmp_path / "t" / "1.dat").rename(tmp_path / "t" / "77.dat")
     trace = UftraceTrace(tmp_path / "t")
-    assert [item.name for item in trace.entries()][:2] == ["main", "work"]
+    assert [entry.name for entry in trace.entries()][:2] == ["main", "work"]
     assert trace.findings.counts == {"no-task-file": 1, "unlisted-task": 1, "unknown-task": 1}
 
 
 def test_no_stack_no_matter(tmp_path: Path) -> None:
-    """uftrace takes every address for one of the kernel then."""
+    """Without a stack in the map, uftrace takes every address for one of the kernel."""
     minimal(tmp_path / "t")
     for path in (tmp_path / "t").glob("sid-*.map"):
         path.write_text(path.read_text().split("\n")[0] + "\n")
@@ -136,7 +138,7 @@ def test_symbols_out_of_order(tmp_path: Path) -> None:
     minimal(tmp_path / "t")
     path = tmp_path / "t" / "prog.sym"
     path.write_text("\n".join(reversed(path.read_text().split("\n"))))
-    assert [item.name for item in UftraceTrace(tmp_path / "t").entries()][:2] == ["main", "work"]
+    assert [entry.name for entry in UftraceTrace(tmp_path / "t").entries()][:2] == ["main", "work"]
 
 
 def test_nothing_outside_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +173,7 @@ def test_nothing_outside_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert outside == []
     assert trace.tids == [1]
     assert rules["not-a-file"] == 7
-    assert "secret" not in {item.name for item in trace.entries()}
+    assert "secret" not in {entry.name for entry in trace.entries()}
 
 
 def test_no_name_leads_out_when_writing(tmp_path: Path) -> None:
@@ -194,7 +196,7 @@ def test_a_library_takes_the_place_of_another(tmp_path: Path) -> None:
     (target / "new.so.sym").write_text("0000000000000000 T fresh\n0000000000000010 ? __sym_end\n")
     with (target / "task.txt").open("a") as file:
         file.write('DLOP timestamp=0.000002500 tid=1 sid=0000000000000001 base=400000 libname="/x/new.so"\n')
-    names = [(item.time, item.name) for item in UftraceTrace(target).entries()]
+    names = [(entry.time, entry.name) for entry in UftraceTrace(target).entries()]
     assert {name for time, name in names if time and 1000 < time < 2500} == {"work"}
     assert {name for time, name in names if time and 2500 <= time < 9_000_000} == {"fresh"}
     assert names[-1][1] == "main"  # beyond what the new one has
@@ -212,37 +214,37 @@ def test_without_a_demangler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(demangle, "_library", lambda: None)
     trace = opened("auto-args-cpp-v013")  # its debug files name the functions
-    assert sum(1 for item in trace.entries() if item.values) > 50
+    assert sum(1 for entry in trace.entries() if entry.values) > 50
     assert not trace.findings
     minimal(tmp_path / "t")
     path = tmp_path / "t" / "prog.sym"
     path.write_text(path.read_text().replace(" work", " _ZN1AIiE4workEi"))
     trace = UftraceTrace(tmp_path / "t")
-    assert not any(item.values for item in trace.entries())
+    assert not any(entry.values for entry in trace.entries())
     assert trace.findings.counts["no-demangler"] == 1
 
 
-def test_patterns_that_run_for_ages_elsewhere(tmp_path: Path) -> None:
+def test_patterns_that_backtracking_would_take_forever(tmp_path: Path) -> None:
     minimal(tmp_path / "t")
     info = tmp_path / "t" / "info"
     raw = info.read_bytes().replace(b"argspec:work@", b"argspec:((a*)*)*(x+x+)+y@arg1;(w|wo|wor|work)+$@")
     info.write_bytes(raw.replace(b"pattern_type:simple", b"pattern_type:regex\0\0\0".rstrip(b"\0")))
-    values = [item.values for item in UftraceTrace(tmp_path / "t").entries() if item.values]
+    values = [entry.values for entry in UftraceTrace(tmp_path / "t").entries() if entry.values]
     assert values[0] == {"arg1": 0, "arg2": "text 0"}
 
 
 @pytest.mark.parametrize("block", [96, 256, 4096])
 def test_blocks_of_any_size_give_the_same(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["args-all-v013", "synth-deep-wrap", "signal-longjmp-v013", "fork-v013", "synth-lost", "synth-big-endian"]
-    whole = {name: (list(opened(name).entries()), list(opened(name).table("slices").rows())) for name in names}
+    complete = {name: (list(opened(name).entries()), list(opened(name).table("slices").rows())) for name in names}
     args = list(opened("args-all-v013").table("args").rows())
     monkeypatch.setattr(frames, "BLOCK", block)
     monkeypatch.setattr(frames, "_MAX_RECORD", block)
     if block == 96:
         names = [name for name in names if name != "args-all-v013"]  # its records do not fit
     for name in names:
-        assert list(opened(name).entries()) == whole[name][0], name
-        assert list(opened(name).table("slices").rows()) == whole[name][1], name
+        assert list(opened(name).entries()) == complete[name][0], name
+        assert list(opened(name).table("slices").rows()) == complete[name][1], name
     if block > 96:
         assert list(opened("args-all-v013").table("args").rows()) == args
 
@@ -261,8 +263,8 @@ def test_any_damage_is_survived(file: str, changes: list[tuple[int, int]], cut: 
         (target / "events.txt").write_text("EVENT: 1000000 a:b\n")
         shutil.copytree(target, tmp_path / "good")
     raw = bytearray((tmp_path / "good" / file).read_bytes())
-    for place, value in changes:
-        raw[place % len(raw)] = value
+    for position, value in changes:
+        raw[position % len(raw)] = value
     (target / file).write_bytes(raw[: len(raw) // 2] if cut == 0 else raw)
     try:
         everything(UftraceTrace(target))
@@ -325,13 +327,13 @@ def test_reading_events_gives_their_findings(tmp_path: Path) -> None:
 
 
 def test_a_recorder_that_was_killed(tmp_path: Path) -> None:
-    """It writes the info file last."""
+    """The recorder writes the info file last."""
     target = copied("thread-v019", tmp_path / "t")
     (target / "info").unlink()
     trace = fxtio.open(target, format="uftrace")
-    assert [item.name for item in trace.entries()] == [item.name for item in opened("thread-v019").entries()]
-    told = next(one for one in fxtio.open(str(target)).findings if one.rule == "info-header")
-    assert told.file == "info"
+    assert [entry.name for entry in trace.entries()] == [entry.name for entry in opened("thread-v019").entries()]
+    finding = next(each for each in fxtio.open(str(target)).findings if each.rule == "info-header")
+    assert finding.file == "info"
     with UftraceWriter(tmp_path / "copy") as writer:
         writer.copy(UftraceTrace(target))
     assert {path.name for path in (tmp_path / "copy").iterdir()} == {path.name for path in target.iterdir()}
@@ -351,7 +353,7 @@ def test_strict_reading_raises_what_is_wrong_with_the_info_file(tmp_path: Path) 
     info.write_bytes(info.read_bytes().replace(b"exename:", b"exe.ame:"))
     trace = UftraceTrace(target)
     assert sum(1 for _ in trace) > 0
-    assert [one.rule for one in trace.findings] == ["info-block"]
+    assert [each.rule for each in trace.findings] == ["info-block"]
     with pytest.raises(DecodeError, match="EXE_NAME") as caught:
         list(UftraceTrace(target, strict=True))
     assert caught.value.rule == "info-block"

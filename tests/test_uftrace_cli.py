@@ -15,7 +15,7 @@ from support.uftrace_samples import UFTRACE, copied, minimal
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> str:
-    assert main([str(one) for one in arguments]) == code
+    assert main([str(item) for item in arguments]) == code
     return capsys.readouterr().out
 
 
@@ -23,17 +23,17 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     text = run(capsys, "info", UFTRACE / "thread-v019")
     assert "uftrace 4, little-endian" in text and "recorded by  uftrace v0.19" in text
     assert "45  FunctionEntry" in text and "5775  /tmp/demo/thread" in text
-    told = json.loads(run(capsys, "info", "--json", UFTRACE / "thread-v019"))
-    assert told["records"] == {"FunctionEntry": 45, "FunctionExit": 45}
-    assert [task["tid"] for task in told["tasks"]] == [5775, 5777, 5778, 5779]
+    output = json.loads(run(capsys, "info", "--json", UFTRACE / "thread-v019"))
+    assert output["records"] == {"FunctionEntry": 45, "FunctionExit": 45}
+    assert [task["tid"] for task in output["tasks"]] == [5775, 5777, 5778, 5779]
 
 
 def test_dump(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "dump", UFTRACE / "synth-args").splitlines()
     assert lines[0].split() == ["1", "0", "1.000000000", "FunctionEntry", "main"]
-    objects = [json.loads(line) for line in run(capsys, "dump", "--json", UFTRACE / "args-all-v013").splitlines()]
-    assert len(objects) == 114
-    assert any(one.get("values") == {"arg1": -8} for one in objects)
+    lines_of_json = [json.loads(line) for line in run(capsys, "dump", "--json", UFTRACE / "args-all-v013").splitlines()]
+    assert len(lines_of_json) == 114
+    assert any(item.get("values") == {"arg1": -8} for item in lines_of_json)
     raw = run(capsys, "dump", "--raw", UFTRACE / "synth-args")
     assert "payload=" in raw and "main" not in raw
 
@@ -55,9 +55,9 @@ def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     minimal(tmp_path / "t", records=40)
     text = run(capsys, "stats", tmp_path / "t")
     assert "41 calls of 2 functions" in text and "   40      400 ns  work" in text
-    told = json.loads(run(capsys, "stats", "--json", "--top", "1", tmp_path / "t"))
-    assert told["functions"] == [{"name": "main", "calls": 1, "total": 8_999_000}]
-    assert told["calls"] == {"whole": 41}
+    output = json.loads(run(capsys, "stats", "--json", "--top", "1", tmp_path / "t"))
+    assert output["functions"] == [{"name": "main", "calls": 1, "total": 8_999_000}]
+    assert output["calls"] == {"whole": 41}
 
 
 def test_explain(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Columns: the same as what one record after the other gives, whatever the pieces and the kernels."""
+"""Tables: equal to what single records give, for any size of blocks, with and without C kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows(trace: UftraceTrace, name: str) -> list[dict[str, Any]]:
 
 
 def model(records: list[FunctionEntry | FunctionExit]) -> Iterator[tuple[str, int, int, int]]:
-    """Calls as the documents say: state, entry, exit, depth; by one record after the other."""
+    """Yield state, entry, exit and depth of each call as documented, one record after the other."""
     stack: list[tuple[int, int, int]] = []  # depth, address, number
     for number, record in enumerate(records):
         least = record.depth if isinstance(record, FunctionEntry) else record.depth + 1
@@ -67,9 +67,9 @@ def test_calls_are_paired_by_depth(records: list[Any], block: int, tmp_path: Pat
     shutil.rmtree(tmp_path / "t", ignore_errors=True)
     timed = [record.replace(time=10 * number) for number, record in enumerate(records)]
     with mock.patch("fxtio.uftrace.frames.BLOCK", block):
-        found = rows(UftraceTrace(plain(tmp_path / "t", timed)), "slices")
-    assert [(row["state"], row["entry"], row["exit"], row["depth"]) for row in found] == list(model(timed))
-    for row in found:
+        result = rows(UftraceTrace(plain(tmp_path / "t", timed)), "slices")
+    assert [(row["state"], row["entry"], row["exit"], row["depth"]) for row in result] == list(model(timed))
+    for row in result:
         assert row["name"] == ("zero", "one", "two", "three")[(row["address"] - 0x400000) // 16]
         if row["entry"] >= 0:
             assert row["start"] == 10 * row["entry"]
@@ -89,23 +89,23 @@ def test_depths_beyond_what_a_record_can_say(deepest: int, tmp_path: Path) -> No
 
     down = [record(FunctionEntry, depth, depth) for depth in range(deepest)]
     up = [record(FunctionExit, 2 * deepest - depth, depth) for depth in reversed(range(deepest))]
-    again = [record(FunctionEntry, 3 * deepest, 0), record(FunctionExit, 3 * deepest + 1, 0)]
-    found = rows(UftraceTrace(plain(tmp_path / "t", down + up + again)), "slices")
-    assert [row["depth"] for row in found] == [*reversed(range(deepest)), 0]
-    assert {(row["state"], row["name"], row["address"]) for row in found} == {("whole", "zero", 0x400000)}
+    second = [record(FunctionEntry, 3 * deepest, 0), record(FunctionExit, 3 * deepest + 1, 0)]
+    result = rows(UftraceTrace(plain(tmp_path / "t", down + up + second)), "slices")
+    assert [row["depth"] for row in result] == [*reversed(range(deepest)), 0]
+    assert {(row["state"], row["name"], row["address"]) for row in result} == {("whole", "zero", 0x400000)}
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_values_are_those_of_the_records(name: str) -> None:
     trace = opened(name)
-    wanted = []
-    for number, item in enumerate(trace.entries()):
-        if isinstance(item.record, FunctionEntry | FunctionExit):
-            for label, value in (item.values or {}).items():
-                wanted.append((number, label, value))
-    found = rows(trace, "args")
-    assert [(row["record"], row["name"]) for row in found] == [(number, label) for number, label, _ in wanted]
-    for row, (_, _, value) in zip(found, wanted, strict=True):
+    expected = []
+    for number, record_entry in enumerate(trace.entries()):
+        if isinstance(record_entry.record, FunctionEntry | FunctionExit):
+            for label, value in (record_entry.values or {}).items():
+                expected.append((number, label, value))
+    result = rows(trace, "args")
+    assert [(row["record"], row["name"]) for row in result] == [(number, label) for number, label, _ in expected]
+    for row, (_, _, value) in zip(result, expected, strict=True):
         form = row["format"]
         if form in "sS":
             assert row["text"] == value
@@ -125,38 +125,38 @@ def test_formats_have_letters() -> None:
 
 
 @pytest.mark.parametrize("name", ["args-all-v013", "thread-v019", "fork-v013", "synth-events", "synth-perf"])
-def test_batches_are_the_whole_in_pieces(name: str) -> None:
+def test_batches_give_all_rows(name: str) -> None:
     trace = opened(name)
-    whole = {table: rows(trace, table) for table in trace.table_names}
-    pieces: dict[str, list[Any]] = {table: [] for table in trace.table_names}
+    complete = {table: rows(trace, table) for table in trace.table_names}
+    parts: dict[str, list[Any]] = {table: [] for table in trace.table_names}
     for batch in trace.batches(*trace.table_names):
-        for table, piece in batch.items():
-            pieces[table] += piece.rows()
-    assert pieces == whole
+        for table, part in batch.items():
+            parts[table] += part.rows()
+    assert parts == complete
 
 
 @pytest.mark.parametrize("name", ["args-all-v013", "thread-v019", "synth-deep-wrap", "synth-big-endian"])
 def test_without_a_compiler_it_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = opened(name)
-    wanted = {table: rows(trace, table) for table in trace.table_names}
+    expected = {table: rows(trace, table) for table in trace.table_names}
     for kernel in KERNELS:
         monkeypatch.setattr(_native, kernel, getattr(twin, kernel), raising=False)
-    assert {table: rows(trace, table) for table in trace.table_names} == wanted
+    assert {table: rows(trace, table) for table in trace.table_names} == expected
 
 
-def test_names_are_forgotten_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_names_are_dropped_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minimal(tmp_path / "t", records=300)
     trace = UftraceTrace(tmp_path / "t")
-    whole = {name: rows(trace, name) for name in ("slices", "args")}
+    complete = {name: rows(trace, name) for name in ("slices", "args")}
     monkeypatch.setattr("fxtio.uftrace.tables.MAX_NAMES", 20)
     monkeypatch.setattr("fxtio.uftrace.frames.BLOCK", 1024)
-    pieces: dict[str, list[Any]] = {"slices": [], "args": []}
+    parts: dict[str, list[Any]] = {"slices": [], "args": []}
     most = 0
     for batch in trace.batches("slices", "args"):
-        for name, piece in batch.items():
-            pieces[name] += piece.rows()
-            most = max(most, len(piece["name"].values))
-    assert pieces == whole
+        for name, part in batch.items():
+            parts[name] += part.rows()
+            most = max(most, len(part["name"].values))
+    assert parts == complete
     assert most < 60  # of more than 300
 
 
@@ -194,8 +194,8 @@ def test_calls_join_their_values(tmp_path: Path) -> None:
     works = slices.take(slices["name"].is_in("work"))
     firsts = args.take(args["name"].is_in("arg1"))
     order = np.argsort(firsts["record"])
-    place = np.searchsorted(firsts["record"][order], works["entry"])
-    assert firsts["bits"][order][place].tolist() == list(range(7))
+    position = np.searchsorted(firsts["record"][order], works["entry"])
+    assert firsts["bits"][order][position].tolist() == list(range(7))
     returned = args.take(args["name"].is_in("retval"))
     assert np.isin(returned["record"], works["exit"]).all()
 

@@ -1,4 +1,4 @@
-"""Copies are equal to the last byte; what is written anew from decoded values differs in padding only."""
+"""Copies have the same bytes; payloads encoded from decoded values differ only in padding."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_every_file_is_copied_byte_for_byte(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_small_files_are_taken_apart_and_put_together(name: str) -> None:
+def test_small_files_are_parsed_and_written_back(name: str) -> None:
     trace = opened(name)
     for file in trace.directory.names:
         part = trace.file(file)
-        known = file.startswith(("info", "sid-", "task", "events", "extern")) or file.endswith((".sym", ".dbg"))
-        assert isinstance(part, StoredFile) != known, file
+        declared = file.startswith(("info", "sid-", "task", "events", "extern")) or file.endswith((".sym", ".dbg"))
+        assert isinstance(part, StoredFile) != declared, file
 
 
 def test_a_damaged_file_is_copied_too(tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_values_are_written_as_they_were_read(name: str) -> None:
             differing += payload != record.payload
             assert len(payload) == len(record.payload)
             assert repr(payloads.decode(values, payload)) == repr(decoded)  # as text: a nan is not equal to itself
-            again = encode(record.replace(payload=payload))
-            assert again[:16] == encode(record)[:16]
+            second = encode(record.replace(payload=payload))
+            assert second[:16] == encode(record)[:16]
     assert seen > 1
     if name == "args-all-v013":
         assert 0 < differing < seen  # uftrace does not write zeros

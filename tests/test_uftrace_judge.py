@@ -25,10 +25,10 @@ from support.uftrace_samples import SAMPLES, UFTRACE, flame, minimal, opened, re
 
 pytestmark = pytest.mark.once
 
-# What Debian's uftrace 0.13 cannot say about a directory, and why.
+# The commands of Debian's uftrace 0.13 that fail for a directory, and why.
 WITHOUT = {
     "args-all-v013": {"dump": "aborts on an 80-bit float"},
-    "broken-trigger-retval-v013": {"replay": "it loses its way in data that it wrote"},
+    "broken-trigger-retval-v013": {"replay": "it cannot decode the payloads of the trigger"},
     "callsite-v019": dict.fromkeys(VIEWS, "an event that it does not know has data"),
     "old-v05-fork": dict.fromkeys(VIEWS, "it finds no task in version 3"),
     "old-v014-args": dict.fromkeys(VIEWS, "symbols with sizes are too new for it, and so it finds no specification"),
@@ -60,19 +60,19 @@ def test_values_written_anew_look_the_same(name: str, tmp_path: Path) -> None:
         writer.copy(trace)
         for tid in trace.tids:
             writer._buffers[tid].clear()
-        for item in trace.entries():
-            again = item.record
-            if isinstance(again, FunctionEntry | FunctionExit) and item.values is not None:
-                values = values_of(trace, item.record)
-                again = again.replace(payload=payloads.encode(values, list(item.values.values())))
-            writer.put(again, tid=item.tid)
+        for entry in trace.entries():
+            second = entry.record
+            if isinstance(second, FunctionEntry | FunctionExit) and entry.values is not None:
+                values = values_of(trace, entry.record)
+                second = second.replace(payload=payloads.encode(values, list(entry.values.values())))
+            writer.put(second, tid=entry.tid)
     assert views(tmp_path / "copy", judged(name)) == views(UFTRACE / name, judged(name))
 
 
 def values_of(trace: UftraceTrace, record: FunctionEntry | FunctionExit) -> ValueSpecs:
     sessions = trace.sessions()
-    space = sessions.address_space(sessions.epochs(trace.tids[0])[-1])
-    return space.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
+    functions = sessions.address_space(sessions.epochs(trace.tids[0])[-1])
+    return functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
 
 
 @needs_uftrace
@@ -105,8 +105,8 @@ def test_the_friendly_writer_says_what_it_is_told(tmp_path: Path) -> None:
         thread = writer.task(101, 100)
         thread.enter("A.method<x>", 1_000_001_500)
         thread.leave(1_000_002_000)
-    told = run("replay", tmp_path / "t", "-f", "duration,tid").decode()
-    lines = [line.strip() for line in told.splitlines() if line and not line.startswith("#")]
+    output = run("replay", tmp_path / "t", "-f", "duration,tid").decode()
+    lines = [line.strip() for line in output.splitlines() if line and not line.startswith("#")]
     assert lines == [
         "[   100] | main() {",
         "[   100] |   load(\"héllo\", -5, 'q') {",
@@ -143,7 +143,7 @@ def test_processes_that_begin_as_copies(tmp_path: Path) -> None:
     trace = UftraceTrace(tmp_path / "t")
     assert uftrace_dump.reference(run("dump", tmp_path / "t")) == uftrace_dump.of_trace(trace)
     assert "FORK timestamp=0.000000250 pid=11 ppid=10" in (tmp_path / "t" / "task.txt").read_text()
-    names = [(item.tid, item.name) for item in trace.entries()]
+    names = [(entry.tid, entry.name) for entry in trace.entries()]
     assert names[4:] == [(11, "fork"), (11, "work"), (11, "work"), (12, "thread"), (12, "thread")]
     assert not trace.findings
 
@@ -171,7 +171,7 @@ def test_sized_symbols_need_a_newer_uftrace(tmp_path: Path) -> None:
             task = writer.task(1)
             task.enter("main", 1)
             task.leave(2)
-        assert [item.name for item in UftraceTrace(tmp_path / str(sized)).entries()] == ["main", "main"]
+        assert [entry.name for entry in UftraceTrace(tmp_path / str(sized)).entries()] == ["main", "main"]
     assert b"main" in run("replay", tmp_path / "False")
 
 
@@ -193,8 +193,8 @@ def test_bulk_and_single_records_are_the_same_file(tmp_path: Path) -> None:
                 task.enter(targets[1], 6, 7)
                 task.leave(7)
                 task.leave(8)
-    made, single = ({one.name: one.read_bytes() for one in (tmp_path / name).iterdir()} for name in ("True", "False"))
-    assert made == single
+    new, single = ({each.name: each.read_bytes() for each in (tmp_path / name).iterdir()} for name in ("True", "False"))
+    assert new == single
     assert b"foo(7)" in run("replay", tmp_path / "True")
 
 
@@ -274,9 +274,9 @@ def test_what_uftrace_records_of_cxx_is_read(tmp_path: Path) -> None:
     program.rename(tmp_path / "moved")
     trace = UftraceTrace(directory)
     assert uftrace_dump.of_trace(trace) == uftrace_dump.reference(run("dump", directory))
-    values = [(item.name, item.values) for item in trace.entries() if item.values]
+    values = [(entry.name, entry.values) for entry in trace.entries() if entry.values]
     assert ("shapes::Square::area", {"arg2": 2}) in values
-    assert [told for name, told in values if name == "risky"][:3] == [{"retval": 0}, {"retval": 1}, {"retval": 2}]
+    assert [output for name, output in values if name == "risky"][:3] == [{"retval": 0}, {"retval": 1}, {"retval": 2}]
 
 
 @needs_compiler

@@ -1,4 +1,4 @@
-"""What the kernel traced, and what the scheduler did: read, written, damaged, judged by uftrace."""
+"""Kernel events and scheduler events: read, written, damaged, compared with uftrace."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def test_functions_of_the_kernel(tmp_path: Path) -> None:
 @needs_uftrace
 def test_uftrace_reads_them(tmp_path: Path) -> None:
     kernel_trace(tmp_path / "t")
-    told = run("replay", tmp_path / "t", "-f", "time").decode()
+    output = run("replay", tmp_path / "t", "-f", "time").decode()
     for name in FUNCTIONS:
-        assert f"{name}() {{" in told
-    assert "prev_comm=game prev_pid=100 ==> next_comm=swapper/0" in told
+        assert f"{name}() {{" in output
+    assert "prev_comm=game prev_pid=100 ==> next_comm=swapper/0" in output
     dumped = [line.split() for line in run("dump", tmp_path / "t").decode().splitlines() if "ffff81" in line]
     ours = list(UftraceTrace(tmp_path / "t").table("kernel").rows())
-    wanted = [f"{row['time'] // 10**9}.{row['time'] % 10**9:09d}" for row in ours if row["function"]]
-    assert [line[0] for line in dumped] == wanted
+    expected = [f"{row['time'] // 10**9}.{row['time'] % 10**9:09d}" for row in ours if row["function"]]
+    assert [line[0] for line in dumped] == expected
 
 
 def test_the_header_is_copied(tmp_path: Path) -> None:
@@ -64,13 +64,13 @@ EVENTS = st.lists(st.tuples(st.integers(0, 2**40), st.binary(min_size=8, max_siz
 
 @given(drawn=EVENTS)
 def test_pages_come_back(drawn: list[tuple[int, bytes]]) -> None:
-    events = sorted(drawn, key=lambda one: one[0])
+    events = sorted(drawn, key=lambda item: item[0])
     raw = kernel.build_pages(events, HEADER)
     findings = Findings()
     pages = [raw[at : at + 4096] for at in range(0, len(raw), 4096)]
-    found = list(kernel.parse_pages(pages, HEADER, "kernel-cpu0.dat", findings))
-    assert [event.time for event in found] == [time for time, _ in events]
-    assert [event.data for event in found] == [data + bytes(-len(data) % 4) for _, data in events]
+    result = list(kernel.parse_pages(pages, HEADER, "kernel-cpu0.dat", findings))
+    assert [event.time for event in result] == [time for time, _ in events]
+    assert [event.data for event in result] == [data + bytes(-len(data) % 4) for _, data in events]
     assert not findings
 
 
@@ -86,7 +86,7 @@ def test_any_header_is_survived(raw: bytes) -> None:
         assert kernel.KernelHeader.parse(head + raw, Findings()).to_bytes() == head + raw
 
 
-def test_damage_is_told(tmp_path: Path) -> None:
+def test_damage_gives_findings(tmp_path: Path) -> None:
     kernel_trace(tmp_path / "t")
     path = tmp_path / "t" / "kernel-cpu0.dat"
     raw = bytearray(path.read_bytes())
@@ -104,7 +104,7 @@ def test_damage_is_told(tmp_path: Path) -> None:
     assert trace.findings.counts["kernel-header"] == 1
 
 
-def test_what_pages_cannot_say() -> None:
+def test_what_pages_cannot_hold() -> None:
     entry = HEADER.formats[11]
     with pytest.raises(EncodeError, match="time goes back"):
         kernel.build_pages([(5, bytes(8)), (4, bytes(8))], HEADER)
@@ -135,25 +135,25 @@ PERF: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("order", ["little", "big"])
 def test_scheduler_events_come_back(order: perf.Order) -> None:
-    events = [perf.PerfEvent(10 * number, 1, 2, **one) for number, one in enumerate(PERF)]
+    events = [perf.PerfEvent(10 * number, 1, 2, **item) for number, item in enumerate(PERF)]
     raw = b"".join(perf.build(event, order) for event in events)
     for size in (1, 7, 1000):
-        pieces = [raw[at : at + size] for at in range(0, len(raw), size)]
-        found = list(events_of(pieces, order))
-        assert [(one.time, one.pid, one.tid, one.kind, one.parent) for one in found] == [
-            (one.time, one.pid, one.tid, one.kind, one.parent) for one in events
+        parts = [raw[at : at + size] for at in range(0, len(raw), size)]
+        result = list(events_of(parts, order))
+        assert [(item.time, item.pid, item.tid, item.kind, item.parent) for item in result] == [
+            (item.time, item.pid, item.tid, item.kind, item.parent) for item in events
         ]
-        assert [one.comm for one in found][:2] == ["worker", "a name of more "]
-        assert b"".join(perf.build(one, order) for one in found) == raw
+        assert [item.comm for item in result][:2] == ["worker", "a name of more "]
+        assert b"".join(perf.build(item, order) for item in result) == raw
 
 
 def test_real_scheduler_events_are_built_the_same() -> None:
     raw = (UFTRACE / "thread-v019" / "perf-cpu0.dat").read_bytes()
-    events = [one for one in events_of([raw], "little") if one.kind != "other"]
+    events = [item for item in events_of([raw], "little") if item.kind != "other"]
     assert len(events) > 20
-    switches = [one for one in events if one.kind.startswith("sched")]
-    for one in switches:
-        assert perf.build(perf.PerfEvent(one.time, one.pid, one.tid, one.kind)) == one.raw
+    switches = [item for item in events if item.kind.startswith("sched")]
+    for item in switches:
+        assert perf.build(perf.PerfEvent(item.time, item.pid, item.tid, item.kind)) == item.raw
 
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -174,18 +174,18 @@ PERF_RECORDS = st.one_of(
 @given(drawn=st.lists(st.tuples(PERF_RECORDS, SAMPLE, st.integers(0, 2**16 - 1)), max_size=20),
        order=st.sampled_from(["little", "big"]), size=st.integers(1, 300))  # fmt: skip
 def test_scheduler_events_are_what_the_oracle_writes(drawn: list[Any], order: perf.Order, size: int) -> None:
-    raws, wanted = [], []
+    raws, expected = [], []
     for (kind, body), sample, misc in drawn:
         length = 8 + len(body["comm"]) if kind == 3 else 24 if kind in (4, 7) else len(body)
         values = {"type": kind, "misc": misc, "size": 24 + length, "body": body, "sample": sample}
         raws.append(PERF_FORM[order].build(values))
-        wanted.append(expected_event(kind, body, sample, out=bool(misc & 0x2000), preempted=bool(misc & 0x4000)))
+        expected.append(expected_event(kind, body, sample, out=bool(misc & 0x2000), preempted=bool(misc & 0x4000)))
     raw = b"".join(raws)
     blocks = [raw[at : at + size] for at in range(0, len(raw), size)]
     events = list(events_of(blocks, order))
-    assert [(one.time, one.pid, one.tid, one.kind, one.comm, one.parent) for one in events] == wanted
-    assert [one.raw for one in events] == raws
-    assert [one.offset for one in events] == [sum(map(len, raws[:number])) for number in range(len(raws))]
+    assert [(item.time, item.pid, item.tid, item.kind, item.comm, item.parent) for item in events] == expected
+    assert [item.raw for item in events] == raws
+    assert [item.offset for item in events] == [sum(map(len, raws[:number])) for number in range(len(raws))]
 
 
 def expected_event(kind: int, body: Any, sample: dict[str, int], *, out: bool, preempted: bool) -> tuple[Any, ...]:
@@ -217,9 +217,9 @@ def test_what_scheduler_events_cannot_hold() -> None:
 def test_any_scheduler_file_is_survived(raw: bytes) -> None:
     findings = Findings()
     events = [event for block in perf.parse([raw], "perf-cpu0.dat", "little", findings) for event in block.events()]
-    whole = b"".join(event.raw for event in events)
-    assert raw.startswith(whole)
-    assert bool(findings) == (whole != raw)
+    complete = b"".join(event.raw for event in events)
+    assert raw.startswith(complete)
+    assert bool(findings) == (complete != raw)
 
 
 @needs_uftrace
@@ -231,17 +231,17 @@ def test_uftrace_shows_what_the_scheduler_did(tmp_path: Path) -> None:
         for number, kind in enumerate(("sched-out", "sched-in")):
             writer.sched(0, perf.PerfEvent(2000 + 1000 * number, 1, 1, kind))  # type: ignore[arg-type]
         writer.message(5000, "hello")
-    told = run("replay", tmp_path / "t", "-f", "duration").decode()
-    assert "1.000 us |   /* linux:schedule */" in told
-    assert "/* external-data: hello */" in told
+    output = run("replay", tmp_path / "t", "-f", "duration").decode()
+    assert "1.000 us |   /* linux:schedule */" in output
+    assert "/* external-data: hello */" in output
 
 
 def test_small_files_are_read_alone(tmp_path: Path) -> None:
     kernel_trace(tmp_path / "t")
-    told: list[int] = []
-    trace = UftraceTrace(tmp_path / "t", progress=lambda done, _: told.append(done))
+    output: list[int] = []
+    trace = UftraceTrace(tmp_path / "t", progress=lambda done, _: output.append(done))
     assert trace.table("kernel").num_rows == 7
-    assert told == []  # no record was read for it
+    assert output == []  # no record was read for it
     (tmp_path / "t" / "perf-cpu0.dat").write_bytes(b"123")
     trace = UftraceTrace(tmp_path / "t")
     tables = trace.tables("sched", "slices")

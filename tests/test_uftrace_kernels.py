@@ -44,17 +44,17 @@ def test_walks_are_the_same(words: list[int], start: int, limit: int, order: str
     results = []
     for kernel in (kernels, twin):
         at, size = np.full(room, -7, np.int64), np.full(room, -7, np.int64)
-        found = kernel.walk_payloads(native, raw, _HEADS[order], BEGIN, END, PROGRAMS, CODE, at, size, start, limit)
-        results.append((found, at.tolist(), size.tolist()))
+        result = kernel.walk_payloads(native, raw, _HEADS[order], BEGIN, END, PROGRAMS, CODE, at, size, start, limit)
+        results.append((result, at.tolist(), size.tolist()))
     assert results[0] == results[1]
 
 
 @given(records=st.lists(st.tuples(st.sampled_from([-1, 0, 1, 1]), st.integers(0, 5), st.integers(0, 2)), max_size=60),
        open_calls=st.integers(0, 3))  # fmt: skip
 def test_pairs_are_the_same(records: list[tuple[int, int, int]], open_calls: int) -> None:
-    step = np.array([one[0] for one in records], np.int8)
-    depth = np.array([one[1] for one in records], np.int64)
-    address = np.array([one[2] for one in records], np.uint64)
+    step = np.array([item[0] for item in records], np.int8)
+    depth = np.array([item[1] for item in records], np.int64)
+    address = np.array([item[2] for item in records], np.uint64)
     results: list[Any] = []
     for kernel in (kernels, twin):
         room = len(records) + open_calls
@@ -62,12 +62,14 @@ def test_pairs_are_the_same(records: list[tuple[int, int, int]], open_calls: int
         stack[2] = -1 - stack[2]
         out: list[Array] = [np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.uint8)]
         count, height = kernel.pair(step, depth, address, *stack, *out, open_calls)
-        results.append((count, height, [one[:count].tolist() for one in out], [one[:height].tolist() for one in stack]))
+        results.append(
+            (count, height, [item[:count].tolist() for item in out], [item[:height].tolist() for item in stack])
+        )
     assert results[0] == results[1]
     count, height, (begin, _, how), _ = results[0]
     entries, exits = int((step > 0).sum()), int((step < 0).sum())
-    assert sum(1 for one in how if one != 2) + height == entries + open_calls  # every entry is used once
-    assert sum(1 for one in how if one != 1) == exits  # and every exit
+    assert sum(1 for item in how if item != 2) + height == entries + open_calls  # every entry is used once
+    assert sum(1 for item in how if item != 1) == exits  # and every exit
     assert len(set(begin)) == count
 
 
@@ -85,12 +87,12 @@ def test_numbers_are_the_same(values: list[int], seed: int) -> None:
 
 def test_c_refuses_what_does_not_fit() -> None:
     none, wide, codes = np.empty(0, np.uint64), np.empty(1, np.int64), np.empty(1, np.int32)
-    one = np.zeros(1, np.uint64)
+    item = np.zeros(1, np.uint64)
     with pytest.raises(ValueError, match="do not fit"):
-        kernels.walk_payloads(one, np.zeros(8, np.uint8), none, BEGIN, END, PROGRAMS, CODE, wide, wide, 0, 0)
+        kernels.walk_payloads(item, np.zeros(8, np.uint8), none, BEGIN, END, PROGRAMS, CODE, wide, wide, 0, 0)
     with pytest.raises(ValueError, match="do not fit"):
         kernels.walk_payloads(
-            one, np.zeros(9, np.uint8), _HEADS["little"], BEGIN, END, PROGRAMS, CODE, wide, wide, 0, 0
+            item, np.zeros(9, np.uint8), _HEADS["little"], BEGIN, END, PROGRAMS, CODE, wide, wide, 0, 0
         )
     two = np.ones(2, np.int8), np.zeros(2, np.int64), np.zeros(2, np.uint64)
     with pytest.raises(ValueError, match="no room"):
@@ -98,6 +100,6 @@ def test_c_refuses_what_does_not_fit() -> None:
     with pytest.raises(ValueError, match="no room"):
         kernels.distinct(np.arange(3, dtype=np.uint64), np.empty(3, np.int32), wide, 0)
     with pytest.raises(ValueError, match="no room"):
-        kernels.distinct(one, codes[:0], wide, 0)
+        kernels.distinct(item, codes[:0], wide, 0)
     with pytest.raises(TypeError):
-        kernels.pair(one)
+        kernels.pair(item)

@@ -1,4 +1,4 @@
-"""Directories that uftrace wrote: what fxtio reads is what uftrace prints."""
+"""Directories that uftrace wrote: fxtio reads what uftrace prints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fxtio.uftrace.demangle import available
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry
 from support import uftrace_dump
-from support.uftrace_samples import NOT_ITS_OWN_WORDS, SAMPLES, UFTRACE, expected, flame, opened, reference_flame
+from support.uftrace_samples import MISREAD_BY_UFTRACE, SAMPLES, UFTRACE, expected, flame, opened, reference_flame
 
 # The newest uftrace prints only 8 of the 10 bytes of a long double.
 _CUT_FLOAT, _FLOAT = b"f80: 0x0000c000000000000000", b"f80: 0x3fffc000000000000000"
@@ -27,15 +27,15 @@ def test_there_is_a_corpus() -> None:
     assert len(SAMPLES) >= 26
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLES if name not in NOT_ITS_OWN_WORDS])
+@pytest.mark.parametrize("name", [name for name in SAMPLES if name not in MISREAD_BY_UFTRACE])
 def test_records_are_what_uftrace_dumps(name: str) -> None:
     if name in _CPP and not available():
         pytest.skip("pydemumble is not installed")
     text = expected(name, "dump.txt")
     assert text is not None
-    wanted = uftrace_dump.reference(text).replace(_CUT_FLOAT, _FLOAT)
-    found = uftrace_dump.of_trace(opened(name))
-    assert found.split(b"\n") == wanted.split(b"\n")
+    required = uftrace_dump.reference(text).replace(_CUT_FLOAT, _FLOAT)
+    result = uftrace_dump.of_trace(opened(name))
+    assert result.split(b"\n") == required.split(b"\n")
 
 
 @pytest.mark.parametrize("name", ["cpp-v019", "dlopen-v013", "old-v08-dlopen", "read-args-v013", "synth-args"])
@@ -70,8 +70,8 @@ def test_deep_calls_are_all_there() -> None:
 
 
 def test_the_format_of_a_trigger_is_found_in_the_command_line() -> None:
-    items = [item for item in opened("broken-trigger-retval-v013").entries() if item.values]
-    texts = [item.values["retval"] for item in items if item.name == "f_s" and item.values]
+    all_entries = [entry for entry in opened("broken-trigger-retval-v013").entries() if entry.values]
+    texts = [entry.values["retval"] for entry in all_entries if entry.name == "f_s" and entry.values]
     assert texts[:2] == ["hello", ""]
     assert all(isinstance(text, str | None) for text in texts)
     assert len(opened("broken-trigger-retval-v013").findings) == 0
@@ -90,12 +90,12 @@ def test_version_3_is_read() -> None:
 def test_big_endian() -> None:
     trace = opened("synth-big-endian")
     assert trace.info.byte_order == "big"
-    assert [item.name for item in trace.entries()][:2] == ["main", "foo"]
+    assert [entry.name for entry in trace.entries()][:2] == ["main", "foo"]
 
 
 def test_arguments_in_both_directions() -> None:
     trace = opened("args-all-v013")
-    values = {(item.name, type(item.record).__name__): item.values for item in trace.entries() if item.values}
+    values = {(entry.name, type(entry.record).__name__): entry.values for entry in trace.entries() if entry.values}
     assert values["f_i8", "FunctionEntry"] == {"arg1": -8}
     assert values["f_f80", "FunctionExit"] == {"retval": 1.5}
     assert values["f_x64", "FunctionEntry"] == {"arg1": 0xDEADBEEFCAFEBABE}
@@ -103,8 +103,8 @@ def test_arguments_in_both_directions() -> None:
 
 
 def test_null_strings() -> None:
-    items = [item.values for item in opened("synth-args").entries() if item.values]
-    texts = [value for values in items for value in values.values() if value is None or value == "NULL"]
+    all_entries = [entry.values for entry in opened("synth-args").entries() if entry.values]
+    texts = [value for values in all_entries for value in values.values() if value is None or value == "NULL"]
     assert set(texts) == {None, "NULL"}
 
 
@@ -166,12 +166,12 @@ def test_strict_raises() -> None:
         list(UftraceTrace(UFTRACE / "thread-v019", max_bytes=100, strict=True))
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
-    told: list[tuple[int, int | None]] = []
+def test_progress_is_reported(tmp_path: Path) -> None:
+    output: list[tuple[int, int | None]] = []
     shutil.copytree(UFTRACE / "thread-v019", tmp_path / "t")
-    trace = UftraceTrace(tmp_path / "t", progress=lambda done, total: told.append((done, total)))
+    trace = UftraceTrace(tmp_path / "t", progress=lambda done, total: output.append((done, total)))
     list(trace)
-    assert told[-1][0] == told[-1][1] == sum(path.stat().st_size for path in (tmp_path / "t").glob("[0-9]*.dat"))
+    assert output[-1][0] == output[-1][1] == sum(path.stat().st_size for path in (tmp_path / "t").glob("[0-9]*.dat"))
 
 
 def test_no_such_table() -> None:

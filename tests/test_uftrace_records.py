@@ -40,13 +40,13 @@ def test_records_come_back(record: Any, order: str) -> None:
 
 @given(record=records(), order=ORDERS)
 def test_records_are_what_the_oracle_reads(record: Any, order: str) -> None:
-    found = RECORD[order].parse(encode(record, order))
-    assert found.time == record.time
-    assert TYPE_OF[type(record)] == found.second.type
-    assert found.second.depth == record.depth
-    assert found.second.marker == (record.payload is not None)
+    result = RECORD[order].parse(encode(record, order))
+    assert result.time == record.time
+    assert TYPE_OF[type(record)] == result.second.type
+    assert result.second.depth == record.depth
+    assert result.second.marker == (record.payload is not None)
     rest = {FunctionEntry: "address", FunctionExit: "address", Lost: "count", Event: "event"}[type(record)]
-    assert found.second.address == getattr(record, rest)
+    assert result.second.address == getattr(record, rest)
 
 
 @given(time=st.integers(0, 2**64 - 1), address=st.integers(0, 2**48 - 1), depth=st.integers(0, 1023),
@@ -69,7 +69,7 @@ def test_the_numbers_that_real_files_hold() -> None:
         assert int.from_bytes(deeper[8:], "little") == value + 0x40 + 4
 
 
-def test_what_the_format_cannot_say() -> None:
+def test_what_the_format_cannot_hold() -> None:
     for bad in (
         FunctionEntry(0, 1024, 0),
         FunctionEntry(0, 0, 2**48),
@@ -104,13 +104,13 @@ def test_info_headers_are_what_the_oracle_reads(
     version: int, features: int, blocks: int, stack: int, size: int, text: bytes, order: Any
 ) -> None:
     lines = text.decode("utf-8", "surrogateescape").split("\n")
-    made = InfoFile(version, 40, order, size, Feature(features), InfoBit(blocks), stack, b"123456", lines)
-    found = INFO[order].parse(made.to_bytes())
-    assert (found.version, found.header_size, found.address_size) == (version, 40, size)
-    assert found.byte_order == {"little": 1, "big": 2}[order]
-    assert (found.feat_mask, found.info_mask, found.max_stack_depth) == (features, blocks, stack)
-    assert found.info_string == text
-    assert InfoFile.parse(INFO[order].build(found), Findings()).to_bytes() == made.to_bytes()
+    new = InfoFile(version, 40, order, size, Feature(features), InfoBit(blocks), stack, b"123456", lines)
+    result = INFO[order].parse(new.to_bytes())
+    assert (result.version, result.header_size, result.address_size) == (version, 40, size)
+    assert result.byte_order == {"little": 1, "big": 2}[order]
+    assert (result.feat_mask, result.info_mask, result.max_stack_depth) == (features, blocks, stack)
+    assert result.info_string == text
+    assert InfoFile.parse(INFO[order].build(result), Findings()).to_bytes() == new.to_bytes()
 
 
 def test_the_example_of_the_specification() -> None:
@@ -150,5 +150,5 @@ def test_words_for_many() -> None:
     kinds = np.array([0, 1, 3], np.uint64)
     word = RecordWord(type=kinds, more=0, depth=np.array([0, 1, 2]), address=np.array([1, 2, 3]))  # type: ignore[arg-type]
     single = [encode(cls(0, n, n + 1))[8:] for n, cls in enumerate((FunctionEntry, FunctionExit, Event))]
-    assert [int(one).to_bytes(8, "little") for one in word.value] == single
+    assert [int(item).to_bytes(8, "little") for item in word.value] == single
     assert CommitWord.read(0x8000_0010).missed == 1

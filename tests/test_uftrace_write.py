@@ -1,4 +1,4 @@
-"""The writer: what it makes is read back as it was told, and what the format cannot say is refused."""
+"""The writer: its directories are read back as they were written, and what the format cannot hold is refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def test_through_the_front_door(tmp_path: Path) -> None:
         task.enter("main", 5)
         task.leave(9)
     with fxtio.open(tmp_path / "t", format="uftrace") as trace:
-        assert [(item.name, item.time) for item in trace.entries()] == [("main", 5), ("main", 9)]
+        assert [(record_entry.name, record_entry.time) for record_entry in trace.entries()] == [
+            ("main", 5),
+            ("main", 9),
+        ]
 
 
 @pytest.mark.parametrize("order", ["little", "big"])
@@ -44,10 +47,10 @@ def test_every_kind_of_machine(order: Any, word_class: Any, tmp_path: Path) -> N
         task.event(100_001, 11, b"".join(n.to_bytes(8, order) for n in (1, 2, 3)))
         task.leave(12, 7)
     trace = UftraceTrace(tmp_path / "t", strict=True)
-    items = list(trace.entries())
-    assert items[0].values == {"arg1": -2, "arg2": "text", "arg3": 4096, "fparg1": 0.5, "arg4": 65535}
-    assert items[1].values == {"vmsize": 1, "vmrss": 2, "shared": 3}
-    assert items[2].values == {"retval": 7}
+    all_entries = list(trace.entries())
+    assert all_entries[0].values == {"arg1": -2, "arg2": "text", "arg3": 4096, "fparg1": 0.5, "arg4": 65535}
+    assert all_entries[1].values == {"vmsize": 1, "vmrss": 2, "shared": 3}
+    assert all_entries[2].values == {"retval": 7}
     assert trace.info_file.pointer_size == word_class // 8
     args = trace.table("args")
     assert args["text"].to_list()[1] == "text" and args["bits"].tolist()[2] == 4096
@@ -66,30 +69,30 @@ CALLS: st.SearchStrategy[Any] = st.recursive(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_calls_come_back(calls: Any, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "t", ignore_errors=True)
-    wanted: list[tuple[str, int, int, int]] = []
+    expected: list[tuple[str, int, int, int]] = []
     with UftraceWriter(tmp_path / "t") as writer:
-        known = writer.function("with values", arguments="arg1/i16")
+        declared = writer.function("with values", arguments="arg1/i16")
         task = writer.task(1)
         clock = iter(range(1, 10**6))
-        task.enter(known, 0, 0)
+        task.enter(declared, 0, 0)
 
         def call(name: str, inner: Any, depth: int) -> None:
             start = next(clock)
             task.enter(name, start)
-            for one in inner:
-                call(one[0], one[1], depth + 1)
+            for each in inner:
+                call(each[0], each[1], depth + 1)
             end = next(clock)
             task.leave(end)
-            wanted.append((name, depth, start, end - start))
+            expected.append((name, depth, start, end - start))
 
-        for one in calls:
-            call(one[0], one[1], 1)
+        for each in calls:
+            call(each[0], each[1], 1)
         end = next(clock)
         task.leave(end)
-        wanted.append(("with values", 0, 0, end))
+        expected.append(("with values", 0, 0, end))
     table = UftraceTrace(tmp_path / "t", strict=True).table("slices")
-    found = [(row["name"], row["depth"], row["start"], row["duration"]) for row in table.rows()]
-    assert found == wanted
+    result = [(row["name"], row["depth"], row["start"], row["duration"]) for row in table.rows()]
+    assert result == expected
 
 
 def refused(writer: UftraceWriter, match: str, work: Any) -> None:
@@ -200,8 +203,8 @@ def test_slices_come_back(calls: Any, ticks: list[int], tmp_path: Path) -> None:
         nonlocal now
         now += next(steps)
         start = now
-        for one in inner:
-            call(one[0], one[1], depth + 1)
+        for each in inner:
+            call(each[0], each[1], depth + 1)
         now += next(steps)
         rows.append((7, name, start, now - start, depth, "whole"))
 
@@ -233,10 +236,10 @@ def test_recorded_slices_come_back(name: str, tmp_path: Path) -> None:
 
 def test_what_slices_are_refused(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:
-        one = {"tid": 1, "name": "f", "start": [10, 15], "duration": [10, 10], "depth": [0, 1]}
+        each = {"tid": 1, "name": "f", "start": [10, 15], "duration": [10, 10], "depth": [0, 1]}
 
         def write(**changes: Any) -> Any:
-            return lambda: writer.write_table("slices", one | changes)
+            return lambda: writer.write_table("slices", each | changes)
 
         refused(writer, "start: calls of a task overlap", write())
         refused(writer, "duration: a duration is negative", write(duration=[-1, 5]))
@@ -314,9 +317,12 @@ def test_modules_and_files_of_ones_own(tmp_path: Path) -> None:
         writer.close()
         writer.close()
     trace = UftraceTrace(tmp_path / "t", strict=True)
-    items = list(trace.entries())
-    assert [item.function.module for item in items if item.function] == ["/lib/libx.so", "/usr/bin/prog"]
-    assert items[1].values == {"arg1": 5}
+    all_entries = list(trace.entries())
+    assert [record_entry.function.module for record_entry in all_entries if record_entry.function] == [
+        "/lib/libx.so",
+        "/usr/bin/prog",
+    ]
+    assert all_entries[1].values == {"arg1": 5}
     assert trace.info_file.get("cpuinfo", "nr_cpus") == "1 / 1 (online/possible)"
     assert (tmp_path / "t" / "note.txt").read_bytes() == b"a note\n"
     assert trace.table("slices")["state"].to_list() == ["open", "open"]

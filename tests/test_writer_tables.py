@@ -26,7 +26,7 @@ from fxtio.fxt import encode as encoding
 from fxtio.fxt import events as single_events
 from fxtio.fxt import records as rec
 from fxtio.fxt.events import MAX_TABLE_TEXT, ProviderEncoder
-from fxtio.fxt.layout import STRING_SLOTS, THREAD_SLOTS
+from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_THREAD_SLOT
 from fxtio.fxt.records import EVENT_CLASSES
 from fxtio.fxt.references import Thread
 
@@ -116,9 +116,9 @@ def plain(record: Any) -> tuple[Any, ...]:
 @contextlib.contextmanager
 def small_tables(strings: int, threads: int) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(single_events, "STRING_SLOTS", strings))
+        stack.enter_context(mock.patch.object(single_events, "MAX_STRING_SLOT", strings))
         for module in (single_events, encoding):
-            stack.enter_context(mock.patch.object(module, "THREAD_SLOTS", threads))
+            stack.enter_context(mock.patch.object(module, "MAX_THREAD_SLOT", threads))
         yield
 
 
@@ -144,7 +144,7 @@ def test_a_record_at_the_end_of_the_string_table(write: Callable[[FxtWriter], ob
     """32 new strings: no slot that the record refers to may be used again for another of its strings."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        fill(writer, STRING_SLOTS - room)
+        fill(writer, MAX_STRING_SLOT - room)
         write(writer)
         writer.thread(1, 2).instant("filler 0", 6, category="filler 1", args={"name": "filler 2"})
     records = list(fxtio.open(out.getvalue(), strict=True))
@@ -155,7 +155,7 @@ def test_a_record_at_the_end_of_the_string_table(write: Callable[[FxtWriter], ob
 
 
 def test_slots_are_used_again() -> None:
-    count = 2 * STRING_SLOTS + 100
+    count = 2 * MAX_STRING_SLOT + 100
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         track = writer.thread(1, 2)
@@ -167,7 +167,7 @@ def test_slots_are_used_again() -> None:
     assert strings.num_rows == count
     slots = set(np.asarray(strings["index"]).tolist())
     assert (min(slots), max(slots)) == (1, len(slots))
-    assert STRING_SLOTS - 32 <= len(slots) <= STRING_SLOTS
+    assert MAX_STRING_SLOT - 32 <= len(slots) <= MAX_STRING_SLOT
     assert len(out.getvalue()) < 45 * count  # and every name was defined once
 
 
@@ -187,7 +187,7 @@ def test_a_thousand_threads() -> None:
         forth = [Thread(number % 7, number) for number in range(1000)]
         assert threads == [*forth[::-1], *forth, *forth[::-1], *forth]
     assert [plain(record)[3] for record in instants] == [{"thread": record.thread.thread} for record in instants]
-    assert max(one.index for one in records if isinstance(one, rec.ThreadRecord)) == THREAD_SLOTS
+    assert max(one.index for one in records if isinstance(one, rec.ThreadRecord)) == MAX_THREAD_SLOT
 
 
 # OPEN BUG (fxtio/fxt/events.py, thread_slot, called by fxtio/fxt/encode.py): a thread that the call uses itself may
@@ -195,24 +195,24 @@ def test_a_thousand_threads() -> None:
 def test_bulk_threads_keep_their_slots() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        tracks = [writer.thread(1, 1000 + number) for number in range(THREAD_SLOTS + 1)]
-        for track in tracks[:THREAD_SLOTS]:
+        tracks = [writer.thread(1, 1000 + number) for number in range(MAX_THREAD_SLOT + 1)]
+        for track in tracks[:MAX_THREAD_SLOT]:
             track.instant("friendly", 1)
-        chosen = [tracks[0], tracks[THREAD_SLOTS]]
+        chosen = [tracks[0], tracks[MAX_THREAD_SLOT]]
         writer.main.write_events("instant", timestamp=[2, 3], thread=(chosen, [0, 1]), name="bulk")
     found = [(record.timestamp, record.thread.thread) for record in events(out.getvalue()) if record.name == "bulk"]
-    assert found == [(2, 1000), (3, 1000 + THREAD_SLOTS)]
+    assert found == [(2, 1000), (3, 1000 + MAX_THREAD_SLOT)]
 
 
 def test_as_many_bulk_threads_as_slots() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         for first in (0, 100, 400):
-            tracks = [writer.thread(1, first + number) for number in range(THREAD_SLOTS)]
-            rows = np.arange(THREAD_SLOTS)
+            tracks = [writer.thread(1, first + number) for number in range(MAX_THREAD_SLOT)]
+            rows = np.arange(MAX_THREAD_SLOT)
             writer.main.write_events("instant", timestamp=rows, thread=(tracks, rows), name=f"from {first}")
     assert [(record.name, record.thread.thread) for record in events(out.getvalue()) if record.name != "from 100"] == [
-        (f"from {first}", first + number) for first in (0, 400) for number in range(THREAD_SLOTS)
+        (f"from {first}", first + number) for first in (0, 400) for number in range(MAX_THREAD_SLOT)
     ]
 
 

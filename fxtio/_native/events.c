@@ -1,9 +1,10 @@
 /* The kernels for byte streams in C: run a program over blocks of records, from bytes to columns and back.
  *
- * What a program is, python's fxtio.codec.stream_program makes of declarations; what each step does, operations.py says;
- * what each function takes, events.py, the twin.  Nothing here knows a record.  The bytes may be hostile: every read is
- * checked against the end of its block, every write against its column.  Programs are our own, but checked once. */
-#include "events_pack.h"
+ * fxtio.mono.stream.program makes programs from declarations, constants.py describes each step, and the protocol
+ * Kernels of fxtio.mono.stream.kernels the arguments of each function.  Nothing here knows a record.  The bytes may be
+ * hostile: every read is checked against the end of its block, every write against its column.  Programs come from this
+ * package, but each is checked once. */
+#include "events_encode.h"
 
 static const Wanted reading[] = {{"data", 1, 0},  {"begin", 8, 0}, {"end", 8, 0}, {"registers", 8, 0},
                                  {"steps", 8, 0}, {"entry", 8, 0}, {"jumps", 8, 0}};
@@ -18,12 +19,14 @@ static int program_open(Program *program, const Array *steps, Py_ssize_t registe
     int sound = program->count > 0 && program->count * STEP_FIELDS == steps->count && registers <= MAX_REGISTERS;
     for (Py_ssize_t i = 0; sound && i < program->count; i++) {
         const Step *step = &program->steps[i];
-        sound = step->op >= 0 && step->op < OP_MEMBERS && step->slot >= -1 && step->slot < MAX_SLOTS && step->column >= -1;
+        sound = step->op >= 0 && step->op < OP_MEMBERS && step->slot >= -1 && step->slot < MAX_SLOTS &&
+                step->column >= -1;
         if (step->op == OP_CLOCK || step->op == OP_NOW || step->op == OP_RELATIVE || step->op == OP_RUNNING)
             sound = sound && step->a >= 0 && step->a < registers;
         if (step->op == OP_BEGIN || step->op == OP_LOOP)
             sound = sound && step->a >= 0 && step->a < owners;
-        if (step->op == OP_BEGIN || step->op == OP_UNLESS || step->op == OP_JUMP || step->op == OP_LOOP || step->op == OP_NEXT)
+        if (step->op == OP_BEGIN || step->op == OP_UNLESS || step->op == OP_JUMP || step->op == OP_LOOP ||
+            step->op == OP_NEXT)
             sound = sound && step->b >= 0 && step->b < program->count;
         if (step->op == OP_UNLESS)
             sound = sound && step->slot >= 0;
@@ -47,7 +50,7 @@ static int places_sound(const Array *places, Py_ssize_t count) {
     return 0;
 }
 
-/* Open what `scan` and `fill` have in common. */
+/* Open the arguments that `scan` and `fill` share. */
 static int reader_open(Reader *reader, const Array *a, Py_ssize_t owners, uint64_t mask) {
     Py_ssize_t blocks = a[BEGINS].count;
     if (a[ENDS].count != blocks || a[ENTRIES].count != 256 || (blocks && a[REGISTERED].count % blocks)) {
@@ -70,7 +73,7 @@ static int reader_open(Reader *reader, const Array *a, Py_ssize_t owners, uint64
     return 0;
 }
 
-/* Read all records of a block; gives where it stopped. */
+/* Read all records of a block; return where it stopped. */
 static ALWAYS_INLINE int64_t block(Reader *r, const uint64_t *registers, int64_t begin, int64_t end, int filling) {
     for (Py_ssize_t i = 0; i < r->program.registers; i++)
         r->registers[i] = registers[i];
@@ -129,7 +132,7 @@ PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
         memset(reader.rows, 0, (size_t)owners * sizeof *counts);
         stop[i] = block(&reader, first, begin[i], end[i], 0);
         fault[i] = (uint8_t)reader.fault;
-        if (reader.fault != FAULT_NONE) { /* again, without what the broken record had counted */
+        if (reader.fault != FAULT_NONE) { /* again, without the rows of the broken record */
             memset(reader.rows, 0, (size_t)owners * sizeof *counts);
             block(&reader, first, begin[i], stop[i], 0);
         }
@@ -144,7 +147,7 @@ static int columns_open(Columns *columns, PyObject *tuple, int writable) {
     columns->count = 0;
     columns->views = NULL;
     if (!PyTuple_Check(tuple)) {
-        PyErr_SetString(PyExc_TypeError, "columns: a tuple is wanted");
+        PyErr_SetString(PyExc_TypeError, "columns: a tuple is needed");
         return -1;
     }
     Py_ssize_t count = PyTuple_GET_SIZE(tuple);
@@ -167,7 +170,7 @@ static int columns_open(Columns *columns, PyObject *tuple, int writable) {
         columns->of[columns->count] = (Column){view->buf, view->len / view->itemsize, (int)view->itemsize};
         if (view->itemsize != 1 && view->itemsize != 8) {
             columns->count++;
-            PyErr_SetString(PyExc_TypeError, "columns: items of 1 or 8 bytes are wanted");
+            PyErr_SetString(PyExc_TypeError, "columns: items of 1 or 8 bytes are needed");
             return -1;
         }
     }
@@ -247,13 +250,13 @@ PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     return sound && !faulty ? Py_NewRef(Py_None) : NULL;
 }
 
-PyObject *pack_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+PyObject *encode_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const Wanted wanted[] = {{"order", 1, 0}, {"starts", 8, 0}, {"kinds", 8, 0}, {"registers", 8, 1},
                                     {"steps", 8, 0}, {"texts", 1, 0},  {"rows", 8, 1},  {"out", 1, 1}};
     enum { ORDER, STARTS, KINDS, REGISTERS, STEPS, TEXTS, ROWS, OUT, COUNT };
     if (nargs != 11) {
-        PyErr_SetString(PyExc_TypeError, "pack_stream takes 11 arguments");
+        PyErr_SetString(PyExc_TypeError, "encode_stream takes 11 arguments");
         return NULL;
     }
     PyObject *const buffers[] = {args[0], args[2], args[3], args[4], args[5], args[8], args[9], args[10]};
@@ -266,8 +269,9 @@ PyObject *pack_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
         return NULL;
     Columns columns = {0};
     Writer writer = {0};
-    int64_t *kept = PyMem_Calloc((size_t)a[ROWS].count + 1, sizeof *kept);
-    int sound = kept != NULL && program_open(&writer.program, &a[STEPS], a[REGISTERS].count, a[ROWS].count, mask) == 0 &&
+    int64_t *rows_before = PyMem_Calloc((size_t)a[ROWS].count + 1, sizeof *rows_before);
+    int sound = rows_before != NULL &&
+                program_open(&writer.program, &a[STEPS], a[REGISTERS].count, a[ROWS].count, mask) == 0 &&
                 places_sound(&a[STARTS], writer.program.count) == 0 && places_sound(&a[KINDS], a[ROWS].count) == 0 &&
                 columns_open(&columns, args[7], 0) == 0 && columns_sound(&writer.program, &columns) == 0;
     if (sound && (number < 0 || a[STARTS].count != a[KINDS].count)) {
@@ -281,20 +285,20 @@ PyObject *pack_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
         writer.registers = a[REGISTERS].view.buf;
         writer.rows = a[ROWS].view.buf;
         writer.owners = a[ROWS].count;
-        writer.kept = kept;
+        writer.rows_before = rows_before;
         writer.out = a[OUT].view.buf;
         writer.room = a[OUT].count;
         Py_BEGIN_ALLOW_THREADS
-        number = pack_all(&writer, a[ORDER].view.buf, number, a[ORDER].count, a[STARTS].view.buf, a[KINDS].view.buf,
+        number = encode_all(&writer, a[ORDER].view.buf, number, a[ORDER].count, a[STARTS].view.buf, a[KINDS].view.buf,
                           a[STARTS].count);
         Py_END_ALLOW_THREADS
-        if (writer.wrong != NULL)
-            PyErr_SetString(PyExc_ValueError, writer.wrong);
+        if (writer.error != NULL)
+            PyErr_SetString(PyExc_ValueError, writer.error);
     }
-    PyMem_Free(kept);
+    PyMem_Free(rows_before);
     columns_close(&columns);
     arrays_close(a, COUNT);
     if (!sound && !PyErr_Occurred())
         PyErr_NoMemory();
-    return sound && writer.wrong == NULL ? Py_BuildValue("nn", number, (Py_ssize_t)writer.used) : NULL;
+    return sound && writer.error == NULL ? Py_BuildValue("nn", number, (Py_ssize_t)writer.used) : NULL;
 }

@@ -1,4 +1,4 @@
-/* What a program is, and how one record is read: the inner loop of events.c. */
+/* Programs, and reading one record: the first inner loop of events.c. */
 #ifndef FXTIO_EVENTS_H
 #define FXTIO_EVENTS_H
 #include "constants.h"
@@ -45,10 +45,10 @@ typedef struct {
     int fault, overrun;
 } Reader;
 
-/* A number of up to eight bytes at once, without a branch for each byte; 0 bytes where that cannot be done.  `bits` is how
- * many bits it has. */
+/* Read a number of up to eight bytes at once, without a branch for each byte.  `bits` is set to the number of bits read,
+ * 0 where that is not possible. */
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-static ALWAYS_INLINE uint64_t quick(Reader *r, int *bits) {
+static ALWAYS_INLINE uint64_t short_number(Reader *r, int *bits) {
     *bits = 0;
     if (r->end - r->at < 8)
         return 0;
@@ -66,7 +66,7 @@ static ALWAYS_INLINE uint64_t quick(Reader *r, int *bits) {
     return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
 }
 #else
-static ALWAYS_INLINE uint64_t quick(Reader *r, int *bits) {
+static ALWAYS_INLINE uint64_t short_number(Reader *r, int *bits) {
     (void)r;
     *bits = 0;
     return 0;
@@ -96,7 +96,7 @@ static uint64_t long_uleb(Reader *r) {
 
 static ALWAYS_INLINE uint64_t uleb(Reader *r) {
     int bits;
-    uint64_t value = quick(r, &bits);
+    uint64_t value = short_number(r, &bits);
     return bits ? value : long_uleb(r);
 }
 
@@ -125,7 +125,7 @@ static uint64_t long_sleb(Reader *r) {
 
 static ALWAYS_INLINE uint64_t sleb(Reader *r) {
     int bits;
-    uint64_t value = quick(r, &bits);
+    uint64_t value = short_number(r, &bits);
     if (!bits)
         return long_sleb(r);
     uint64_t sign = (uint64_t)1 << (bits - 1);
@@ -175,8 +175,8 @@ static ALWAYS_INLINE void text(Reader *r, const Step *step, int64_t row, int fil
     r->at = after + 1;
 }
 
-/* Whether a list that 0 ends is over: the next number is 0; then it is read. */
-static ALWAYS_INLINE int ended(Reader *r) {
+/* Return whether the next number is 0, which ends a list; only then it is read. */
+static ALWAYS_INLINE int list_ends(Reader *r) {
     int64_t here = r->at;
     if (uleb(r) == 0)
         return 1;
@@ -206,7 +206,7 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
             if (filling)
                 put(r, step->column, row, (uint64_t)(here + r->base));
             else
-                place = step->b; /* what is not read does not count */
+                place = step->b; /* counting needs no values that are not read */
             continue;
         case OP_SUBTYPE: {
             int64_t jump = step->a + one_byte(r);
@@ -249,7 +249,7 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
         case OP_LOOP: {
             int done;
             if (step->slot == 1) {
-                done = ended(r);
+                done = list_ends(r);
             } else {
                 if (fresh && left > (uint64_t)(r->end - r->at))
                     r->fault = FAULT_BEYOND;
@@ -312,7 +312,7 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
                 put(r, step->column, row, value);
             continue;
         default:
-            continue; /* what a reader has read already */
+            continue; /* the reader has read it already */
         }
         if (r->fault != FAULT_NONE)
             return;

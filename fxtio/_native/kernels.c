@@ -196,9 +196,9 @@ static PyMethodDef methods[] = {
     {"tally", (PyCFunction)(void (*)(void))tally, METH_FASTCALL, "See fxtio._native.python.tally."},
     {"unroll", (PyCFunction)(void (*)(void))unroll, METH_FASTCALL, "See fxtio._native.python.unroll."},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL, "See fxtio._native.python.distinct."},
-    {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.scan."},
-    {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.fill."},
-    {"pack_stream", (PyCFunction)(void (*)(void))pack_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.pack."},
+    {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.Kernels.scan."},
+    {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.Kernels.fill."},
+    {"encode_stream", (PyCFunction)(void (*)(void))encode_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.Kernels.encode."},
     {NULL, NULL, 0, NULL},
 };
 

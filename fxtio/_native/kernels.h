@@ -63,6 +63,6 @@ PyObject *unroll(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 /* events.c */
 PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *pack_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *encode_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 #endif

@@ -1,5 +1,5 @@
-"""The shared codec: words of bit fields and records, declared once; everything else is derived.
+"""The codec that formats share: words of bit fields and records, each declared once.
 
-`word` and `parts` hold what declarations are made of, `record` reads them, `generate` makes scalar functions of them,
-`columns` and `scatter` numpy ones, `describe` words for people.
+`word`, `parts` and `record` are for declarations.  Everything else is derived from these: `generate` makes scalar
+functions, `columns` and `encode_columns` work on numpy columns, `describe` makes texts for people.
 """

@@ -1,7 +1,8 @@
 """Decode many records of a class to columns, with numpy and without a Python loop over the records.
 
 The parts are the same as those of the generated scalar functions, and are decoded one after the other for all records
-of a class.  Each record has a cursor; as long as all cursors are equal they are one int.  `scatter` is the inverse.
+of a class.  Each record has a cursor; as long as all cursors are equal they are one int.  The inverse is
+`encode_columns`.
 """
 
 from __future__ import annotations

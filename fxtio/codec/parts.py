@@ -2,7 +2,7 @@
 
 A record's annotations carry these.  A part knows which header fields it owns (a size, a count), and writes the Python
 source that decodes it from a record and encodes it; `generate` joins the lines.  The numpy code for the same parts is
-in `columns` (decoding) and `scatter` (encoding), their descriptions are in `describe`.
+in `columns` (decoding) and `encode_columns` (encoding), their descriptions are in `describe`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fxtio.codec.word import Field
 
 Display = Literal["decimal", "hexadecimal", "koid"]
-"""How people are shown a number."""
+"""The way in which a number is shown to people."""
 
 
 class Part:

@@ -108,7 +108,7 @@ def layout_of(cls: type[Record]) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """How the tags behind the record type select a class.
+    """Selects the class of a record by the tags behind the record type.
 
     Attributes:
         lo: the first bit of the span of these tags.

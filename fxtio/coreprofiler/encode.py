@@ -121,6 +121,9 @@ def _item_lists(member: type[Any], column: Any, where: str) -> list[tuple[Any, .
     """Convert a column of lists to tuples of compound items."""
     if not isinstance(column, Lists):
         raise EncodeError("a column of lists is needed", where)
+    if (column.counts < 0).any() or int(column.counts.sum()) != column.items.num_rows:
+        message = f"the counts add up to {int(column.counts.sum()):,}, but there are {column.items.num_rows:,} items"
+        raise EncodeError(message, where)
     items: list[Any] = []
     if column.items.num_rows:
         items = _records(member, *checked_columns(column.items, WRITABLE_ITEMS[member]))

@@ -63,6 +63,7 @@ class Layout:
         fields: the fields with an item each, in order, without those of the tail.
         tail: the item that takes the rest of the line, or None.
         tail_fields: the fields that the tail fills.
+        members: the fields that hold lists of compound items, with the classes of the items.
         pattern: the pattern of all items of `fields`; a group for each.
     """
 
@@ -70,13 +71,8 @@ class Layout:
     fields: tuple[ItemField, ...]
     tail: Item | None
     tail_fields: tuple[str, ...]
+    members: dict[str, type[Compound]]
     pattern: re.Pattern[bytes]
-
-    @property
-    def members(self) -> dict[str, type[Compound]]:
-        """The fields that hold compound items, with the classes of the items."""
-        members = self.tail.members if isinstance(self.tail, Repeated) else ()
-        return dict(zip(self.tail_fields, members, strict=True)) if members else {}
 
 
 def layout_of(cls: type[Any]) -> Layout:
@@ -106,7 +102,8 @@ def _read_declaration(cls: Any) -> Layout:
         else:
             fields.append(ItemField(name, item))
     pattern = re.compile("".join(field.item.pattern for field in fields).encode("ascii"))
-    return Layout(cls, tuple(fields), tail, tuple(tail_fields), pattern)
+    members = dict(zip(tail_fields, tail.members, strict=True)) if isinstance(tail, Repeated) else {}
+    return Layout(cls, tuple(fields), tail, tuple(tail_fields), members, pattern)
 
 
 _layout_of: Any = cache(_read_declaration)
@@ -220,7 +217,7 @@ def encode(record: Record | Opaque, style: Style) -> bytes:
         raise EncodeError(f"{cls.__name__} is not a record of the format", "record")
     layout = layout_of(cls)
     texts = [_tag_of(record, style), _format_fields(record, layout, style)]
-    if isinstance(layout.tail, Repeated):
+    if layout.members:
         texts += [_format_compounds(record, name, member, style) for name, member in layout.members.items()]
     elif layout.tail is not None:
         values = tuple(getattr(record, name) for name in layout.tail_fields)

@@ -269,17 +269,31 @@ class ThreadDestroyed(Record, frozen=True, gc=False):
     extra: Annotated[int | None, Hexadecimal("id", kind="pointer", optional=True)] = None
 
 
-class _OnThread(Record, frozen=True, gc=False):
+class ThreadEvent(Record, frozen=True, gc=False):
+    """Base of records about a thread that newer writers give by its number in the operating system.
+
+    Attributes:
+        thread: the thread.
+        timestamp: milliseconds from the start of profiling.
+    """
+
     thread: Thread
     timestamp: Ms
 
 
-class _OnManagedThread(Record, frozen=True, gc=False):
+class ManagedThreadEvent(Record, frozen=True, gc=False):
+    """Base of records about a managed thread.
+
+    Attributes:
+        thread: the thread's Internal ID.
+        timestamp: milliseconds from the start of profiling.
+    """
+
     thread: Iid
     timestamp: Ms
 
 
-class ThreadCpu(_OnManagedThread, frozen=True, gc=False):
+class ThreadCpu(ManagedThreadEvent, frozen=True, gc=False):
     """CPU time of a thread since the last such record.
 
     Attributes:
@@ -405,7 +419,9 @@ class FunctionInfo(Record, frozen=True, gc=False):
     il_map: _IlMap = ()
 
 
-class _RuntimeFunction(Record, frozen=True, gc=False):
+class RuntimeFunction(Record, frozen=True, gc=False):
+    """Base of the records of functions in older dialects: the identifier comes before the Internal ID."""
+
     function_id: Id
     function_iid: Iid
     class_id: Id
@@ -413,7 +429,7 @@ class _RuntimeFunction(Record, frozen=True, gc=False):
     token: Token
 
 
-class FunctionCompiled(_RuntimeFunction, frozen=True, gc=False):
+class FunctionCompiled(RuntimeFunction, frozen=True, gc=False):
     """A function that was compiled, in older dialects: the identifier comes first, and there is a result."""
 
     tag: ClassVar[str] = "fun cmf"
@@ -423,7 +439,7 @@ class FunctionCompiled(_RuntimeFunction, frozen=True, gc=False):
     il_map: _IlMap = ()
 
 
-class FunctionFound(_RuntimeFunction, frozen=True, gc=False):
+class FunctionFound(RuntimeFunction, frozen=True, gc=False):
     """A function that had been compiled before and was found in the cache, in older dialects."""
 
     tag: ClassVar[str] = "fun csf"
@@ -460,11 +476,19 @@ class FunctionNameOld(Record, frozen=True, gc=False):
     name: Name
 
 
-class _JitEvent(_OnThread, frozen=True, gc=False):
+class JitEvent(ThreadEvent, frozen=True, gc=False):
+    """Base of the records of the compiler.
+
+    Attributes:
+        thread: the thread.
+        timestamp: milliseconds from the start of profiling.
+        function_id: the function's identifier in the runtime.
+    """
+
     function_id: Id
 
 
-class JitStarted(_JitEvent, frozen=True, gc=False):
+class JitStarted(JitEvent, frozen=True, gc=False):
     """The compiler begins a function."""
 
     tag: ClassVar[str] = "jit cms"
@@ -472,7 +496,7 @@ class JitStarted(_JitEvent, frozen=True, gc=False):
     spec: ClassVar[str] = "JIT Compilation Started: `jit cms`"
 
 
-class JitFinished(_JitEvent, frozen=True, gc=False):
+class JitFinished(JitEvent, frozen=True, gc=False):
     """The compiler has finished a function."""
 
     tag: ClassVar[str] = "jit cmf"
@@ -481,7 +505,7 @@ class JitFinished(_JitEvent, frozen=True, gc=False):
     status: Hr
 
 
-class JitSearchStarted(_JitEvent, frozen=True, gc=False):
+class JitSearchStarted(JitEvent, frozen=True, gc=False):
     """A search for a compiled function begins."""
 
     tag: ClassVar[str] = "jit css"
@@ -489,7 +513,7 @@ class JitSearchStarted(_JitEvent, frozen=True, gc=False):
     spec: ClassVar[str] = "JIT Cached Function Search Started: `jit css`"
 
 
-class JitSearchFinished(_JitEvent, frozen=True, gc=False):
+class JitSearchFinished(JitEvent, frozen=True, gc=False):
     """A search for a compiled function has ended; the record does not have the result."""
 
     tag: ClassVar[str] = "jit csf"
@@ -497,7 +521,7 @@ class JitSearchFinished(_JitEvent, frozen=True, gc=False):
     spec: ClassVar[str] = "JIT Cached Function Search Finished: `jit csf`"
 
 
-class GcStarted(_OnThread, frozen=True, gc=False):
+class GcStarted(ThreadEvent, frozen=True, gc=False):
     """A garbage collection begins.
 
     Attributes:
@@ -514,7 +538,7 @@ class GcStarted(_OnThread, frozen=True, gc=False):
     generations: Annotated[tuple[bool, ...], Flags("t|f")] = ()
 
 
-class GcFinished(_OnThread, frozen=True, gc=False):
+class GcFinished(ThreadEvent, frozen=True, gc=False):
     """A garbage collection has ended."""
 
     tag: ClassVar[str] = "gch gcf"
@@ -541,7 +565,7 @@ class HeapGenerations(Record, frozen=True, gc=False):
     items: Annotated[tuple[HeapItem, ...], Repeated("gen_item", members=(HeapItem,))] = ()
 
 
-class StackSample(_OnManagedThread, frozen=True, gc=False):
+class StackSample(ManagedThreadEvent, frozen=True, gc=False):
     """How a thread's stack changed since its last sample.  `CoreProfilerTrace.samples` gives whole stacks.
 
     Attributes:
@@ -564,7 +588,7 @@ class StackSample(_OnManagedThread, frozen=True, gc=False):
     frames: Annotated[tuple[Frame, ...], Repeated("frame", members=(Frame,))] = ()
 
 
-class MemorySample(_OnManagedThread, frozen=True, gc=False):
+class MemorySample(ManagedThreadEvent, frozen=True, gc=False):
     """What a thread allocated on its current stack since its last such record."""
 
     tag: ClassVar[str] = "sam mem"

@@ -53,7 +53,8 @@ class CoreProfilerWriter(FileWriter):
             EncodeError: it is not a record, or the format cannot express it; nothing was written.
             ValueError: the writer is closed.
         """
-        self._check_open()
+        if self._closed:  # not a call, since there may be millions of records
+            self._check_open()
         self._append(encode(record, self.style))
 
     def flush(self) -> None:

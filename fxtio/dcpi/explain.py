@@ -36,12 +36,12 @@ def kinds_of(name: str) -> Kinds:
         FxtioError: there are none; the message lists the names.
     """
     classes: tuple[type[Any], ...] = (*RECORDS, Opaque)
-    known = {"unknown": Opaque} | {cls.__name__.lower(): cls for cls in classes}
-    if name.lower() not in known:
+    class_of = {"unknown": Opaque} | {cls.__name__.lower(): cls for cls in classes}
+    if name.lower() not in class_of:
         raise FxtioError(
             f"no record type {name!r}; the types are {', '.join(cls.__name__ for cls in RECORDS)}, Unknown"
         )
-    return frozenset({known[name.lower()]})
+    return frozenset({class_of[name.lower()]})
 
 
 def explain(
@@ -72,9 +72,10 @@ def explain(
         findings = len(trace.findings)
     for arguments in pending:
         yield _piece(trace, *arguments)
-    behind = [one for one in trace.findings if one.offset >= trace.position] if len(trace.findings) > findings else []
-    if behind and kinds is None and record is None:
-        yield Piece(None, trace.position, 0, "the end", "", [], behind)
+    if len(trace.findings) > findings and kinds is None and record is None:
+        at_end = [finding for finding in trace.findings if finding.offset >= trace.position]
+        if at_end:
+            yield Piece(None, trace.position, 0, "the end", "", [], at_end)
 
 
 def _numbered(trace: DcpiTrace) -> Iterator[tuple[int, Entry, int]]:

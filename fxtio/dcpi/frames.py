@@ -28,28 +28,28 @@ MAX_HEADER = 1 << 20
 BLOCK = 1 << 20
 """Bytes of the body that are read together."""
 
-_PLAUSIBLE = 3  # valid lines of known words that make a header
+_PLAUSIBLE = 3  # so many valid lines of known words make a header
 _WORD = WORD_TYPE.itemsize
 _LINES_AT_ONCE = 4096  # bytes
 
 
 def looks_like_header(head: bytes) -> bool:
     """Return whether a file that begins with these bytes is a profile: its first lines are header lines."""
-    known = 0
+    score = 0
     for raw in head.splitlines(keepends=True):
         if not raw.endswith(b"\n"):
             break
         line = decode_line(raw)
         if isinstance(line, Terminator):
-            return known > 0
+            return score > 0
         if isinstance(line, Opaque):
             return False
         keyword = KEYWORDS.get(line.word)
         if keyword is not None:
             if not keyword.syntax.pattern.fullmatch(line.value.rstrip("\r")):
                 return False
-            known += _PLAUSIBLE if line.word == "version" else 1
-    return known >= _PLAUSIBLE
+            score += _PLAUSIBLE if line.word == "version" else 1
+    return score >= _PLAUSIBLE
 
 
 @dataclass(slots=True)

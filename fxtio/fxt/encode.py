@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, ranges, words_of
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
-from fxtio.codec.scatter import ManyWords, Ragged, interleave, ranges, words_of
 from fxtio.errors import EncodeError
 from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, ThreadState
 from fxtio.fxt.events import ProviderEncoder, check_count, text_bytes
-from fxtio.fxt.layout import MAX_STRING_BYTES, STRING_SLOTS, THREAD_SLOTS
+from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.references import Thread
 from fxtio.fxt.state import NS_PER_SECOND, Clock
 from fxtio.fxt.tables import OBJECT_KINDS
@@ -134,8 +134,8 @@ def words_of_events(encoder: ProviderEncoder, groups: Sequence[EventColumns]) ->
         EncodeError: the format cannot represent something.
     """
     threads = [thread for group in groups for thread in group.thread.values]
-    if len(set(threads)) > THREAD_SLOTS:
-        raise EncodeError(f"{len(set(threads)):,} threads at once; the limit is {THREAD_SLOTS}", "thread")
+    if len(set(threads)) > MAX_THREAD_SLOT:
+        raise EncodeError(f"{len(set(threads)):,} threads at once; the limit is {MAX_THREAD_SLOT}", "thread")
     encoder.reserve_strings(sum(group.strings for group in groups))
     encoder.reserve_threads(threads)
     encoded = [_encode(encoder, group) for group in groups]
@@ -436,7 +436,9 @@ class EventTable:
             part = pending.pop()
             groups = self.groups(part)
             threads = {thread for group in groups for thread in group.thread.values}
-            if len(part) > 1 and (sum(group.strings for group in groups) > STRING_SLOTS or len(threads) > THREAD_SLOTS):
+            if len(part) > 1 and (
+                sum(group.strings for group in groups) > MAX_STRING_SLOT or len(threads) > MAX_THREAD_SLOT
+            ):
                 half = len(part) // 2
                 pending += [part[half:], part[:half]]
             else:
@@ -552,7 +554,7 @@ def _strings(column: Any, where: str) -> Indexed:
     return strings
 
 
-def _check_text(text: str, where: str, limit: int = MAX_STRING_BYTES) -> None:
+def _check_text(text: str, where: str, limit: int = MAX_TEXT_BYTES) -> None:
     if (length := len(text_bytes(text, where))) > limit:
         raise EncodeError(f"{length:,} bytes of text are over the limit of {limit:,}", where)
 
@@ -716,4 +718,4 @@ def _check_null(row: Row, owners: str, *names: str) -> None:
     """Refuse values that the rows of a kind do not have."""
     for name in names:
         if row[name] is not None:
-            raise EncodeError(f"{owners} have no value here", name)
+            raise EncodeError(f"must be null for {owners}", name)

@@ -21,7 +21,7 @@ from fxtio.codec.record import layout_of
 from fxtio.codec.word import Word
 from fxtio.errors import EncodeError, LayoutError
 from fxtio.fxt import arguments as a
-from fxtio.fxt.layout import MAX_ARGUMENTS, STRING_SLOTS, THREAD_SLOTS
+from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_THREAD_SLOT
 from fxtio.fxt.records import EVENT_CLASSES, String, ThreadRecord
 from fxtio.fxt.references import StringReference, Thread
 
@@ -232,15 +232,15 @@ class ProviderEncoder:
         Raises:
             EncodeError: the strings do not fit in an empty table either.
         """
-        if count > STRING_SLOTS:
-            raise EncodeError(f"{count:,} different strings at once; the limit is {STRING_SLOTS:,}", "strings")
-        if len(self._strings) + count > STRING_SLOTS:
+        if count > MAX_STRING_SLOT:
+            raise EncodeError(f"{count:,} different strings at once; the limit is {MAX_STRING_SLOT:,}", "strings")
+        if len(self._strings) + count > MAX_STRING_SLOT:
             self._strings = {"": 0}
             self._templates = {}
 
     def reserve_threads(self, threads: Sequence[Thread]) -> None:
         """Empty the thread table if these threads do not fit beside those that it has."""
-        if len(self._threads.keys() | set(threads)) > THREAD_SLOTS:
+        if len(self._threads.keys() | set(threads)) > MAX_THREAD_SLOT:
             self._threads = {}
             self._templates = {}
 
@@ -248,7 +248,7 @@ class ProviderEncoder:
         """Return the slot of a string, after defining it if it is new.
 
         Raises:
-            EncodeError: it is not text, or it is longer than `layout.MAX_STRING_BYTES`.
+            EncodeError: it is not text, or it is longer than `layout.MAX_TEXT_BYTES`.
         """
         if not isinstance(text, str):
             raise EncodeError(f"{text!r} is not text", where)
@@ -272,10 +272,10 @@ class ProviderEncoder:
         slot = self._threads.get(thread)
         if slot is None:
             slot = len(self._threads) + 1
-            if slot > THREAD_SLOTS:
+            if slot > MAX_THREAD_SLOT:
                 slot = self._threads[next(iter(self._threads))]
             self.out += encode(ThreadRecord(slot, thread.process, thread.thread))  # type: ignore[arg-type]
-            if len(self._threads) == THREAD_SLOTS:
+            if len(self._threads) == MAX_THREAD_SLOT:
                 del self._threads[next(iter(self._threads))]
                 self._templates = {}
             self._threads[thread] = slot

@@ -31,14 +31,14 @@ class StringRefWord(Word, width=16):
 
 
 class RecordWord(Word, partial=True):
-    """What all records begin with.  spec: Record header"""
+    """The begin of the header of every record.  spec: Record header"""
 
     type: RecordType = tag(0, 3, doc="record type")
     size: int = bits(4, 15, least=1, doc="record size in words")
 
 
 class LargeWord(Word, partial=True):
-    """What all large records begin with.  spec: Large record header"""
+    """The begin of the header of every large record.  spec: Large record header"""
 
     type: RecordType = tag(0, 3, RecordType.LARGE)
     size: int = bits(4, 35, least=1, doc="record size in words")
@@ -275,7 +275,7 @@ class LargeBlobNoMetadataWord(Word):
 
 
 class ArgumentWord(Word, partial=True):
-    """What all arguments begin with.  spec: Argument header"""
+    """The begin of every argument.  spec: Argument header"""
 
     type: ArgumentType = tag(0, 3, doc="argument type")
     size: int = bits(4, 15, least=1, doc="argument size in words")
@@ -334,17 +334,17 @@ MAX_ARGUMENTS = EventWord.fields["arg_count"].mask
 MAX_RECORD_WORDS = RecordWord.fields["size"].mask
 """The most words of a record that is not a large one, header included.  spec: Record header"""
 
-MAX_STRING_BYTES = 32_000
+MAX_TEXT_BYTES = 32_000
 """The longest string in bytes that may be written.  spec: String references"""
 
 MAX_BLOB_BYTES = 32_000
 """The most bytes that the writer puts into an ordinary blob record; it writes more as a large blob."""
 
-STRING_SLOTS = StringWord.fields["index"].mask
-"""The slots of a string table, 1 to this number.  spec: String record"""
+MAX_STRING_SLOT = StringWord.fields["index"].mask
+"""The last slot of the string table; the first is 1.  spec: String record"""
 
-THREAD_SLOTS = ThreadWord.fields["index"].mask
-"""The slots of a thread table, 1 to this number.  spec: Thread record"""
+MAX_THREAD_SLOT = ThreadWord.fields["index"].mask
+"""The last slot of the thread table; the first is 1.  spec: Thread record"""
 
 MAX_PROVIDER_ID = ProviderInfoWord.fields["provider_id"].mask
 """The largest provider id.  spec: Provider info metadata"""

@@ -31,7 +31,7 @@ Args = Annotated[tuple[Argument | Opaque, ...], Many(ARGUMENTS, "arg_count")]
 
 def _text(size: str) -> Stream:
     """Return the part for text whose length in bytes is in the header field `size`."""
-    return Stream(size, text=True, max_bytes=w.MAX_STRING_BYTES)
+    return Stream(size, text=True, max_bytes=w.MAX_TEXT_BYTES)
 
 
 class Magic(Record, frozen=True):

@@ -13,11 +13,11 @@ import numpy as np
 
 from fxtio.codec.columns import Columns, Rows, StreamColumn, take_part
 from fxtio.codec.describe import Walk, emit_part, part_meaning, part_text, slot_meaning, word_value
+from fxtio.codec.encode_columns import Ragged, check_text, padded, put_part
 from fxtio.codec.parts import Part
 from fxtio.codec.record import Layout
-from fxtio.codec.scatter import Ragged, check_text, padded, put_part
 from fxtio.codec.word import Field
-from fxtio.fxt.layout import MAX_STRING_BYTES, StringRefWord
+from fxtio.fxt.layout import MAX_TEXT_BYTES, StringRefWord
 from fxtio.fxt.references import StringReference, ThreadReference
 
 Array = np.ndarray[Any, Any]
@@ -97,7 +97,7 @@ def _(part: StringReference, column: Any, rows: int, header: Columns, where: str
     if not isinstance(column, StringColumn):
         header[part.ref] = StringRefWord(index=column, inline=0).value
         return [_NO_WORDS]
-    check_text(column.stream.length, MAX_STRING_BYTES, where)
+    check_text(column.stream.length, MAX_TEXT_BYTES, where)
     index: Any = column.slot.astype(np.uint64)
     inline: Any = np.zeros(rows, np.uint64)
     index[column.rows], inline[column.rows] = column.stream.length, 1

@@ -16,7 +16,7 @@ import msgspec
 from fxtio.codec.generate import Order, put_u64
 from fxtio.codec.parts import Part
 from fxtio.errors import EncodeError
-from fxtio.fxt.layout import MAX_STRING_BYTES, StringRefWord
+from fxtio.fxt.layout import MAX_TEXT_BYTES, StringRefWord
 
 if TYPE_CHECKING:
     from fxtio.codec.record import Layout
@@ -94,7 +94,7 @@ class StringReference(Part):
 
     def encode(self, name: str, where: str) -> Iterator[str]:
         yield f"if type({name}) is str:"
-        yield f"    {name}_body, {self.ref}_ = put_text({name}, {where!r}, {MAX_STRING_BYTES})"
+        yield f"    {name}_body, {self.ref}_ = put_text({name}, {where!r}, {MAX_TEXT_BYTES})"
         yield f"    {self.ref}_ |= {_INLINE.put(1):#x}"
         yield "else:"
         yield f"    {self.ref}_, {name}_body = put_string_slot({name}, {where!r}), b''"

@@ -146,10 +146,10 @@ def _shares_table(title: str, shares: Shares, different: int, total: int) -> Ite
 
 def _losses(counts: Statistics) -> Iterator[str]:
     if counts.filled_up:
-        yield f"a buffer filled up {counts.filled_up:,} times: records were likely lost"
+        yield f"records were likely lost, since a buffer filled up (reports: {counts.filled_up:,})"
     if counts.drop_reports:
         lost = f"{counts.dropped.records:,} records, {counts.dropped.bytes:,} bytes"
-        yield f"dropped by the kernel: {lost}, according to {counts.drop_reports:,} drop_stats events"
+        yield f"dropped by the kernel: {lost} (drop_stats events: {counts.drop_reports:,})"
 
 
 def _stats_json(counts: Statistics, top: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What earlier records of a trace mean for later ones: providers, clocks, and the slots of strings and threads.
+"""Keep the state that earlier records define for later ones: providers, clocks, and slots of strings and threads.
 
 `Reading` takes frames in the order of the file and turns each into a `Batch`, which resolves references.  Distinct
 strings and threads get codes that are valid for the whole reading.  The slots of a provider map to codes; since any
@@ -26,8 +26,8 @@ from fxtio.codec.columns import (
     tick_places,
 )
 from fxtio.codec.generate import decode
-from fxtio.codec.names import Names
 from fxtio.codec.record import Record
+from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings, Level
 from fxtio.fxt.arguments import ARGUMENTS
@@ -496,7 +496,7 @@ class Reading:
 
     def __init__(self, findings: Findings, *, forget: bool = False) -> None:
         self.findings = findings
-        self.strings = Names()
+        self.strings = DistinctStrings()
         self.threads = Threads()
         self.providers: list[ProviderName] = [ProviderName(0, "")]
         self.clocks: list[Clock] = [Clock()]

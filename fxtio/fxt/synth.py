@@ -16,7 +16,7 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from fxtio.fxt.layout import THREAD_SLOTS
+from fxtio.fxt.layout import MAX_THREAD_SLOT
 from fxtio.fxt.writer import FxtWriter, Track
 from fxtio.io.reading import Progress
 from fxtio.table import Categories, Optional
@@ -60,7 +60,7 @@ TREES = (
     "((())(()(()(())))())",
     "(()((()()())(())()))",
 )
-"""How spans nest: the shapes that a tree of spans may have, each bracket a span."""
+"""The shapes that a tree of nested spans may have; each pair of brackets is a span."""
 
 _SPANS_PER_TREE = len(TREES[0]) // 2
 
@@ -285,7 +285,7 @@ def _write(
         raise ValueError("events, size and threads must be positive")
     state = _Generator(np.random.PCG64(seed), _groups(writer, threads))
     chunks = len(generators) * len(state.groups)
-    limit = _CHUNK_EVENTS // len(generators) if len(state.groups) == 1 else THREAD_SLOTS * _EVENTS_PER_THREAD
+    limit = _CHUNK_EVENTS // len(generators) if len(state.groups) == 1 else MAX_THREAD_SLOT * _EVENTS_PER_THREAD
     # every generator writes a chunk on every group
     limit = min(limit, -(-(amount if size is None else size // _EVENT_BYTES) // chunks) or 1)
     total = chunk = 0
@@ -313,8 +313,8 @@ def _groups(writer: FxtWriter, threads: int) -> list[_Group]:
         process_name = f"process {process + 1}" if rank == 0 else None
         name = f"worker {rank}" if rank else "main"
         tracks.append(writer.thread(FIRST_PROCESS + process, FIRST_THREAD + number, name, process_name))
-    starts = range(0, threads, THREAD_SLOTS)
-    return [_Group(tracks[start : start + THREAD_SLOTS], start) for start in starts]
+    starts = range(0, threads, MAX_THREAD_SLOT)
+    return [_Group(tracks[start : start + MAX_THREAD_SLOT], start) for start in starts]
 
 
 def _write_parts(writer: FxtWriter, tracks: list[Track], parts: Sequence[_Events | _Rows]) -> int:

@@ -1,7 +1,7 @@
 """Rows of tables to buffers, the inverse of `tables`.
 
 Rows without texts are written by a kernel, without Python for each row; other rows become typed records first.  All
-buffers are made before the first one is written, so a value that does not fit leaves no trace.
+buffers are made before the first one is written, so nothing is written if a value does not fit.
 """
 
 from __future__ import annotations
@@ -274,11 +274,11 @@ class _EventRows:
             fields[name] = values.tolist()
             if present is not None:
                 fields[name] = [v if has else None for v, has in zip(fields[name], present.tolist(), strict=True)]
-        for name, (counts, there, items) in self.lists.items():
+        for name, (counts, has_list, items) in self.lists.items():
             ends = np.cumsum(counts).tolist()
             fields[name] = [
                 tuple(items[end - count : end].tolist()) if has else None
-                for end, count, has in zip(ends, counts.tolist(), there.tolist(), strict=True)
+                for end, count, has in zip(ends, counts.tolist(), has_list.tolist(), strict=True)
             ]
         for name, part in self.layout.parts:
             if name in UNNAMED_FIELDS:
@@ -334,7 +334,7 @@ def _encode_by_kernel(
             registers = np.array([getattr(header, name) for name in program.registers], np.uint64)
             out = np.empty(room, np.uint8)
             try:
-                after, used = kernel.pack(program, lines[:end], number, registers, fixed, texts, rows, out)
+                after, used = kernel.encode(program, lines[:end], number, registers, fixed, texts, rows, out)
             except EncodeError:
                 raise
             except ValueError as error:

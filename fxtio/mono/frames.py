@@ -1,4 +1,4 @@
-"""Where recordings and buffers begin and end: bytes in, frames of whole buffers out, whatever the bytes are.
+"""The recordings and buffers of a file: bytes in, frames of whole buffers out, whatever the bytes are.
 
 The header of a buffer gives its size, so the buffers are a chain.  Where the chain breaks, reading goes on at the next
 header from which it holds.  A size is accepted unless the bytes behind the buffer contradict it, so the result does not

@@ -120,7 +120,10 @@ def encode_header(header: StreamHeader) -> bytes:
 
 def header_record(header: StreamHeader, raw: bytes) -> StreamHeader | OpaqueHeader:
     """Return the header if it encodes to these bytes, or else the bytes."""
-    return header if encode_header(header) == raw else OpaqueHeader(raw)
+    try:
+        return header if encode_header(header) == raw else OpaqueHeader(raw)
+    except EncodeError:
+        return OpaqueHeader(raw)
 
 
 def header_has(major: int, field: str) -> bool:

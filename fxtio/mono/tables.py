@@ -626,15 +626,15 @@ def _finish(name: str, stored: dict[str, Column], whole: dict[str, dict[str, Col
 
 
 def _names(names: Names, lookup: str, address: Array, time: Array) -> Categories:
-    known = names()
-    table: Lookup = getattr(known, lookup)
-    return known.column(table, address, time)
+    address_names = names()
+    table: Lookup = getattr(address_names, lookup)
+    return address_names.column(table, address, time)
 
 
 def _class_names(names: Names, vtable: Optional, pointer: Optional, time: Array) -> Categories:
     """Return the class of objects by vtable or, before data version 15, by class pointer."""
-    known = names()
-    codes = known.vtables.codes(vtable.values, time)
+    address_names = names()
+    codes = address_names.vtables.codes(vtable.values, time)
     old = np.flatnonzero(pointer.present)
-    codes[old] = known.classes.codes(pointer.values[old], time[old])
-    return Categories(codes, known.values)
+    codes[old] = address_names.classes.codes(pointer.values[old], time[old])
+    return Categories(codes, address_names.values)

@@ -137,7 +137,8 @@ class MonoWriter(FileWriter):
         """Append the rows of several tables of events and of their lists, sorted by thread and time.
 
         This is the inverse of `MonoTrace.tables`, for example of `allocations` together with `allocation_frames`.  The
-        column of a list (`backtrace`) may be missing; then the rows without values have no list.
+        tables of all events that the data version has can be written, except those whose lists have items of several
+        fields.  The column of a list (`backtrace`) may be missing; then the rows without values have no list.
 
         Args:
             tables: columns as for `write_table`, by the name of the table.

@@ -105,11 +105,11 @@ def _after_parameters(name: str, at: int) -> int:
 
 
 def _operator(name: str, at: int) -> tuple[str, int]:
-    """Return the text for the operator whose sign begins at `at`, and the place after that sign."""
-    for sign in _OPERATORS:
-        end = at + len(sign)
-        if name.startswith(sign, at) and name[end : end + 1] in ("", "(", "<", " "):
-            return sign, end
+    """Return the text for the operator that begins at `at`, and the place after it."""
+    for operator in _OPERATORS:
+        end = at + len(operator)
+        if name.startswith(operator, at) and name[end : end + 1] in ("", "(", "<", " "):
+            return operator, end
     word = _WORDS.match(name, at)
     if word:
         return word[0], word.end()
@@ -126,9 +126,9 @@ def _simplified(name: str) -> str:
     simple = ""
     at = nested = 0
     while at < len(name):
-        sign = name[at]
+        character = name[at]
         if nested:
-            nested += {"<": 1, ">": -1}.get(sign, 0)
+            nested += {"<": 1, ">": -1}.get(character, 0)
         elif (
             name.startswith("operator", at) and not _is_word(name[at - 1 : at]) and not _is_word(name[at + 8 : at + 9])
         ):
@@ -147,20 +147,20 @@ def _simplified(name: str) -> str:
             simple += f"::{tag[1]}"
             at = tag.end()
             continue
-        elif sign == "(" and name[at + 1 : at + 2] in ("&", "*"):
+        elif character == "(" and name[at + 1 : at + 2] in ("&", "*"):
             simple = ""  # the return type is a reference or pointer to an array or function
             at += 2
             continue
-        elif sign == "(":
+        elif character == "(":
             local = _LOCAL.match(name, _after_parameters(name, at + 1))
             if not local:
                 break
             at = local.end()  # skip the parameters of the function around a local class
             continue
-        elif sign == "<":
+        elif character == "<":
             nested = 1
         else:
-            simple += sign
+            simple += character
         at += 1
     simple = simple.rstrip().removesuffix(" const")
     return simple.rpartition(" ")[2].replace(_BLANK, " ")  # the return type of a template precedes its name
@@ -170,5 +170,5 @@ _BLANK = "\0"
 """Replaces the blank within `operator new` while the name is cut at blanks."""
 
 
-def _is_word(sign: str) -> bool:
-    return sign.isalnum() or sign == "_"
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"

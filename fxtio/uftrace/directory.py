@@ -23,7 +23,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 
 def is_file_name(name: str) -> bool:
     """Return whether a text can be the name of a file in a directory."""
-    return bool(name) and name not in (".", "..") and not any(sign in name for sign in ("/", "\\", "\0"))
+    return bool(name) and name not in (".", "..") and not any(character in name for character in ("/", "\\", "\0"))
 
 
 class Directory:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fxtio import _native
-from fxtio.codec.scatter import Ragged, interleave
+from fxtio.codec.encode_columns import Ragged, interleave
 from fxtio.errors import EncodeError
 from fxtio.table import Categories
 from fxtio.uftrace.enums import RecordType

@@ -209,31 +209,31 @@ class TaskReader:
     def _walk(self, words: Array, base: int, *, last: bool) -> Generator[Chunk, None, int]:
         """Yield the records of a block, and return the number of words that were read."""
         block = Block(words, self._raw[: len(words)])
-        here = 0
+        index = 0
         while True:
             functions, head = self._functions, _HEADS[self._order]
-            count, after, why = _native.walk_payloads(
+            count, after, reason = _native.walk_payloads(
                 words, block.raw.view(np.uint8), head, functions.begin, functions.end, functions.programs,
-                functions.code, self._at, self._size, here, self._limit,
+                functions.code, self._at, self._size, index, self._limit,
             )  # fmt: skip
             if count:
                 chunk = self._chunk(block, base, self._at[:count], self._size[:count])
                 self._check_times(chunk)
                 yield chunk
-            here = after
-            if why == END or (why == PARTIAL and not last and (len(words) - here) * 8 < _MAX_RECORD):
-                return here
-            if why == FULL:
+            index = after
+            if reason == END or (reason == PARTIAL and not last and (len(words) - index) * 8 < _MAX_RECORD):
+                return index
+            if reason == FULL:
                 continue
-            if why == LATER:
-                self._next_epoch(int(words[here]))
-            elif why != UNKNOWN or not self._add_program(int(words[here + 1])):
-                if why == PARTIAL and (after := self._next_record(words, here + 1)) < 0:
-                    return here
-                after = yield from self._skip(block, base, here, why, last=last)
+            if reason == LATER:
+                self._next_epoch(int(words[index]))
+            elif reason != UNKNOWN or not self._add_program(int(words[index + 1])):
+                if reason == PARTIAL and (after := self._next_record(words, index + 1)) < 0:
+                    return index
+                after = yield from self._skip(block, base, index, reason, last=last)
                 if after < 0:
-                    return here
-                here = after
+                    return index
+                index = after
 
     def _add_program(self, word: int) -> bool:
         is_exit = _FIELDS["type"].get(word) == RecordType.EXIT
@@ -245,58 +245,58 @@ class TaskReader:
         self._functions = self._sessions.address_space(self._epochs[self._epoch])
         self._limit = self._epochs[later].begin if later < len(self._epochs) else FOREVER
 
-    def _skip(self, block: Block, base: int, here: int, why: int, *, last: bool) -> Generator[Chunk, None, int]:
+    def _skip(self, block: Block, base: int, index: int, reason: int, *, last: bool) -> Generator[Chunk, None, int]:
         """Skip words that cannot be decoded; return the index after them, or -1 if more bytes are needed."""
-        words, offset = block.words, base + here * 8
-        header = why != BAD and here + _HEADER <= len(words)
-        after = self._next_record(words, here + (_HEADER if header else 1))
+        words, offset = block.words, base + index * 8
+        header = reason != BAD and index + _HEADER <= len(words)
+        after = self._next_record(words, index + (_HEADER if header else 1))
         if after < 0:
-            if not last and (len(words) - here) * 8 < _MAX_RECORD:
+            if not last and (len(words) - index) * 8 < _MAX_RECORD:
                 return -1
-            after = len(words) if last else max(len(words) - _HEADER, here + 1)
-        if why == BAD:
-            message = f"a record without the magic bits; {(after - here) * 8:,} bytes are skipped"
+            after = len(words) if last else max(len(words) - _HEADER, index + 1)
+        if reason == BAD:
+            message = f"a record without the magic bits; {(after - index) * 8:,} bytes are skipped"
             self._findings.add("record-magic", offset, message, file=self.name)
         else:
-            address = _FIELDS["address"].get(int(words[here + 1]))
+            address = _FIELDS["address"].get(int(words[index + 1]))
             message = f"the payload of {self._functions.name_at(address)} has no specification; it is kept as bytes"
             self._findings.add("payload-unknown", offset, message, level=Level.WARNING, file=self.name)
         if header:
-            chunk = self._chunk(block, base, np.array([here]), np.array([after - here]))
+            chunk = self._chunk(block, base, np.array([index]), np.array([after - index]))
             chunk.has_specs = False
-            self._last = max(self._last, int(words[here]))
+            self._last = max(self._last, int(words[index]))
             yield chunk
         else:
-            yield self._gap(block.raw[here:after].tobytes(), offset, words)
+            yield self._gap(block.raw[index:after].tobytes(), offset, words)
         return after
 
     def _next_record(self, words: Array, begin: int) -> int:
         """Return the next index at which plausible records follow each other, or -1."""
         mask, value = RecordWord.pattern("const")
         heads = np.flatnonzero(words[begin + 1 :] & np.uint64(mask) == value) + begin
-        return next((here for here in heads.tolist() if self._is_chain(words, here)), -1)
+        return next((index for index in heads.tolist() if self._is_chain(words, index)), -1)
 
-    def _is_chain(self, words: Array, here: int) -> bool:
+    def _is_chain(self, words: Array, index: int) -> bool:
         """Return whether some plausible records follow each other, as far as the block goes."""
         mask, value = RecordWord.pattern("const")
         time = self._last
         for _ in range(_CHAIN):
-            if here + _HEADER > len(words):
+            if index + _HEADER > len(words):
                 return True
-            when, word = int(words[here]), int(words[here + 1])
+            moment, word = int(words[index]), int(words[index + 1])
             kind, more = _FIELDS["type"].get(word), _FIELDS["more"].get(word)
             if word & mask != value or (kind == RecordType.LOST and more):
                 return False
             if kind != RecordType.LOST:
-                if not time <= when <= (time or when) + _MAX_PAUSE:
+                if not time <= moment <= (time or moment) + _MAX_PAUSE:
                     return False
-                time = when
+                time = moment
                 address = _FIELDS["address"].get(word)
                 if kind != RecordType.EVENT and len(self._functions) and self._functions.index(address) < 0:
                     return False
             if more:
-                return True  # the size of the payload is not known here
-            here += _HEADER
+                return True  # the size of the payload is not known yet
+            index += _HEADER
         return True
 
     def _check_times(self, chunk: Chunk) -> None:

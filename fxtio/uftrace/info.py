@@ -57,7 +57,7 @@ def _header(big: bool) -> Any:
 
 
 HEADERS = {"little": _header(False), "big": _header(True)}
-"""The header by byte order; its byte `endian` tells which one applies.  spec: The info file"""
+"""The header by byte order; its byte `endian` selects one.  spec: The info file"""
 
 _ENDIAN = Struct("before" / Bytes(14), "endian" / ByteField)
 

@@ -318,9 +318,9 @@ def build_pages(events: Iterable[tuple[int, bytes]], header: KernelHeader) -> by
 def _entry(delta: int, data: bytes, order: Order) -> bytes:
     extend = b""
     if delta > _MAX_DELTA:
-        whole = ExtendWord.read(delta)
-        extend = int(RingWord(kind=RingType.TIME_EXTEND, delta=whole.low)).to_bytes(_WORD, order)
-        extend += whole.high.to_bytes(_WORD, order)
+        extended = ExtendWord.read(delta)
+        extend = int(RingWord(kind=RingType.TIME_EXTEND, delta=extended.low)).to_bytes(_WORD, order)
+        extend += extended.high.to_bytes(_WORD, order)
         delta = 0
     data += bytes(-len(data) % _WORD)
     words = len(data) // _WORD

@@ -207,11 +207,11 @@ def _decode(raw: bytes, base: int, places: list[int], end: int, order: Order) ->
 def _comms(data: Array, at: Array, size: Array, rows: Array) -> dict[int, str]:
     """Return the names in COMM records, by row; records of one size are taken at once."""
     comms: dict[int, str] = {}
-    for whole in np.unique(size[rows]).tolist():
-        length = whole - _HEADER - _COMM - _SAMPLE
+    for record_size in np.unique(size[rows]).tolist():
+        length = record_size - _HEADER - _COMM - _SAMPLE
         if not length:
             continue
-        same = rows[size[rows] == whole]
+        same = rows[size[rows] == record_size]
         texts = data[at[same][:, None] + (_HEADER + _COMM) + np.arange(length)].view(f"S{length}")[:, 0]
         distinct, codes = np.unique(texts, return_inverse=True)
         names = [text.split(b"\0")[0].decode("utf-8", "surrogateescape") for text in distinct.tolist()]
@@ -269,10 +269,10 @@ def encode(
     fields["misc"] = np.broadcast_to(PerfMiscWord(**words).value, len(codes))
     fields["type"] = np.array([_TYPES[code] for code in codes.tolist()], np.uint32)
     fields["size"] = size
-    _place(out, at, PERF_HEADER, fields, np.arange(len(codes)), order)
-    _place(out, at + size - _SAMPLE, PERF_SAMPLE, fields, np.arange(len(codes)), order)
-    _place(out, at + _HEADER, PERF_COMM, fields, np.flatnonzero(is_comm), order)
-    _place(out, at + _HEADER, PERF_TASK, fields, np.flatnonzero(is_task), order)
+    _write_structures(out, at, PERF_HEADER, fields, np.arange(len(codes)), order)
+    _write_structures(out, at + size - _SAMPLE, PERF_SAMPLE, fields, np.arange(len(codes)), order)
+    _write_structures(out, at + _HEADER, PERF_COMM, fields, np.flatnonzero(is_comm), order)
+    _write_structures(out, at + _HEADER, PERF_TASK, fields, np.flatnonzero(is_task), order)
     for row in np.flatnonzero(is_comm).tolist():
         begin = int(at[row]) + _HEADER + _COMM
         out[begin : begin + len(texts[row])] = np.frombuffer(texts[row], np.uint8)
@@ -298,7 +298,9 @@ def checked(name: str, values: Any, dtype: Any) -> Array:
     return array.astype(dtype)
 
 
-def _place(out: Array, at: Array, dtype: np.dtype[Any], fields: dict[str, Array], rows: Array, order: Order) -> None:
+def _write_structures(
+    out: Array, at: Array, dtype: np.dtype[Any], fields: dict[str, Array], rows: Array, order: Order
+) -> None:
     """Write structures at some places of the bytes."""
     structures = np.zeros(len(rows), dtype if order == "little" else dtype.newbyteorder(">"))
     for name in dtype.names or ():

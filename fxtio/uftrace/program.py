@@ -132,7 +132,7 @@ class Program:
     def _check(self, name: str, arguments: ValueSpecs, returns: ValueSpecs) -> None:
         if not (arguments or returns):
             return
-        if any(sign in name for sign in ";@,") or name in self.specs:
+        if any(character in name for character in ";@,") or name in self.specs:
             raise EncodeError("the name of a function with arguments must be unique and without ; @ and comma", name)
         if any(value.kind == "retval" for value in arguments) or any(value.kind != "retval" for value in returns):
             raise EncodeError("arguments are specified by arg1, fparg1 and so on, a return value by retval", name)

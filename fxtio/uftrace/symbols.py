@@ -1,4 +1,4 @@
-"""What the files of a trace tell about addresses: maps of sessions, symbols and debug information of modules.
+"""Files about addresses: the maps of sessions, and the symbols and debug information of modules.
 
 - `sid-<session>.map` lists the modules of a session and their places in memory.
 - `<module>.sym` and `kallsyms` list functions by address.  Lines exist with and without a size, with and without a

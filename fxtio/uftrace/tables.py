@@ -17,7 +17,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.codec.columns import StreamColumn
-from fxtio.codec.names import Names
+from fxtio.codec.strings import DistinctStrings
 from fxtio.table import Categories, Column, Growing, Table
 from fxtio.uftrace import payloads
 from fxtio.uftrace.argspec import ValueSpecs
@@ -296,7 +296,7 @@ class _BlockBytes:
         raws = [self.bytes[begin : begin + size].tobytes() for begin in at.tolist()]
         return np.array([payloads.decode_float(raw, self.order) for raw in raws], np.float64).view(np.uint64)
 
-    def texts(self, at: Array, length: Array, names: Names) -> Array:
+    def texts(self, at: Array, length: Array, names: DistinctStrings) -> Array:
         """Return the codes of strings (int32), -1 for null."""
         codes = np.empty(len(at), np.int32)
         for shift in np.unique(at % 8).tolist():
@@ -306,7 +306,7 @@ class _BlockBytes:
         return np.where(codes == names.code(_NULL), np.int32(-1), codes)
 
 
-def payload_columns(chunk: Chunk, names: Names) -> ValueColumns | None:
+def payload_columns(chunk: Chunk, names: DistinctStrings) -> ValueColumns | None:
     """Return the values in the payloads of a chunk, or None if there are none.
 
     Records whose payloads have the same specifications are decoded together, value by value; a cursor for each record
@@ -335,22 +335,24 @@ def payload_columns(chunk: Chunk, names: Names) -> ValueColumns | None:
     return _in_order(parts) if parts else None
 
 
-def _group_columns(data: _BlockBytes, chunk: Chunk, specs: ValueSpecs, rows: Array, names: Names) -> ValueColumns:
+def _group_columns(
+    data: _BlockBytes, chunk: Chunk, specs: ValueSpecs, rows: Array, names: DistinctStrings
+) -> ValueColumns:
     """Return the values of records whose payloads have the same specifications."""
     at = chunk.at[rows] * 8 + _HEADER
     shape = (len(rows), len(specs))
     bits, text = np.zeros(shape, np.uint64), np.full(shape, -1, np.int32)
     for number, spec in enumerate(specs):
-        here = np.minimum(at, data.last)  # the kernel has checked that the payload is complete
+        place = np.minimum(at, data.last)  # the kernel has checked that the payload is complete
         size: int | Array = spec.size
         if spec.is_text:
-            length = data.integers(here, 2, signed=False).astype(np.int64)
-            text[:, number] = data.texts(here + 2, length, names)
+            length = data.integers(place, 2, signed=False).astype(np.int64)
+            text[:, number] = data.texts(place + 2, length, names)
             size = length + 2
         elif spec.format == "f":
-            bits[:, number] = data.floats(here, spec.size)
+            bits[:, number] = data.floats(place, spec.size)
         elif spec.format != "t":
-            bits[:, number] = data.integers(here, spec.size, signed=spec.format in "di")
+            bits[:, number] = data.integers(place, spec.size, signed=spec.format in "di")
         at = at + (size + 3) // 4 * 4
     label = np.array([names.code(spec.label) for spec in specs], np.int32)
     letter = np.array([FORMATS.index(spec.format) for spec in specs], np.int8)
@@ -392,7 +394,7 @@ class TableBuilder:
     """
 
     def __init__(self, names: Sequence[str], events: EventsFile, pointer_size: int) -> None:
-        self.names = Names()
+        self.names = DistinctStrings()
         self.record = 0
         self._tables = tuple(name for name in names if name in RECORD_TABLES)
         self._events = events
@@ -405,7 +407,7 @@ class TableBuilder:
         """Keep only the names of open calls if there are very many names; codes of different batches then differ."""
         if len(self.names.values) <= MAX_NAMES and self.names.size <= MAX_NAMES * 64:
             return
-        old, self.names, self._name_codes = self.names, Names(), {}
+        old, self.names, self._name_codes = self.names, DistinctStrings(), {}
         open_calls = self._pairing.open
         open_calls.name = np.array([self.names.code(old.values[code]) for code in open_calls.name.tolist()], np.int32)
 
@@ -618,7 +620,7 @@ def _sched(files: SmallFiles) -> Columns:
 
     time = joined([block.time for _, block in blocks], np.uint64)
     order = np.argsort(time, kind="stable")
-    names = Names()
+    names = DistinctStrings()
     codes = np.zeros(len(time), np.int32)
     first = 0
     for _, block in blocks:

@@ -277,6 +277,6 @@ def check_text(text: str, where: str) -> str:
     Raises:
         EncodeError: the text contains a line end or a NUL.
     """
-    if any(sign in text for sign in "\n\0"):
+    if any(character in text for character in "\n\0"):
         raise EncodeError(f"{text!r} contains a line end or a NUL", where)
     return text

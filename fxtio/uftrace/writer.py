@@ -206,8 +206,8 @@ class UftraceWriter(TraceWriter):
         for tid, chosen in _rows_of("tid", columns["tid"]):
             order = CallOrder(start[chosen], (start + duration)[chosen], depth[chosen], state[chosen])
             calls = chosen[order.row]
-            short, place = wrapped(depth[calls], address[names.codes[calls]])
-            raw = record_bytes(order.kind, order.time, short, place, None, self.order)
+            wrapped_depth, wrapped_address = wrapped(depth[calls], address[names.codes[calls]])
+            raw = record_bytes(order.kind, order.time, wrapped_depth, wrapped_address, None, self.order)
             task = self.task(tid)
             if task._open:
                 raise EncodeError("calls that were begun by `enter` are open", f"task {tid}")

@@ -18,7 +18,7 @@ SOUND = (
 
 
 def read(*lines: bytes, sound: bytes = SOUND) -> Callable[[Path], Findings]:
-    """What `fxtio info` finds when these lines follow sound ones."""
+    """Return a case that does what `fxtio info` does, on sound lines and these."""
     data = sound + b"".join(line + b"\n" for line in lines)
 
     def findings(folder: Path) -> Findings:
@@ -30,7 +30,7 @@ def read(*lines: bytes, sound: bytes = SOUND) -> Callable[[Path], Findings]:
 
 
 def dumped(*lines: bytes, end: bytes = b"\n") -> Callable[[Path], Findings]:
-    """What `fxtio dump` finds, which looks at single lines only."""
+    """Return a case that does what `fxtio dump` does, which checks single lines only."""
 
     def findings(folder: Path) -> Findings:
         path = folder / "broken.log"
@@ -43,7 +43,7 @@ def dumped(*lines: bytes, end: bytes = b"\n") -> Callable[[Path], Findings]:
 
 
 def stacks(*lines: bytes) -> Callable[[Path], Findings]:
-    """What putting stacks together finds."""
+    """Return a case that reads whole stacks."""
     data = SOUND + b"".join(line + b"\n" for line in lines)
 
     def findings(folder: Path) -> Findings:

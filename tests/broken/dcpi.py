@@ -19,19 +19,19 @@ LISTING = b"name synthetic\nevent 10 cycles:62000:9900\nevent 3 misses:1000:100\
 
 
 def profile(*words: int, header: bytes = HEADER) -> bytes:
-    """A padded header, and a body of numbers: chunks of offset, number and counts, then two totals."""
+    """Return a padded header and a body of numbers: chunks of offset, number and counts, then two totals."""
     padding = -(len(header) + len(b"samples\n")) % 4
     return header + b"samples" + b" " * padding + b"\n" + struct.pack(f"<{len(words)}I", *words)
 
 
 def with_line(old: bytes, new: bytes) -> bytes:
-    """A sound body with another header line."""
+    """Return a sound profile with another header line."""
     assert old in HEADER
     return profile(0, 1, 5, 1, 5, header=HEADER.replace(old, new))
 
 
 def read(data: bytes) -> Callable[[Path], Findings]:
-    """What `fxtio info` finds."""
+    """Return a case that does what `fxtio info` does."""
 
     def findings(folder: Path) -> Findings:
         trace = fxtio.open(data, format="dcpi")
@@ -42,7 +42,7 @@ def read(data: bytes) -> Callable[[Path], Findings]:
 
 
 def dumped(data: bytes) -> Callable[[Path], Findings]:
-    """What `fxtio dump` finds."""
+    """Return a case that does what `fxtio dump` does."""
 
     def findings(folder: Path) -> Findings:
         path = folder / "broken.dcpi"
@@ -55,7 +55,7 @@ def dumped(data: bytes) -> Callable[[Path], Findings]:
 
 
 def listed(data: bytes) -> Callable[[Path], Findings]:
-    """What `dcpicat.read` finds."""
+    """Return a case that reads a listing."""
     return lambda _: dcpicat.read(data).findings
 
 

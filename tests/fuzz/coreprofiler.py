@@ -1,9 +1,9 @@
-"""The fuzz target of the CoreProfiler reader: whatever the bytes are, every way of reading them gives the same, and no
-crash.
+"""The fuzz target of the CoreProfiler reader: every way of reading any bytes gives the same, without a crash.
 
-What is checked of each input: no reading raises anything (strict ones a `DecodeError`, and that exactly where there are
-findings); an exact copy is the same bytes; records are those that lines give one by one; reading in small blocks or a
-few bytes at a time gives the same; tables hold what records hold; the commands tell of it.
+Checks of each input: no reading raises an exception, except strict ones, which raise `DecodeError` exactly if there
+are findings; a copy is the same bytes; records are those that single lines give; reading in small blocks, or a few
+bytes at a time, gives the same; tables have the values of the records, and can be written; the commands accept the
+trace.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from support import coreprofiler as support
 from support.fxt_readings import Trickle
 
 ROOMS = SimpleNamespace(**vars(report) | {"explain": explain.explain})
-"""What the commands use."""
+"""The functions that the commands use."""
 
 
 def check(data: bytes) -> bool:
@@ -41,7 +41,7 @@ def check(data: bytes) -> bool:
     check_strict(lambda: CoreProfilerTrace(data, strict=True).info, trace.findings)
     samples = list(trace.samples())
     check_strict(lambda: list(CoreProfilerTrace(data, strict=True).samples()), trace.findings)
-    sampled = sum(isinstance(one.record, r.StackSample | r.MemorySample) for one in entries)
+    sampled = sum(isinstance(entry.record, r.StackSample | r.MemorySample) for entry in entries)
     require(len(samples) == sampled, "a whole stack for each sample")
     tables = trace.tables(*trace.table_names)
     check_tables(tables, entries)
@@ -63,11 +63,12 @@ def findings_of(trace: CoreProfilerTrace) -> tuple[dict[str, int], list[tuple[st
     """Return how often each rule is broken in the whole trace, and where."""
     _ = trace.info
     counts, places = told_by(trace.findings)
-    return counts, [one for one in places if one[0] != "pointer-width"]  # its place is that of a block, not of a line
+    # The place of `pointer-width` is that of a block, not of a line.
+    return counts, [place for place in places if place[0] != "pointer-width"]
 
 
 def check_copy(data: bytes, entries: list[Any]) -> None:
-    """What was read exactly is written as the same bytes, and each line gives the record that it gives alone."""
+    """Check that copies are the same bytes, and that each line gives the same record as alone."""
     trace = CoreProfilerTrace(data)
     require(support.written(trace.records(resolve=False), trace.style) == data, "records are the same bytes")
     require(support.copied(CoreProfilerTrace(data)) == data, "a copy is the same bytes")
@@ -76,7 +77,7 @@ def check_copy(data: bytes, entries: list[Any]) -> None:
         require(support.written(again.records(resolve=False), again.style) == data, "a copy by pieces is the same")
     lines = data.removeprefix(BYTE_ORDER_MARK)
     raws, records = support.one_by_one(lines)
-    require([one.record for one in entries] == records, "each line gives what it gives alone")
+    require([entry.record for entry in entries] == records, "each line gives what it gives alone")
     at = len(data) - len(lines)
     for raw, entry in zip(raws, entries, strict=True):
         require(entry.offset == at, "a record stands where the line before it ends")
@@ -85,7 +86,7 @@ def check_copy(data: bytes, entries: list[Any]) -> None:
 
 
 def check_tables(tables: dict[str, Table], entries: list[Any]) -> None:
-    """The tables hold what the records hold."""
+    """Check that the tables have the values of the records."""
     of_class: dict[type[Any], list[Any]] = {cls: [] for cls in r.RECORDS}
     for entry in entries:
         of_class.get(type(entry.record), []).append(entry)
@@ -104,7 +105,7 @@ def check_tables(tables: dict[str, Table], entries: list[Any]) -> None:
 
 
 def check_written_tables(tables: dict[str, Table], entries: list[Any]) -> None:
-    """A table that is written gives the same rows, and is refused only if one of its records would be."""
+    """Check that a written table has the same rows, and is refused only if one of its records would be."""
     for name, cls in RECORD_TABLES.items():
         expected = [{**row, "offset": 0} for row in tables[name].rows()]
         out = io.BytesIO()
@@ -120,7 +121,7 @@ def check_written_tables(tables: dict[str, Table], entries: list[Any]) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    """The traces of the corpus, simulated ones of all shapes in all dialects, and a line of each kind."""
+    """Yield the traces of the corpus, simulated traces of all shapes in all dialects, and a line of each kind."""
     for path in sorted((CORPUS / "coreprofiler").glob("*.log")):
         yield path.read_bytes()
     for place, style in enumerate(DIALECTS):
@@ -144,18 +145,18 @@ ODD = (
 
 @cache
 def _lines() -> list[bytes]:
-    """Lines of all seeds."""
+    """Return the lines of all seeds."""
     return sorted({line for seed in seeds() for line in seed.splitlines(keepends=True)})
 
 
 ITEMS = (b"", b"?", b"0x", b"0x0", b"0x00000001", b"-1", b"0", b"1", b"9" * 19, b"0x" + b"f" * 17, b'"', b'" "', b"t f")
 
 
-SHORT = 600  # bytes; each line costs, and a few show everything
+SHORT = 600  # bytes; a few lines show every fault, and more take longer
 
 
 def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
-    """Changes traces by whole lines and by whole items of lines."""
+    """Change a trace by whole lines or by whole items of lines."""
     most = min(most, SHORT)
     choice = draw.randrange(5)
     lines = data.splitlines(keepends=True)
@@ -175,7 +176,7 @@ def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes
 
 
 def _with_item(line: bytes, draw: random.Random) -> bytes:
-    """An item, or a part of one, changed, put in or left out."""
+    """Return the line with an item, or a part of an item, changed, inserted or removed."""
     separator = draw.choice([b" ", b":"])
     items = line.split(separator)
     at = draw.randrange(len(items))
@@ -185,7 +186,7 @@ def _with_item(line: bytes, draw: random.Random) -> bytes:
 
 
 def drawn() -> Any:
-    """Damaged and arbitrary traces."""
+    """Return a strategy for damaged and arbitrary traces."""
     from hypothesis import strategies as st
 
     return support.damaged() | st.binary(max_size=200)

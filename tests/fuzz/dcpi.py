@@ -1,9 +1,9 @@
-"""The fuzz target of the DCPI reader: whatever the bytes are, every way of reading them gives the same, and no crash.
+"""The fuzz target of the DCPI reader: every way of reading any bytes gives the same, without a crash.
 
-What is checked of each input: no reading raises anything (strict ones a `DecodeError`, and that exactly where there are
-findings); an exact copy is the same bytes, and each record stands where the bytes before it end; reading in small
-blocks or a few bytes at a time gives the same; columns hold what records hold; the oracle finds the same chunks, and is
-content where there are no findings; the commands tell of it.
+Checks of each input: no reading raises an exception, except strict ones, which raise `DecodeError` exactly if there
+are findings; a copy is the same bytes, and each record begins where the bytes before it end; reading in small blocks,
+or a few bytes at a time, gives the same; columns have the values of the records; the oracle has the same chunks, and
+accepts inputs without findings; the commands accept the profile.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SIZE = WORD_TYPE.itemsize
 
 
 ROOMS = SimpleNamespace(**vars(report) | {"explain": explain.explain})
-"""What the commands use."""
+"""The functions that the commands use."""
 
 
 def check(data: bytes) -> bool:
@@ -47,7 +47,7 @@ def check(data: bytes) -> bool:
         check_oracle(data, trace, entries)
     chunks, samples = samples_of(entries)
     tables = trace.tables(*trace.table_names)
-    heads = [row for row in tables["chunks"].rows() if row["number"]]  # an empty chunk is no record
+    heads = [row for row in tables["chunks"].rows() if row["number"]]  # an empty chunk is not a record
     require(heads == chunks, "the chunks' columns hold what records hold")
     columns = zip(tables["samples"]["text_offset"].tolist(), tables["samples"]["count"].tolist(), strict=True)
     require(list(columns) == samples, "the samples' columns hold what records hold")
@@ -74,7 +74,7 @@ def class_names(entries: list[Any]) -> Counter[str]:
 
 
 def check_copy(data: bytes, trace: DcpiTrace) -> None:
-    """What was read exactly is written as the same bytes, and `explain` tells of all of them."""
+    """Check that copies are the same bytes, and that `explain` shows all of them."""
     at = 0
     for offset, _, record in trace.entries(resolve=False):
         require(offset == at, "a record stands where the one before it ends")
@@ -102,26 +102,28 @@ def samples_of(entries: list[Any]) -> tuple[list[dict[str, int]], list[tuple[int
 
 
 def check_oracle(data: bytes, trace: DcpiTrace, entries: list[Any]) -> None:
-    """What the oracle makes of it."""
-    wrong = [one for one in trace.findings if one.level == "error"]
+    """Check that the oracle agrees."""
+    wrong = [finding for finding in trace.findings if finding.level == "error"]
     try:
         parsed = oracle.parse(data)
     except OracleError:
-        # A version of another form and another `period` are warnings; who knows no versions reads any body.
+        # A version with another syntax and a second `period` are warnings; the oracle does not know versions.
         told_of = trace.findings.counts.keys() & {"body-opaque", "header-value", "repeated-line"}
         require(bool(wrong or told_of), "the oracle's faults are findings")
         return
-    # The oracle knows no dates, and takes numbers of any size.
-    require(all(one.rule == "header-value" for one in wrong), "what is an error is one to the oracle")
+    # The oracle does not check dates, and accepts numbers of any size.
+    require(all(finding.rule == "header-value" for finding in wrong), "what is an error is one to the oracle")
     if "body-opaque" not in trace.findings.counts:
         chunks = [
-            (one.record.text_offset, list(one.record.counts)) for one in entries if isinstance(one.record, r.Chunk)
+            (entry.record.text_offset, list(entry.record.counts))
+            for entry in entries
+            if isinstance(entry.record, r.Chunk)
         ]
         require(chunks == parsed["chunks"], "the oracle finds the same chunks")
 
 
 def seeds() -> Iterator[bytes]:
-    """The profiles of the corpus; and some whose chunks are many, long, or told longer than they are."""
+    """Yield the profiles of the corpus, and profiles with many chunks, long chunks, and chunks longer than the file."""
     for path in sorted((CORPUS / "dcpi").glob("*.dcpi")):
         yield path.read_bytes()
     header = [(word, str(value).encode()) for word, value in support.HEADER.items()]
@@ -137,12 +139,12 @@ _END = re.compile(rb"(?<![^\n])samples[ \t]*\n")
 
 @cache
 def _lines() -> list[bytes]:
-    """Header lines of all seeds."""
+    """Return the header lines of all seeds."""
     return sorted({line for seed in seeds() for line in seed.partition(b"samples")[0].splitlines(keepends=True)})
 
 
 def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
-    """Changes profiles by whole lines of the header and by whole numbers of the body; mends the footer."""
+    """Change a profile by whole lines of the header or whole numbers of the body; often correct the footer."""
     parts = _END.split(data, 1)
     choice = draw.randrange(5)
     if choice == 0 or len(parts) < 2:
@@ -167,14 +169,14 @@ def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes
 
 
 def _renumbered(body: bytes, draw: random.Random) -> bytes:
-    """A number of the body changed, put in or left out."""
+    """Return the body with a number changed, inserted or removed."""
     at = draw.randrange(len(body) // SIZE + 1) * SIZE
     number = draw.choice([0, 1, 2, 3, 4, 8, len(body) // SIZE, 2**31, 2**32 - 1, draw.randrange(64)])
     return body[:at] + number.to_bytes(SIZE, "little") * draw.randrange(3) + body[at + SIZE * draw.randrange(3) :]
 
 
 def _added_up(body: bytes) -> bytes:
-    """The last two numbers made the totals of the chunks before them, as far as these are whole."""
+    """Return the body with the last two numbers replaced by the totals of the whole chunks before them."""
     words = np.frombuffer(body[: len(body) // SIZE * SIZE], WORD_TYPE).tolist()[:-2]
     counts: list[int] = []
     at = 0
@@ -186,7 +188,7 @@ def _added_up(body: bytes) -> bytes:
 
 
 def drawn() -> Any:
-    """Damaged and arbitrary profiles."""
+    """Return a strategy for damaged and arbitrary profiles."""
     from hypothesis import strategies as st
 
     return support.damaged() | st.binary(max_size=300)

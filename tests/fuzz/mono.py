@@ -87,13 +87,13 @@ def check_blocks(data: bytes) -> None:
     heads = [one.raw if isinstance(one, OpaqueHeader) else encode_header(one) for one in stream_headers(data)]
     longest = max(map(len, heads), default=0)
     with patch.object(frames, "MAX_HEADER", longest):  # as much is read for a header, and makes the block larger
-        wanted = all_of(data)
+        expected = all_of(data)
         with patch.object(frames, "BLOCK", 1 + len(data) % 197):
-            require(all_of(data) == wanted, "small blocks give the same")
+            require(all_of(data) == expected, "small blocks give the same")
 
 
 def all_of(data: bytes) -> tuple[str, list[Finding], dict[str, int]]:
-    """What can be told of an input: entries, findings as far as they are kept, and how many there are."""
+    """Return the entries of an input, the findings that are kept, and the number of all findings."""
     trace = MonoTrace(data)
     return repr(list(trace.entries())), list(trace.findings), dict(trace.findings.counts)
 
@@ -119,8 +119,8 @@ def check_buffers(data: bytes, trace: MonoTrace, entries: list[Any]) -> None:
             begin = entry.offset + BUFFER_HEADER_SIZE
             raw, expected = data[begin : begin + next(sizes)], of_buffer.get(entry.offset, [])
             for kernel in all_kernels():
-                made = events_from_columns(dialect, columns_of(kernel, dialect, entry.record, raw), raw)
-                require(repr(made) == repr(expected), "columns hold what events hold")
+                rebuilt = events_from_columns(dialect, columns_of(kernel, dialect, entry.record, raw), raw)
+                require(repr(rebuilt) == repr(expected), "columns hold what events hold")
 
 
 def seeds() -> Iterator[bytes]:
@@ -173,7 +173,7 @@ def drawn() -> Any:
     """Seeds with some bytes changed, and any bytes in a buffer."""
     from hypothesis import strategies as st
 
-    known = list(seeds())
+    all_seeds = list(seeds())
     head = encode_header(header())
 
     def damaged(seed: bytes, changes: list[tuple[int, int]]) -> bytes:
@@ -184,7 +184,7 @@ def drawn() -> Any:
 
     changes = st.lists(st.tuples(st.integers(0, LONGEST), st.integers(0, 255)), min_size=1, max_size=4)
     events = st.binary(max_size=80).map(lambda raw: head + encode_buffer_header(BufferHeader(), len(raw)) + raw)
-    return st.builds(damaged, st.sampled_from(known), changes) | events | st.binary(max_size=100)
+    return st.builds(damaged, st.sampled_from(all_seeds), changes) | events | st.binary(max_size=100)
 
 
 TARGET = Target(check, seeds, drawn, mutate)

@@ -58,13 +58,13 @@ def check_directory(trace: UftraceTrace, target: Path, files: dict[str, bytes]) 
     tables = trace.tables(*trace.table_names)
     for table in tables.values():
         require(len(list(table.rows())) == table.num_rows, "a table has its rows")
-    whole = [one for one in entries if not isinstance(one.record, Opaque)]
-    require(tables["records"].num_rows == len(whole), "columns hold as many records")
+    complete = [item for item in entries if not isinstance(item.record, Opaque)]
+    require(tables["records"].num_rows == len(complete), "columns hold as many records")
     require(sum(UftraceTrace(target).info.records.values()) == len(entries), "the summary counts the records")
     for _ in (*trace.perf_events(), *trace.kernel_events()):
         pass
     for tid in trace.tids:
-        raw = b"".join(encode(one, trace.info_file.order) for one in trace.records(tid=tid))
+        raw = b"".join(encode(item, trace.info_file.order) for item in trace.records(tid=tid))
         require(raw == files[f"{tid}.dat"], "no byte of a task is missing")
     copy = target.parent / "copy"
     with UftraceWriter(copy) as writer:
@@ -102,9 +102,9 @@ def unpacked(data: bytes) -> dict[str, bytes]:
 def seeds() -> Iterator[bytes]:
     """Yield the small directories of the corpus, a minimal one, and one with kernel events."""
     for name in SAMPLES:
-        made = packed(_files(UFTRACE / name))
-        if len(made) < LONGEST:
-            yield made
+        seed = packed(_files(UFTRACE / name))
+        if len(seed) < LONGEST:
+            yield seed
     with tempfile.TemporaryDirectory() as folder:
         yield packed(_files(minimal(Path(folder) / "minimal", records=6)))
         kernel_trace(Path(folder) / "kernel")
@@ -147,14 +147,14 @@ def drawn() -> Any:
     def damaged(files: dict[str, bytes], which: int, changes: list[tuple[int, int]]) -> bytes:
         name = sorted(files)[which % len(files)]
         raw = bytearray(files[name])
-        for place, value in changes if raw else ():
-            raw[place % len(raw)] = value
+        for position, value in changes if raw else ():
+            raw[position % len(raw)] = value
         return packed(files | {name: bytes(raw)})
 
     changes = st.lists(st.tuples(st.integers(0, LONGEST), st.integers(0, 255)), min_size=1, max_size=6)
-    made = _directories()
-    anything = st.binary(max_size=200).map(lambda raw: packed(made[0] | {"1.dat": raw}))
-    return st.builds(damaged, st.sampled_from(made), st.integers(0, MOST), changes) | anything
+    directories = _directories()
+    anything = st.binary(max_size=200).map(lambda raw: packed(directories[0] | {"1.dat": raw}))
+    return st.builds(damaged, st.sampled_from(directories), st.integers(0, MOST), changes) | anything
 
 
 TARGET = Target(check, seeds, drawn, mutate)

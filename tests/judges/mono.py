@@ -2,7 +2,7 @@
 
 Two of its outputs can be compared event for event: `--debug` prints a line for most events, with absolute addresses,
 times and names, and the statistics say how many events of each kind there are and how many bytes they have. Both are
-made here again from what fxtio reads.
+sizes_by_name here again from what fxtio reads.
 
 What it does wrong, by observation (Mono 6.8; 6.12 and 6.14.1 are the same):
 
@@ -79,7 +79,7 @@ Stats = dict[str, tuple[int, int, int, int]]
 
 
 def report(path: Path, *options: str) -> str:
-    """What mprof-report prints about a recording. Fails where it fails."""
+    """Return what mprof-report prints about a recording; fail where it fails."""
     assert PROGRAM is not None
     done = subprocess.run(
         [PROGRAM, *options, str(path)], capture_output=True, timeout=60, check=False, env=os.environ | {"TZ": "UTC"}
@@ -106,14 +106,14 @@ def _cut(found: re.Match[str]) -> str:
 
 
 def our_stats(trace: MonoTrace) -> Stats:
-    """The same statistics by fxtio's reading (UNLISTED)."""
-    made: dict[str, list[int]] = {}
+    """Return the same statistics as fxtio reads them (UNLISTED)."""
+    sizes_by_name: dict[str, list[int]] = {}
     old = trace.info.header is not None and trace.info.header.data_version < 14
     for head, size in _sizes(trace):
         name = _BYTES.get(head)
         if name is not None and not (old and name.startswith("TYPE_MONITOR")):
-            made.setdefault(name, []).append(size)
-    return {name: (len(sizes), min(sizes), max(sizes), sum(sizes)) for name, sizes in made.items()}
+            sizes_by_name.setdefault(name, []).append(size)
+    return {name: (len(sizes), min(sizes), max(sizes), sum(sizes)) for name, sizes in sizes_by_name.items()}
 
 
 def _sizes(trace: MonoTrace) -> Iterator[tuple[int, int]]:
@@ -128,19 +128,19 @@ def _sizes(trace: MonoTrace) -> Iterator[tuple[int, int]]:
 
 def trace_entries(trace: MonoTrace) -> dict[int, list[Entry]]:
     """The events of every buffer, by the offset of its header."""
-    known: dict[int, list[Entry]] | None = getattr(trace, "entries_by_buffer", None)
-    if known is None:
+    by_buffer: dict[int, list[Entry]] | None = getattr(trace, "entries_by_buffer", None)
+    if by_buffer is None:
         index = trace.index()
         begins = index["offset"].tolist()
         ends = (index["offset"] + 48 + index["size"]).tolist()
-        known = {begin: [] for begin in begins}
+        by_buffer = {begin: [] for begin in begins}
         place = 0
         for entry in trace.entries():
             while entry.offset >= ends[place]:
                 place += 1
-            known[begins[place]].append(entry)
-        trace.entries_by_buffer = known  # type: ignore[attr-defined]
-    return known
+            by_buffer[begins[place]].append(entry)
+        trace.entries_by_buffer = by_buffer  # type: ignore[attr-defined]
+    return by_buffer
 
 
 class Lines:
@@ -267,8 +267,8 @@ class Lines:
     def HeapObject(self, e: r.HeapObject, entry: Entry) -> Iterator[str]:  # noqa: N802
         if e.size == 0:  # only adds references to an object before it
             return
-        told = f"{pointer(e.object)}, size {e.size} ({self.type_name(e)}), refs: {len(e.references)}"
-        yield f"traced object {told}"
+        text = f"{pointer(e.object)}, size {e.size} ({self.type_name(e)}), refs: {len(e.references)}"
+        yield f"traced object {text}"
 
     def HeapRoots(self, e: r.HeapRoots, entry: Entry) -> Iterator[str]:  # noqa: N802
         for root in e.roots:
@@ -278,8 +278,8 @@ class Lines:
                 yield f"object {pointer(root.object)} is a handle root"
 
     def RootRegister(self, e: r.RootRegister, entry: Entry) -> Iterator[str]:  # noqa: N802
-        told = f"{pointer(e.address)} size {e.size} type {e.source} key {pointer(e.key)} name {e.name}"
-        yield f"root register address {told}"
+        text = f"{pointer(e.address)} size {e.size} type {e.source} key {pointer(e.key)} name {e.name}"
+        yield f"root register address {text}"
 
     def RootUnregister(self, e: r.RootUnregister, entry: Entry) -> Iterator[str]:  # noqa: N802
         yield f"root unregister address {pointer(e.address)}"

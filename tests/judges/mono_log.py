@@ -74,10 +74,10 @@ def _row(entry: Entry, version: int) -> Iterator[str]:
     yield name
     yield str(entry.time)
     yield str(entry.thread)
-    yield "\t".join(f"{key}={_told(value)}" for key, value in fields.items())
+    yield "\t".join(f"{key}={_shown(value)}" for key, value in fields.items())
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -86,9 +86,9 @@ def _told(value: Any) -> str:
     if isinstance(value, Id):
         return value.text.lower() if value.text else NO_ID
     if isinstance(value, list | tuple):
-        return f"[{','.join(map(_told, value))}]"
+        return f"[{','.join(map(_shown, value))}]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key}={_told(one)}" for key, one in value.items()) + "}"
+        return "{" + ",".join(f"{key}={_shown(one)}" for key, one in value.items()) + "}"
     if isinstance(value, float):
         return repr(value) if value % 1 else f"{value:.0f}"
     return str(value)
@@ -109,8 +109,8 @@ def _typed(e: Any) -> dict[str, Any]:
 
 
 def _allocation(e: Any, version: int) -> Row:
-    told = {**_typed(e), "ObjectPointer": e.object, "ObjectSize": e.size, "Backtrace": e.backtrace or ()}
-    return "AllocationEvent", told
+    fields = {**_typed(e), "ObjectPointer": e.object, "ObjectSize": e.size, "Backtrace": e.backtrace or ()}
+    return "AllocationEvent", fields
 
 
 def _moves(e: Any, version: int) -> Row:
@@ -118,8 +118,8 @@ def _moves(e: Any, version: int) -> Row:
 
 
 def _created(e: Any, version: int) -> Row:
-    told = {"Type": e.handle_type, "Handle": e.handle, "ObjectPointer": e.object, "Backtrace": e.backtrace or ()}
-    return "GCHandleCreationEvent", told
+    fields = {"Type": e.handle_type, "Handle": e.handle, "ObjectPointer": e.object, "Backtrace": e.backtrace or ()}
+    return "GCHandleCreationEvent", fields
 
 
 def _destroyed(e: Any, version: int) -> Row:
@@ -158,8 +158,8 @@ def _call(e: Any, version: int) -> Row:
 
 
 def _clause(e: Any, version: int) -> Row:
-    told = {"Type": e.kind, "Index": e.index, "MethodPointer": e.method, "ObjectPointer": e.object or 0}
-    return "ExceptionClauseEvent", told
+    fields = {"Type": e.kind, "Index": e.index, "MethodPointer": e.method, "ObjectPointer": e.object or 0}
+    return "ExceptionClauseEvent", fields
 
 
 def _heap_object(e: Any, version: int) -> Row:
@@ -167,8 +167,8 @@ def _heap_object(e: Any, version: int) -> Row:
     for one in e.references:
         references.append({"Offset": one.field_offset - last, "ObjectPointer": one.object})
         last = one.field_offset
-    told = {"ObjectPointer": e.object, **_typed(e), "ObjectSize": e.size, "Generation": e.generation or 0}
-    return "HeapObjectEvent", {**told, "References": references}
+    fields = {"ObjectPointer": e.object, **_typed(e), "ObjectSize": e.size, "Generation": e.generation or 0}
+    return "HeapObjectEvent", {**fields, "References": references}
 
 
 def _heap_roots(e: Any, version: int) -> Row:
@@ -185,29 +185,29 @@ def _heap_roots(e: Any, version: int) -> Row:
 
 
 def _register(e: Any, version: int) -> Row:
-    told = {"RootPointer": e.address, "RootSize": e.size, "Source": e.source, "Key": e.key, "Name": e.name}
-    return "HeapRootRegisterEvent", told
+    fields = {"RootPointer": e.address, "RootSize": e.size, "Source": e.source, "Key": e.key, "Name": e.name}
+    return "HeapRootRegisterEvent", fields
 
 
 def _sample(e: Any, version: int) -> Row:
-    told = {"ThreadId": e.interrupted, "UnmanagedBacktrace": e.addresses, "ManagedBacktrace": e.frames[::-1]}
-    return "SampleHitEvent", told
+    fields = {"ThreadId": e.interrupted, "UnmanagedBacktrace": e.addresses, "ManagedBacktrace": e.frames[::-1]}
+    return "SampleHitEvent", fields
 
 
 def _binary(e: Any, version: int) -> Row:
-    told = {"SegmentPointer": e.address, "SegmentOffset": e.file_offset, "SegmentSize": e.size, "FileName": e.name}
-    return "UnmanagedBinaryEvent", told
+    fields = {"SegmentPointer": e.address, "SegmentOffset": e.file_offset, "SegmentSize": e.size, "FileName": e.name}
+    return "UnmanagedBinaryEvent", fields
 
 
 def _descriptions(e: Any, version: int) -> Row:
-    told = [
+    fields = [
         {
             "Section": one.section, "SectionName": one.category, "CounterName": one.name, "Type": one.type,
             "Unit": one.unit, "Variance": one.variance, "Index": one.index,
         }
         for one in e.counters
     ]  # fmt: skip
-    return "CounterDescriptionsEvent", {"Descriptions": told}
+    return "CounterDescriptionsEvent", {"Descriptions": fields}
 
 
 def _values(e: Any, version: int) -> Row:
@@ -218,8 +218,8 @@ def _values(e: Any, version: int) -> Row:
 
 def _helper(e: Any, version: int) -> Row:
     kind = e.buffer_type - (version < 14)
-    told = {"Type": kind, "BufferPointer": e.address, "BufferSize": e.size, "Name": e.name}
-    return "JitHelperEvent", told
+    fields = {"Type": kind, "BufferPointer": e.address, "BufferSize": e.size, "Name": e.name}
+    return "JitHelperEvent", fields
 
 
 def _plain(name: str, **fields: str) -> Any:

@@ -1,9 +1,9 @@
-"""CoreProfiler traces restated from the specification text: lines to plain values and back, stacks by the definition.
+"""CoreProfiler traces restated from the specification text: lines to plain values, stacks by the definition.
 
-Strategy: the specification's own lines, `thr cpu <threadIid:iid> <timestamp:ms> <usage:us>` and the like, stand here as
-they are; `parse` and `build` read them. The items of the table "Format rules" are regular expressions, one for each. No
-code and no pattern is shared with the codec under test. Items that take several words (times, quoted texts, lists) are
-handled by name. `stacks` follows the prose of `sam str`.
+`LINES` has the specification's own lines, such as `thr cpu <threadIid:iid> <timestamp:ms> <usage:us>`, and `parse`
+follows them. Each item of the table "Format rules" is a regular expression. No code and no pattern is shared with the
+codec under test. Items of several words (times, quoted texts, lists) are handled by name. `stacks` follows the prose
+of `sam str`.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def _number(text: str) -> int | str | None:
 def _value(kind: str, text: str) -> Any:
     if kind.endswith("..."):
         if kind == "gen_collect...":
-            return [one == "t" for one in text.split()]
-        return [tuple(map(_number, one.split(":"))) for one in text.split()]
+            return [each == "t" for each in text.split()]
+        return [tuple(map(_number, each.split(":"))) for each in text.split()]
     if kind == "qtn":
         return text[1:-1]
     if kind == "change":
@@ -110,20 +110,20 @@ def _value(kind: str, text: str) -> Any:
 
 
 def parse(line: str) -> dict[str, Any]:
-    """A line of the given specification, without its end, as `{"record": "thr cpu", "threadIid": 0, ...}`."""
+    """Convert a line of the given specification, without its end, to `{"record": "thr cpu", "threadIid": 0, ...}`."""
     for pattern, fields in FORMS.get(line[:7], []):
         match = pattern.fullmatch(line)
         if match is not None:
             values = {name: _value(kind, match[name]) for name, kind in fields}
-            require(all(type(one) is not int or one < 2**64 for one in values.values()), "64 bits")
+            require(all(type(each) is not int or each < 2**64 for each in values.values()), "64 bits")
             return {"record": line[:7]} | values
     raise OracleError(f"no record of the specification: {line[:60]!r}")
 
 
 def stacks(lines: list[str]) -> list[tuple[int | None, int, list[tuple[Any, Any]]]]:
-    """The stack after every `sam str`: thread, count of ticks, frames as pairs of a function and an ip."""
+    """Return the stack after every `sam str`: thread, count of ticks, frames as pairs of a function and an ip."""
     known: dict[Any, list[tuple[Any, Any]]] = {}
-    found = []
+    result = []
     for line in lines:
         if not line.startswith("sam str"):
             continue
@@ -137,5 +137,5 @@ def stacks(lines: list[str]) -> list[tuple[int | None, int, list[tuple[Any, Any]
             stack[-1] = (stack[-1][0], "?" if ip[0] is None else ip[0])
         for function, *where in record["frame"]:
             stack.append((function, None if not where else "?" if where[0] is None else where[0]))
-        found.append((record["threadIid"], record["count"], list(stack)))
-    return found
+        result.append((record["threadIid"], record["count"], list(stack)))
+    return result

@@ -1,8 +1,8 @@
 """DCPI profiles restated from the specification text: bytes to plain values and back, or `OracleError`.
 
-Strategy: the grammar of the header is followed line by line with regular expressions, the binary section is a construct
-declaration of its own. Nothing is shared with the codec under test. The specification leaves open how far consecutive
-addresses are apart; an Alpha instruction, 4 bytes, is taken here too.
+Regular expressions follow the grammar of the header line by line; the binary section is a construct declaration.
+Nothing is shared with the codec under test. The specification does not give the distance of consecutive addresses; the
+oracle also uses 4 bytes, an Alpha instruction.
 """
 
 from __future__ import annotations
@@ -39,11 +39,15 @@ CHUNK = Struct("offset" / Int32ul, "number" / Int32ul, "count" / Array(this.numb
 
 
 def parse(data: bytes) -> dict[str, Any]:
-    """A profile as `{"header": [(word, value)], "chunks": [(offset, [count])], "totals": (addresses, samples)}`."""
+    """Convert a profile to a dictionary.
+
+    Returns:
+        `{"header": [(word, value)], "chunks": [(offset, [count])], "totals": (addresses, samples)}`.
+    """
     match = HEADER.match(data)
     if match is None:
         raise OracleError("no header that ends with a line `samples`")
-    header = [(one[1].decode("ascii", "surrogateescape"), one[2]) for one in LINE.finditer(match[1])]
+    header = [(each[1].decode("ascii", "surrogateescape"), each[2]) for each in LINE.finditer(match[1])]
     for word, value in header:
         wanted = (REQUIRED | OPTIONAL).get(word)
         require(wanted is None or re.fullmatch(wanted, value) is not None, f"the value of {word}")
@@ -57,22 +61,22 @@ def parse(data: bytes) -> dict[str, Any]:
         )
     except ConstructError as error:
         raise OracleError(str(error)) from error
-    found = [(one.offset, list(one.count)) for one in (chunks if len(body) == 8 else chunks.all)]
+    parsed = [(chunk.offset, list(chunk.count)) for chunk in (chunks if len(body) == 8 else chunks.all)]
     end = 0
-    for place, (offset, counts) in enumerate(found):
+    for place, (offset, counts) in enumerate(parsed):
         require(bool(counts), "a chunk without counts")
         require(offset >= end, "chunks rise and do not overlap")
-        require(place == 0 or offset > found[place - 1][0], "offsets rise")
+        require(place == 0 or offset > parsed[place - 1][0], "offsets rise")
         end = offset + 4 * len(counts)
     totals = tuple(Array(2, Int32ul).parse(body[-8:]))
-    addresses = sum(count > 0 for _, counts in found for count in counts)
-    samples = sum(count for _, counts in found for count in counts)
+    addresses = sum(count > 0 for _, counts in parsed for count in counts)
+    samples = sum(count for _, counts in parsed for count in counts)
     require(totals == (addresses, samples % 2**32), "the footer's totals")
-    return {"header": header, "chunks": found, "totals": totals}
+    return {"header": header, "chunks": parsed, "totals": totals}
 
 
 def build(header: list[tuple[str, bytes]], chunks: list[tuple[int, list[int]]]) -> bytes:
-    """The bytes of a profile that is right."""
+    """Return the bytes of a valid profile."""
     text = b"".join(word.encode() + b" " + value + b"\n" for word, value in header) + b"samples\n"
     body = b"".join(CHUNK.build({"offset": at, "number": len(counts), "count": counts}) for at, counts in chunks)
     addresses = sum(count > 0 for _, counts in chunks for count in counts)

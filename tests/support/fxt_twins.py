@@ -23,10 +23,10 @@ from fxtio.codec.columns import (
     columns_of,
     members_of,
 )
+from fxtio.codec.encode_columns import ManyWords, Ragged, ranges, words_of
 from fxtio.codec.generate import Faults, Order, decode
 from fxtio.codec.parts import Stream
 from fxtio.codec.record import Opaque, Record, TaggedUnion, layout_of
-from fxtio.codec.scatter import ManyWords, Ragged, ranges, words_of
 from fxtio.errors import DecodeError
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.records import RECORDS

@@ -16,15 +16,15 @@ OBJECTS = (0x7000_0000, 0x7000_0018, 0x7000_0030)
 
 def every_event(version: int) -> list[r.Event]:
     """The events, with times that rise by 10 where the version has one."""
-    time, found = 1000, []
+    time, events = 1000, []
     for cls, values in _values(version):
         layout = layout_of(cls, version)
         if layout is None:
             continue
         time += 0 if "time" in layout.absent else 10
         event = cls(time=time, **{name: value for name, value in values.items() if name not in layout.absent})
-        found.append(event)
-    return found
+        events.append(event)
+    return events
 
 
 def _values(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:

@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fxtio.mono.headers import StreamHeader
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.writer import MonoWriter, header_for
@@ -47,8 +49,7 @@ def copied_whole(trace: MonoTrace) -> bytes:
 
 def header(data_version: int = 17, pointer_size: int = 8) -> StreamHeader:
     """The header of files made here."""
-    found = header_for(data_version, pointer_size)
-    return StreamHeader(**{name: getattr(found, name) for name in found.__struct_fields__} | {"startup_time": 0})
+    return msgspec.structs.replace(header_for(data_version, pointer_size), startup_time=0)
 
 
 def written(data_version: int, events: list[Any], *, pointer_size: int = 8, thread: int = 1) -> bytes:
@@ -69,7 +70,7 @@ def compiled(folder: Path) -> Path:
 
 
 def recorded(program: Path, options: str, out: Path, *arguments: str) -> Path:
-    """What Mono records of a program with these options."""
+    """Record a program with Mono and these options; return the path of the recording."""
     profile = f"--profile=log:{options},output={out}"
     subprocess.run(["mono", profile, str(program), *arguments], check=True, capture_output=True, timeout=120)
     return out

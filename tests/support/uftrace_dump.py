@@ -1,4 +1,4 @@
-"""What fxtio reads, written as `uftrace dump` prints it, so that the two can be compared line by line."""
+"""Write what fxtio reads in the form of `uftrace dump`, so that the two can be compared line by line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STAMP = re.compile(rb"^(\d+\.\d{9}) +(\d+): ", re.MULTILINE)
 
 
 def reference(text: bytes) -> bytes:
-    """The part of the tool's output that is compared: without the header, the banners and the width of task ids."""
+    """Return the part of the output of uftrace that is compared, without the header and the banners."""
     body = text.partition(b"\nreading ")[2].replace(b" p: (nil)", b" p: 0")
     body = body.replace(b"\n*************************************\n* inverted time - data seems broken *\n", b"")
     body = body.replace(b"*************************************\n\n", b"")
@@ -28,16 +28,16 @@ def reference(text: bytes) -> bytes:
 
 
 def of_trace(trace: UftraceTrace) -> bytes:
-    """The same of what fxtio reads."""
+    """Return what fxtio reads of a trace in the form of `reference`."""
     spaces = _Spaces(trace)
-    pieces = [piece for item in trace.entries() for piece in _item(trace, item, spaces)]
-    pieces += list(_perf(trace))
-    lines = b"\n".join(pieces).split(b"\n")
+    parts = [part for entry in trace.entries() for part in _lines_of(trace, entry, spaces)]
+    parts += list(_perf(trace))
+    lines = b"\n".join(parts).split(b"\n")
     return b"\n".join(line for line in lines if line)
 
 
 class _Spaces:
-    """The address space of every record; entries do not carry it."""
+    """Looks up the functions of the epoch of a record, which entries do not have."""
 
     def __init__(self, trace: UftraceTrace) -> None:
         self._sessions = trace.sessions()
@@ -53,35 +53,35 @@ def _line(tid: int, time: int, kind: str, name: str, number: int, depth: int) ->
     return f"{stamp}{name}({number:x}) depth: {depth}".encode("utf-8", "surrogateescape")
 
 
-def _item(trace: UftraceTrace, item: Entry, spaces: _Spaces) -> Iterator[bytes]:
-    record, order = item.record, trace.info_file.order
+def _lines_of(trace: UftraceTrace, entry: Entry, spaces: _Spaces) -> Iterator[bytes]:
+    record, order = entry.record, trace.info_file.order
     if isinstance(record, Opaque):
         return
     time = record.time
-    stamp = f"{time // NS}.{time % NS:09d} {item.tid}: ".encode()
+    stamp = f"{time // NS}.{time % NS:09d} {entry.tid}: ".encode()
     if isinstance(record, Lost):
         return
     if isinstance(record, Event):
-        assert item.name is not None
-        yield _line(item.tid, time, "event", item.name, record.event, record.depth)
+        assert entry.name is not None
+        yield _line(entry.tid, time, "event", entry.name, record.event, record.depth)
         if record.payload is not None:
             data = data_of(record.payload, order)
             yield stamp + f"[data ] length = {len(data)}".encode()
-            told = item.values or {}
-            yield f"  {item.name}: {_event_text(item.name, told)}".encode()
+            event_values = entry.values or {}
+            yield f"  {entry.name}: {_event_text(entry.name, event_values)}".encode()
         return
-    assert isinstance(record, FunctionEntry | FunctionExit) and item.name is not None
+    assert isinstance(record, FunctionEntry | FunctionExit) and entry.name is not None
     kind = "entry" if isinstance(record, FunctionEntry) else "exit "
-    space = spaces.at(item.tid, time)
-    yield _line(item.tid, time, kind, item.name, record.address, record.depth)
+    functions = spaces.at(entry.tid, time)
+    yield _line(entry.tid, time, kind, entry.name, record.address, record.depth)
     if record.payload is None:
         return
-    values = space.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
+    values = functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
     size = _length(values, record.payload)
     yield stamp + f"[{'args ' if kind == 'entry' else 'retval'}] length = {size}".encode()
     for index, (value, raw) in enumerate(_raw_values(values, record.payload)):
         label = "  retval " if value.kind == "retval" else f"  args[{index}] "
-        yield label.encode() + _value_text(value, raw, space, record.address)
+        yield label.encode() + _value_text(value, raw, functions, record.address)
 
 
 def _event_text(name: str, values: dict[str, Any]) -> str:
@@ -104,11 +104,11 @@ def _raw_values(values: ValueSpecs, payload: bytes) -> Iterator[tuple[ValueSpec,
 
 
 def _length(values: ValueSpecs, payload: bytes) -> int:
-    """The payload's size as the tool counts it: without the padding at the end."""
+    """Return the size of a payload as uftrace counts it, without the padding at the end."""
     return sum((len(raw) + (2 if value.is_text else 0) + 3) // 4 * 4 for value, raw in _raw_values(values, payload))
 
 
-def _value_text(value: ValueSpec, raw: bytes, space: AddressSpace, address: int) -> bytes:
+def _value_text(value: ValueSpec, raw: bytes, functions: AddressSpace, address: int) -> bytes:
     if value.is_text:
         label = b"std::string: " if value.format == "S" else b"str: "
         return label + (b"NULL" if raw == payloads.NULL else raw)
@@ -118,13 +118,13 @@ def _value_text(value: ValueSpec, raw: bytes, space: AddressSpace, address: int)
         return f"struct {value.type}:{shown}".encode()
     if value.format == "e":
         number = int.from_bytes(raw, "little", signed=True)
-        label_of = space.enum(space.index(address), value.type).get(number)
+        label_of = functions.enum(functions.index(address), value.type).get(number)
         return f"enum {value.type}: {label_of} ({number})".encode()
     number = int.from_bytes(raw, "little")
     if value.format == "p":
-        known = space.function_at(number)
-        if known is not None:
-            return f"p: {number:x} (&{known.name})".encode()
+        function = functions.function_at(number)
+        if function is not None:
+            return f"p: {number:x} (&{function.name})".encode()
         return f"p: {number:#x}".encode() if number else b"p: 0"
     return f"{value.format}{value.size * 8}: 0x{number:0{value.size * 2}x}".encode()
 

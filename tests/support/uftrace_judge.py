@@ -1,7 +1,7 @@
-"""uftrace itself as a judge.
+"""Run uftrace itself, to compare its output.
 
-Debian's package has version 0.13.  Where `FXTIO_REQUIRE_UFTRACE` is set (in the CI), a missing tool is a failure;
-elsewhere the tests skip, visibly.
+Debian has version 0.13.  If `FXTIO_REQUIRE_UFTRACE` is set, as in the CI, tests fail without uftrace; else they are
+skipped.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _RECORDED = re.compile(rb'"recorded_time":"[^"]*"')
 
 
 def run(command: str, directory: Path, *options: str, cwd: Path | None = None) -> bytes:
-    """What a command of uftrace prints about a directory.
+    """Return the output of a command of uftrace for a directory.
 
-    The working directory is one without programs: uftrace would read symbols out of them.
+    The working directory has no programs in it, because uftrace would read their symbols.
     """
     assert PROGRAM, "uftrace is required, but not installed"
     done = subprocess.run(
@@ -49,11 +49,11 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "graph": (),
     "flame": ("--flame-graph", "--sample-time", "1ns"),
 }
-"""The outputs that are compared, and their options."""
+"""The commands whose outputs are compared, and their options."""
 
 
 def views(directory: Path, names: tuple[str, ...] = tuple(VIEWS)) -> dict[str, bytes]:
-    """Several outputs."""
+    """Return the outputs of several commands."""
     return {name: run("dump" if name == "flame" else name, directory, *VIEWS[name]) for name in names}
 
 

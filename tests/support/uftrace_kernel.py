@@ -1,4 +1,4 @@
-"""A kernel trace for tests: descriptions of events as tracefs of Linux 6 on x86-64 gives them."""
+"""A kernel trace for tests, with the descriptions of events from tracefs of Linux 6 on x86-64."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ FUNCTIONS = {"do_syscall_64": BASE, "ksys_read": BASE + 0x100, "vfs_read": BASE 
 
 
 def kernel_trace(target: Path) -> list[tuple[int, bytes]]:
-    """A task that reads something in the kernel, and is switched out; gives the events of its CPU."""
+    """Write a task that reads a file in the kernel and is switched out; return the events of its CPU."""
     header = kernel.KernelHeader.of(BLOCKS)
     entry, leave, switch = (header.formats[number] for number in (11, 10, 316))
     begin = 1_000_000_000
@@ -71,12 +71,12 @@ def kernel_trace(target: Path) -> list[tuple[int, bytes]]:
     for depth, name in enumerate(names):
         time = begin + 1000 + 100 * depth
         events.append((time, kernel.build_data(entry, 100, {"func": FUNCTIONS[name], "depth": depth})))
-    told = {"prev_comm": "game", "prev_pid": 100, "prev_state": 1, "next_comm": "swapper/0", "next_pid": 0}
-    events.append((begin + 1500, kernel.build_data(switch, 100, told)))
+    values = {"prev_comm": "game", "prev_pid": 100, "prev_state": 1, "next_comm": "swapper/0", "next_pid": 0}
+    events.append((begin + 1500, kernel.build_data(switch, 100, values)))
     for depth, name in reversed(list(enumerate(names))):
         time = begin + 300_000_000 - 100 * depth
-        values = {"func": FUNCTIONS[name], "depth": depth, "calltime": begin + 1000 + 100 * depth, "rettime": time}
-        events.append((time, kernel.build_data(leave, 100, values)))
+        data = {"func": FUNCTIONS[name], "depth": depth, "calltime": begin + 1000 + 100 * depth, "rettime": time}
+        events.append((time, kernel.build_data(leave, 100, data)))
     with UftraceWriter(target, program="/usr/bin/game") as writer:
         task = writer.task(100)
         task.enter("main", begin)

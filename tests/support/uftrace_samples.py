@@ -1,4 +1,4 @@
-"""The corpus of data directories, small ones made for a test, and what uftrace says about calls, made of our slices."""
+"""The corpus of data directories, small directories for tests, and flame graphs of slices."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ UFTRACE = CORPUS / "uftrace"
 EXPECTED = UFTRACE / "expected"
 SAMPLES = sorted(path.name for path in UFTRACE.iterdir() if (path / "info").is_file()) if UFTRACE.exists() else []
 
-# Why the newest uftrace does not say what is in the directory.
-NOT_ITS_OWN_WORDS = {
-    "broken-trigger-retval-v013": "it loses its way in data that it wrote: the format of a trigger is not saved",
-    "read-args-v013": "likewise; here the sizes are the same by chance",
-    "old-v05-fork": "it says that it reads version 3, but finds no task in it",
-    "synth-deep-wrap": "it leaves out what is deeper than 1024",
+# The samples that the newest uftrace prints wrongly, and why.
+MISREAD_BY_UFTRACE = {
+    "broken-trigger-retval-v013": "it cannot decode the payloads, as it does not save the format of a trigger",
+    "read-args-v013": "likewise; the sizes are the same by chance",
+    "old-v05-fork": "it accepts version 3, but finds no task",
+    "synth-deep-wrap": "it omits calls deeper than 1024",
 }
 
 
 def expected(name: str, kind: str) -> bytes | None:
-    """What the newest uftrace says about a sample: `dump.txt`, `report.csv` or `flame.txt`."""
+    """Return the output of the newest uftrace for a sample (`dump.txt`, `report.csv`, `flame.txt`), or None."""
     path = EXPECTED / f"{name}.{kind}"
     return path.read_bytes() if path.exists() else None
 
@@ -35,20 +35,20 @@ def opened(name: str) -> UftraceTrace:
 
 
 def copied(name: str, target: Path) -> Path:
-    """A sample that a test may damage."""
+    """Copy a sample, so that a test may damage it."""
     shutil.copytree(UFTRACE / name, target)
     return target
 
 
 def flame(trace: UftraceTrace) -> Counter[str]:
-    """Nanoseconds that each stack of functions ran itself, from the slices."""
+    """Return the nanoseconds that each stack of functions ran itself, computed from slices."""
     rows = list(trace.table("slices").rows())
     children: dict[int, int] = defaultdict(int)
     paths: dict[int, str] = {}
     for tid in {row["tid"] for row in rows}:
         stack: list[tuple[int, int, str]] = []  # depth, number, path
         mine = [(number, row) for number, row in enumerate(rows) if row["tid"] == tid]
-        for number, row in sorted(mine, key=lambda one: one[1]["entry"]):
+        for number, row in sorted(mine, key=lambda item: item[1]["entry"]):
             while stack and stack[-1][0] >= row["depth"]:
                 stack.pop()
             path = f"{stack[-1][2]};{row['name']}" if stack else row["name"]
@@ -56,26 +56,26 @@ def flame(trace: UftraceTrace) -> Counter[str]:
                 children[stack[-1][1]] += row["duration"]
             paths[number] = path
             stack.append((row["depth"], number, path))
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for number, path in paths.items():
-        found[path] += rows[number]["duration"] - children[number]
-    return found
+        result[path] += rows[number]["duration"] - children[number]
+    return result
 
 
 def reference_flame(text: bytes) -> Counter[str]:
-    """The tool's flame graph."""
-    found: Counter[str] = Counter()
+    """Return the flame graph that uftrace printed."""
+    result: Counter[str] = Counter()
     for line in text.decode().splitlines():
         path, _, amount = line.rpartition(" ")
-        if "linux:schedule" in path:  # time without the CPU, as a call; for us it belongs to the function
+        if "linux:schedule" in path:  # uftrace shows time without the CPU as a call; slices count it for the function
             path = path.rpartition(";")[0]
         if path:
-            found[path] += int(amount)
-    return found
+            result[path] += int(amount)
+    return result
 
 
 def minimal(target: Path, *, records: int = 40) -> Path:
-    """A small directory: two functions, one of them with arguments."""
+    """Write a small directory with two functions, one of them with arguments."""
     with UftraceWriter(target, program="/x/prog") as writer:
         work = writer.function("work", arguments="arg1/i32,arg2/s", returns="retval/x64")
         task = writer.task(1)
@@ -88,7 +88,7 @@ def minimal(target: Path, *, records: int = 40) -> Path:
 
 
 def plain(target: Path, records: list[FunctionEntry | FunctionExit]) -> Path:
-    """A directory with one task of just these records."""
+    """Write a directory with one task of only these records."""
     with UftraceWriter(target, program="/x/prog") as writer:
         for name in ("zero", "one", "two", "three"):
             writer.function(name)

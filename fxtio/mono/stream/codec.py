@@ -150,8 +150,8 @@ def encode_record(dialect: Dialect, record: Any, state: StreamState) -> bytes:
         if type(record) is Opaque:
             _follow(dialect, record.raw, state)
             return record.raw
-        known = type(record) in dialect.classes
-        reason = f"data version {dialect.version} does not have it" if known else "it is no event"
+        in_others = type(record) in dialect.classes
+        reason = f"data version {dialect.version} does not have it" if in_others else "it is no event"
         raise EncodeError(reason, type(record).__name__)
     codec = dialect.codecs.get(kind) or codec_of(dialect, kind)
     return codec.encode(record, state)

@@ -351,7 +351,7 @@ class Dialect:
 
 
 class StreamState:
-    """What the values of a block are relative to: an attribute for each base and running value of the declarations.
+    """The bases and running values of a block, an attribute for each of those in the declarations.
 
     Args:
         mask: the largest address.

@@ -111,8 +111,8 @@ def _first_byte(layout: RecordLayout, value: int) -> Span:
 
 
 def _meaning(field: Field, value: int) -> str:
-    known = {} if field.meaning is None else {member.value: member.name for member in field.meaning}
-    return known.get(value, field.doc)
+    names = {} if field.meaning is None else {member.value: member.name for member in field.meaning}
+    return names.get(value, field.doc)
 
 
 def _subtype(layout: RecordLayout, raw: bytes, offset: int) -> Span:

@@ -1,7 +1,7 @@
 """The kernels that run programs over blocks of records: in C, and in Python where the C extension is missing.
 
 Both have three functions: `scan` counts the rows of each block up to its first fault, `fill` reads values to columns,
-`pack` writes records from columns.  The Python ones call the generated functions of `codec` record by record; tests
+`encode` writes records from columns.  The Python ones call the generated functions of `codec` record by record; tests
 compare the two.  They need memory for one block at a time.
 """
 
@@ -80,7 +80,7 @@ class Kernels(Protocol):
             ValueError: a block does not give the rows that `scan` counted.
         """
 
-    def pack(
+    def encode(
         self, program: Program, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
         out: Array,
     ) -> tuple[int, int]:  # fmt: skip
@@ -129,7 +129,7 @@ class CompiledKernels:
             data, begin, stop, registers, p.steps, p.entry, p.jumps, p.dialect.mask, base, first, columns
         )
 
-    def pack(
+    def encode(
         self, program: Program, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
         out: Array,
     ) -> tuple[int, int]:  # fmt: skip
@@ -137,7 +137,7 @@ class CompiledKernels:
         starts = np.array([line.start for line in program.lines], np.int64)
         kinds = np.array([line.kind for line in program.lines], np.int64)
         mask = program.dialect.mask
-        number, used = self._c.pack_stream(
+        number, used = self._c.encode_stream(
             order, start, starts, kinds, registers, program.steps, mask, columns, texts, rows, out
         )
         return number, used
@@ -190,7 +190,7 @@ class PythonKernels:
                     raise ValueError("more rows than the columns have room for") from None
                 offset = after
 
-    def pack(
+    def encode(
         self, program: Program, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
         out: Array,
     ) -> tuple[int, int]:  # fmt: skip
@@ -338,7 +338,7 @@ class _Builder:
             if isinstance(part, Repeated):
                 values[name] = self._items(kind, name, self._value(owner, name, "count", row))
             elif isinstance(part, Choice):
-                case = next((one for cases, one in part.cases if values[part.by] in cases), None)
+                case = next((case for numbers, case in part.cases if values[part.by] in numbers), None)
                 if case is None:
                     raise EncodeError(f"{values[part.by]} is the number of no encoding", f"{layout.name}.{part.by}")
                 values[name] = self._case(owner, name, case, row)

@@ -221,14 +221,19 @@ def put_double(value: Any, where: str) -> bytes:
 
 def put_text(value: Any, where: str) -> bytes:
     """Return the bytes of a text and its zero byte."""
+    raw = _text_bytes(value, where)
+    if 0 in raw:
+        raise EncodeError("text with a zero byte, which would end it", where)
+    return raw + b"\0"
+
+
+def _text_bytes(value: Any, where: str) -> bytes:
     if type(value) is not str:
         raise EncodeError(f"{value!r} is no text", where)
-    if "\0" in value:
-        raise EncodeError("text with a zero byte, which would end it", where)
     try:
-        return value.encode("utf-8", "surrogateescape") + b"\0"
+        return value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise EncodeError("holds a lone surrogate, which no text has", where) from None
+        raise EncodeError("text with a lone surrogate, which has no encoding", where) from None
 
 
 def put_marked_text(value: Any, where: str) -> bytes:
@@ -238,7 +243,7 @@ def put_marked_text(value: Any, where: str) -> bytes:
 
 def put_sized_text(value: Any, where: str) -> bytes:
     """Return the size of a text in four bytes, and the text with its zero byte; of None only a size of 0."""
-    raw = b"" if value is None else put_text(value, where)
+    raw = b"" if value is None else _text_bytes(value, where) + b"\0"
     size: bytes = PUT_FIXED[4](len(raw), where)
     return size + raw
 
@@ -292,11 +297,11 @@ HELPERS: dict[str, Any] = {
 }  # fmt: skip
 HELPERS |= {f"take_fixed{size}": take for size, take in TAKE_FIXED.items()}
 HELPERS |= {f"put_fixed{size}": put for size, put in PUT_FIXED.items()}
-"""What generated functions call, by name."""
+"""The functions that generated functions call, by name."""
 
 COLUMN_HELPERS = HELPERS | {
     "take_text": take_text_place,
     "take_marked_text": take_marked_text_place,
     "take_double": take_double_bits,
 }
-"""The same, but texts are given by place and doubles by their bits, as columns hold them."""
+"""Helpers that give texts by place and doubles by their bits, as columns hold them."""

@@ -1,6 +1,6 @@
-/* How one record is written: the other inner loop of events.c. */
-#ifndef FXTIO_EVENTS_PACK_H
-#define FXTIO_EVENTS_PACK_H
+/* Writing one record: the second inner loop of events.c. */
+#ifndef FXTIO_EVENTS_ENCODE_H
+#define FXTIO_EVENTS_ENCODE_H
 #include "events.h"
 
 typedef struct {
@@ -13,8 +13,8 @@ typedef struct {
     Py_ssize_t owners;
     uint8_t *out;
     int64_t room, used;
-    int64_t *kept; /* the rows before the record in the making */
-    const char *wrong;
+    int64_t *rows_before; /* the rows before the record that is being written */
+    const char *error;
     int full;
 } Writer;
 
@@ -31,7 +31,7 @@ static ALWAYS_INLINE void write_uleb(Writer *w, uint64_t value) {
     write_byte(w, (uint8_t)value);
 }
 
-/* A signed number; shifting it right without losing the sign is not promised by C, hence the complement. */
+/* A signed number.  C does not promise that a shift to the right keeps the sign, hence the complement. */
 static ALWAYS_INLINE void write_sleb(Writer *w, uint64_t value) {
     uint64_t sign = value >> 63 ? ~(uint64_t)0 : 0;
     while ((value ^ sign) > 0x3f) {
@@ -44,7 +44,7 @@ static ALWAYS_INLINE void write_sleb(Writer *w, uint64_t value) {
 static ALWAYS_INLINE uint64_t get(Writer *w, int64_t number, int64_t row) {
     const Column *column = number < 0 ? NULL : &w->columns[number];
     if (column == NULL || column->data == NULL || row < 0 || row >= column->count) {
-        w->wrong = "a column or a row of it is missing";
+        w->error = "a column or a row of it is missing";
         return 0;
     }
     return column->width == 8 ? ((const uint64_t *)column->data)[row] : ((const uint8_t *)column->data)[row];
@@ -52,7 +52,7 @@ static ALWAYS_INLINE uint64_t get(Writer *w, int64_t number, int64_t row) {
 
 static void write_text(Writer *w, const Step *step, int64_t row) {
     int64_t place = (int64_t)get(w, step->column, row), length = (int64_t)get(w, step->column + 1, row);
-    if (w->wrong != NULL)
+    if (w->error != NULL)
         return;
     if (step->a) {
         write_byte(w, place >= 0);
@@ -60,7 +60,7 @@ static void write_text(Writer *w, const Step *step, int64_t row) {
             return;
     }
     if (place < 0 || length < 0 || place > w->text_count || length > w->text_count - place) {
-        w->wrong = "a text lies outside of all texts";
+        w->error = "a text lies outside of all texts";
         return;
     }
     if (length > w->room - w->used) {
@@ -76,14 +76,14 @@ static void write_text(Writer *w, const Step *step, int64_t row) {
 static ALWAYS_INLINE void write_address(Writer *w, uint64_t value, int64_t shift, uint64_t base) {
     uint64_t mask = w->program.mask, half = (mask >> 1) + 1;
     if (value > mask || value >> shift << shift != value)
-        w->wrong = "an address that does not fit";
+        w->error = "an address that does not fit";
     write_sleb(w, (((value >> shift) - base + half) & mask) - half);
 }
 
 static ALWAYS_INLINE void write_record(Writer *w, int64_t place, int64_t kind) {
     int64_t row = w->rows[kind];
     uint64_t left = 0, total = 0, value, slots[MAX_SLOTS] = {0};
-    while (w->wrong == NULL && !w->full) {
+    while (w->error == NULL && !w->full) {
         const Step *step = &w->program.steps[place++];
         switch (step->op) {
         case OP_END:
@@ -106,13 +106,13 @@ static ALWAYS_INLINE void write_record(Writer *w, int64_t place, int64_t kind) {
             place = step->b;
             continue;
         case OP_FAIL:
-            w->wrong = "nobody knows the form of a value";
+            w->error = "the encoding of a value is not known";
             return;
         case OP_COUNT:
             left = get(w, step->column, row);
             total = 0;
             if (left >> 63)
-                w->wrong = "a list of less than no items";
+                w->error = "a list of less than no items";
             if (!step->a)
                 write_uleb(w, left);
             continue;
@@ -172,27 +172,27 @@ static ALWAYS_INLINE void write_record(Writer *w, int64_t place, int64_t kind) {
     }
 }
 
-/* Write records until one finds no room; gives its number. */
-static Py_ssize_t pack_all(Writer *w, const uint8_t *order, Py_ssize_t number, Py_ssize_t count, const int64_t *starts,
-                           const int64_t *kinds, Py_ssize_t lines) {
+/* Write records until there is no room for one; return its number. */
+static Py_ssize_t encode_all(Writer *w, const uint8_t *order, Py_ssize_t number, Py_ssize_t count,
+                             const int64_t *starts, const int64_t *kinds, Py_ssize_t lines) {
     uint64_t registers[MAX_REGISTERS];
     for (; number < count; number++) {
         uint8_t line = order[number];
         if (line >= lines || starts[line] < 0 || kinds[line] < 0) {
-            w->wrong = "a record without a line";
+            w->error = "a record without a line";
             break;
         }
         memcpy(registers, w->registers, sizeof *registers * (size_t)w->program.registers);
-        memcpy(w->kept, w->rows, sizeof *w->rows * (size_t)w->owners);
+        memcpy(w->rows_before, w->rows, sizeof *w->rows * (size_t)w->owners);
         int64_t used = w->used;
         write_record(w, starts[line], kinds[line]);
         if (w->full) {
             w->used = used;
             memcpy(w->registers, registers, sizeof *registers * (size_t)w->program.registers);
-            memcpy(w->rows, w->kept, sizeof *w->rows * (size_t)w->owners);
+            memcpy(w->rows, w->rows_before, sizeof *w->rows * (size_t)w->owners);
             break;
         }
-        if (w->wrong != NULL)
+        if (w->error != NULL)
             break;
     }
     return number;

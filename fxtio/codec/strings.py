@@ -1,4 +1,4 @@
-"""The distinct strings of a reading, and their codes: what a dictionary-encoded column is made of."""
+"""The distinct strings of a reading and their codes, of which dictionary-encoded columns are made."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from fxtio.codec.columns import StreamColumn
 
 Array = np.ndarray[Any, Any]
 
-_FEW = 32
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+_FEW = 32  # streams for which hashing does not pay
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Names:
+class DistinctStrings:
     """All distinct strings of a reading.
 
     Attributes:
         values: the strings by code; code 0 is the empty string.
-        size: the sum of their lengths.
+        size: the sum of their lengths in characters.
     """
 
     def __init__(self) -> None:
@@ -29,28 +29,28 @@ class Names:
         self._objects: Array = np.empty(0, object)
 
     def code(self, text: str) -> int:
-        """The code of a string, new or known."""
+        """Return the code of a string, a new one if the string is new."""
         code = self._codes.setdefault(text, len(self.values))
         if code == len(self.values):
             self.values.append(text)
             self.size += len(text)
         return code
 
-    def only(self, codes: Array) -> Names:
-        """New names with just these strings, in the order of their codes (the empty string always stays)."""
-        kept = Names()
+    def only(self, codes: Array) -> DistinctStrings:
+        """Return a new object with only these strings, in the order of their codes, and the empty string."""
+        subset = DistinctStrings()
         for code in codes.tolist():
-            kept.code(self.values[code])
-        return kept
+            subset.code(self.values[code])
+        return subset
 
     def objects(self) -> Array:
-        """The strings as an array of objects, for taking many at once; one more at the end stands for -1."""
+        """Return the strings as an array of objects; one more at the end, None, stands for the code -1."""
         if len(self._objects) != len(self.values) + 1:
             self._objects = np.array([*self.values, None], object)
         return self._objects
 
     def codes(self, stream: StreamColumn) -> Array:
-        """The codes of many byte streams (int32).  Text that is not UTF-8 is kept with surrogate escapes."""
+        """Return the codes of many byte streams (int32).  Bytes that are not UTF-8 become surrogate escapes."""
         if len(stream.at) <= _FEW:
             texts = [raw.decode("utf-8", "surrogateescape") for raw in stream.to_bytes()]
             return np.array([self.code(text) for text in texts], np.int32)
@@ -61,7 +61,7 @@ class Names:
         return codes
 
     def _codes_of_width(self, stream: StreamColumn, words: int) -> Array:
-        """Codes of streams that all take the same number of words: equal rows are found by a hash, then compared."""
+        """Return the codes of streams of the same number of words; equal ones are found by a hash, then compared."""
         if words == 0:
             return np.zeros(len(stream.at), np.int32)
         text = stream.raw[stream.at[:, None] + np.arange(words)]
@@ -69,12 +69,12 @@ class Names:
         text[:, -1] &= np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> spare
         digest = stream.length.astype(np.uint64)
         for column in text.T:
-            digest = (digest ^ column) * _MIX
+            digest = (digest ^ column) * _MULTIPLIER
             digest ^= digest >> np.uint64(29)
         _, first, inverse = np.unique(digest, return_index=True, return_inverse=True)
         same = (text == text[first[inverse]]).all(axis=1) & (stream.length == stream.length[first[inverse]])
         distinct = [raw.decode("utf-8", "surrogateescape") for raw in stream.take(first).to_bytes()]
-        codes = np.array([self.code(one) for one in distinct], np.int32)[inverse]
+        codes = np.array([self.code(value) for value in distinct], np.int32)[inverse]
         for row in np.flatnonzero(~same).tolist():  # two texts with the same hash
             codes[row] = self.code(stream.take(np.array([row])).to_bytes()[0].decode("utf-8", "surrogateescape"))
         return codes

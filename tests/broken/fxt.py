@@ -1,0 +1,102 @@
+"""For each rule of Fuchsia traces, a trace that breaks it, written word by word."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import fxtio
+from fxtio.finding import Findings
+
+METADATA, INITIALIZATION, STRING, EVENT, LARGE = 0, 1, 2, 4, 15
+PROVIDER_INFO, PROVIDER_SECTION, TRACE_INFO = 1, 2, 4
+INT32, INT64 = 1, 3
+MIB = 1 << 20
+
+
+def words(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+def header(record_type: int, size: int, **fields: int) -> int:
+    """A header word: type, size in words, and values by the first bit of their field, as `bit_16=4`."""
+    return record_type | size << 4 | sum(value << int(name.removeprefix("bit_")) for name, value in fields.items())
+
+
+MAGIC = words(0x0016547846040010)
+INSTANT = words(header(EVENT, 4), 10, 1, 2)
+"""An instant without names at tick 10; the koids of its thread, 1 and 2, are inline."""
+
+FIVE = INSTANT * 5
+"""Enough good records to go on with behind a bad header."""
+
+
+def trace(*parts: bytes) -> bytes:
+    return MAGIC + b"".join(parts) + FIVE
+
+
+def event_with_argument(*argument: int) -> bytes:
+    return words(header(EVENT, 4 + len(argument), bit_20=1), 10, 1, 2, *argument)
+
+
+def read(data: bytes) -> Callable[[Path], Findings]:
+    """What `fxtio info` finds."""
+
+    def findings(_: Path) -> Findings:
+        with fxtio.open(data, format="fxt") as trace:
+            assert trace.info.format == "fxt"
+            result: Findings = trace.findings
+        return result
+
+    return findings
+
+
+def dumped(data: bytes) -> Callable[[Path], Findings]:
+    """What `fxtio dump` finds."""
+
+    def findings(folder: Path) -> Findings:
+        path = folder / "broken.fxt"
+        path.write_bytes(data)
+        with fxtio.open(path) as trace:
+            assert list(trace.entries())
+            return trace.findings
+
+    return findings
+
+
+def tabulated(data: bytes) -> Callable[[Path], Findings]:
+    """What a reader of the table of events finds."""
+
+    def findings(_: Path) -> Findings:
+        with fxtio.open(data) as trace:
+            assert trace.table("events").num_rows
+            return trace.findings
+
+    return findings
+
+
+CASES: dict[str, Callable[[Path], Findings]] = {
+    "empty": read(b""),
+    "truncated": read(MAGIC + INSTANT[:-8]),
+    "size-beyond-end": read(trace(words(header(EVENT, 4000)))),
+    "record-too-large": read(trace(words(header(LARGE, 512 * MIB // 8)))),
+    "zero-size": read(trace(words(header(EVENT, 0, bit_16=1)))),
+    "zero-words": read(trace(words(0, 0))),
+    "source": read(gzip.compress(trace(), mtime=0)[:-9]),
+    "record-short": dumped(trace(words(header(EVENT, 2), 10))),
+    "stream-over-record": dumped(trace(words(header(STRING, 1, bit_16=1, bit_32=8)))),
+    "constant": dumped(trace(words(header(METADATA, 1, bit_16=TRACE_INFO, bit_24=0x12345678)))),
+    "argument-size": dumped(trace(event_with_argument(header(INT32, 0)))),
+    "argument-content": dumped(trace(event_with_argument(header(INT64, 1)))),
+    "undefined-string": dumped(trace(words(header(EVENT, 4, bit_48=5), 10, 1, 2))),
+    "undefined-thread": tabulated(trace(words(header(EVENT, 2, bit_24=7), 10))),
+    "unknown-provider": read(trace(words(header(METADATA, 1, bit_16=PROVIDER_SECTION, bit_20=9)))),
+    "too-many-providers": read(
+        trace(*(words(header(METADATA, 1, bit_16=PROVIDER_INFO, bit_20=number)) for number in range(1025)))
+    ),
+    "too-many-clocks": read(trace(*(words(header(INITIALIZATION, 2), rate) for rate in range(1, 65_538)))),
+    "zero-tick-rate": read(trace(words(header(INITIALIZATION, 2), 0))),
+    "time-overflow": tabulated(trace(words(header(EVENT, 4), 1 << 63, 1, 2))),
+}
