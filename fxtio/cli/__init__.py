@@ -102,7 +102,7 @@ def _discard_output() -> None:
 def _parser(*only: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fxtio",
-        description="Read, inspect and write traces.",
+        description="Record Python programs, and read, inspect and write traces.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -9,7 +9,7 @@ from typing import Any
 from fxtio.errors import FxtioError
 
 NAME = "run"
-HELP = "run a Python program and record it"
+HELP = "Run a Python program and record it"
 
 _DESCRIPTION = """\
 Run a Python program and record it, as a trace that opens in Perfetto (https://ui.perfetto.dev).  The program is run as
