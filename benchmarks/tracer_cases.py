@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import gc
 import json
-import os
 import statistics
 import sys
 import types
@@ -95,13 +94,9 @@ def functions(decorate: Callable[[Any], Any]) -> dict[str, Any]:
 
 
 def fxtio(folder: Path, *, on: bool = True) -> Setup:
-    """Our own, with the recorder that FXTIO_RECORDER tells."""
+    """Our own."""
     import fxtio
-    from fxtio.tracer import IMPLEMENTATION
-    from fxtio.tracer.backend import IN_C
 
-    if os.environ.get("FXTIO_RECORDER", IN_C) != IMPLEMENTATION:
-        raise SystemExit(f"the recorder is the one in {IMPLEMENTATION}")
     names = functions(fxtio.trace) | {"span": fxtio.span, "instant": fxtio.instant, "counter": fxtio.counter}
     if on:
         fxtio.start(folder / "out.fxt")
@@ -141,14 +136,6 @@ def floor(folder: Path) -> Setup:
     else:
         names["work"] = least.stands_for(names["work"])
     return Setup(statements, names | {"span": least.span, "event": least.event})
-
-
-def floor_in_python(_: Path) -> Setup:
-    """The least that one in Python can cost."""
-    import tracer_floor
-
-    statements = {"decorated function": "work()", "span": "with span('step'): pass"}
-    return Setup(statements, functions(tracer_floor.traced) | {"span": tracer_floor.Span})
 
 
 def viztracer(folder: Path) -> Setup:
@@ -227,7 +214,6 @@ SETUPS: dict[str, Callable[[Path], Setup]] = {
     "fxtio": fxtio,
     "fxtio_off": fxtio_off,
     "floor": floor,
-    "floor_in_python": floor_in_python,
     "viztracer": viztracer,
     "viztracer_points": viztracer_points,
     "viztracer_off": viztracer_off,

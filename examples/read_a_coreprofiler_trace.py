@@ -1,4 +1,4 @@
-"""Simulate a CoreProfiler trace, then read it: where the ticks went, and what was allocated, by whole stacks.
+"""Simulate a CoreProfiler trace, then read it, and print the ticks and the allocated bytes by call stack.
 
 usage: python read_a_coreprofiler_trace.py [TRACE]
 """
@@ -14,7 +14,7 @@ from fxtio.coreprofiler.synth import synth
 
 
 def main(path: str | None) -> None:
-    """Print the contents of a trace."""
+    """Print a summary of a trace."""
     if path is None:
         path = "synthetic.cpl"
         synth(path, "mixed", events=5_000, threads=2)

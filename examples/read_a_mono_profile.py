@@ -12,12 +12,12 @@ import fxtio
 
 
 def main(path: str) -> None:
-    """Print what is in a recording."""
+    """Print a summary of a recording."""
     with fxtio.open(path, format="mono") as trace:
         info = trace.info
         print(f"{info.records.total():,} events in {info.buffers:,} buffers of {len(info.threads)} threads")
 
-        # One reading gives all of these tables. Those that follow from events are tables, too.
+        # One reading makes several tables. Some, such as slices, are derived from the events.
         tables = trace.tables("slices", "allocation_sites", "gc_pauses", "sample_stacks")
 
         slices = tables["slices"]
@@ -35,15 +35,15 @@ def main(path: str) -> None:
         if len(pauses):
             print(f"{len(pauses)} collections, the longest pause {pauses.max() / 1e6:.3f} ms")
 
-        # Stacks of samples as `flamegraph.pl` takes them: a stack and its number of samples.
+        # Stacks of samples in the format of `flamegraph.pl`: a stack and its number of samples.
         for stack, count in Counter(tables["sample_stacks"]["stack"].to_list()).most_common(3):
             print(f"{stack} {count}")
 
-        # Everything else is in the events: typed objects with addresses, which `trace.names` resolves.
+        # Iterating gives all events: typed objects with addresses, which `trace.names` resolves.
         thrown = sum(type(event).__name__ == "Throw" for event in trace)
         print(f"{thrown} exceptions were thrown")
 
-        # Reading goes on behind damage; the findings describe the damage.
+        # A damaged recording is read as far as possible; the findings list its faults.
         for finding in trace.findings:
             print(finding)
 

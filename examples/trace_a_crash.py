@@ -1,4 +1,4 @@
-"""Trace a program that is killed, and see what it did last: the trace is whole at every instant.
+"""Record a program that is killed, and read what it did last: the trace is valid at every moment.
 
 usage: python trace_a_crash.py [OUTPUT]
 """
@@ -20,7 +20,7 @@ LAST = 20_000
 
 @fxtio.trace(category="demo")
 def import_rows() -> None:
-    """Work, until nothing is left of the program."""
+    """Work until the process kills itself."""
     for row in range(LAST + 1):
         with fxtio.span("row", "demo", number=row):
             if row == LAST:
@@ -29,15 +29,15 @@ def import_rows() -> None:
 
 
 def victim(output: str) -> None:
-    """Record until the end."""
+    """Start recording, and work until the end."""
     fxtio.start(output)
     import_rows()
 
 
 def open_spans(events: Table) -> list[str]:
-    """The spans that had begun and not ended, outermost first; all of them are of one thread here."""
+    """Return the names of the spans without an end, outermost first; here all spans are on one thread."""
     stack: list[str] = []
-    for row in np.argsort(events["ticks"], kind="stable").tolist():  # the file is not in the order of time
+    for row in np.argsort(events["ticks"], kind="stable").tolist():  # the file is not sorted by time
         if events["type"][row] == "duration_begin":
             stack.append(events["name"][row])
         elif events["type"][row] == "duration_end" and stack:
@@ -46,12 +46,12 @@ def open_spans(events: Table) -> list[str]:
 
 
 def main(output: str) -> None:
-    """Let it die, and read what it left."""
+    """Run the program in a child process, and read its trace."""
     status = subprocess.run([sys.executable, __file__, output, "victim"], check=False).returncode
     trace = fxtio.open(output)
     message = trace.table("logs")["message"].to_list()[-1]
-    print(f"exit status {status}; {trace.info.records['DurationEnd']:,} spans had ended by then, says {output}")
-    print(f"it was in {' > '.join(open_spans(trace.table('events')))}; its last words were {message!r}")
+    print(f"exit status {status}; {trace.info.records['DurationEnd']:,} spans had ended, see {output}")
+    print(f"it was in {' > '.join(open_spans(trace.table('events')))}; its last message was {message!r}")
 
 
 if __name__ == "__main__":

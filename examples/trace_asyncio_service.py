@@ -1,4 +1,4 @@
-"""Trace an asyncio service: each request is a task and has a track; arrows lead to the task that does the work.
+"""Record an asyncio service: each request is a task with its own track; arrows lead to the task that does the work.
 
 usage: python trace_asyncio_service.py [OUTPUT]
 """
@@ -16,14 +16,14 @@ Jobs = asyncio.Queue[tuple[int, Flow, asyncio.Future[int]]]
 
 @fxtio.trace(category="database", args=["number"])
 async def look_up(number: int, arrow: Flow) -> int:
-    """A span for each stretch in which this runs, on the thread's track; the arrow ends in the first one."""
+    """Compute an answer.  Each stretch between awaits is a span on the thread's track; the arrow ends in the first."""
     arrow.end()
     await asyncio.sleep(0.001)
     return number * number
 
 
 async def work(jobs: Jobs) -> None:
-    """The worker."""
+    """Answer the jobs of the queue."""
     while True:
         number, arrow, answer = await jobs.get()
         answer.set_result(await look_up(number, arrow))
@@ -31,16 +31,16 @@ async def work(jobs: Jobs) -> None:
 
 @fxtio.trace(category="web")
 async def serve(jobs: Jobs, number: int) -> None:
-    """A request: a span on the task's own track, which shows the whole time, waiting included."""
+    """Serve a request: a span on the task's own track, which includes the time spent waiting."""
     with fxtio.span("request", "web", number=number, path=f"/square/{number}") as span:
         answer: asyncio.Future[int] = asyncio.Future()
         jobs.put_nowait((number, fxtio.flow("job", "web"), answer))
         fxtio.counter("waiting jobs", jobs.qsize(), "web")
-        span.set(answer=await answer)  # an argument that is known only at the end
+        span.set(answer=await answer)  # an argument whose value is known only at the end
 
 
 async def serve_all() -> None:
-    """Serve some requests at once."""
+    """Serve 20 requests concurrently."""
     jobs: Jobs = asyncio.Queue()
     worker = asyncio.create_task(work(jobs))
     await asyncio.gather(*(serve(jobs, number) for number in range(20)))

@@ -1,4 +1,4 @@
-"""Trace every call of a program that only computes, without a mark in its code, and again with a filter.
+"""Record all calls of a program without changing its code, and then again with a limit on the depth.
 
 usage: python trace_recursion.py [OUTPUT]
 """
@@ -17,13 +17,13 @@ SIZE = 7
 
 
 def safe(queens: tuple[int, ...], column: int) -> bool:
-    """Whether a queen in this column of the next row attacks none of the others."""
+    """Return whether a queen in this column of the next row attacks none of the others."""
     row = len(queens)
     return all(column != other and row - at != abs(column - other) for at, other in enumerate(queens))
 
 
 def place(queens: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
-    """All ways to put a queen in every row."""
+    """Yield all ways to put a queen in every row."""
     if len(queens) == SIZE:
         yield queens
         return
@@ -33,15 +33,15 @@ def place(queens: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
 
 
 def solve(output: str, **options: Any) -> None:
-    """Solve the puzzle while it is recorded."""
+    """Solve the puzzle while it is recorded, and print how many calls were recorded."""
     with fxtio.tracing(output, functions=True, include=[__file__], **options):
         begin = time.perf_counter()
-        found = len(list(place()))
+        solutions = len(list(place()))
         milliseconds = (time.perf_counter() - begin) * 1e3
     events = fxtio.open(output).table("events")
     calls = Counter(events.take(events["type"].is_in("duration_begin"))["name"].to_list())
     [(most, times)] = calls.most_common(1)
-    print(f"{found} solutions in {milliseconds:.0f} ms; {calls.total():,} spans in {output}, {times:,} are {most}")
+    print(f"{solutions} solutions in {milliseconds:.0f} ms; {calls.total():,} spans in {output}, {times:,} are {most}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Trace a pool of threads: what each of them does when, with arrows from who wants it to who does it.
+"""Record a thread pool: what each thread does and when, with arrows from submitting a job to running it.
 
 usage: python trace_thread_pool.py [OUTPUT]
 """
@@ -18,12 +18,12 @@ running: set[int] = set()
 
 @fxtio.trace(args=["number", "size"], result=True)
 def checksum(number: int, size: int) -> str:
-    """Some work that lets other threads run."""
+    """Compute a checksum; hashing releases the GIL, so other threads can run."""
     return hashlib.sha256(bytes([number]) * size).hexdigest()
 
 
 def job(number: int, arrow: Flow) -> str:
-    """What a thread of the pool does."""
+    """Run a job in a thread of the pool."""
     with fxtio.span("job", "pool", number=number):
         arrow.end()
         running.add(number)
@@ -35,7 +35,7 @@ def job(number: int, arrow: Flow) -> str:
 
 
 def main(output: str) -> None:
-    """Record it, and say which thread did how much."""
+    """Record the pool, and print the number of jobs of each thread."""
     with fxtio.tracing(output), ThreadPoolExecutor(4, thread_name_prefix="worker") as pool:
         for number in range(40):
             with fxtio.span("submit", "pool", number=number):
@@ -43,8 +43,9 @@ def main(output: str) -> None:
     trace = fxtio.open(output)
     events = trace.table("events")
     jobs = events.take(events["name"].is_in("job") & events["type"].is_in("duration_begin"))
-    done = Counter(trace.info.threads[thread] for thread in jobs["thread"].tolist())
-    print(f"{jobs.num_rows} jobs in {output}:", ", ".join(f"{name} {count}" for name, count in sorted(done.items())))
+    by_thread = Counter(trace.info.threads[thread] for thread in jobs["thread"].tolist())
+    summary = ", ".join(f"{name} {count}" for name, count in sorted(by_thread.items()))
+    print(f"{jobs.num_rows} jobs in {output}: {summary}")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ HEADER: dict[str, str | int] = {
 
 
 def main(path: str) -> None:
-    """Write a profile, read it, and copy it."""
+    """Write, read and copy a profile."""
     offset = np.arange(0, 65536, 4)
     with DcpiWriter(path, header=HEADER) as profile:
         profile.write_table("samples", {"text_offset": offset, "count": offset % 97 % 5})

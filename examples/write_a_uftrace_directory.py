@@ -1,4 +1,4 @@
-"""Write a data directory of uftrace, and show it with `uftrace replay` if that is installed.
+"""Write a uftrace data directory, and show it with `uftrace replay` if uftrace is installed.
 
 usage: python write_a_uftrace_directory.py [OUTPUT]
 """
@@ -15,7 +15,7 @@ import fxtio
 def main(output: str) -> None:
     """Write the calls of a server with several threads."""
     with fxtio.create(output, format="uftrace", program="/usr/bin/server") as writer:
-        # The arguments of a function are specified once; each call has values for them.
+        # Declare the arguments of a function once; each call then has only the values.
         handle = writer.function("handle", arguments="arg1/s,arg2/i32", returns="retval/i32")
         read = writer.function("read", arguments="arg1/i32", returns="retval/i64", library=True)
 

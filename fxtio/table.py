@@ -129,10 +129,10 @@ class Lists:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[Mapping[str, Any]]]) -> Lists:
-        """Convert lists of items, each a mapping from column names to values; what an item lacks is null.
+        """Convert lists of items, which are mappings from column names to values; a missing value is null.
 
         Raises:
-            EncodeError: values of a column have different types.
+            EncodeError: the values of a column have different types.
         """
         items = [item for row in rows for item in row]
         names = dict.fromkeys(name for item in items for name in item)
@@ -150,13 +150,13 @@ class Lists:
         return iter(self.to_list())
 
     def to_list(self) -> list[list[dict[str, Any]]]:
-        """Return all rows as lists of dictionaries."""
+        """Return all rows as lists of dictionaries, one for each item."""
         items = list(self.items.rows())
         ends = np.cumsum(self.counts)
         return [items[a:b] for a, b in zip((ends - self.counts).tolist(), ends.tolist(), strict=True)]
 
     def take(self, rows: Array) -> Lists:
-        """Return some rows, given by indices or a mask."""
+        """Return the rows with these indices, or those where a mask is true."""
         counts = self.counts[rows]
         begins = (np.cumsum(self.counts) - self.counts)[rows]
         items = np.arange(int(counts.sum())) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
@@ -182,20 +182,20 @@ class Growing:
         self._last: Column | None = None
         self._bytes = Bytes()
 
-    def append(self, piece: Column, share: float = 0.0) -> None:
+    def append(self, block: Column, share: float = 0.0) -> None:
         """Add rows.
 
         Args:
-            piece: the rows; the values of a `Categories` must begin with those of the rows before.
+            block: the rows; the values of a `Categories` must begin with those of the rows before.
             share: the share of all rows that has arrived with these (0 to 1), or 0 if it is not known.
         """
-        self._last = piece
-        if isinstance(piece, Bytes):
-            self._bytes += piece
+        self._last = block
+        if isinstance(block, Bytes):
+            self._bytes += block
             return
-        assert not isinstance(piece, Lists)  # it is made of grown columns
-        parts = _arrays(piece)
-        rows = self._rows + len(piece)
+        assert not isinstance(block, Lists)  # its items and counts grow as columns of their own
+        parts = _arrays(block)
+        rows = self._rows + len(block)
         if not self._arrays:
             self._arrays = [np.empty(0, part.dtype) for part in parts]
         for number, part in enumerate(parts):
@@ -241,11 +241,11 @@ def _arrays(column: Array | Categories | Optional) -> list[Array]:
     return [column.values, column.present] if isinstance(column, Optional) else [column]
 
 
-def joined(pieces: Sequence[Any]) -> Any:
+def joined(blocks: Sequence[Any]) -> Any:
     """Concatenate columns of the same kind."""
     whole = Growing()
-    for piece in pieces:
-        whole.append(piece)
+    for block in blocks:
+        whole.append(block)
     return whole.column()
 
 
@@ -354,11 +354,11 @@ def _to_arrow(pa: Any, column: Column) -> Any:
     if isinstance(column, Categories):
         texts = [value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for value in column.values]
         # Strings with different invalid bytes become equal when the bytes are replaced.
-        distinct = {text: code for code, text in reversed(list(enumerate(texts)))}
+        distinct = {text: code for code, text in enumerate(dict.fromkeys(texts))}
         codes = column.codes
         if len(distinct) < len(texts):
             codes = np.array([*(distinct[text] for text in texts), -1], np.int32)[codes]
-        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(texts, pa.string()))
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array([*distinct], pa.string()))
     if isinstance(column, Optional):
         return pa.array(column.values, mask=~column.present)
     if isinstance(column, Bytes):
@@ -390,8 +390,8 @@ def checked_columns(columns: Table | Mapping[str, Any], table: WritableTable) ->
 
     Args:
         columns: a table, or columns by name: arrays of one dimension, `Categories`, `Optional`, `Bytes`, `Lists`,
-            lists, or one value for all rows.  Of the ignored ones not even the values are computed.
-        table: the names of the columns; optional ones that are not given are not in the result.
+            lists, or one value for all rows.  Ignored columns are not used, so derived ones are not computed.
+        table: the names of the columns; optional columns that are not given are not in the result.
 
     Raises:
         EncodeError: a column is missing or unknown, or has values of another type, or a different length.

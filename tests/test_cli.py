@@ -1,6 +1,6 @@
-"""The commands that read: what they print about traces that other programs wrote, and how they fail.
+"""Tests of what `fxtio info`, `dump` and `stats` print about traces.
 
-How they fail is in `test_cli_process.py`; `synth` and `explain` have files of their own.
+Errors and exit codes are tested in `test_cli_process.py`; `explain`, `synth` and `merge` have files of their own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def known_classes(name: str) -> dict[str, int]:
-    """How many records of each class a file of the corpus has."""
+    """Return the number of records of each class in a file of the corpus."""
     special = {"thread": "ThreadRecord"}
     return {special.get(kind, kind.title().replace("_", "")): n for kind, n in KNOWN[name]["counts"].items()}
 
@@ -50,11 +50,11 @@ def objects(text: str) -> list[dict[str, Any]]:
 WELL_FORMED = sorted(name for name in KNOWN if "malformed" not in KNOWN[name]["counts"])
 
 
-# -------------------------------------------------------------------------------------------------------- what they say
+# ------------------------------------------------------------------------------------------------------- info and dump
 
 
 @pytest.mark.parametrize("name", WELL_FORMED)
-def test_what_is_known_of_the_corpus(name: str, capsys: Capture) -> None:
+def test_counts_of_the_corpus(name: str, capsys: Capture) -> None:
     path = str(FXT / name)
     assert main(["info", "--json", path]) == 0
     info = json.loads(capsys.readouterr().out)
@@ -67,42 +67,43 @@ def test_what_is_known_of_the_corpus(name: str, capsys: Capture) -> None:
 
     assert main(["stats", "--json", "--top", "1000", path]) == 0
     stats = json.loads(capsys.readouterr().out)
-    assert {one["type"]: one["records"] for one in stats["types"]} == known_classes(name)
-    for sort in ("types", "providers"):
-        assert sum(one["bytes"] for one in stats[sort]) == stats["bytes"] == KNOWN[name]["bytes"]
-        assert sum(one["records"] for one in stats[sort]) == stats["records"] == len(lines)
+    assert {row["type"]: row["records"] for row in stats["types"]} == known_classes(name)
+    for table in ("types", "providers"):
+        assert sum(row["bytes"] for row in stats[table]) == stats["bytes"] == KNOWN[name]["bytes"]
+        assert sum(row["records"] for row in stats[table]) == stats["records"] == len(lines)
 
 
 @pytest.mark.parametrize("name", [name for name in WELL_FORMED if "records" in KNOWN[name]])
-def test_dump_tells_the_raw_fields(name: str, capsys: Capture) -> None:
+def test_dump_prints_the_raw_fields(name: str, capsys: Capture) -> None:
     assert main(["dump", "--json", "--raw", str(FXT / name)]) == 0
-    for line, known in zip(objects(capsys.readouterr().out), KNOWN[name]["records"], strict=True):
+    for line, expected in zip(objects(capsys.readouterr().out), KNOWN[name]["records"], strict=True):
         if line["type"] == "Opaque":  # it has padding that is not zero
             continue
         thread = line.get("thread")
         if isinstance(thread, dict):
             thread = [koid for koid in thread.values() if koid is not None]
-        told = {**line, "thread": thread, "end_timestamp": line.get("end"), "value": line.get("text")}
-        same = {"timestamp", "category", "name", "end_timestamp", "index", "provider", "value", "koid", "build_id"}
+        actual = {**line, "thread": thread, "end_timestamp": line.get("end"), "value": line.get("text")}
+        keys = {"timestamp", "category", "name", "end_timestamp", "index", "provider", "value", "koid", "build_id"}
         if line["type"] != "ThreadRecord":
-            same.add("thread")
-        assert {key: known[key] for key in same & known.keys()} == {key: told[key] for key in same & known.keys()}
-        if "args" in known:
-            args = [[one["type"], one["name"], one["value"]] for one in line["args"]]
-            assert args == known["args"]
+            keys.add("thread")
+        keys &= expected.keys()
+        assert {key: actual[key] for key in keys} == {key: expected[key] for key in keys}
+        if "args" in expected:
+            args = [[arg["type"], arg["name"], arg["value"]] for arg in line["args"]]
+            assert args == expected["args"]
 
 
 def test_info_for_people(capsys: Capture) -> None:
     assert main(["info", str(FXT / "magic-trace.fxt")]) == 0
     out = capsys.readouterr().out
-    for told in ("little-endian", "969.1 KiB", "35,463", "329.913 us", "2022-04-20 01:45:13.989693 UTC"):
-        assert told in out
+    for text in ("little-endian", "969.1 KiB", "35,463", "329.913 us", "2022-04-20 01:45:13.989693 UTC"):
+        assert text in out
     assert re.search(r"17,296\s+DurationBegin", out)
     assert re.search(r"1,000,000,000\s+jane_tracing", out)
     assert re.search(r"2\s+main", out)
 
 
-def test_info_lists_not_all_names(capsys: Capture, tmp_path: Path) -> None:
+def test_info_lists_a_limited_number_of_names(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "many.fxt"
     path.write_bytes(trace_of(lambda writer: [writer.thread(1, koid, f"thread {koid}") for koid in range(30)]))
     assert main(["info", str(path)]) == 0
@@ -154,7 +155,7 @@ def test_dump_every_argument(capsys: Capture, tmp_path: Path) -> None:
     assert main(["dump", "--json", str(path)]) == 1
     lines = objects(capsys.readouterr().out)
     complete = next(line for line in lines if line["type"] == "DurationComplete")
-    assert [(one["name"], one["type"], one["value"]) for one in complete["args"]] == [
+    assert [(arg["name"], arg["type"], arg["value"]) for arg in complete["args"]] == [
         ("null", "null", None), ("bool", "bool", True), ("i32", "int32", -5), ("u32", "uint32", 1 << 31),
         ("i64", "int64", -(1 << 63)), ("u64", "uint64", (1 << 64) - 1), ("f", "double", 0.1), ("nan", "double", "NaN"),
         ("inf", "double", "-Infinity"), ("text", "string", "a b"), ("pointer", "pointer", 255), ("koid", "koid", 7),
@@ -191,7 +192,7 @@ def test_hostile_text_is_escaped(capsys: Capture, tmp_path: Path) -> None:
     instant = objects(capsys.readouterr().out)[-1]
     assert bytes.fromhex(instant["name"]["hex"]) == b"\x1b]0;title\x07\xe2\x80\xae\xff"
     assert main(["stats", "--json", str(path)]) == 0
-    assert {"hex"} in [set(one["name"]) for one in json.loads(capsys.readouterr().out)["names"]]
+    assert {"hex"} in [set(row["name"]) for row in json.loads(capsys.readouterr().out)["names"]]
 
 
 # ---------------------------------------------------------------------------------------------------------------- stats
@@ -200,8 +201,8 @@ def test_hostile_text_is_escaped(capsys: Capture, tmp_path: Path) -> None:
 def lossy(writer: FxtWriter) -> None:
     kernel = writer.thread(0, 5)
     for lost in (3, 4):
-        told = {"num_records": lost, "num_bytes": 100 * lost}
-        kernel.complete("drop_stats", 1, 2, category="kernel:meta", args=told)
+        args = {"num_records": lost, "num_bytes": 100 * lost}
+        kernel.complete("drop_stats", 1, 2, category="kernel:meta", args=args)
     kernel.complete("drop_stats", 1, 2, category="mine", args={"num_records": 1})
     writer.main.buffer_filled_up()
     writer.put(ProviderEvent(1, 7))

@@ -1,4 +1,4 @@
-"""`fxtio explain`: what it shows, where it begins, what its exit code says."""
+"""Tests of `fxtio explain`: which records it shows, how it shows them, and its exit code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def run(*arguments: object) -> tuple[int, str]:
         parser = argparse.ArgumentParser()
         explain.add_arguments(parser)
-        code = explain.run(parser.parse_args([str(one) for one in arguments]))
+        code = explain.run(parser.parse_args([str(argument) for argument in arguments]))
         return code, capsys.readouterr().out
 
     return run
@@ -45,7 +45,7 @@ def demo(corpus: Path) -> Path:
 
 
 def titles(out: str) -> list[tuple[str, str]]:
-    """Number and name of everything that was shown."""
+    """Return the number and name of each record that was shown."""
     matches = [TITLE.match(line) for line in out.splitlines()]
     return [(match[1] or "", match[2]) for match in matches if match]
 
@@ -63,7 +63,7 @@ def test_the_first_records_are_shown(run: Run, demo: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["janestreet-demo.fxt", "ftr-demo.fxt", "ffx-symbolize-profiler.fxt"])
-def test_every_word_stands_at_its_offset(run: Run, corpus: Path, name: str) -> None:
+def test_every_word_has_its_offset(run: Run, corpus: Path, name: str) -> None:
     data = (corpus / "fxt" / name).read_bytes()
     _, out = run(corpus / "fxt" / name, "--count", "100k")
     shown = [match for line in out.splitlines() if (match := WORD.match(line))]
@@ -71,7 +71,7 @@ def test_every_word_stands_at_its_offset(run: Run, corpus: Path, name: str) -> N
     assert [int(match[1], 16) for match in shown] == list(range(0, len(data), 8))
 
 
-def test_columns_stand_below_each_other(run: Run, demo: Path) -> None:
+def test_columns_are_aligned(run: Run, demo: Path) -> None:
     _, out = run(demo, "--type", "DurationComplete", "--count", "1")
     title, *lines = out.splitlines()
     assert title == "record 12: DurationComplete, 32 bytes at 224 (spec: Duration complete event)"
@@ -101,13 +101,13 @@ def test_a_place_shows_one_record(run: Run, demo: Path, place: tuple[str, str], 
     assert len(titles(run(demo, *place, "--count", "3")[1])) == 3
 
 
-def test_offsets_are_taken_as_findings_tell_them(run: Run, corpus: Path) -> None:
+def test_offsets_may_have_commas_as_in_findings(run: Run, corpus: Path) -> None:
     magic_trace = corpus / "fxt" / "magic-trace.fxt"
     assert titles(run(magic_trace, "--offset", "100,000")[1]) == titles(run(magic_trace, "--offset", "100000")[1])
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("name", "expected"),
     [
         ("FlowStep", ["FlowStep"]),
         ("flow_step", ["FlowStep"]),
@@ -115,11 +115,11 @@ def test_offsets_are_taken_as_findings_tell_them(run: Run, corpus: Path) -> None
         ("counter", ["Counter", "Counter"]),
     ],
 )
-def test_only_one_type(run: Run, demo: Path, name: str, wanted: list[str]) -> None:
-    assert [shown for _, shown in titles(run(demo, "--type", name)[1])] == wanted
+def test_only_one_type(run: Run, demo: Path, name: str, expected: list[str]) -> None:
+    assert [shown for _, shown in titles(run(demo, "--type", name)[1])] == expected
 
 
-def test_a_family_of_types(run: Run, demo: Path) -> None:
+def test_a_group_of_types(run: Run, demo: Path) -> None:
     shown = [name for _, name in titles(run(demo, "--type", "event", "--count", "100")[1])]
     events = {cls.__name__ for cls in RECORDS.classes if issubclass(cls, r.Event)}
     assert len(shown) == 10
@@ -127,7 +127,7 @@ def test_a_family_of_types(run: Run, demo: Path) -> None:
     assert len(titles(run(demo, "--type", "event", "--offset", "330")[1])) == 8, "a place does not limit a type to one"
 
 
-def test_unknown_records_are_a_type(run: Run, tmp_path: Path) -> None:
+def test_unknown_records_can_be_selected(run: Run, tmp_path: Path) -> None:
     unknown = (0x1C).to_bytes(8, "little")
     path = write(tmp_path / "a.fxt", CLEAN + unknown + CLEAN)
     assert titles(run(path, "--type", "unknown")[1]) == [("4", "unknown record")]
@@ -153,24 +153,24 @@ def test_nothing_to_show_is_refused(run: Run, tmp_path: Path, arguments: list[st
     "arguments",
     [["--offset", "-1"], ["--offset", "here"], ["--record", "x"], ["--count", "0"], ["--offset", "1", "--record", "1"]],
 )
-def test_arguments_that_make_no_sense(run: Run, demo: Path, arguments: list[str]) -> None:
+def test_invalid_arguments(run: Run, demo: Path, arguments: list[str]) -> None:
     with pytest.raises(SystemExit):
         run(demo, *arguments)
 
 
-@pytest.mark.parametrize("pack", [zstandard.compress, lzma.compress])
-def test_compressed_input_reads_the_same(run: Run, demo: Path, tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    packed = write(tmp_path / "packed", pack(demo.read_bytes()))
-    assert run(packed, "--record", "12") == run(demo, "--record", "12")
+@pytest.mark.parametrize("compress", [zstandard.compress, lzma.compress])
+def test_compressed_input(run: Run, demo: Path, tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    compressed = write(tmp_path / "compressed", compress(demo.read_bytes()))
+    assert run(compressed, "--record", "12") == run(demo, "--record", "12")
 
 
 def test_standard_input(run: Run, demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = run(demo, "--record", "12")
+    expected = run(demo, "--record", "12")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(demo.read_bytes())))
-    assert run("-", "--record", "12") == wanted
+    assert run("-", "--record", "12") == expected
 
 
-def test_what_is_wrong_is_marked(run: Run, tmp_path: Path) -> None:
+def test_faults_are_marked(run: Run, tmp_path: Path) -> None:
     odd = bytes([*NOTICE[:7], 0x80])
     code, out = run(write(tmp_path / "a.fxt", CLEAN + odd))
     assert code == 1
@@ -185,7 +185,7 @@ def test_a_fault_that_is_not_shown_does_not_count(run: Run, tmp_path: Path) -> N
     assert run(path, "--record", "5")[0] == 0
 
 
-def test_where_framing_breaks(run: Run, tmp_path: Path) -> None:
+def test_bytes_that_are_not_a_record(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "a.fxt", CLEAN + bytes(16) + CLEAN + encode(r.Log(1, 2, "text"))[:-8])
     code, out = run(path)
     assert code == 1
@@ -201,8 +201,8 @@ def test_where_framing_breaks(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_cut_stream_ends_with_its_fault(run: Run, tmp_path: Path) -> None:
-    packer = zstandard.ZstdCompressor().compressobj()
-    cut = packer.compress(CLEAN) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    compressor = zstandard.ZstdCompressor().compressobj()
+    cut = compressor.compress(CLEAN) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     code, out = run(write(tmp_path / "a.fxt.zst", cut))
     assert code == 1
     assert titles(out)[-2:] == [("3", "ProviderEvent"), ("", "no record")]
@@ -210,8 +210,8 @@ def test_a_cut_stream_ends_with_its_fault(run: Run, tmp_path: Path) -> None:
 
 
 def test_names_cannot_reach_the_terminal(run: Run, tmp_path: Path) -> None:
-    evil = r.Log(timestamp=1, thread=1, message="\x1b]0;owned\x07\n\u202e")
-    _, out = run(write(tmp_path / "a.fxt", CLEAN + encode(evil)))
+    record = r.Log(timestamp=1, thread=1, message="\x1b]0;owned\x07\n\u202e")
+    _, out = run(write(tmp_path / "a.fxt", CLEAN + encode(record)))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", out)
     assert r"\x1b]0;owned\x07\n" in out
 
@@ -239,7 +239,7 @@ def test_color_is_for_terminals(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("terminal", "environment", "wanted"),
+    ("terminal", "environment", "expected"),
     [
         (True, {"TERM": "xterm"}, True),
         (False, {"TERM": "xterm"}, False),
@@ -248,10 +248,10 @@ def test_color_is_for_terminals(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     ],
 )
 def test_when_there_is_color(
-    monkeypatch: pytest.MonkeyPatch, terminal: bool, environment: dict[str, str], wanted: bool
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, environment: dict[str, str], expected: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    assert explain._has_color() is wanted
+    assert explain._has_color() is expected

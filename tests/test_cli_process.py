@@ -1,4 +1,4 @@
-"""The commands as processes: pipes, closed streams, signals, exit codes, input that is no trace."""
+"""Tests of the commands as processes: pipes, closed streams, signals, exit codes, input that is not a trace."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ READERS = ("info", "dump", "stats")
 COMMAND = [sys.executable, "-P", "-m", "fxtio"]
 
 ONE_BATCH = ((FXT / "magic-trace.fxt").read_bytes() * 3)[: BATCH_WORDS * 8]
-"""So many bytes that a reader begins to work on them."""
+"""As many bytes as a reader needs before it yields records."""
 
 Capture = pytest.CaptureFixture[str]
 
@@ -55,16 +55,16 @@ def zstd(data: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(data)
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd, lzma.compress], ids=["plain", "gzip", "zstd", "xz"])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstd, lzma.compress], ids=["plain", "gzip", "zstd", "xz"])
 @pytest.mark.parametrize("verb", READERS)
 def test_compressed_and_piped(
-    verb: str, pack: Callable[[bytes], bytes], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+    verb: str, compress: Callable[[bytes], bytes], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """A file is read here, a pipe by a process."""
-    packed = pack((FXT / "ftr-demo.fxt").read_bytes())
-    path = tmp_path / "packed"
-    path.write_bytes(packed)
-    from_pipe = fxtio_process(verb, "-", input=packed)
+    """Compare the output for a file, read in this process, with that for a pipe, read in a child process."""
+    data = compress((FXT / "ftr-demo.fxt").read_bytes())
+    path = tmp_path / "trace"
+    path.write_bytes(data)
+    from_pipe = fxtio_process(verb, "-", input=data)
     assert (main([verb, str(path)]), from_pipe.returncode) == (0, 0)
     stdout, stderr = capfdbinary.readouterr()
     assert stdout.replace(os.fsencode(path), b"<stdin>") == from_pipe.stdout != b""
@@ -81,7 +81,7 @@ def test_a_named_pipe(tmp_path: Path) -> None:
     assert child.returncode == 0
 
 
-def test_lines_come_while_the_trace_is_read() -> None:
+def test_lines_are_printed_while_the_trace_is_read() -> None:
     with subprocess.Popen([*COMMAND, "dump", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -94,9 +94,9 @@ def test_lines_come_while_the_trace_is_read() -> None:
 def test_output_that_the_terminal_cannot_show(tmp_path: Path) -> None:
     path = tmp_path / "name.fxt"
     path.write_bytes(small_trace("größer"))
-    done = fxtio_process("dump", str(path), env=os.environ | {"PYTHONIOENCODING": "ascii"})
-    assert done.returncode == 0
-    assert rb"gr\xf6\xdfer" in done.stdout
+    child = fxtio_process("dump", str(path), env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert child.returncode == 0
+    assert rb"gr\xf6\xdfer" in child.stdout
 
 
 # --------------------------------------------------------------------------------------------------------------- errors
@@ -116,15 +116,15 @@ UNREADABLE: dict[str, tuple[bytes | None, str]] = {
 
 @pytest.mark.parametrize("verb", READERS)
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_what_cannot_be_read(verb: str, name: str, capsys: Capture, tmp_path: Path) -> None:
-    content, told = UNREADABLE[name]
+def test_unreadable_input(verb: str, name: str, capsys: Capture, tmp_path: Path) -> None:
+    content, message = UNREADABLE[name]
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
     assert main([verb, str(path)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.fullmatch(rf"fxtio: {re.escape(str(path))}.*{told}.*\n", err)
+    assert re.fullmatch(rf"fxtio: {re.escape(str(path))}.*{message}.*\n", err)
 
 
 def test_a_directory(capsys: Capture, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_only_the_first_findings_are_printed(capsys: Capture, tmp_path: Path) ->
 # ---------------------------------------------------------------------------------------------------------- the process
 
 
-def test_output_that_nobody_reads() -> None:
+def test_output_to_a_closed_pipe() -> None:
     for arguments in (["dump"], ["dump", "--json"]):
         command = [*COMMAND, *arguments, str(FXT / "magic-trace.fxt")]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
@@ -193,7 +193,7 @@ def test_interrupted() -> None:
         assert child.stderr is not None
         child.stdin.write(ONE_BATCH)
         child.stdin.flush()
-        child.stdout.readline()  # now it is at work
+        child.stdout.readline()  # the command is now reading
         child.send_signal(signal.SIGINT)
         child.stdout.read()
         assert child.stderr.read() == b""
@@ -203,19 +203,20 @@ def test_interrupted() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 def test_closed_standard_streams() -> None:
     path = str(FXT / "ftr-demo.fxt")
-    for redirection, told in (("<&-", "input"), (">&-", "output")):
-        command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND, "info", "-" if told == "input" else path]
-        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
-        assert (done.returncode, done.stderr) == (2, f"fxtio: standard {told} is closed\n".encode())
+    for redirection, stream in (("<&-", "input"), (">&-", "output")):
+        file = "-" if stream == "input" else path
+        command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND, "info", file]
+        child = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        assert (child.returncode, child.stderr) == (2, f"fxtio: standard {stream} is closed\n".encode())
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk() -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([*COMMAND, "info", str(FXT / "ftr-demo.fxt")], stdout=full, stderr=-1, check=False)
-    assert done.returncode == 2
-    assert done.stderr.count(b"\n") == 1
-    assert b"No space left" in done.stderr
+        child = subprocess.run([*COMMAND, "info", str(FXT / "ftr-demo.fxt")], stdout=full, stderr=-1, check=False)
+    assert child.returncode == 2
+    assert child.stderr.count(b"\n") == 1
+    assert b"No space left" in child.stderr
 
 
 def test_version() -> None:
@@ -271,7 +272,7 @@ def test_progress_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
         assert stream.getvalue() == ""
 
 
-def test_words_for_people() -> None:
+def test_sizes_and_times_as_text() -> None:
     assert [human_size(n) for n in (0, 1023, 1024, 3 << 30, 5 << 40)] == [
         "0 bytes", "1,023 bytes", "1.0 KiB", "3.0 GiB", "5.0 TiB",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`fxtio run`: a script finds what it finds under `python`, and filters know its files however they are named."""
+"""Tests of `fxtio run`: a script has the same environment as under `python`, and filters match files by any path."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ RUN = [sys.executable, "-m", "fxtio", "run", "-q", "-o", "out.fxt"]
 
 def printed(folder: Path, *command: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    done = subprocess.run(
+    child = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=environment
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert child.returncode == 0, child.stderr
+    return child.stdout
 
 
 @pytest.fixture
@@ -38,13 +38,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("script", ["sub/real.py", "./sub/real.py", "link.py", "sub/../link.py"])
-def test_script_finds_what_python_gives(script: str, folder: Path) -> None:
+def test_script_has_the_environment_of_python(script: str, folder: Path) -> None:
     assert printed(folder, *RUN, script, "--its", "own") == printed(folder, sys.executable, script, "--its", "own")
 
 
 @pytest.mark.parametrize("script", ["app.py", "./app.py", "sub/../app.py"])
 @pytest.mark.parametrize(
-    ("what", "wanted"),
+    ("pattern", "expected"),
     [
         ("app.py", {"app.<module>", "app.outer"}),
         ("./app.py", {"app.<module>", "app.outer"}),
@@ -53,10 +53,10 @@ def test_script_finds_what_python_gives(script: str, folder: Path) -> None:
         ("sub.*", {"sub.inner.<module>", "sub.inner.inner"}),
     ],
 )
-def test_filter_knows_files_and_modules(script: str, what: str, wanted: set[str], folder: Path) -> None:
-    printed(folder, *RUN, "--include", what, script)
+def test_filter_matches_files_and_modules(script: str, pattern: str, expected: set[str], folder: Path) -> None:
+    printed(folder, *RUN, "--include", pattern, script)
     events = fxtio.open(folder / "out.fxt", strict=True).table("events")
-    assert set(events.take(events["type"].is_in("duration_begin"))["name"].to_list()) == wanted
+    assert set(events.take(events["type"].is_in("duration_begin"))["name"].to_list()) == expected
 
 
 def test_calls_of_the_tracer_are_not_recorded(folder: Path) -> None:

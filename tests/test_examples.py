@@ -148,7 +148,7 @@ def test_trace_recursion(tmp_path: Path) -> None:
 def test_trace_a_crash(tmp_path: Path) -> None:
     out = run("trace_a_crash.py", tmp_path / "t.fxt")
     assert "exit status -9; 20,000 spans had ended" in out
-    assert "it was in import_rows > row; its last words were 'this row is too much'" in out
+    assert "it was in import_rows > row; its last message was 'this row is too much'" in out
     assert fxtio.open(tmp_path / "t.fxt", strict=True).info.records["Log"] == 1
 
 

@@ -50,7 +50,7 @@ def test_what_is_counted_outlives_a_crash(tmp_path: Path) -> None:
 
 
 def test_much_memory_is_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    peaks = iter([100, 900, 910, 910, 910 + engine.ROOM])
+    peaks = iter([100, 900, 910, 910, 910 + engine.MAX_INPUT_MIB])
     monkeypatch.setattr(engine, "_peak", lambda: next(peaks))
     counts = engine.Counts(tmp_path / "figures.json", bool)
     counts.run(b"the first loads modules")

@@ -62,7 +62,7 @@ def test_everything_is_declared_in_pyproject() -> None:
 
 
 def test_no_test_package_hides_an_installed_one() -> None:
-    """tests/ is first on sys.path, so a folder tests/fxt would hide the package `fxt` that the tests compare with."""
+    """tests/ comes first on sys.path, so a folder tests/fxt would hide the installed package `fxt`."""
     installed = importlib.metadata.packages_distributions()
     folders = [path.name for path in (CHECKOUT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"]
     assert [name for name in folders if name in installed] == []

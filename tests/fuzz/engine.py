@@ -1,12 +1,12 @@
-"""What runs the fuzz targets: engines, a campaign of processes that survives crashes, and the command line.
+"""The fuzzer: engines that run a target, a campaign that restarts them after crashes, and the command line.
 
     python tests/fuzz TARGET [--minutes 10] [--engine atheris|hypothesis] [--keep DIRECTORY]
     python tests/fuzz TARGET --replay FILE
 
-A target is a module `fuzz.TARGET` with a `TARGET`.  With atheris installed (`pip install atheris`; not a dependency of
-fxtio) the fuzzing is guided by coverage and starts from the target's seeds; otherwise hypothesis draws inputs.  At the
-end stands a line with the number of executions, how many of the inputs had findings, and the crashes; each crash is
-kept as a file in the directory, and `--replay` shows it again.  The exit status is 1 if there was one.
+A target is a module `fuzz.TARGET` with an object `TARGET`.  If atheris is installed (`pip install atheris`; it is not a
+dependency of fxtio), fuzzing is guided by coverage and starts from the target's seeds; otherwise hypothesis draws the
+inputs.  The last line of the output has the number of executions, of inputs with findings, and of crashes.  The input
+of each crash is a file in the directory, and `--replay` runs it again.  The exit status is 1 if there was a crash.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from typing import Any
 
 TARGETS = ("coreprofiler", "dcpi", "fxt", "mono", "uftrace")
 
-CHUNK = 120  # seconds that a process of the engine runs before it is started anew
-ENOUGH = 10  # crashes after which it makes no sense to go on
+PROCESS_SECONDS = 120  # a process of the engine runs for so long before it is replaced
+MAX_CRASHES = 10  # a campaign ends after so many
 LONGEST = 4096  # bytes of an input; longer ones only slow it down
-SLOW = 20  # seconds after which an input counts as a crash
-ROOM = 128  # MiB that an input may take beyond what was taken before
+MAX_INPUT_SECONDS = 20  # an input that takes longer counts as a crash
+MAX_INPUT_MIB = 128  # memory that an input may take beyond the peak of the inputs before
 
 HERE = Path(__file__).resolve().parent
 CORPUS = HERE.parent / "corpus"
 
 Change = Callable[[bytes, int], bytes]
-"""The engine's own way of changing some bytes, to at most so many."""
+"""The engine's function that mutates bytes; the number is the maximum length of the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is fuzzed.
+    """A reader to be fuzzed.
 
     Attributes:
-        check: reads an input in every way; whether there were findings.  What it raises is a crash.
-        seeds: inputs to start from.
-        drawn: the hypothesis strategy for inputs.
-        mutate: changes an input in a way that chance alone does not find, to at most so many bytes; None leaves it to
+        check: reads an input in every way and returns whether there were findings.  An exception is a crash.
+        seeds: yields the inputs to start from.
+        drawn: returns the hypothesis strategy for inputs.
+        mutate: mutates an input, to at most so many bytes, in a way that random changes seldom do; None leaves it to
             the engine.
     """
 
@@ -59,27 +59,27 @@ class Target:
 
 
 class BrokenError(AssertionError):
-    """A property that does not hold."""
+    """A property of the reader does not hold for an input."""
 
 
-def require(condition: bool, what: str) -> None:
-    """Raise `BrokenError` unless the property holds."""
+def require(condition: bool, expectation: str) -> None:
+    """Raise `BrokenError` unless a condition holds; `expectation` says what was expected."""
     if not condition:
-        raise BrokenError(what)
+        raise BrokenError(expectation)
 
 
 def target_of(name: str) -> Target:
-    """The target of this name; loads what it reads with."""
-    found: Target = importlib.import_module(f"fuzz.{name}").TARGET
-    return found
+    """Import the target of this name, and the reader with it."""
+    target: Target = importlib.import_module(f"fuzz.{name}").TARGET
+    return target
 
 
 class Counts:
-    """Figures of one process, written to a file now and then so that they outlive it.
+    """Counters of one process, written to a file now and then, so that they remain after a crash.
 
     Args:
         path: the file.
-        check: the target's.
+        check: the function `check` of the target.
     """
 
     def __init__(self, path: Path, check: Callable[[bytes], bool]) -> None:
@@ -88,13 +88,13 @@ class Counts:
         self.executions = self.with_findings = 0
 
     def run(self, data: bytes) -> None:
-        """Check one input, and that memory stays bounded."""
+        """Check one input, and how much memory it takes."""
         self.executions += 1
         before = _peak()
         try:
             self.with_findings += self._check(data)
             grown = _peak() - before if self.executions > 1 else 0.0  # the first one loads modules
-            require(grown < ROOM, f"less than {ROOM} MiB are needed")
+            require(grown < MAX_INPUT_MIB, f"an input takes less than {MAX_INPUT_MIB} MiB")
         except BaseException:
             self.write()
             raise
@@ -102,18 +102,19 @@ class Counts:
             self.write()
 
     def write(self) -> None:
+        """Write the counters to the file."""
         self.path.write_text(json.dumps([self.executions, self.with_findings]), "utf-8")
 
 
 def _peak() -> float:
-    """The most MiB of memory that the process has had so far."""
-    import resource  # not on every system; tests that only check an input do without
+    """Return the peak of the memory of this process in MiB."""
+    import resource  # it does not exist on every system, and tests that only check an input do not need it
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def run_atheris(name: str, keep: Path, seconds: int, seed: int) -> None:
-    """Fuzz with libFuzzer until the time is over; ends the process."""
+    """Fuzz with libFuzzer until the time is over, and end the process."""
     atheris = importlib.import_module("atheris")
     inputs = keep / "corpus"
     with atheris.instrument_imports(include=["fxtio"]):
@@ -126,20 +127,20 @@ def run_atheris(name: str, keep: Path, seconds: int, seed: int) -> None:
             f"-max_total_time={seconds}",
             f"-artifact_prefix={keep}/",
             f"-max_len={LONGEST}",
-            f"-timeout={SLOW}",
+            f"-timeout={MAX_INPUT_SECONDS}",
             "-verbosity=0",
             f"-seed={seed}",
         ]
-        how = {}
+        hooks = {}
         if (mutate := target.mutate) is not None:
-            how["custom_mutator"] = lambda data, most, draw: mutate(data, most, random.Random(draw), atheris.Mutate)
+            hooks["custom_mutator"] = lambda data, size, draw: mutate(data, size, random.Random(draw), atheris.Mutate)
         counts = Counts(keep / "figures.json", target.check)
-        atheris.Setup([sys.argv[0], *options, str(inputs)], counts.run, **how)
+        atheris.Setup([sys.argv[0], *options, str(inputs)], counts.run, **hooks)
         atheris.Fuzz()
 
 
 def run_hypothesis(name: str, keep: Path, seconds: int, seed: int) -> None:
-    """Draw inputs until the time is over."""
+    """Fuzz with inputs that hypothesis draws until the time is over, and end the process."""
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import seed as seeded
 
@@ -157,7 +158,7 @@ def run_hypothesis(name: str, keep: Path, seconds: int, seed: int) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(target.drawn())
-    def one(data: bytes) -> None:
+    def check(data: bytes) -> None:
         if time.monotonic() > stop:
             counts.write()
             sys.exit(0)
@@ -165,14 +166,14 @@ def run_hypothesis(name: str, keep: Path, seconds: int, seed: int) -> None:
         counts.run(data)
         last.unlink()
 
-    one()
+    check()
 
 
 ENGINES = {"atheris": run_atheris, "hypothesis": run_hypothesis}
 
 
 def campaign(name: str, engine: str, keep: Path, minutes: float) -> int:
-    """Run the engine in one process after another, so that a crash does not end it.  How many crashes there were."""
+    """Run the engine in one process after another, so that a crash does not end it; return the number of crashes."""
     stop = time.monotonic() + minutes * 60
     executions = with_findings = number = 0
     crashes: list[Path] = []
@@ -180,30 +181,31 @@ def campaign(name: str, engine: str, keep: Path, minutes: float) -> int:
         number += 1
         figures = keep / "figures.json"
         figures.write_text("[0, 0]", "utf-8")
-        child = ["--child", str(int(min(left, CHUNK))), str(number)]
+        child = ["--child", str(int(min(left, PROCESS_SECONDS))), str(number)]
         command = [sys.executable, str(HERE), name, "--engine", engine, "--keep", str(keep), *child]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(f"{done.stdout}{done.stderr}"[-2000:])
-        one = json.loads(figures.read_text("utf-8"))
-        executions, with_findings = executions + one[0], with_findings + one[1]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if process.returncode:
+            print(f"{process.stdout}{process.stderr}"[-2000:])
+        counts = json.loads(figures.read_text("utf-8"))
+        executions, with_findings = executions + counts[0], with_findings + counts[1]
         crashes = [path for kind in ("crash", "timeout", "oom", "leak") for path in keep.glob(f"{kind}-*")]
-        if len(crashes) >= ENOUGH or (done.returncode and not one[0]):
+        if len(crashes) >= MAX_CRASHES or (process.returncode and not counts[0]):
             break
-    told = f"{executions:,} executions, {with_findings:,} with findings, {len(crashes)} crashes"
-    print(f"{name}, {engine}: {told} in {keep}")
+    summary = f"{executions:,} executions, {with_findings:,} with findings, {len(crashes)} crashes"
+    print(f"{name}, {engine}: {summary} in {keep}")
     return len(crashes)
 
 
 def main() -> int:
+    """Run the command line and return the exit status."""
     parser = argparse.ArgumentParser(prog="fuzz", description="Fuzz the readers.")
     parser.add_argument("target", choices=TARGETS)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--engine", choices=ENGINES)
     parser.add_argument(
-        "--keep", type=Path, help="where crashes and the fuzzing corpus go (a new directory unless told)"
+        "--keep", type=Path, help="the directory for crashes and the fuzzing corpus (default: a new one)"
     )
-    parser.add_argument("--replay", type=Path, help="check this file once")
+    parser.add_argument("--replay", type=Path, help="check this file once and print whether it has findings")
     parser.add_argument("--child", nargs=2, type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.replay:
