@@ -1,4 +1,4 @@
-"""What the tracer costs, beside its peers, all measured in one run on one core.
+"""The cost of the tracer and of its peers, measured in one run on one core.
 
     python benchmarks/bench_tracer.py                 # about two minutes
     python benchmarks/bench_tracer.py --markdown      # as a Markdown table
@@ -203,8 +203,8 @@ THREADED = {"fxtio": "fxtio", "VizTracer": "viztracer_python"}
 
 
 def programs(children: Children, rounds: int) -> Iterator[Row]:
-    """What whole programs cost, and whether threads are in each other's way."""
-    jobs = {(tool, one.program) for one in PROGRAMS for tool in ("untraced", *one.tools.values())}
+    """Measure the cost of whole programs, and whether threads slow each other down."""
+    jobs = {(tool, program.program) for program in PROGRAMS for tool in ("untraced", *program.tools.values())}
     jobs |= {(tool, program) for tool in ("untraced", *THREADED.values()) for program in ("twice", "together")}
     order = sorted(jobs) * rounds
     random.Random(1).shuffle(order)
@@ -214,11 +214,11 @@ def programs(children: Children, rounds: int) -> Iterator[Row]:
             found[job].append(seconds)
     best = {job: min(map(min, runs)) for job, runs in found.items()}
     first = {job: min(run[0] for run in runs) for job, runs in found.items()}
-    for one in PROGRAMS:
-        untraced = ("untraced", one.program)
-        row = Row(f"{one.what} ({number(best[untraced] * 1000)} ms untraced)", "times untraced", one.limit)
-        for column, tool in one.tools.items():
-            if (job := (tool, one.program)) in best:
+    for program in PROGRAMS:
+        untraced = ("untraced", program.program)
+        row = Row(f"{program.what} ({number(best[untraced] * 1000)} ms untraced)", "times untraced", program.limit)
+        for column, tool in program.tools.items():
+            if (job := (tool, program.program)) in best:
                 row.figures[column] = best[job] / best[untraced]
                 row.notes[column] = f"first run {number(first[job] / first[untraced])}"
         yield row
@@ -236,7 +236,7 @@ def programs(children: Children, rounds: int) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class Whole:
-    """What a command took: seconds, peak memory and bytes written."""
+    """The resources that a command used: seconds, peak memory and bytes written."""
 
     seconds: float
     peak: int
@@ -256,7 +256,7 @@ def run_whole(command: list[str], out: Path | None) -> Whole:
 
 
 def run_command(prefix: list[str], suffix: str, times: int, rounds: int) -> Whole:
-    """The fastest of some runs of the realistic program under a command."""
+    """Return the fastest of some runs of the realistic program under a command."""
     found = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
@@ -268,7 +268,7 @@ def run_command(prefix: list[str], suffix: str, times: int, rounds: int) -> Whol
 
 
 def command(children: Children, rounds: int) -> Iterator[Row]:
-    """The whole command on a program of two million calls: time, memory, size."""
+    """Measure the whole command on a program of two million calls: time, memory, size."""
     calls = children.ask("tracer_programs.py", "untraced", "count")
     times = -(-CALLS // calls)
     ours = [sys.executable, "-m", "fxtio", "run", "-o"]
@@ -303,7 +303,7 @@ def command(children: Children, rounds: int) -> Iterator[Row]:
 
 
 def saving(children: Children, rounds: int) -> Row:
-    """Stop and save."""
+    """Measure how long it takes to stop and save."""
     row = Row("stop and save, 10 million events", "s", Limit(0.5))
     for column, tool in (("fxtio", "fxtio"), ("VizTracer", "viztracer")):
         if found := [
@@ -319,14 +319,14 @@ def saving(children: Children, rounds: int) -> Row:
 
 
 def measure(rounds: int) -> list[Row]:
-    """Everything."""
+    """Measure everything."""
     children = Children()
     rows = [*events(children, rounds), *programs(children, rounds), *command(children, min(rounds, 3))]
     return [*rows, saving(children, min(rounds, 2))]
 
 
 def table(rows: list[Row], markdown: bool) -> str:
-    """The figures; columns in which nothing was measured are not there."""
+    """Return the table as text, without columns in which nothing was measured."""
     columns = [column for column in COLUMNS if any(column in row.figures for row in rows)]
     lines = [["what", "unit", "at most", *columns]]
     lines += [[row.what, row.unit, str(row.limit), *(row.cell(column) for column in columns)] for row in rows]

@@ -19,7 +19,7 @@ WORDS = 1 << 12
 
 
 def built(folder: Path) -> ModuleType:
-    """tracer_floor.c as a module.
+    """Compile tracer_floor.c and return it as a module.
 
     Raises:
         OSError, subprocess.CalledProcessError: there is no compiler, or it fails.
@@ -37,7 +37,7 @@ def built(folder: Path) -> ModuleType:
 
 
 def watch(least: ModuleType, codes: list[CodeType]) -> None:
-    """Have the begins and ends of some code told, as CPython 3.12 does."""
+    """Monitor the begins and ends of some code, as on CPython 3.12."""
     monitoring = sys.monitoring
     events = [monitoring.events.PY_START, monitoring.events.PY_RETURN]
     _listen(least, events)
@@ -46,7 +46,7 @@ def watch(least: ModuleType, codes: list[CodeType]) -> None:
 
 
 def watch_all(least: ModuleType, *, calls: bool) -> None:
-    """Have the begins and ends of all code told, and perhaps the calls of C functions."""
+    """Monitor the begins and ends of all code, and perhaps the calls of C functions."""
     if sys.version_info < (3, 12):
         least.profile(calls)
         return
@@ -54,8 +54,8 @@ def watch_all(least: ModuleType, *, calls: bool) -> None:
     names += ["CALL", "C_RETURN", "C_RAISE"] if calls else []
     events = [getattr(sys.monitoring.events, name) for name in names]
     _listen(least, events)
-    told = [event for event, name in zip(events, names, strict=True) if name not in ("C_RETURN", "C_RAISE")]
-    sys.monitoring.set_events(sys.monitoring.PROFILER_ID, sum(told))
+    enabled = [event for event, name in zip(events, names, strict=True) if name not in ("C_RETURN", "C_RAISE")]
+    sys.monitoring.set_events(sys.monitoring.PROFILER_ID, sum(enabled))
 
 
 def _listen(least: ModuleType, events: list[int]) -> None:

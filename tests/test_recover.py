@@ -55,12 +55,12 @@ def check(path: Path, children: int = 0) -> None:
     assert len(seen.names_of("process")) == 1 + children
     with fxtio.open(path) as trace:
         assert trace.info.size < 4096
-        assert len({one.clock for one in trace.info.providers}) == 1
+        assert len({provider.clock for provider in trace.info.providers}) == 1
         assert not trace.findings
     if perfetto.available() is None and path.suffix == ".fxt":
         with perfetto.load(path) as p:
             assert p.errors() == {}
-            assert [one.name for one in p.slices()].count("child") == children
+            assert [item.name for item in p.slices()].count("child") == children
 
 
 @pytest.mark.parametrize("how", CHILD_ENDS)

@@ -29,7 +29,7 @@ def work(n):
 
 def names(out: Path, *, open_spans: bool = False) -> list[str]:
     seen = check_trace(out, open_spans=open_spans)
-    return [one.name.rpartition(".")[2] for one in seen.spans() if one.category == "function"]
+    return [span.name.rpartition(".")[2] for span in seen.spans() if span.category == "function"]
 
 
 def beside(source: str, out: Path, *, include: Sequence[str] = ("__main__", "<string>")) -> str:

@@ -239,7 +239,7 @@ def test_a_ring_whose_descriptor_the_program_reuses(out: Path) -> None:
     for round in range(36):
         fxtio.start(OUT, ring="12MB")
         record(400_000 + round * 4_080)
-        (descriptor,) = [int(one) for one in os.listdir("/proc/self/fd") if is_ours(one)]
+        (descriptor,) = [int(name) for name in os.listdir("/proc/self/fd") if is_ours(name)]
         with tempfile.TemporaryFile(buffering=0) as file:
             file.write(b"m" * (16 << 20))
             os.dup2(file.fileno(), descriptor)

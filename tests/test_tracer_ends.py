@@ -184,7 +184,7 @@ def test_a_child_that_outlives_its_parent(out: Path, tmp_path: Path) -> None:
     """
     parts, left = fine(source, out).split()
     assert parts == "0"
-    assert [one.name for one in check_trace(out).spans()] == ["parent"]
+    assert [span.name for span in check_trace(out).spans()] == ["parent"]
     merged = tmp_path / "merged.fxt"
     assert main(["merge", "-o", str(merged), str(out), str(out.with_name(left))]) == 0
-    assert {one.name for one in check_trace(merged).spans()} == {"parent", "child"}
+    assert {span.name for span in check_trace(merged).spans()} == {"parent", "child"}

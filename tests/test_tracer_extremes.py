@@ -246,14 +246,14 @@ def test_arguments_of_all_sorts(out: Path) -> None:
         fxtio.instant("loops", value=values[0])
         fxtio.instant("behind")
     seen = check_trace(out)
-    values = [seen.args(int(row)) for row in seen.rows(name="one")]
-    assert "Chain" in values[16].pop("fails")
-    values[16] = {"fails": None}
+    arguments = [seen.args(int(row)) for row in seen.rows(name="one")]
+    assert "Chain" in arguments[16].pop("fails")
+    arguments[16] = {"fails": None}
     keys = ["\\ud800" if key == "\ud800" else key for key in given]
     expected: Any = [{key: meant} for key, (_, meant) in zip(keys, given.values(), strict=True)]
     if sys.version_info >= (3, 13):
         expected[18] = {"type": repr(Path)}
-    assert values == expected
+    assert arguments == expected
     assert seen.rows(name="behind").size == 1
     assert not seen.rows(name="while it is described").size
 

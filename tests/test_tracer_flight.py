@@ -119,7 +119,8 @@ def test_a_dump_has_threads_and_the_clock(out: Path) -> None:
     assert seen.names_of("process") == whole.names_of("process")
     with fxtio.open(path) as trace, fxtio.open(out) as other:
         rates = [
-            next(one.ticks_per_second for one in each if isinstance(one, Initialization)) for each in (trace, other)
+            next(record.ticks_per_second for record in each if isinstance(record, Initialization))
+            for each in (trace, other)
         ]
     assert rates[0] == pytest.approx(rates[1], rel=1e-3)
 
@@ -131,8 +132,8 @@ def test_a_loss_is_reported_in_the_dump_and_the_recording(out: Path) -> None:
     steps(30_000, 30_010)
     with pytest.warns(fxtio.tracer.RecordingWarning):
         fxtio.stop()
-    for one in (path, out):
-        check_loss_is_reported(check_trace(one, open_spans=True), "RecordingWarning")
+    for trace_path in (path, out):
+        check_loss_is_reported(check_trace(trace_path, open_spans=True), "RecordingWarning")
     assert numbers(check_trace(path, open_spans=True)) == numbers(check_trace(out, open_spans=True))
 
 

@@ -61,8 +61,8 @@ def check_processes(seen: Seen, least: int) -> None:
     (whole,) = seen.spans("all")
     squares = seen.spans("square")
     assert len(squares) == 20
-    assert all(whole.start < one.start < one.end < whole.end for one in squares)
-    processes = {int(seen.tables["events"]["process"][one.row]) for one in squares}
+    assert all(whole.start < square.start < square.end < whole.end for square in squares)
+    processes = {int(seen.tables["events"]["process"][square.row]) for square in squares}
     assert len(processes) >= least
     assert processes < set(seen.names_of("process"))
 
@@ -117,7 +117,7 @@ if __name__ == "__main__":
 def test_an_environment_records_any_program(tmp_path: Path, environment: dict[str, str]) -> None:
     environment |= {"FXTIO": "out.fxt", "FXTIO_OPTIONS": json.dumps({"functions": True, "include": ["app"]})}
     assert run(tmp_path, environment, "print(square(3))\n") == "9\n"
-    assert {"square"} <= {one.name for one in check_trace(tmp_path / "out.fxt").spans()}
+    assert {"square"} <= {span.name for span in check_trace(tmp_path / "out.fxt").spans()}
 
 
 def test_invalid_environment_variables(tmp_path: Path, environment: dict[str, str]) -> None:

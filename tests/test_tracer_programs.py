@@ -172,7 +172,7 @@ def record(source: str, path: Path, *arguments: str) -> list[list[Event]]:
 def arguments_of(event: Event) -> str:
     values = []
     for kind, name, *value in event[4]:
-        result = value[0] if value else None
+        result: Any = value[0] if value else None
         values.append(f"{name}={struct.unpack('<d', result)[0] if kind == 'DoubleArgument' else result!r}")
     return ", ".join(values)
 

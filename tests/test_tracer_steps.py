@@ -59,7 +59,7 @@ def maybe_recorded(request: pytest.FixtureRequest, out: Path) -> Iterator[None]:
 def test_a_traced_generator_is_a_generator() -> None:
     stepper: Any = echo()
     classes = (types.GeneratorType, collections.abc.Generator)
-    assert all(isinstance(stepper, one) for one in classes)
+    assert all(isinstance(stepper, cls) for cls in classes)
     assert not hasattr(type(stepper), "__await__")
     assert inspect.isgenerator(iter(stepper))
     assert inspect.getgeneratorstate(stepper) == inspect.GEN_CREATED

@@ -5,6 +5,7 @@ missing, `python` stands in for it with the same results, and `IMPLEMENTATION` i
 knows a layout: shifts, masks and tables come from the declarations.  The kernels that run programs over byte streams
 are used by `fxtio.mono.stream.kernels` only, which has their stand-ins.  All are loaded on first use, since the tracer
 needs only the recorder (`_recorder`), which has no stand-in.
+`extensions` says which extensions can be imported, and why others cannot.
 """
 
 from __future__ import annotations
