@@ -1,4 +1,4 @@
-"""What the tracer costs, beside its peers, all measured in one run on one core.
+"""The cost of the tracer and of its peers, measured in one run on one core.
 
     python benchmarks/bench_tracer.py                 # about two minutes
     python benchmarks/bench_tracer.py --markdown      # as a Markdown table
@@ -39,21 +39,19 @@ MONITORING = sys.version_info >= (3, 12)
 
 @dataclass(frozen=True)
 class Limit:
-    """What is promised.
+    """A target.
 
     Attributes:
         most: our figure is at most this.
-        times: VizTracer's is at least so many times ours.
-        over: ours is at most so many times the least that it can be.
+        times: VizTracer's figure is at least this many times ours.
     """
 
     most: float | None = None
     times: float = 0
-    over: float = 0
 
     def __str__(self) -> str:
-        """What our figure is at most."""
-        return number(self.most) if self.most is not None else f"{number(self.over)} x least" if self.over else ""
+        """Return what our figure is at most, or an empty text."""
+        return number(self.most) if self.most is not None else ""
 
 
 @dataclass
@@ -77,22 +75,20 @@ class Row:
         return text
 
     def missed(self) -> str:
-        """What of the limit is missed, if something is."""
-        ours, peer, least = (self.figures.get(column) for column in ("fxtio", "VizTracer", "least"))
+        """Return how the target is missed, or an empty text."""
+        ours, peer = self.figures.get("fxtio"), self.figures.get("VizTracer")
         if ours is None:
             return "was not measured" if self.limit.most is not None else ""
         rounding = 0.5 * (self.unit in ("ns", "bytes per call"))
         if self.limit.most is not None and ours > self.limit.most + rounding:
-            return f"{number(ours)} {self.unit}, at most {number(self.limit.most)} are promised"
+            return f"{number(ours)} {self.unit}, the target is at most {number(self.limit.most)}"
         if self.limit.times and peer is not None and ours > 0 and peer / ours < self.limit.times:
-            return f"{peer / ours:.1f} times under VizTracer, {self.limit.times:g} are promised"
-        if self.limit.over and least is not None and ours > self.limit.over * least:
-            return f"{ours / least:.1f} times the least, at most {self.limit.over:g} are promised"
+            return f"{peer / ours:.1f} times under VizTracer, the target is {self.limit.times:g}"
         return ""
 
 
 def number(figure: float) -> str:
-    """Three digits or so, and no minus before 0."""
+    """Return a figure with about three digits, and without a minus before 0."""
     if abs(figure) >= 100:
         return f"{figure:,.0f}"
     if abs(figure) >= 10:
@@ -101,24 +97,24 @@ def number(figure: float) -> str:
 
 
 class Children:
-    """Runs children and keeps what they found; what fails once is told and left out from then on."""
+    """Runs measurements in child processes; one that fails is reported, and not run again."""
 
     def __init__(self) -> None:
         self._failed: set[tuple[str, ...]] = set()
 
-    def ask(self, script: str, *arguments: str, **environment: str) -> Any:
-        """What a child prints, None if it cannot."""
-        key = (script, *arguments, *environment.values())
+    def ask(self, script: str, *arguments: str) -> Any:
+        """Return the result that a child prints as JSON, or None if it fails."""
+        key = (script, *arguments)
         if key in self._failed:
             return None
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, str(HERE / script), *arguments, folder]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return json.loads(done.stdout.splitlines()[-1])
         self._failed.add(key)
         reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        print(f"left out: {' '.join((*arguments, *environment.values()))}: {reason}", file=sys.stderr)
+        print(f"left out: {' '.join(arguments)}: {reason}", file=sys.stderr)
         return None
 
 
@@ -134,43 +130,40 @@ EVENTS = {
     "item of a decorated generator": Limit(),
 }
 OFF = Limit(0 if MONITORING else 15)
-TWIN = {"decorated function": Limit(over=2.5), "span": Limit(over=2.5)}
-# The child's set-ups and their environments, by part of the table and column.
-EVENT_SETUPS: dict[tuple[str, str], list[tuple[str, dict[str, str]]]] = {
-    ("", "fxtio"): [("fxtio", {})],
-    ("", "least"): [("floor", {})],
-    ("", "VizTracer"): [("viztracer", {}), ("viztracer_points", {})],
-    ("", "OpenTelemetry"): [("opentelemetry", {})],
-    ("off: ", "fxtio"): [("fxtio_off", {})],
-    ("off: ", "VizTracer"): [("viztracer_off", {})],
-    ("off: ", "OpenTelemetry"): [("opentelemetry_off", {})],
-    ("Python twin: ", "fxtio"): [("fxtio", {"FXTIO_RECORDER": "python"})],
-    ("Python twin: ", "least"): [("floor_in_python", {})],
+# The set-ups of tracer_cases.py, by part of the table and column.
+EVENT_SETUPS = {
+    ("", "fxtio"): ["fxtio"],
+    ("", "least"): ["floor"],
+    ("", "VizTracer"): ["viztracer", "viztracer_points"],
+    ("", "OpenTelemetry"): ["opentelemetry"],
+    ("off: ", "fxtio"): ["fxtio_off"],
+    ("off: ", "VizTracer"): ["viztracer_off"],
+    ("off: ", "OpenTelemetry"): ["opentelemetry_off"],
 }
 
 
 def event_limit(part: str, case: str) -> Limit:
-    """What is promised of a case."""
+    """Return the target of a case."""
     if part == "off: ":
         return OFF if case == "decorated function" else Limit()
-    return TWIN.get(case, Limit()) if part else EVENTS[case]
+    return EVENTS[case]
 
 
-def event_jobs(rounds: int) -> list[tuple[tuple[str, str], str, dict[str, str]]]:
-    """All children of all rounds, shuffled."""
-    jobs = [(key, *setup) for key, setups in EVENT_SETUPS.items() for setup in setups] * rounds
+def event_jobs(rounds: int) -> list[tuple[tuple[str, str], str]]:
+    """Return the set-ups of all rounds, shuffled."""
+    jobs = [(key, setup) for key, setups in EVENT_SETUPS.items() for setup in setups] * rounds
     random.Random(0).shuffle(jobs)
     return jobs
 
 
 def events(children: Children, rounds: int) -> Iterator[Row]:
-    """What one event costs."""
+    """Measure the cost of one event."""
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for (part, column), setup, environment in event_jobs(rounds):
-        for case, cost in (children.ask("tracer_cases.py", setup, **environment) or {}).items():
+    for (part, column), setup in event_jobs(rounds):
+        for case, cost in (children.ask("tracer_cases.py", setup) or {}).items():
             found[part, case, column].append(cost)
-    for part in ("", "off: ", "Python twin: "):
-        for case in EVENTS if part != "Python twin: " else TWIN:
+    for part in ("", "off: "):
+        for case in EVENTS:
             row = Row(f"{part}{case}", "ns", event_limit(part, case))
             for column in COLUMNS:
                 if costs := found.get((part, case, column)):
@@ -210,8 +203,8 @@ THREADED = {"fxtio": "fxtio", "VizTracer": "viztracer_python"}
 
 
 def programs(children: Children, rounds: int) -> Iterator[Row]:
-    """What whole programs cost, and whether threads are in each other's way."""
-    jobs = {(tool, one.program) for one in PROGRAMS for tool in ("untraced", *one.tools.values())}
+    """Measure the cost of whole programs, and whether threads slow each other down."""
+    jobs = {(tool, program.program) for program in PROGRAMS for tool in ("untraced", *program.tools.values())}
     jobs |= {(tool, program) for tool in ("untraced", *THREADED.values()) for program in ("twice", "together")}
     order = sorted(jobs) * rounds
     random.Random(1).shuffle(order)
@@ -221,11 +214,11 @@ def programs(children: Children, rounds: int) -> Iterator[Row]:
             found[job].append(seconds)
     best = {job: min(map(min, runs)) for job, runs in found.items()}
     first = {job: min(run[0] for run in runs) for job, runs in found.items()}
-    for one in PROGRAMS:
-        untraced = ("untraced", one.program)
-        row = Row(f"{one.what} ({number(best[untraced] * 1000)} ms untraced)", "times untraced", one.limit)
-        for column, tool in one.tools.items():
-            if (job := (tool, one.program)) in best:
+    for program in PROGRAMS:
+        untraced = ("untraced", program.program)
+        row = Row(f"{program.what} ({number(best[untraced] * 1000)} ms untraced)", "times untraced", program.limit)
+        for column, tool in program.tools.items():
+            if (job := (tool, program.program)) in best:
                 row.figures[column] = best[job] / best[untraced]
                 row.notes[column] = f"first run {number(first[job] / first[untraced])}"
         yield row
@@ -243,7 +236,7 @@ def programs(children: Children, rounds: int) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class Whole:
-    """What a command took: seconds, peak memory and bytes written."""
+    """The resources that a command used: seconds, peak memory and bytes written."""
 
     seconds: float
     peak: int
@@ -263,7 +256,7 @@ def run_whole(command: list[str], out: Path | None) -> Whole:
 
 
 def run_command(prefix: list[str], suffix: str, times: int, rounds: int) -> Whole:
-    """The fastest of some runs of the realistic program under a command."""
+    """Return the fastest of some runs of the realistic program under a command."""
     found = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
@@ -275,7 +268,7 @@ def run_command(prefix: list[str], suffix: str, times: int, rounds: int) -> Whol
 
 
 def command(children: Children, rounds: int) -> Iterator[Row]:
-    """The whole command on a program of two million calls: time, memory, size."""
+    """Measure the whole command on a program of two million calls: time, memory, size."""
     calls = children.ask("tracer_programs.py", "untraced", "count")
     times = -(-CALLS // calls)
     ours = [sys.executable, "-m", "fxtio", "run", "-o"]
@@ -310,7 +303,7 @@ def command(children: Children, rounds: int) -> Iterator[Row]:
 
 
 def saving(children: Children, rounds: int) -> Row:
-    """Stop and save."""
+    """Measure how long it takes to stop and save."""
     row = Row("stop and save, 10 million events", "s", Limit(0.5))
     for column, tool in (("fxtio", "fxtio"), ("VizTracer", "viztracer")):
         if found := [
@@ -326,14 +319,14 @@ def saving(children: Children, rounds: int) -> Row:
 
 
 def measure(rounds: int) -> list[Row]:
-    """Everything."""
+    """Measure everything."""
     children = Children()
     rows = [*events(children, rounds), *programs(children, rounds), *command(children, min(rounds, 3))]
     return [*rows, saving(children, min(rounds, 2))]
 
 
 def table(rows: list[Row], markdown: bool) -> str:
-    """The figures; columns in which nothing was measured are not there."""
+    """Return the table as text, without columns in which nothing was measured."""
     columns = [column for column in COLUMNS if any(column in row.figures for row in rows)]
     lines = [["what", "unit", "at most", *columns]]
     lines += [[row.what, row.unit, str(row.limit), *(row.cell(column) for column in columns)] for row in rows]

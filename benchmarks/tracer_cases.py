@@ -1,4 +1,4 @@
-"""What one event costs: a child of bench_tracer.py, which measures all cases of one set-up and prints them as JSON.
+"""The cost of one event: a child process of bench_tracer.py measures all cases of one set-up and prints them as JSON.
 
     python benchmarks/tracer_cases.py fxtio FOLDER
 
@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import gc
 import json
-import os
 import statistics
 import sys
 import types
@@ -88,20 +87,16 @@ class Setup:
 
 
 def functions(decorate: Callable[[Any], Any]) -> dict[str, Any]:
-    """A function, a coroutine and a generator, decorated; each time with code of their own, for that is marked."""
+    """Return a function, a coroutine and a generator, decorated; with new code each time, since the code is marked."""
     names: dict[str, Any] = {}
     exec(FUNCTIONS, names)
     return {name: decorate(names[name]) for name in ("work", "coroutine", "items")}
 
 
 def fxtio(folder: Path, *, on: bool = True) -> Setup:
-    """Our own, with the recorder that FXTIO_RECORDER tells."""
+    """Set up fxtio."""
     import fxtio
-    from fxtio.tracer import IMPLEMENTATION
-    from fxtio.tracer.backend import IN_C
 
-    if os.environ.get("FXTIO_RECORDER", IN_C) != IMPLEMENTATION:
-        raise SystemExit(f"the recorder is the one in {IMPLEMENTATION}")
     names = functions(fxtio.trace) | {"span": fxtio.span, "instant": fxtio.instant, "counter": fxtio.counter}
     if on:
         fxtio.start(folder / "out.fxt")
@@ -118,12 +113,12 @@ def fxtio(folder: Path, *, on: bool = True) -> Setup:
 
 
 def fxtio_off(folder: Path) -> Setup:
-    """Nothing is recorded."""
+    """Set up fxtio without a recording."""
     return fxtio(folder, on=False)
 
 
 def floor(folder: Path) -> Setup:
-    """The least that a recorder in C can cost."""
+    """Set up the least that a recorder in C can cost."""
     import tracer_floor
 
     least = tracer_floor.built(folder)
@@ -143,16 +138,8 @@ def floor(folder: Path) -> Setup:
     return Setup(statements, names | {"span": least.span, "event": least.event})
 
 
-def floor_in_python(_: Path) -> Setup:
-    """The least that one in Python can cost."""
-    import tracer_floor
-
-    statements = {"decorated function": "work()", "span": "with span('step'): pass"}
-    return Setup(statements, functions(tracer_floor.traced) | {"span": tracer_floor.Span})
-
-
 def viztracer(folder: Path) -> Setup:
-    """Decorators and spans, functions not traced."""
+    """Set up decorators and spans of VizTracer, without the tracing of functions."""
     from viztracer import VizTracer, log_sparse
 
     tracer = VizTracer(log_sparse=True, verbose=0, output_file=str(folder / "out.json"))
@@ -161,7 +148,7 @@ def viztracer(folder: Path) -> Setup:
 
 
 def viztracer_points(folder: Path) -> Setup:
-    """Instants and counters, which need the tracing of functions to be on."""
+    """Set up instants and counters of VizTracer, which need the tracing of functions."""
     from viztracer import VizTracer
 
     tracer = VizTracer(ignore_c_function=True, verbose=0, output_file=str(folder / "out.json"))
@@ -171,7 +158,7 @@ def viztracer_points(folder: Path) -> Setup:
 
 
 def viztracer_off(folder: Path) -> Setup:
-    """No tracer when the functions are decorated; instants and counters of a tracer that is not started."""
+    """Set up VizTracer without a tracer for decorators, and with a tracer that is not started for the rest."""
     from viztracer import VizTracer, log_sparse
 
     work = log_sparse(functions(lambda it: it)["work"])
@@ -185,7 +172,7 @@ def viztracer_off(folder: Path) -> Setup:
 
 
 def opentelemetry_off(_: Path) -> Setup:
-    """Without a provider, as in a library of which the user has no SDK."""
+    """Set up OpenTelemetry without a provider, as in a library whose user has no SDK."""
     from opentelemetry import trace
 
     tracer = trace.get_tracer("benchmark")
@@ -202,7 +189,7 @@ def opentelemetry_off(_: Path) -> Setup:
 
 
 def opentelemetry(folder: Path) -> Setup:
-    """The SDK with a batch processor, and an exporter that throws everything away."""
+    """Set up OpenTelemetry's SDK with a batch processor and an exporter that discards everything."""
     from opentelemetry import metrics, trace
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -227,7 +214,6 @@ SETUPS: dict[str, Callable[[Path], Setup]] = {
     "fxtio": fxtio,
     "fxtio_off": fxtio_off,
     "floor": floor,
-    "floor_in_python": floor_in_python,
     "viztracer": viztracer,
     "viztracer_points": viztracer_points,
     "viztracer_off": viztracer_off,
@@ -238,7 +224,7 @@ SETUPS: dict[str, Callable[[Path], Setup]] = {
 
 @contextlib.contextmanager
 def runner() -> Iterator[Callable[[Any], Any]]:
-    """What runs a block, which may be a coroutine function: in a task of an event loop, as in an asyncio program."""
+    """Return what runs a block; a coroutine function runs in a task of an event loop, as in an asyncio program."""
     with asyncio.Runner() as loop:
         loop.get_loop()
 
@@ -249,7 +235,7 @@ def runner() -> Iterator[Callable[[Any], Any]]:
 
 
 def compiled(loop: str, statement: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """A block: repeats the statement, gives the seconds."""
+    """Return a block: a function that repeats the statement and returns the seconds."""
     space = names | {"clock": process_time}
     exec(loop.format(statement), space)
     block: Callable[..., Any] = space["block"]
@@ -257,7 +243,7 @@ def compiled(loop: str, statement: str, names: dict[str, Any]) -> Callable[..., 
 
 
 def measure(case: Case, setup: Setup, statement: str, run: Callable[[Any], Any]) -> float:
-    """Nanoseconds that the traced statement takes longer: the median of some pairs of blocks."""
+    """Return how many nanoseconds longer the traced statement takes: the median of some pairs of blocks."""
     untraced = functions(lambda it: it)
     names = {"plain": untraced["work"], "plain_coroutine": untraced["coroutine"], "plain_items": untraced["items"]}
     plain, traced = compiled(case.loop, case.plain, names), compiled(case.loop, statement, setup.names)

@@ -1,8 +1,6 @@
-"""The least that recording in place can cost: the clock, and the stores of records of two words, without all else.
+"""The least that recording in place can cost: the clock, and the stores of records of two words, and nothing else.
 
-No texts, no limits, no check of the clock, and a small buffer that is used over and over.  For C, tracer_floor.c is
-compiled; what is here for Python is as plain as Python can be.  (What keeps a list of what it saw is swifter, and loses
-the list in a crash.)
+No texts, no limits, no check of the clock, and a small buffer that is used over and over: tracer_floor.c.
 """
 
 from __future__ import annotations
@@ -13,19 +11,15 @@ import shlex
 import subprocess
 import sys
 import sysconfig
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from time import monotonic_ns
 from types import CodeType, ModuleType
-from typing import Any
 
 BEGIN, END = 1, 2
 WORDS = 1 << 12
 
 
 def built(folder: Path) -> ModuleType:
-    """tracer_floor.c as a module.
+    """Compile tracer_floor.c and return it as a module.
 
     Raises:
         OSError, subprocess.CalledProcessError: there is no compiler, or it fails.
@@ -43,7 +37,7 @@ def built(folder: Path) -> ModuleType:
 
 
 def watch(least: ModuleType, codes: list[CodeType]) -> None:
-    """Have the begins and ends of some code told, as CPython 3.12 does."""
+    """Monitor the begins and ends of some code, as on CPython 3.12."""
     monitoring = sys.monitoring
     events = [monitoring.events.PY_START, monitoring.events.PY_RETURN]
     _listen(least, events)
@@ -52,7 +46,7 @@ def watch(least: ModuleType, codes: list[CodeType]) -> None:
 
 
 def watch_all(least: ModuleType, *, calls: bool) -> None:
-    """Have the begins and ends of all code told, and perhaps the calls of C functions."""
+    """Monitor the begins and ends of all code, and perhaps the calls of C functions."""
     if sys.version_info < (3, 12):
         least.profile(calls)
         return
@@ -60,68 +54,11 @@ def watch_all(least: ModuleType, *, calls: bool) -> None:
     names += ["CALL", "C_RETURN", "C_RAISE"] if calls else []
     events = [getattr(sys.monitoring.events, name) for name in names]
     _listen(least, events)
-    told = [event for event, name in zip(events, names, strict=True) if name not in ("C_RETURN", "C_RAISE")]
-    sys.monitoring.set_events(sys.monitoring.PROFILER_ID, sum(told))
+    enabled = [event for event, name in zip(events, names, strict=True) if name not in ("C_RETURN", "C_RAISE")]
+    sys.monitoring.set_events(sys.monitoring.PROFILER_ID, sum(enabled))
 
 
 def _listen(least: ModuleType, events: list[int]) -> None:
     sys.monitoring.use_tool_id(sys.monitoring.PROFILER_ID, "floor")
     for event in events:
         sys.monitoring.register_callback(sys.monitoring.PROFILER_ID, event, least.callback)
-
-
-class State:
-    """A thread: its buffer and where in it the next record goes."""
-
-    __slots__ = ("at", "words")
-
-    def __init__(self) -> None:
-        self.at, self.words = 0, memoryview(bytearray(8 * WORDS)).cast("Q")
-
-
-own = threading.local()
-own.state = State()
-
-
-def traced(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that records the calls of another."""
-
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        state = own.state
-        at, words = state.at, state.words
-        words[at + 1] = monotonic_ns()
-        words[at] = BEGIN
-        state.at = (at + 2) % WORDS
-        try:
-            return function(*args, **kwargs)
-        finally:
-            at, words = state.at, state.words
-            words[at + 1] = monotonic_ns()
-            words[at] = END
-            state.at = (at + 2) % WORDS
-
-    return stand_in
-
-
-class Span:
-    """A span of time."""
-
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __enter__(self) -> Span:
-        state = own.state
-        at, words = state.at, state.words
-        words[at + 1] = monotonic_ns()
-        words[at] = BEGIN
-        state.at = (at + 2) % WORDS
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        state = own.state
-        at, words = state.at, state.words
-        words[at + 1] = monotonic_ns()
-        words[at] = END
-        state.at = (at + 2) % WORDS

@@ -1,4 +1,4 @@
-"""What a program costs as a whole: a child of bench_tracer.py, which runs a program under a tracer.
+"""The cost of a whole program: a child process of bench_tracer.py, which runs a program under a tracer.
 
     python benchmarks/tracer_programs.py fxtio fib FOLDER
 
@@ -27,37 +27,37 @@ VIZTRACER_PART = 10
 
 
 def untraced(_: Path) -> None:
-    """Nothing."""
+    """Record nothing."""
 
 
 def fxtio(folder: Path) -> None:
-    """Python functions."""
+    """Record Python functions."""
     import fxtio
 
     fxtio.start(folder / "out.fxt", functions=True)
 
 
 def fxtio_c(folder: Path) -> None:
-    """C functions too."""
+    """Record C functions as well."""
     import fxtio
 
     fxtio.start(folder / "out.fxt", functions=True, c_functions=True)
 
 
 def floor(folder: Path, *, calls: bool = False) -> None:
-    """The least that recording Python functions can cost."""
+    """Set up the least that recording Python functions can cost."""
     import tracer_floor
 
     tracer_floor.watch_all(tracer_floor.built(folder), calls=calls)
 
 
 def floor_c(folder: Path) -> None:
-    """C functions too."""
+    """Record C functions as well."""
     floor(folder, calls=True)
 
 
 def viztracer(folder: Path, **options: Any) -> Callable[[], object]:
-    """All functions; what comes back empties its buffer, which then stays in the cache."""
+    """Record all functions; return what empties the buffer, which then stays in the cache."""
     from viztracer import VizTracer
 
     tracer = VizTracer(verbose=0, output_file=str(folder / "out.json"), **options)
@@ -70,26 +70,26 @@ def viztracer(folder: Path, **options: Any) -> Callable[[], object]:
 
 
 def viztracer_python(folder: Path) -> Callable[[], object]:
-    """Python functions."""
+    """Record Python functions."""
     return viztracer(folder, ignore_c_function=True)
 
 
 def cprofile(_: Path) -> None:
-    """All functions; a sum for each, no events."""
+    """Profile all functions: a sum for each, no events."""
     import cProfile
 
     cProfile.Profile().enable()
 
 
 def cprofile_python(_: Path) -> None:
-    """Python functions."""
+    """Record Python functions."""
     import cProfile
 
     cProfile.Profile(builtins=False).enable()
 
 
 def functiontrace(folder: Path) -> None:
-    """All functions, sent to its server, of which the time does not count."""
+    """Record all functions and send them to the server, whose time does not count."""
     import shutil
 
     if shutil.which("functiontrace-server") is None:
@@ -114,7 +114,7 @@ TOOLS: dict[str, Callable[[Path], Callable[[], object] | None]] = {
 
 
 def twice() -> None:
-    """Two threads, one after the other."""
+    """Run two threads, one after the other."""
     for _ in range(2):
         thread = threading.Thread(target=fib, args=(FIB,))
         thread.start()
@@ -122,7 +122,7 @@ def twice() -> None:
 
 
 def together() -> None:
-    """Two threads at once."""
+    """Run two threads at once."""
     threads = [threading.Thread(target=fib, args=(FIB,)) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -139,14 +139,14 @@ PROGRAMS: dict[str, Callable[[], object]] = {
 
 
 def timed(work: Callable[[], object], clock: Callable[[], float] = process_time) -> float:
-    """Seconds that something takes."""
+    """Return the seconds that a call takes."""
     begin = clock()
     work()
     return clock() - begin
 
 
 def run(tool: str, program: str, folder: Path) -> list[float]:
-    """Seconds of each run."""
+    """Return the seconds of each run."""
     work = PROGRAMS[program]
     work()
     clear = TOOLS[tool](folder)
@@ -159,7 +159,7 @@ def run(tool: str, program: str, folder: Path) -> list[float]:
 
 
 def save(tool: str, folder: Path) -> float:
-    """Seconds to stop and save ten million instants."""
+    """Return the seconds to stop and save ten million instants."""
     if tool == "fxtio":
         import fxtio
 
@@ -184,7 +184,7 @@ def save(tool: str, folder: Path) -> float:
 
 
 def count() -> int:
-    """How many Python functions `real` calls."""
+    """Return how many Python functions `real` calls."""
     real()
     events: Counter[str] = Counter()
     sys.setprofile(lambda frame, event, argument: events.update((event,)))
@@ -194,7 +194,7 @@ def count() -> int:
 
 
 def main() -> None:
-    """Run what the command line says."""
+    """Run what the command line asks for."""
     tool, program, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     if program == "count":
         print(json.dumps(count()))

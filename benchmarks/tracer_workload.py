@@ -1,4 +1,4 @@
-"""What the tracers trace: `fib`, which does nothing but call, and `real`, a mix of standard library work.
+"""The programs that are traced: `fib`, which does nothing but call, and `real`, a mix of standard library work.
 
 python benchmarks/tracer_workload.py 20        # `real` so many times
 """

@@ -1,4 +1,4 @@
-"""Copy a trace record by record, to the same bytes: the beginning of a tool that changes some records.
+"""Copy a trace record by record to the same bytes: a starting point for tools that change some records of a trace.
 
 usage: python copy_exactly.py SOURCE TARGET
 """
@@ -13,9 +13,9 @@ import fxtio
 def main(source: str, target: str) -> None:
     """Copy a trace."""
     with fxtio.open(source) as trace, fxtio.create(target, format="fxt") as writer:
-        # References stay slots of the tables, and what would not be encoded to the same bytes (an unknown type, bits
-        # that should be zero) is `Opaque`.  Change records with `record.replace(...)`; to change none, use
-        # `writer.copy(trace)`, which also copies bytes that belong to no record.
+        # With `resolve=False`, references stay slot numbers, and a record that could not be written back to the same
+        # bytes (of an unknown type, or with reserved bits set) is `Opaque`.  Change records with `record.replace(...)`.
+        # To copy a trace without changes, call `writer.copy(trace)`.
         for record in trace.records(resolve=False):
             writer.put(record)
     print(f"copied {writer.position:,} bytes")

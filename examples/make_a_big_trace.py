@@ -2,7 +2,7 @@
 
 usage: python make_a_big_trace.py [OUTPUT] [EVENTS]
 
-The module `fxtio.fxt.synth` and the command `fxtio synth` write traces of given shapes.
+For synthetic traces of common shapes, there are `fxtio.fxt.synth` and the command `fxtio synth`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ AT_ONCE = 1 << 16
 
 
 def main(output: str, events: int) -> None:
-    """Write spans, one after the other on four threads."""
+    """Write consecutive spans on four threads."""
     random = np.random.default_rng(seed=1)
     with fxtio.create(output, format="fxt") as writer:
         tracks = [writer.thread(1, 10 + number, f"worker {number}", "importer") for number in range(4)]
-        for first in range(0, events, AT_ONCE):  # in chunks, so that memory stays bounded
+        for first in range(0, events, AT_ONCE):  # in batches, so that memory stays bounded
             number = np.arange(first, min(first + AT_ONCE, events))
             start = number // len(tracks) * 1_000
             writer.main.write_events(
@@ -30,7 +30,7 @@ def main(output: str, events: int) -> None:
                 timestamp=start,
                 end=start + random.integers(1, 1_000, len(number)),
                 thread=(tracks, number % len(tracks)),
-                name=(NAMES, random.integers(0, len(NAMES), len(number))),  # strings, and the index for each
+                name=(NAMES, random.integers(0, len(NAMES), len(number))),  # strings and indices
                 category="import",
                 args={"row": number, "weight": random.random(len(number)), "source": "example"},
             )

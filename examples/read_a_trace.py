@@ -1,4 +1,4 @@
-"""Read a trace as a summary, as records, as columns; and as a data frame if polars is installed.
+"""Read a trace as a summary, as records, as columns, and, if polars is installed, as a data frame.
 
 usage: python read_a_trace.py TRACE
 """
@@ -15,13 +15,13 @@ from fxtio.table import Categories
 
 
 def main(path: str) -> None:
-    """Print what is in a trace."""
+    """Print a summary of a trace."""
     with fxtio.open(path) as trace:
         info = trace.info
         providers = ", ".join(provider.name or "(no name)" for provider in info.providers)
         print(f"{info.records.total():,} records by {providers}")
 
-        # Records are typed objects with strings and threads; with `resolve=False` they would have table slots.
+        # Records are typed objects with names; `records(resolve=False)` gives slot numbers instead.
         longest = max(
             (record for record in trace if isinstance(record, DurationComplete)),
             key=lambda record: record.end - record.timestamp,
@@ -30,7 +30,7 @@ def main(path: str) -> None:
         if longest is not None:
             print(f"longest complete event: {longest.name!r}, {longest.end - longest.timestamp:,} ticks")
 
-        # Columns are numpy arrays; names are codes into a list of distinct strings.
+        # Columns are numpy arrays, and names are codes into a list of distinct strings: no Python loop over events.
         events = trace.table("events")
         names = events["name"]
         assert isinstance(names, Categories)
@@ -46,7 +46,7 @@ def main(path: str) -> None:
         except ImportError as missing:
             print(f"for a data frame: pip install 'fxtio[arrow]' polars ({missing})")
 
-        # A damaged trace is read as far as possible; the findings are its faults.
+        # A damaged trace is read as far as possible; the findings list its faults.
         for finding in trace.findings:
             print(finding)
 

@@ -150,13 +150,13 @@ class Lists:
         return iter(self.to_list())
 
     def to_list(self) -> list[list[dict[str, Any]]]:
-        """Return all rows as lists of dictionaries."""
+        """Return all rows as lists of dictionaries, one for each item."""
         items = list(self.items.rows())
         ends = np.cumsum(self.counts)
         return [items[a:b] for a, b in zip((ends - self.counts).tolist(), ends.tolist(), strict=True)]
 
     def take(self, rows: Array) -> Lists:
-        """Return some rows, given by indices or a mask."""
+        """Return the rows with these indices, or those where a mask is true."""
         counts = self.counts[rows]
         begins = (np.cumsum(self.counts) - self.counts)[rows]
         items = np.arange(int(counts.sum())) + np.repeat(begins - (np.cumsum(counts) - counts), counts)

@@ -50,7 +50,6 @@ left_out=(
   tests/test_tracer_conditions.py                                  # what becomes of the file
   tests/test_tracer_crash.py                                       # the same, and faults that the sanitizer reports
   tests/test_tracer_leaks.py                                       # counts what Python's own allocator gives
-  tests/test_tracer_extremes.py::test_a_million_names              # long; test_tracer_recorder.py has a shorter one
   tests/test_tracer_extremes.py::test_forty_thousand_functions     # long
   tests/test_tracer_extremes.py::test_threads_with_a_small_stack   # sanitized frames do not fit into 64 KiB
   tests/test_tracer_flight.py::test_dumps_while_threads_record     # long, and what becomes of the files

@@ -74,7 +74,7 @@ def test_sums_and_places_are_the_same(numbers: Array, rows: list[tuple[int, int,
     ]
     ends = [numbers[here : here + many][[0, -1]].all() if many else False for here, many in zip(at, count, strict=True)]
     for kernel in (kernels, twin):
-        assert kernel.tally(numbers, at, count) == (sum(hit for _, hit in pairs), len(pairs), ends.count(False))
+        assert kernel.sum_rows(numbers, at, count) == (sum(hit for _, hit in pairs), len(pairs), ends.count(False))
         places, hits = np.full(room, -7, np.int64), np.full(room, 7, np.uint32)
         number = kernel.unroll(numbers, at, count, first, step, places, hits)
         assert [*zip(places[:number].tolist(), hits[:number].tolist(), strict=True)] == pairs[:room]
@@ -92,7 +92,7 @@ def test_rows_that_do_not_fit_are_refused(
     at, count, first = np.insert(at, row, begin), np.insert(count, row, many), np.insert(first, row, 0)
     for kernel in (kernels, twin):
         with pytest.raises(ValueError, match="beyond the numbers"):
-            kernel.tally(numbers, at, count)
+            kernel.sum_rows(numbers, at, count)
         with pytest.raises(ValueError, match="beyond the numbers"):
             kernel.unroll(numbers, at, count, first, STEP, i64(0), np.zeros(1, np.uint32))
 
@@ -105,7 +105,7 @@ def test_profiles_are_the_same_with_either(data: bytes, block: int) -> None:
         patch = pytest.MonkeyPatch()
         with patch.context() as changed:
             changed.setattr(frames, "BLOCK", block)
-            for name in ("walk_chunks", "tally", "unroll"):
+            for name in ("walk_chunks", "sum_rows", "unroll"):
                 changed.setattr(_native, name, getattr(kernel, name))
             trace = DcpiTrace(io.BytesIO(data))
             tables = [
@@ -150,7 +150,7 @@ def test_arguments_that_c_refuses() -> None:
     with pytest.raises(TypeError):
         kernels.walk_chunks(PLAIN, "0", 2, 1, 0, *out)
     assert kernels.walk_chunks(PLAIN, 2**63 - 1, 2**63 - 1, 1, 0, *out) == (0, 2**63 - 1)
-    for name in ("walk_chunks", "tally", "unroll"):
+    for name in ("walk_chunks", "sum_rows", "unroll"):
         with pytest.raises(TypeError, match="arguments"):
             getattr(kernels, name)(PLAIN)
     rows = (i64(0), i64(4), i64(0), STEP, np.zeros(4, np.int64), np.zeros(4, np.uint32))
@@ -166,7 +166,7 @@ def test_arguments_that_c_refuses() -> None:
         kernels.unroll(PLAIN, *rows[:4], fixed, rows[5])
     for kernel in (kernels, twin):
         with pytest.raises(ValueError, match="lengths differ"):
-            kernel.tally(PLAIN, i64(0), i64(0, 0))
+            kernel.sum_rows(PLAIN, i64(0), i64(0, 0))
         with pytest.raises(ValueError, match="lengths differ"):
             kernel.unroll(PLAIN, *rows[:2], i64(0, 0), *rows[3:])
 

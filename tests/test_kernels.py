@@ -1,10 +1,12 @@
-"""The C kernels against their Python twins, on arbitrary words; and that C refuses what would lead it astray.
+"""The kernels in C compared with their stand-ins in Python, on arbitrary words; and arguments that C has to refuse.
 
-Without a compiler there is nothing to compare; the tests skip, and the twin is tested by everything else.
+Where the extension is missing these tests skip, and all other tests run the stand-ins.
 """
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio import _native
-from fxtio._native import python as twin
+from fxtio._native import python as stand_in
 from fxtio._native.constants import c_header
 from fxtio.codec.columns import tables_of
 from fxtio.codec.record import TaggedUnion
@@ -50,22 +52,40 @@ def test_the_constants_of_c_are_those_of_python() -> None:
     assert header.read_text() == c_header(), "run: python fxtio/_native/constants.py > fxtio/_native/constants.h"
 
 
+def parameters_of(path: Path) -> dict[str, list[str]]:
+    """Return the names of the parameters of each public function in a module or stub."""
+    functions = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+    return {
+        node.name: [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+        for node in functions
+        if not node.name.startswith("_")
+    }
+
+
+def test_the_stub_has_the_functions_of_the_module_and_of_the_stand_in() -> None:
+    stub = parameters_of(Path(_native.__file__).with_name("_kernels.pyi"))
+    assert stub.keys() == {name for name in vars(kernels) if not name.startswith("_")}
+    in_python = parameters_of(Path(stand_in.__file__))
+    assert in_python.keys() == set(stand_in.__all__) == stub.keys() - {"scan_stream", "fill_stream", "encode_stream"}
+    assert in_python == {name: stub[name] for name in in_python}
+
+
 def test_c_is_what_runs() -> None:
     assert _native.IMPLEMENTATION == "c"
     assert _native.walk is kernels.walk
 
 
-# --- Twins ----------------------------------------------------------------------------------------------------------
+# --- The same results -----------------------------------------------------------------------------------------------
 
 
 @given(words=words_lists, start=st.integers(0, 45), room=st.integers(0, 45), union=families)
 def test_walk(words: list[int], start: int, room: int, union: TaggedUnion) -> None:
     rules, table = tables_of(union)
     results = []
-    for walk in (kernels.walk, twin.walk):
-        made = outputs(room)
-        count, used, why = walk(u64(words), start, rules, table, *made)
-        results.append((count, used, why, [one[:count].tolist() for one in made]))
+    for walk in (kernels.walk, stand_in.walk):
+        filled = outputs(room)
+        count, used, why = walk(u64(words), start, rules, table, *filled)
+        results.append((count, used, why, [array[:count].tolist() for array in filled]))
     assert results[0] == results[1]
     count, used, why, (at, size, kind) = results[0]
     assert why in (_native.END, _native.ZERO, _native.PARTIAL, _native.FULL)
@@ -83,7 +103,7 @@ def test_walk(words: list[int], start: int, room: int, union: TaggedUnion) -> No
 def test_gather(words: list[int], at: list[int], deltas: int | list[int]) -> None:
     delta = deltas if isinstance(deltas, int) else i64(*deltas[: len(at)])
     results = []
-    for gather in (kernels.gather, twin.gather):
+    for gather in (kernels.gather, stand_in.gather):
         out = np.zeros(len(at), np.uint64)
         gather(u64(words), i64(*at), delta, out)
         results.append(out.tolist())
@@ -99,27 +119,27 @@ def test_walk_many(data: st.DataObject, words: list[int], union: TaggedUnion) ->
     first, stop, counts = (i64(*column) for column in (zip(*rows, strict=True) if rows else ((), (), ())))
     rules, table = tables_of(union)
     results = []
-    for walk_many in (kernels.walk_many, twin.walk_many):
-        made = outputs(int(counts.sum()))
-        found, after = np.full(len(rows), -7, np.int64), np.full(len(rows), -7, np.int64)
-        total = walk_many(u64(words), first, stop, counts, rules, table, *made, found, after)
-        results.append((total, found.tolist(), after.tolist(), [one[:total].tolist() for one in made]))
+    for walk_many in (kernels.walk_many, stand_in.walk_many):
+        filled = outputs(int(counts.sum()))
+        counted, after = np.full(len(rows), -7, np.int64), np.full(len(rows), -7, np.int64)
+        total = walk_many(u64(words), first, stop, counts, rules, table, *filled, counted, after)
+        results.append((total, counted.tolist(), after.tolist(), [array[:total].tolist() for array in filled]))
     assert results[0] == results[1]
-    total, found_each, after_each, (_, size, _) = results[0]
-    assert total == sum(found_each) == len(size)
-    for (_, stop_one, count), found_one, after_one in zip(rows, found_each, after_each, strict=True):
-        assert found_one <= count
-        assert after_one == -1 if found_one < count else 0 <= after_one <= max(stop_one, len(words))
+    total, all_counted, all_after, (_, size, _) = results[0]
+    assert total == sum(all_counted) == len(size)
+    for (_, end, count), counted_here, behind in zip(rows, all_counted, all_after, strict=True):
+        assert counted_here <= count
+        assert behind == -1 if counted_here < count else 0 <= behind <= max(end, len(words))
 
 
 def test_the_whole_reader_agrees_with_either(monkeypatch: pytest.MonkeyPatch, corpus: Any) -> None:
-    """A trace of 35,000 records read with the kernels and with the twins."""
+    """A trace of 35,000 records read with the kernels and with their stand-ins."""
     import fxtio
 
     data = (corpus / "fxt" / "magic-trace.fxt").read_bytes()
     with_c = list(fxtio.open(data))
     for name in ("walk", "gather", "walk_many"):
-        monkeypatch.setattr(_native, name, getattr(twin, name))
+        monkeypatch.setattr(_native, name, getattr(stand_in, name))
     assert list(fxtio.open(data)) == with_c
 
 
@@ -188,10 +208,10 @@ def test_walk_many_refuses_wrong_lengths() -> None:
 
 
 def test_walk_many_stays_within_its_output_and_its_words() -> None:
-    made = outputs(2)
-    found, after = i64(9), i64(9)
-    assert kernels.walk_many(FEW, i64(0), i64(99), i64(9), RULES, TABLE, *made, found, after) == 2
-    assert (found.tolist(), after.tolist()) == ([2], [-1])
-    made = outputs(9)
-    assert kernels.walk_many(FEW, i64(-3), i64(99), i64(9), RULES, TABLE, *made, found, after) == 0
-    assert kernels.walk_many(FEW, i64(2), i64(99), i64(9), RULES, TABLE, *made, found, after) == 2
+    filled = outputs(2)
+    counted, after = i64(9), i64(9)
+    assert kernels.walk_many(FEW, i64(0), i64(99), i64(9), RULES, TABLE, *filled, counted, after) == 2
+    assert (counted.tolist(), after.tolist()) == ([2], [-1])
+    filled = outputs(9)
+    assert kernels.walk_many(FEW, i64(-3), i64(99), i64(9), RULES, TABLE, *filled, counted, after) == 0
+    assert kernels.walk_many(FEW, i64(2), i64(99), i64(9), RULES, TABLE, *filled, counted, after) == 2

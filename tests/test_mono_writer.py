@@ -301,7 +301,7 @@ WRONG_CALLS = [
     ({"time": [-1], "action": 2, "method": 1}, "values are not all from 0"),
     ({"time": [1, None], "action": 2, "method": 1}, "a row has no value"),
     ({"time": [1, 2], "action": 2, "method": [1, None]}, "a row has no value"),
-    ({"time": [1], "action": 2, "method": 1, "size": 1}, "no column of this table"),
+    ({"time": [1], "action": 2, "method": 1, "size": 1}, "is not a column of this table"),
 ]
 
 

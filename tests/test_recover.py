@@ -1,4 +1,4 @@
-"""`fxtio recover`: what a killed program leaves becomes the trace that it would have become."""
+"""`fxtio recover`: the files of a killed program become the trace that it would have written."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ CHILD_ENDS = {"stopped": "fxtio.stop(); os._exit(0)", "killed": "os.kill(os.getp
 
 
 def killed(out: Path, children: int = 0, how: str = "stopped", **options: Any) -> Path:
-    """Record a program that is killed; what it recorded to."""
+    """Record a program that is killed; return the file that it recorded to."""
     source = SOURCE.format(children=children, how=CHILD_ENDS[how])
     assert run(source, out, start=True, **options).returncode == -signal.SIGKILL
     return out.with_name(f"{out.name}.part") if out.suffix != ".fxt" else out
 
 
 def check(path: Path, children: int = 0) -> None:
-    """The trace is whole and has nothing in it that is not needed."""
+    """Check that the trace is complete and has no fillers."""
     seen = check_trace(path, open_spans=True)
     assert len(seen.rows(kind="instant", name="last")) == 1
     assert [span.args["number"] for span in seen.spans("child")] == list(range(children))
     assert len(seen.names_of("process")) == 1 + children
     with fxtio.open(path) as trace:
         assert trace.info.size < 4096
-        assert len({one.clock for one in trace.info.providers}) == 1
+        assert len({provider.clock for provider in trace.info.providers}) == 1
         assert not trace.findings
     if perfetto.available() is None and path.suffix == ".fxt":
         with perfetto.load(path) as p:
             assert p.errors() == {}
-            assert [one.name for one in p.slices()].count("child") == children
+            assert [item.name for item in p.slices()].count("child") == children
 
 
 @pytest.mark.parametrize("how", CHILD_ENDS)
@@ -74,12 +74,12 @@ def test_recover(name: str, children: int, how: str, tmp_path: Path, capsys: Cap
     assert main(["recover", str(live)]) == 0
     assert list(tmp_path.iterdir()) == [out]
     check(out, children)
-    told = capsys.readouterr()
-    assert told.out == ""
+    message = capsys.readouterr()
+    assert message.out == ""
     of = " with 2 child processes" if children else ""
     size = out.stat().st_size
     shown = f"{size:,} bytes" if size < 1024 else f"{size / 1024:.1f} KiB"
-    assert told.err == f"fxtio: {shown}{of}, from {before / 2**20:.1f} MiB: {out}\n"
+    assert message.err == f"fxtio: {shown}{of}, from {before / 2**20:.1f} MiB: {out}\n"
 
 
 def test_perfetto_is_asked() -> None:
@@ -93,7 +93,7 @@ def test_by_the_name_of_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     check(tmp_path / "out.fxt.zst", 1)
 
 
-def test_in_another_place(tmp_path: Path) -> None:
+def test_to_another_file(tmp_path: Path) -> None:
     live = killed(tmp_path / "out.fxt", 2)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     (tmp_path / "other").mkdir()
@@ -104,7 +104,7 @@ def test_in_another_place(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
-def test_once_more_changes_nothing(out: Path) -> None:
+def test_a_second_recovery_changes_nothing(out: Path) -> None:
     killed(out, 1)
     assert main(["recover", str(out)]) == 0
     before = out.read_bytes()
@@ -118,26 +118,16 @@ def test_a_ring(out: Path) -> None:
     check(out)
 
 
-def test_the_python_recorder_does_the_same(tmp_path: Path) -> None:
-    live = killed(tmp_path / "out.fxt", 2)
-    paths = [tmp_path / f"{recorder}.fxt" for recorder in ("c", "python")]
-    for path in paths:
-        environment = os.environ | {"FXTIO_RECORDER": path.stem}
-        command = [sys.executable, "-P", "-m", "fxtio", "recover", "-o", str(path), str(live)]
-        subprocess.run(command, env=environment, check=True, capture_output=True)
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
 # ------------------------------------------------------------------------------------------------ what is left as it is
 
 
 def refused(capsys: Capture, *arguments: str | Path) -> str:
-    """What `recover` says when it refuses."""
+    """Return the message with which `recover` refuses."""
     assert main(["recover", *map(str, arguments)]) == 2
     return capsys.readouterr().err
 
 
-def test_a_trace_that_is_there_is_not_replaced(tmp_path: Path, capsys: Capture) -> None:
+def test_an_existing_trace_is_not_replaced(tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "out.fxt.zst"
     live = killed(out, 1)
     out.write_text("an older one")
@@ -149,22 +139,22 @@ def test_a_trace_that_is_there_is_not_replaced(tmp_path: Path, capsys: Capture) 
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_recording_that_goes_on(out: Path, capsys: Capture) -> None:
+def test_a_recording_that_still_runs(out: Path, capsys: Capture) -> None:
     source = f"import fxtio; fxtio.start({str(out)!r}); fxtio.instant('here'); print(flush=True); input(); fxtio.stop()"
     command = [sys.executable, "-P", "-c", source]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        told = refused(capsys, out)
+        message = refused(capsys, out)
         process.communicate(b"\n")
-    assert told == f"fxtio: {out} is still recorded to, by process {process.pid}\n"
+    assert message == f"fxtio: {out} is still recorded to, by process {process.pid}\n"
     assert process.returncode == 0
     check_trace(out)
 
 
 @pytest.mark.skipif(not Path("/proc/self/fdinfo").exists(), reason="needs /proc")
-def test_a_process_that_only_has_the_same_number(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is looked at whether the process has the file open."""
+def test_another_process_with_the_same_id(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process does not count unless it has the file open."""
     killed(out)
     monkeypatch.setattr("fxtio.tracer.archive.is_alive", lambda pid: True)
     monkeypatch.setattr("fxtio.tracer.recovery.Path", lambda path: Path("/proc/self/fdinfo"))
@@ -172,7 +162,7 @@ def test_a_process_that_only_has_the_same_number(out: Path, monkeypatch: pytest.
 
 
 def test_parts_that_are_left_out(tmp_path: Path, capsys: Capture) -> None:
-    """A child that still runs, another recording of the same name, and what only looks like a part."""
+    """A child that still runs, another recording with the same name, and a file that only looks like a part."""
     out, older = tmp_path / "out.fxt", tmp_path / "older" / "out.fxt"
     older.parent.mkdir()
     killed(older, 1)
@@ -184,11 +174,11 @@ def test_parts_that_are_left_out(tmp_path: Path, capsys: Capture) -> None:
     mine = [path for path in tmp_path.glob("out.fxt.*.part") if path.stat().st_size > 99 and path.name != of_older.name]
     running = mine[0].rename(tmp_path / f"out.fxt.{os.getpid()}.part")
     assert main(["recover", str(out)]) == 1
-    told = capsys.readouterr().err
-    assert " with 1 child process," in told
-    assert f"{running} is left out: its process still runs\n" in told
-    assert f"{tmp_path / of_older.name} is left out: it is not a part of this recording\n" in told
-    assert "999999999.part is left out: it is not a part of this recording\n" in told
+    message = capsys.readouterr().err
+    assert " with 1 child process," in message
+    assert f"{running} is left out: its process still runs\n" in message
+    assert f"{tmp_path / of_older.name} is left out: it is not a part of this recording\n" in message
+    assert "999999999.part is left out: it is not a part of this recording\n" in message
     left = {running.name, of_older.name, "out.fxt.999999999.part", "out.fxt.notes.part", "out.fxt", "older"}
     assert {path.name for path in tmp_path.iterdir()} == left
     assert len(check_trace(out, open_spans=True).spans("child")) == 1
@@ -204,7 +194,7 @@ def test_the_end_of_a_recording_leaves_parts_of_another_one(out: Path) -> None:
 
 @pytest.mark.parametrize("where", ["trace", "part"])
 def test_damage(where: str, out: Path, capsys: Capture) -> None:
-    """As after a power failure: nothing is thrown away; `merge` takes over what there is."""
+    """As after a power failure: no file is changed, and the message names `merge`."""
     killed(out, 1)
     (part,) = out.parent.glob("*.part")
     damaged = out if where == "trace" else part
@@ -212,8 +202,8 @@ def test_damage(where: str, out: Path, capsys: Capture) -> None:
         end = file.seek(0, os.SEEK_END)
         file.write(bytes(4096) + (damaged.read_bytes())[:4096])
     before = {path: path.read_bytes() for path in out.parent.iterdir()}
-    told = refused(capsys, out)
-    assert told.startswith(f"fxtio: {damaged} is damaged at byte {end:,}; `fxtio merge`")
+    message = refused(capsys, out)
+    assert message.startswith(f"fxtio: {damaged} is damaged at byte {end:,}; `fxtio merge`")
     assert {path: path.read_bytes() for path in out.parent.iterdir()} == before
     assert main(["merge", "-o", str(out.parent / "new.fxt"), str(out), str(part)]) == 1
     assert len(fxtio.open(out.parent / "new.fxt").info.processes) == 2
@@ -228,7 +218,7 @@ def test_a_record_that_is_cut_off(out: Path) -> None:
 
 
 def fxtio_record(words: int) -> bytes:
-    """A string record of so many words."""
+    """Return a string record of so many words."""
     from fxtio.codec.generate import encode
     from fxtio.fxt.records import String
 

@@ -33,7 +33,7 @@ def record(out: Path, **options: Any) -> Seen:
     return check_trace(out)
 
 
-def test_c_functions_are_called_by_module_or_class_and_name(out: Path) -> None:
+def test_c_functions_are_named_by_module_or_class(out: Path) -> None:
     seen = record(out)
     names = Counter(span.name for span in seen.spans())
     expected = {
@@ -45,7 +45,7 @@ def test_c_functions_are_called_by_module_or_class_and_name(out: Path) -> None:
     assert {span.category for span in seen.spans()} == {"function"}
 
 
-def test_they_nest_with_python_functions(out: Path) -> None:
+def test_c_functions_nest_with_python_functions(out: Path) -> None:
     seen = record(out)
     (outer,) = [span for span in seen.spans() if span.name.endswith(".work")]
     (by,) = seen.spans("builtins.sorted")
@@ -55,12 +55,12 @@ def test_they_nest_with_python_functions(out: Path) -> None:
     assert all(span.depth == keys[0].depth + 1 for span in seen.spans("builtins.abs"))
 
 
-def test_without_being_asked_for_there_are_none(out: Path) -> None:
+def test_c_functions_are_recorded_only_on_request(out: Path) -> None:
     seen = record(out, c_functions=False)
     assert not [span for span in seen.spans() if span.name.startswith(("builtins", "_functools"))]
 
 
-def test_those_that_left_out_code_calls_are_left_out(out: Path) -> None:
+def test_calls_from_excluded_code_are_left_out(out: Path) -> None:
     def own() -> int:
         return len(str(OrderedDict(a=1)))
 
@@ -74,7 +74,7 @@ def test_those_that_left_out_code_calls_are_left_out(out: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"max_depth": 2}, {"min_duration": "1s"}], ids=str)
-def test_limits_hold_for_them(options: dict[str, Any], out: Path) -> None:
+def test_limits_apply_to_c_functions(options: dict[str, Any], out: Path) -> None:
     spans = record(out, **options).spans()
     if "max_depth" in options:
         assert {span.depth for span in spans} == {1, 2}
@@ -83,7 +83,7 @@ def test_limits_hold_for_them(options: dict[str, Any], out: Path) -> None:
         assert not [span.name for span in spans if span.name.startswith("builtins")]
 
 
-def test_what_a_decorated_function_calls(out: Path) -> None:
+def test_c_functions_that_a_decorated_function_calls(out: Path) -> None:
     @fxtio.trace
     def marked(text: str) -> int:
         return len(text)
@@ -96,8 +96,8 @@ def test_what_a_decorated_function_calls(out: Path) -> None:
     assert outer.start < inner.start < inner.end < outer.end
 
 
-def test_functions_with_names_of_their_own(out: Path) -> None:
-    """The same definition in C at another time is another function."""
+def test_c_functions_that_share_a_definition(out: Path) -> None:
+    """A definition in C may be used by several functions with different names."""
     with fxtio.tracing(out, functions=True, c_functions=True, include=[__file__]):
         for text in ("one", "two"):
             text.upper()

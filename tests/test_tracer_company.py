@@ -29,11 +29,11 @@ def work(n):
 
 def names(out: Path, *, open_spans: bool = False) -> list[str]:
     seen = check_trace(out, open_spans=open_spans)
-    return [one.name.rpartition(".")[2] for one in seen.spans() if one.category == "function"]
+    return [span.name.rpartition(".")[2] for span in seen.spans() if span.category == "function"]
 
 
 def beside(source: str, out: Path, *, include: Sequence[str] = ("__main__", "<string>")) -> str:
-    """Run it unrecorded, then recorded with all functions: it must print the same."""
+    """Run a program unrecorded, then with all functions recorded; it must print the same."""
     return recorded(WORK + textwrap.dedent(source), out, functions=True, include=list(include)).stdout
 
 
@@ -61,8 +61,8 @@ def test_pdb_stops_where_it_should(out: Path) -> None:
     sys.path.insert(0, os.path.dirname(file.name))
     import debugged
     commands = ["import debugged", "break debugged.leaf", "continue", "args", "continue", "args", "clear 1", "continue"]
-    said = io.StringIO("\\n".join([*commands, ""]))
-    debugger = pdb.Pdb(stdin=said, stdout=io.StringIO(), nosigint=True, readrc=False)
+    script = io.StringIO("\\n".join([*commands, ""]))
+    debugger = pdb.Pdb(stdin=script, stdout=io.StringIO(), nosigint=True, readrc=False)
     debugger.use_rawinput = False
     print(debugger.runcall(debugged.work))
     print([line for line in debugger.stdout.getvalue().splitlines() if "n = " in line])
@@ -71,8 +71,8 @@ def test_pdb_stops_where_it_should(out: Path) -> None:
     assert names(out) == ["<module>", "work", "leaf", "leaf"]
 
 
-def test_a_profiler_from_the_middle_on(out: Path) -> None:
-    """Before 3.12 there is one place for a profile function: who comes later has it."""
+def test_a_profiler_that_starts_during_the_recording(out: Path) -> None:
+    """Before CPython 3.12 there is one profile function per thread: a later one replaces ours."""
     source = """
     import cProfile, pstats
     work(2)
@@ -87,7 +87,7 @@ def test_a_profiler_from_the_middle_on(out: Path) -> None:
     assert names(out).count("leaf") == (5 if MONITORING else 2)
 
 
-def test_a_profile_function_that_was_there_before(out: Path) -> None:
+def test_a_profile_function_from_before_the_recording(out: Path) -> None:
     source = """
     seen = []
     def profiler(frame, event, arg):
@@ -139,13 +139,13 @@ def test_other_tools_of_monitoring(out: Path) -> None:
     fxtio.stop()
     print([monitoring.get_tool(number) for number in range(6)])
     """
-    told = "6 3\n['tool 0', 'tool 1', 'tool 2', None, None, None]\n"
-    assert beside(source, out) == told
+    expected = "6 3\n['tool 0', 'tool 1', 'tool 2', None, None, None]\n"
+    assert beside(source, out) == expected
     assert names(out).count("leaf") == 2
 
 
 @pytest.mark.skipif(not MONITORING, reason="there is no sys.monitoring before CPython 3.12")
-def test_without_a_place_the_program_runs_all_the_same(out: Path) -> None:
+def test_without_a_free_tool_id_the_program_runs_unrecorded(out: Path) -> None:
     source = """
     for tool in range(6):
         if sys.monitoring.get_tool(tool) is None:
@@ -159,7 +159,7 @@ def test_without_a_place_the_program_runs_all_the_same(out: Path) -> None:
     assert beside(source, out) == "3\n"
 
 
-def test_a_recording_may_begin_within_a_debugger(out: Path) -> None:
+def test_a_recording_that_begins_within_a_debugger(out: Path) -> None:
     source = """
     import bdb
     class Counter(bdb.Bdb):

@@ -1,4 +1,4 @@
-"""What the tracer does to the program under bad conditions: nothing."""
+"""Bad conditions, such as a full disk: the program does not notice that it is recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import fxtio
 from fxtio.tracer.sources import gc
 from support.tracer_check import check_trace
-from support.tracer_program import MUCH, WORK, check_loss_told, inners
+from support.tracer_program import MUCH, WORK, check_loss_is_reported, inners
 from support.tracer_run import fine, of_program, recorded, run
 
 pytestmark = pytest.mark.recorder
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.recorder
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that other users can reach."""
+    """Return a folder that other users can read and write."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o777)
         yield Path(name)
@@ -35,7 +35,7 @@ def test_max_size(out: Path) -> None:
     seen = check_trace(out, open_spans=True)
     assert inners(seen) == list(range(len(inners(seen))))
     assert 5_000 < len(inners(seen)) < 30_000
-    check_loss_told(seen, done.stderr)
+    check_loss_is_reported(seen, done.stderr)
 
 
 @pytest.mark.parametrize("size", ["1MiB", "256KiB"])
@@ -45,10 +45,10 @@ def test_a_small_max_size_is_used(size: str, out: Path) -> None:
     seen = check_trace(out, open_spans=True)
     assert inners(seen) == list(range(len(inners(seen))))
     assert len(inners(seen)) > 500
-    check_loss_told(seen, done.stderr)
+    check_loss_is_reported(seen, done.stderr)
 
 
-def test_no_room_is_held_that_is_not_needed(out: Path) -> None:
+def test_unused_disk_space_is_given_back(out: Path) -> None:
     program = "import fxtio.tracer.file as file; file._SQUEEZED_UP_TO = 0\n"
     recorded(program + "for _ in range(400_000): fxtio.instant('tick')", out)
     status = out.stat()
@@ -59,9 +59,9 @@ def test_no_room_is_held_that_is_not_needed(out: Path) -> None:
 def test_ring(out: Path) -> None:
     done = recorded(MUCH, out, ring="1MiB")
     seen = check_trace(out, ring=True)
-    found = inners(seen)
-    assert found == list(range(30_000 - len(found), 30_000))
-    assert len(found) > 1_000
+    values = inners(seen)
+    assert values == list(range(30_000 - len(values), 30_000))
+    assert len(values) > 1_000
     assert out.stat().st_size < 3 << 20
     assert of_program(done.stderr) == []
 
@@ -72,10 +72,10 @@ def test_limited_file_size(out: Path) -> None:
     seen = check_trace(out, open_spans=True)
     assert inners(seen) == list(range(len(inners(seen))))
     assert len(inners(seen)) > 1_000
-    check_loss_told(seen, done.stderr)
+    check_loss_is_reported(seen, done.stderr)
 
 
-def test_a_start_that_does_not_fit_is_an_os_error(out: Path) -> None:
+def test_a_start_without_disk_space_is_an_os_error(out: Path) -> None:
     printed = fine(
         """
         import resource
@@ -142,7 +142,7 @@ def test_no_such_folder(tmp_path: Path) -> None:
 
 
 def test_a_pipe_as_target_is_left_alone(out: Path) -> None:
-    """And so is every device: no name is taken from what is no file."""
+    """Only regular files are replaced, no pipes or devices."""
     os.mkfifo(out)
     assert refusal(out).startswith("refused ")
     assert stat.S_ISFIFO(out.lstat().st_mode)
@@ -185,21 +185,21 @@ def test_a_full_disk(tmp_path: Path) -> None:
         seen = check_trace(out, open_spans=True)
         assert len(inners(seen)) > 1_000
         assert inners(seen) == list(range(len(inners(seen))))
-        check_loss_told(seen, done.stderr)
+        check_loss_is_reported(seen, done.stderr)
     finally:
         os.system(f"umount {folder}")
 
 
 def test_a_program_that_closes_all_descriptors(out: Path) -> None:
     done = recorded("os.closerange(3, 256)\n" + MUCH, out)
-    found = inners(check_trace(out, open_spans=True))
-    assert found == list(range(len(found)))
-    assert len(found) > 100
-    assert len(found) == 30_000 or "RecordingWarning" in done.stderr
+    values = inners(check_trace(out, open_spans=True))
+    assert values == list(range(len(values)))
+    assert len(values) > 100
+    assert len(values) == 30_000 or "RecordingWarning" in done.stderr
 
 
-def test_a_program_gets_its_own_descriptors_back(out: Path) -> None:
-    """A file of the program that has the number of the trace's: nothing is written to it, and it is not closed."""
+def test_a_program_that_reuses_the_descriptor_of_the_trace(out: Path) -> None:
+    """Nothing is written to a file of the program that has the descriptor of the trace, and it is not closed."""
     done = recorded(
         WORK
         + """
@@ -225,8 +225,8 @@ for number, file in enumerate(files):
     check_trace(out, open_spans=True)
 
 
-def test_a_ring_whose_descriptor_is_another_files(out: Path) -> None:
-    """Wherever the next chunk is: a part of the ring is mapped, and more may be when it is needed."""
+def test_a_ring_whose_descriptor_the_program_reuses(out: Path) -> None:
+    """At every position in the ring: a part of it is mapped, and more may be mapped when it is needed."""
     source = """
     import contextlib, tempfile, warnings
     warnings.simplefilter("ignore")
@@ -239,7 +239,7 @@ def test_a_ring_whose_descriptor_is_another_files(out: Path) -> None:
     for round in range(36):
         fxtio.start(OUT, ring="12MB")
         record(400_000 + round * 4_080)
-        (descriptor,) = [int(one) for one in os.listdir("/proc/self/fd") if is_ours(one)]
+        (descriptor,) = [int(name) for name in os.listdir("/proc/self/fd") if is_ours(name)]
         with tempfile.TemporaryFile(buffering=0) as file:
             file.write(b"m" * (16 << 20))
             os.dup2(file.fileno(), descriptor)
@@ -253,8 +253,8 @@ def test_a_ring_whose_descriptor_is_another_files(out: Path) -> None:
     assert fine(source, out, timeout=100) == ""
 
 
-def test_threads_for_which_there_is_no_room(out: Path) -> None:
-    """The others go on."""
+def test_threads_without_room_for_a_chunk(out: Path) -> None:
+    """The other threads are still recorded."""
     source = """
     barrier = threading.Barrier(41)
     def work():
@@ -270,7 +270,7 @@ def test_threads_for_which_there_is_no_room(out: Path) -> None:
     seen = check_trace(out)
     assert 0 < len(seen.rows(name="thread")) < 40
     assert len(seen.rows(name="after")) == 1_000
-    check_loss_told(seen, done.stderr)
+    check_loss_is_reported(seen, done.stderr)
 
 
 def test_a_program_that_changes_its_folder(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_program_that_deletes_the_file(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["out.fxt", "out.fxt.zst"])
 @pytest.mark.parametrize("how", ["at exit", "block", "block with an error"])
 def test_a_program_that_deletes_the_folder(how: str, name: str, tmp_path: Path) -> None:
-    folder = tmp_path / "gone"
+    folder = tmp_path / "removed"
     folder.mkdir()
     delete = f"import shutil; shutil.rmtree({str(folder)!r}, ignore_errors=bool(OUT))\n"
     if how == "at exit":
@@ -327,10 +327,10 @@ def test_a_start_that_fails_leaves_nothing_behind(out: Path, monkeypatch: pytest
     assert [span.name for span in check_trace(out).spans()] == ["works"]
 
 
-def test_several_of_something_may_be_given_in_any_way(out: Path) -> None:
-    for given in ("wanted", ["wanted"], {"wanted"}, (name for name in ["wanted"])):
-        with fxtio.tracing(out, categories=given):
-            fxtio.instant("here", "wanted")
+def test_options_take_any_iterable_of_names(out: Path) -> None:
+    for categories in ("mine", ["mine"], {"mine"}, (name for name in ["mine"])):
+        with fxtio.tracing(out, categories=categories):
+            fxtio.instant("here", "mine")
             fxtio.instant("not here", "other")
-        assert check_trace(out).rows(kind="instant", category="wanted").size == 1
+        assert check_trace(out).rows(kind="instant", category="mine").size == 1
         assert not check_trace(out).rows(name="not here").size

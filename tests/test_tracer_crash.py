@@ -1,6 +1,6 @@
 """The program dies while it is recorded, at any instant: every event that was recorded is in the file.
 
-The environment variable FXTIO_KILLS says how often it is killed, 60 times unless told.
+The environment variable FXTIO_KILLS says how often it is killed; the default is 60 times.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,12 @@ pytestmark = pytest.mark.recorder
 
 KILLS = int(os.environ.get("FXTIO_KILLS", "60"))
 EACH = len(child.KINDS)
-RATIO = 10  # of so many files one goes to Perfetto too
+PERFETTO_EVERY = 10  # files, of which Perfetto reads one
+FULL = 4 << 20
 
 
 class Victims:
-    """Programs to be killed, forked from one that has imported all that they need."""
+    """Programs to be killed, forked from a process that has imported everything they need."""
 
     def __init__(self) -> None:
         script = Path(child.__file__)
@@ -51,23 +53,23 @@ class Victims:
         return int(self._process.stdout.readline())
 
     def begin(self, mode: str, output: Path, shared: Path, options: dict[str, Any]) -> int:
-        """Let one run; its process id."""
+        """Start a program; return its process id."""
         return self._say(f"{mode} {output} {shared} {options!r}")
 
     def wait(self) -> int:
-        """How it ended."""
+        """Wait for the program to end; return its exit code."""
         return os.waitstatus_to_exitcode(self._say(""))
 
     def close(self) -> None:
-        """Have no more of them."""
+        """End the process that forks."""
         self._process.communicate()
 
 
 @pytest.fixture(scope="module")
 def victims() -> Iterator[Victims]:
-    made = Victims()
-    yield made
-    made.close()
+    victims = Victims()
+    yield victims
+    victims.close()
 
 
 @pytest.fixture
@@ -78,41 +80,55 @@ def shared(tmp_path: Path) -> Path:
 
 
 def counted(shared: Path) -> list[list[int]]:
-    """For each thread, how many events of each kind had been recorded for sure."""
+    """Return for each thread how many events of each kind it had certainly recorded."""
     counts = np.frombuffer(shared.read_bytes(), np.uint64)[: child.THREADS * EACH]
     return counts.astype(int).reshape(child.THREADS, EACH).tolist()
 
 
-def wait_for_counts(shared: Path) -> None:
-    """Until the program has counted something."""
+def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
-    while not any(shared.read_bytes()):
-        assert time.monotonic() < deadline, "nothing was recorded"
+    while not condition():
+        assert time.monotonic() < deadline, "the program did not get there"
         time.sleep(0.002)
 
 
-def wait_for_rest(victim: int) -> None:
-    """Until all threads of a stopped program stand still."""
-    tasks = Path(f"/proc/{victim}/task")
-    while {stat.read_text().rpartition(")")[2].split()[0] for stat in tasks.glob("*/stat")} - {"T"}:
-        time.sleep(0.002)
-    time.sleep(0.005)  # where it cannot be asked
+def has_counted(shared: Path) -> bool:
+    """Return whether the first thread of the program has counted an event."""
+    return any(shared.read_bytes()[: EACH * 8])
+
+
+def is_full(path: Path) -> bool:
+    """Return whether a recording of at most `FULL` bytes cannot grow any more."""
+    return path.exists() and path.stat().st_size + recorder.CHUNK_BYTES > FULL
+
+
+def has_stopped(victim: int) -> bool:
+    """Return whether all threads of a program have stopped."""
+    stats = Path(f"/proc/{victim}/task").glob("*/stat")
+    return {stat.read_text().rpartition(")")[2].split()[0] for stat in stats} == {"T"}
 
 
 def kill(
-    victims: Victims, mode: str, output: Path, shared: Path, delay: float, *, counting: bool = False, **options: Any
+    victims: Victims,
+    mode: str,
+    output: Path,
+    shared: Path,
+    delay: float,
+    *,
+    condition: Callable[[], bool] | None = None,
+    **options: Any,
 ) -> None:
-    """Let a program run for so many seconds, from when it counts if so told, then kill it."""
+    """Start a program, wait for the condition if there is one and then for `delay` seconds, and kill it."""
     victim = victims.begin(mode, output, shared, options)
-    if counting:
-        wait_for_counts(shared)
+    if condition is not None:
+        wait_until(condition)
     time.sleep(delay)
     os.kill(victim, signal.SIGKILL)
     assert victims.wait() == -signal.SIGKILL
 
 
 def check_counted(seen: Seen, counts: list[list[int]], *, ring: bool = False) -> None:
-    """Every event that was counted is there, in its order; at most one that was not, of each kind."""
+    """Check that the trace has every event that was counted, in order, and of each kind at most one more."""
     for number, (loops, steps, begins, ends, closed, rounds) in enumerate(counts):
         category = f"t{number}"
         check_numbers(seen, seen.rows(kind="duration_begin", name="loop", category=category), loops, ring)
@@ -128,9 +144,9 @@ def check_counted(seen: Seen, counts: list[list[int]], *, ring: bool = False) ->
 
 
 def check_numbers(seen: Seen, rows: np.ndarray[Any, Any], count: int, ring: bool) -> None:
-    """They are without a gap and as many as were counted.
+    """Check that the numbers of events have no gap, and that there are as many as were counted.
 
-    In a ring only the last ones: none of a thread that had to wait while others recorded as much as the ring holds.
+    A ring has only the last ones, and none of a thread that waited while others recorded as much as the ring holds.
     """
     numbers = seen.numbers(rows)
     if ring and not len(numbers):
@@ -151,7 +167,7 @@ MODES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "few events": ("few", "out.fxt", {}),
     "compressed": ("busy", "out.fxt.zst", {}),
     "ring": ("busy", "out.fxt", {"ring": "1MiB"}),
-    "full": ("busy", "out.fxt", {"max_size": "4MiB"}),
+    "full": ("busy", "out.fxt", {"max_size": FULL}),
 }
 
 
@@ -159,31 +175,33 @@ MODES: dict[str, tuple[str, str, dict[str, Any]]] = {
 def test_killed(how: str, victims: Victims, tmp_path: Path, shared: Path) -> None:
     mode, name, options = MODES[how]
     chance = random.Random(f"{how} {KILLS}")
-    full = found = 0
+    full = count = 0
     for attempt in range(max(KILLS // (len(MODES) + 1), 1)):
         output = tmp_path / name
         live = output.with_name(f"{name}.part") if name.endswith(".zst") else output
         shared.write_bytes(bytes(mmap.PAGESIZE))
-        # Most in the thick of it; some while the recording begins.
-        kill(victims, mode, output, shared, chance.choice([0.01, 0.04, 0.08, 0.12]) * chance.random(), **options)
+        # Every other kill certainly comes when events were recorded, or the file is full; the others may come earlier.
+        condition = partial(is_full, live) if how == "full" else partial(has_counted, shared)
+        delay = chance.choice([0.01, 0.04, 0.08, 0.12]) * chance.random()
+        kill(victims, mode, output, shared, delay, condition=None if attempt % 2 else condition, **options)
         counts = counted(shared)
         if not live.exists():
             assert counts == [[0] * EACH] * child.THREADS
             continue
-        found += 1
+        count += 1
         ring = how == "ring"
         seen = check_trace(live, ring=ring, open_spans=True)
-        if how == "full" and live.stat().st_size + recorder.CHUNK_BYTES > 4 << 20:
+        if how == "full" and is_full(live):
             full += 1
             for rows in (seen.rows(kind="duration_begin", name="loop", category=f"t{number}") for number in range(3)):
                 assert seen.numbers(rows).tolist() == list(range(len(rows)))
         else:
             check_counted(seen, counts, ring=ring)
             assert not sum(counts[0]) or len(seen.rows(name="loop"))
-        if attempt % RATIO == 0:
+        if attempt % PERFETTO_EVERY == 0:
             check_with_perfetto(live)
         live.unlink()
-    assert found, "every kill came before the recording"
+    assert count
     assert full or how != "full"
 
 
@@ -196,8 +214,9 @@ def test_killed_while_it_starts_and_stops(name: str, victims: Victims, tmp_path:
         folder = tmp_path / str(attempt)
         folder.mkdir()
         shared.write_bytes(bytes(mmap.PAGESIZE))
-        # Every other one has finished a recording for sure, however slow the machine is.
-        kill(victims, "cycles", folder / name, shared, 0.01 + 0.05 * chance.random(), counting=attempt % 2 == 0)
+        # Every other program has certainly finished a recording, however slow the machine is.
+        condition = None if attempt % 2 else partial(has_counted, shared)
+        kill(victims, "cycles", folder / name, shared, 0.01 + 0.05 * chance.random(), condition=condition)
         (count, *_), *_ = counted(shared)
         finished += count
         for number in range(count):
@@ -219,12 +238,13 @@ def test_killed_while_it_starts_and_stops(name: str, victims: Victims, tmp_path:
 @pytest.mark.parametrize(
     ("mode", "status"), [("exit", 7), ("abort", -signal.SIGABRT), ("fault", -signal.SIGSEGV), ("busy", -signal.SIGTERM)]
 )
-def test_other_ends(mode: str, status: int, name: str, victims: Victims, tmp_path: Path, shared: Path) -> None:
+def test_ends_without_cleanup(
+    mode: str, status: int, name: str, victims: Victims, tmp_path: Path, shared: Path
+) -> None:
     output = tmp_path / name
     victim = victims.begin(mode, output, shared, {})
     if mode == "busy":
-        wait_for_counts(shared)
-        time.sleep(0.03)
+        wait_until(partial(has_counted, shared))
         os.kill(victim, signal.SIGTERM)
     assert victims.wait() == status
     live = output.with_name(f"{name}.part") if name.endswith(".zst") else output
@@ -236,15 +256,15 @@ def test_other_ends(mode: str, status: int, name: str, victims: Victims, tmp_pat
 
 
 def test_stopped_and_continued(victims: Victims, tmp_path: Path, shared: Path) -> None:
-    """A file that is read while its program stands still is a whole trace."""
+    """The file of a program that is stopped by a signal is a valid trace."""
     output = tmp_path / "out.fxt"
     victim = victims.begin("busy", output, shared, {})
     try:
-        wait_for_counts(shared)
+        wait_until(partial(has_counted, shared))
         for _ in range(5):
-            time.sleep(0.03)
+            time.sleep(0.01)
             os.kill(victim, signal.SIGSTOP)
-            wait_for_rest(victim)
+            wait_until(partial(has_stopped, victim))
             check_counted(check_trace(output, open_spans=True), counted(shared))
             os.kill(victim, signal.SIGCONT)
     finally:

@@ -1,4 +1,4 @@
-"""Everything that can be decorated, and stays what it was."""
+"""Everything that can be decorated, and what must not change by it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Shop:
         return n
 
     @classmethod
-    def made(cls, n: int) -> Shop:
+    def create(cls, n: int) -> Shop:
         return cls(n)
 
     @property
@@ -92,7 +92,7 @@ def echo() -> Iterator[Any]:
     return
 
 
-def test_what_is_decorated_is_what_it_was() -> None:
+def test_decorated_callables_look_the_same() -> None:
     bare = inspect.unwrap(plain)
     assert inspect.signature(plain) == inspect.signature(bare)
     assert str(inspect.signature(plain)).startswith("(first: ")
@@ -112,7 +112,7 @@ def test_what_is_decorated_is_what_it_was() -> None:
             assert getattr(inspect, test)(fxtio.trace(function)) == (test == tests)
     assert not inspect.iscoroutinefunction(plain)
     assert isinstance(inspect.getattr_static(Shop, "static"), staticmethod)
-    assert isinstance(inspect.getattr_static(Shop, "made"), classmethod)
+    assert isinstance(inspect.getattr_static(Shop, "create"), classmethod)
     assert isinstance(inspect.getattr_static(Shop, "double"), property)
     cached = fxtio.trace(functools.lru_cache(twice_of))
     assert (cached(2), cached(2), cached.cache_info().hits) == (4, 4, 1)
@@ -124,7 +124,7 @@ def twice_of(n: int) -> int:
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="another object stands for the function")
 def test_a_function_is_only_marked() -> None:
-    """It and its code stay the same objects; with other code its calls would be slower from CPython 3.13 on."""
+    """The function and its code stay the same objects; from CPython 3.13 on, calls of replaced code are slower."""
     space: dict[str, Any] = {}
     exec("def work(): pass", space)
     code = space["work"].__code__
@@ -133,17 +133,17 @@ def test_a_function_is_only_marked() -> None:
 
 
 def test_functions_that_a_loop_makes(out: Path) -> None:
-    """Outside of functions, where code is only marked, they have the same."""
-    space: dict[str, Any] = {"trace": fxtio.trace, "made": []}
-    exec("for name in ('one', 'two'):\n @trace(name=name)\n def work(): pass\n made.append(work)", space)
+    """Outside of functions they share their code, which is replaced when it is marked a second time."""
+    namespace: dict[str, Any] = {"trace": fxtio.trace, "functions": []}
+    exec("for name in ('one', 'two'):\n @trace(name=name)\n def work(): pass\n functions.append(work)", namespace)
     with fxtio.tracing(out):
-        for work in (*space["made"], *space["made"]):
+        for work in (*namespace["functions"], *namespace["functions"]):
             work()
     assert [item.name for item in View(out).slices] == ["one", "two", "one", "two"]
 
 
-def test_a_function_that_is_running_already(out: Path) -> None:
-    """It is recorded from its next call on: its end now would be the end of another span."""
+def test_decorating_a_running_function(out: Path) -> None:
+    """It is recorded from its next call on; the end of the present call would end another span."""
     space: dict[str, Any] = {"trace": fxtio.trace}
     exec("def work():\n return trace(work)", space)
     with fxtio.tracing(out), fxtio.span("before"):
@@ -156,16 +156,16 @@ def test_a_function_that_is_running_already(out: Path) -> None:
 def test_doctests_are_found() -> None:
     module = ModuleType(__name__)
     module.__dict__.update(plain=plain, Shop=Shop)
-    found = {
+    tests = {
         test.name.rpartition(".")[2]: test
         for test in doctest.DocTestFinder().find(module, module=False, globs=vars(module))
     }
-    assert {name for name, test in found.items() if test.examples} == {"plain", "method"}
-    for test in found.values():
+    assert {name for name, test in tests.items() if test.examples} == {"plain", "method"}
+    for test in tests.values():
         assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
 
 
-def test_a_partial_is_pickled_as_it_was() -> None:
+def test_a_partial_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(fxtio.trace(functools.partial(twice_of, 4))))() == 8
 
 
@@ -180,7 +180,7 @@ def test_everything_that_can_be_called(out: Path) -> None:
         fxtio.trace(args=["none"])(twice_of)
     with fxtio.tracing(out):
         assert (length("abc"), called(1), half(2), bound(3), short(4)) == (3, 2, 3, 6, 4)
-        shop = Shop.made(5)
+        shop = Shop.create(5)
         assert (shop.method(2), Shop.static(1), shop.double, len(shop)) == (10, 1, 10, 5)
         with pytest.raises(TypeError):
             plain()  # type: ignore[call-arg]
@@ -188,13 +188,22 @@ def test_everything_that_can_be_called(out: Path) -> None:
             length()  # type: ignore[call-arg]
     view = View(out)
     shown = {item.name for item in view.slices}
-    assert {"len", "Call", "Shop.method", "Shop.static", "Shop.made", "Shop.__init__", "Shop.__len__", "plain"} <= shown
+    assert {
+        "len",
+        "Call",
+        "Shop.method",
+        "Shop.static",
+        "Shop.create",
+        "Shop.__init__",
+        "Shop.__len__",
+        "plain",
+    } <= shown
     assert "Shop.double" not in shown
-    (made,) = view.named("made")
-    assert [view.parent(item) for item in view.named("__init__")] == [made]
+    (created,) = view.named("create")
+    assert [view.parent(item) for item in view.named("__init__")] == [created]
 
 
-def test_generators_and_coroutines_do_what_they_did(out: Path) -> None:
+def test_generators_and_coroutines_behave_the_same(out: Path) -> None:
     generator, coroutine, stream = fxtio.trace(echo), fxtio.trace(twice), fxtio.trace(numbers)
 
     async def main() -> list[int]:

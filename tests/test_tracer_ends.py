@@ -1,4 +1,4 @@
-"""However a program ends, and whatever it forks: its trace is whole, and the program does not notice."""
+"""All ways in which a program ends or forks: the trace is complete, and the program behaves the same."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_daemon_threads_record_until_the_end(functions: bool, out: Path) -> None
 
 @pytest.mark.parametrize("children", [True, False])
 def test_forks(children: bool, out: Path) -> None:
-    """A child ends as it would; in a thread, and while others record.  It is in the trace if that is wanted."""
+    """A child that is forked in a thread while others record ends as it would, and is recorded if children are."""
     source = (
         "import warnings; warnings.simplefilter('ignore', DeprecationWarning)  # of forks in threads\n"
         + WORK
@@ -163,7 +163,7 @@ def test_a_daemon_closes_what_it_inherited(out: Path) -> None:
 
 
 def test_a_child_that_outlives_its_parent(out: Path, tmp_path: Path) -> None:
-    """Its part lies beside the trace, the program is told so, and merging joins them."""
+    """Its part stays beside the trace, the summary names it, and `fxtio merge` joins them."""
     source = """
     import signal
     ready, going = os.pipe(), os.pipe()
@@ -184,7 +184,7 @@ def test_a_child_that_outlives_its_parent(out: Path, tmp_path: Path) -> None:
     """
     parts, left = fine(source, out).split()
     assert parts == "0"
-    assert [one.name for one in check_trace(out).spans()] == ["parent"]
+    assert [span.name for span in check_trace(out).spans()] == ["parent"]
     merged = tmp_path / "merged.fxt"
     assert main(["merge", "-o", str(merged), str(out), str(out.with_name(left))]) == 0
-    assert {one.name for one in check_trace(merged).spans()} == {"parent", "child"}
+    assert {span.name for span in check_trace(merged).spans()} == {"parent", "child"}

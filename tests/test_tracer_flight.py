@@ -1,4 +1,4 @@
-"""The flight recorder: dumps of a recording that goes on."""
+"""The flight recorder: dumps of a recording that continues."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ import fxtio
 from fxtio.fxt.records import Initialization
 from judges import perfetto
 from support.tracer_check import Seen, check_trace
-from support.tracer_program import check_loss_told
+from support.tracer_program import check_loss_is_reported
 from support.tracer_run import fine, run
 
 pytestmark = pytest.mark.recorder
 
 
 def steps(first: int, last: int) -> None:
-    """Spans that are numbered."""
+    """Record numbered spans."""
     for number in range(first, last):
         with fxtio.span("step", n=number, text="a text of some length, so that the file grows"):
             pass
 
 
 def numbers(seen: Seen) -> list[int]:
-    """Which of them are in a trace."""
-    found: list[int] = seen.numbers(seen.rows(kind="duration_begin", name="step")).tolist()
-    return found
+    """Return the numbers of the spans in a trace."""
+    result: list[int] = seen.numbers(seen.rows(kind="duration_begin", name="step")).tolist()
+    return result
 
 
 def dumped(**how: Any) -> Path:
@@ -43,7 +43,7 @@ def dumped(**how: Any) -> Path:
 
 
 @pytest.mark.parametrize("name", ["out.fxt", "out.fxt.zst", "out.fxt.gz"])
-def test_a_dump_holds_all_until_now(name: str, tmp_path: Path) -> None:
+def test_a_dump_has_everything_so_far(name: str, tmp_path: Path) -> None:
     out = tmp_path / name
     with fxtio.tracing(out):
         steps(0, 3_000)
@@ -61,7 +61,7 @@ def test_a_dump_holds_all_until_now(name: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, first.name, second.name])
 
 
-def test_a_ring_holds_the_last_ones(out: Path) -> None:
+def test_a_dump_of_a_ring_has_the_last_events(out: Path) -> None:
     with fxtio.tracing(out, ring="256KiB"):
         steps(0, 20_000)
         first = dumped()
@@ -69,9 +69,9 @@ def test_a_ring_holds_the_last_ones(out: Path) -> None:
         second = dumped()
         steps(40_000, 40_010)
     for path, last in ((first, 20_000), (second, 40_000), (out, 40_010)):
-        found = numbers(check_trace(path, ring=True))
-        assert found == list(range(last - len(found), last))
-        assert len(found) > 1_000
+        kept = numbers(check_trace(path, ring=True))
+        assert kept == list(range(last - len(kept), last))
+        assert len(kept) > 1_000
         assert path.stat().st_size < 1 << 20
 
 
@@ -92,12 +92,12 @@ def test_names(tmp_path: Path) -> None:
     assert (tmp_path / "app.v2-1.fxt.gz").read_bytes() == b""
 
 
-def test_nothing_is_recorded(tmp_path: Path) -> None:
+def test_no_dump_without_a_recording(tmp_path: Path) -> None:
     assert fxtio.dump(tmp_path / "none.fxt") is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_threads_and_the_clock_are_known(out: Path) -> None:
+def test_a_dump_has_threads_and_the_clock(out: Path) -> None:
     def work() -> None:
         fxtio.instant("here")
         threading.current_thread().name = "renamed"
@@ -119,20 +119,21 @@ def test_threads_and_the_clock_are_known(out: Path) -> None:
     assert seen.names_of("process") == whole.names_of("process")
     with fxtio.open(path) as trace, fxtio.open(out) as other:
         rates = [
-            next(one.ticks_per_second for one in each if isinstance(one, Initialization)) for each in (trace, other)
+            next(record.ticks_per_second for record in each if isinstance(record, Initialization))
+            for each in (trace, other)
         ]
     assert rates[0] == pytest.approx(rates[1], rel=1e-3)
 
 
-def test_a_loss_is_told_in_both(out: Path) -> None:
+def test_a_loss_is_reported_in_the_dump_and_the_recording(out: Path) -> None:
     fxtio.start(out, max_size="1MiB")
     steps(0, 30_000)
     path = dumped()
     steps(30_000, 30_010)
     with pytest.warns(fxtio.tracer.RecordingWarning):
         fxtio.stop()
-    for one in (path, out):
-        check_loss_told(check_trace(one, open_spans=True), "RecordingWarning")
+    for trace_path in (path, out):
+        check_loss_is_reported(check_trace(trace_path, open_spans=True), "RecordingWarning")
     assert numbers(check_trace(path, open_spans=True)) == numbers(check_trace(out, open_spans=True))
 
 
@@ -218,7 +219,7 @@ threads = [threading.Thread(target=work, args=[number], name=f"worker {number}")
 for thread in threads:
     thread.start()
 for number in range(20):
-    most += 1_500
+    most += 400
     time.sleep(0.003)  # in the midst of it
     before = counts[:]
     print(fxtio.dump(), *before)
@@ -248,7 +249,7 @@ def test_dumps_while_threads_record(options: dict[str, Any], out: Path) -> None:
 
 
 def check_contiguous(seen: Seen, counts: list[int], *, ring: bool) -> None:
-    """No gap in what each thread has recorded; all that was over before the dump."""
+    """Check that each thread's events have no gap, and that all that were counted before the dump are there."""
     for number in range(4):
         begins = seen.numbers(seen.rows(kind="duration_begin", name="loop", category=f"t{number}")).tolist()
         within = seen.numbers(seen.rows(kind="instant", name="within", category=f"t{number}")).tolist()
@@ -260,7 +261,7 @@ def check_contiguous(seen: Seen, counts: list[int], *, ring: bool) -> None:
             assert not counts or first + len(these) >= counts[number]
 
 
-def test_a_child_dumps_what_is_its_own(out: Path) -> None:
+def test_a_child_dumps_its_own_events(out: Path) -> None:
     printed = fine(
         """
         fxtio.instant("parent")
@@ -283,7 +284,7 @@ def test_a_child_dumps_what_is_its_own(out: Path) -> None:
 
 
 def test_killed_during_a_dump(tmp_path: Path) -> None:
-    """The recording is whole, and so is every dump that has its name."""
+    """The recording is complete, and so is every dump that appeared under its name."""
     program = """
     print("begun", flush=True)
     for n in range(10**6):
@@ -306,11 +307,11 @@ def test_killed_during_a_dump(tmp_path: Path) -> None:
             time.sleep(0.1 * chance.random())
             process.kill()
         live = out if out.suffix == ".fxt" else out.with_name("out.fxt.gz.part")
-        found = numbers(check_trace(live, open_spans=True))
-        assert sorted(found) == found
+        recorded_numbers = numbers(check_trace(live, open_spans=True))
+        assert sorted(recorded_numbers) == recorded_numbers
         for path in folder.glob("dump*"):
-            got = numbers(check_trace(path))
-            assert len(got) % 50 == 0
-            assert got == found[: len(got)]
+            dumped = numbers(check_trace(path))
+            assert len(dumped) % 50 == 0
+            assert dumped == recorded_numbers[: len(dumped)]
             dumps += 1
     assert dumps

@@ -1,4 +1,4 @@
-"""Program code that runs within the recorder: what it raises, and what it does to the recording."""
+"""Code of the program that the recorder runs: exceptions that it raises, and recordings that it ends."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_interrupt_stays_in_its_thread(out: Path) -> None:
     ["__hash__(self): fxtio.stop(); return str.__hash__(self)", "__eq__(self, other): fxtio.stop(); return False"],
     ids=["hash", "eq"],
 )
-def test_a_text_that_ends_the_recording(method: str, out: Path) -> None:
+def test_a_string_method_that_ends_the_recording(method: str, out: Path) -> None:
     source = f"""
     class Text(str):
         __hash__ = str.__hash__
@@ -135,7 +135,7 @@ def test_a_finalizer_that_ends_the_recording(out: Path) -> None:
 
 
 def test_a_collection_that_ends_the_recording(out: Path) -> None:
-    """It begins as a span is made, of which nothing else knows the site."""
+    """The collection begins while a span is created, whose site nothing else refers to."""
     source = """
     import gc
     kept = []
@@ -148,13 +148,13 @@ def test_a_collection_that_ends_the_recording(out: Path) -> None:
         return fxtio.span(name, "category")
     gc.disable()
     fxtio.start(OUT)
-    held = [span("held") for _ in range(200)]  # more than are kept for the next ones
+    spans = [span("held") for _ in range(200)]  # more than the recorder keeps for reuse
     span("fresh")
-    held.append(span("held"))
+    spans.append(span("held"))
     Last()
     gc.set_threshold(1); gc.enable()
-    made = span("fresh")
-    with made:
+    fresh = span("fresh")
+    with fresh:
         gc.disable()
     print("survived")
     """
@@ -181,9 +181,9 @@ def test_threads_that_begin_while_the_recording_ends(out: Path) -> None:
 def test_without_a_working_directory(tmp_path: Path) -> None:
     source = """
     import tempfile
-    gone = tempfile.mkdtemp()
-    os.chdir(gone)
-    os.rmdir(gone)
+    folder = tempfile.mkdtemp()
+    os.chdir(folder)
+    os.rmdir(folder)
     sys.path[:0] = ["", None, b"bytes"]
     fxtio.start(OUT, functions=True, include=["here.py", "elsewhere/"])
     names = {}

@@ -1,4 +1,4 @@
-"""What a recording leaves behind in a process that goes on: nothing."""
+"""A recording leaves nothing behind in a process that continues."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def work(rounds):
                 fails()
         except ValueError:
             pass
-def held():
+def resources():
     gc.collect()
     with open("/proc/self/maps") as maps:
         mapped = sum(os.path.dirname(OUT) in line for line in maps)
     return sys.getallocatedblocks(), mapped, len(os.listdir("/proc/self/fd"))
 def grown(what, times):
-    first = held()
+    first = resources()
     for _ in range(times):
         what()
-    return [after - before for before, after in zip(first, held())]
+    return [after - before for before, after in zip(first, resources())]
 def leaked(what, times):
     what()
     idle = [grown(what, 1) for _ in range(2)][-1]
@@ -87,8 +87,8 @@ def test_nothing_is_left(source: str, options: dict[str, Any], out: Path) -> Non
     Some blocks come with the interpreter's caches after one of them as after many, and do not count; what leaks does so
     with each of 100 recordings or 3,000 rounds of events.
     """
-    told = fine(WORK + source, out, functions=True, timeout=100, **options)
-    blocks, mappings, descriptors = map(int, told.split())
+    printed = fine(WORK + source, out, functions=True, timeout=100, **options)
+    blocks, mappings, descriptors = map(int, printed.split())
     assert blocks < 100
     assert (mappings, descriptors) == (0, 0)
 
@@ -110,5 +110,5 @@ print(seen())
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_what_holds_the_span_that_holds_it(late: bool, out: Path) -> None:
+def test_spans_in_reference_cycles_are_freed(late: bool, out: Path) -> None:
     assert fine(RING.format(late=late), out, start=True) == "None\n"

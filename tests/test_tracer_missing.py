@@ -134,8 +134,8 @@ def test_run_is_refused(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_the_environment_asks_in_vain(tmp_path: Path) -> None:
-    """The program runs untraced, and the reason is told once."""
+def test_the_environment_variable_is_refused(tmp_path: Path) -> None:
+    """The program runs unrecorded, and the reason is reported once."""
     out = tmp_path / "out.fxt"
     front = (
         f"{BLOCKED}from fxtio.tracer.session import start_from_environment as start; start(); start(); import fxtio\n"

@@ -1,4 +1,4 @@
-"""What the tracer records, judged by Perfetto: it has to show what the program itself knows about its run."""
+"""What Perfetto shows of a recording, compared with what the program itself observed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from support.tracer_view import View
 pytestmark = pytest.mark.recorder
 
 RATE_ERROR = 1.001
-"""The rate of the processor's counter is measured, for some milliseconds at least."""
+"""The rate of the tick counter is measured over a few milliseconds or longer."""
 
 ROUNDING = 1_000
-"""Nanoseconds that are lost where ticks become nanoseconds, and more."""
+"""Nanoseconds: more than the conversion of ticks can lose."""
 
 
 def test_nesting_and_durations(out: Path) -> None:
-    """Each slice lies between what the program's clock shows right outside and right inside of it."""
+    """Each slice begins and ends between the times that the program measures right outside and right inside of it."""
     known: list[tuple[str, int, int, int, int, int]] = []
     now = time.perf_counter_ns
 
@@ -62,7 +62,7 @@ def test_nesting_and_durations(out: Path) -> None:
 
 
 def soonest(items: list[Any]) -> tuple[int, int]:
-    """By how much the time of the event and the time that it was told differ at least; the time that it was told."""
+    """Return the smallest difference between an event's time and its argument, and that argument."""
     return min((item.ts - int(str(item.args["ns"])), int(str(item.args["ns"]))) for item in items)
 
 
@@ -91,7 +91,7 @@ def test_the_clock_is_right_over_time(out: Path) -> None:
             assert provider.wall_clock is not None if hasattr(provider, "wall_clock") else True
 
 
-def test_no_two_moments_are_one(out: Path) -> None:
+def test_no_two_events_have_the_same_time(out: Path) -> None:
     """The shortest spans keep their nesting."""
     with fxtio.tracing(out):
         for _ in range(2_000):
@@ -142,8 +142,8 @@ def test_defaults_that_change(out: Path) -> None:
     assert second == {"first": 3, "n": 4, "key": 1}
 
 
-def test_functions_that_share_their_code(out: Path) -> None:
-    """Each closure is called as it was decorated, and those that were not are not there."""
+def test_closures_that_share_their_code(out: Path) -> None:
+    """Each closure has the name of its own decorator, and those without a decorator are not recorded."""
 
     def make(number: int) -> Callable[[], int]:
         def closure() -> int:
@@ -234,7 +234,7 @@ def test_flows_join_spans(out: Path) -> None:
     assert sorted(pairs) == [("consume", "inside")] * 20 + [("produce", "consume")] * 20
 
 
-def test_arrows_lead_to_the_tasks_that_are_waited_for(out: Path) -> None:
+def test_arrows_lead_to_awaited_tasks(out: Path) -> None:
     @fxtio.trace(name="child")
     async def child(number: int) -> int:
         await asyncio.sleep(0.001)
@@ -263,7 +263,7 @@ def test_arrows_lead_to_the_tasks_that_are_waited_for(out: Path) -> None:
 
 
 def test_flows_between_tasks(out: Path) -> None:
-    """What Perfetto cannot draw it may leave out, but it must not complain."""
+    """Perfetto may leave out what it cannot draw, but it must not report errors."""
 
     async def main() -> None:
         with fxtio.span("send"):
@@ -278,7 +278,7 @@ def test_flows_between_tasks(out: Path) -> None:
 
 
 def test_a_hundred_tasks(out: Path) -> None:
-    """Each has a track of its own, on which its spans nest, whatever else runs."""
+    """Each task has its own track, on which its spans nest, whatever else runs."""
 
     async def work(number: int) -> int:
         with fxtio.span("outer", n=number):

@@ -1,4 +1,4 @@
-"""Processes that a recorded program starts with Python in them: each is a part of the trace, by the same clock."""
+"""Python processes that a recorded program starts: each becomes a part of the trace, with the same clock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def square(number):
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """One in which Python begins as it does where fxtio is installed the ordinary way."""
+    """Return an environment in which Python starts as with an ordinary installation of fxtio."""
     folder = tmp_path / "start"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(START)  # an editable install has no fxtio.pth
@@ -57,12 +57,12 @@ def run(tmp_path: Path, environment: dict[str, str], source: str, *arguments: st
 
 
 def check_processes(seen: Seen, least: int) -> None:
-    """So many processes have squares within the span of the first one, as all clocks are the same."""
+    """Check that at least so many processes recorded squares within the span of the first one, by the same clock."""
     (whole,) = seen.spans("all")
     squares = seen.spans("square")
     assert len(squares) == 20
-    assert all(whole.start < one.start < one.end < whole.end for one in squares)
-    processes = {int(seen.tables["events"]["process"][one.row]) for one in squares}
+    assert all(whole.start < square.start < square.end < whole.end for square in squares)
+    processes = {int(seen.tables["events"]["process"][square.row]) for square in squares}
     assert len(processes) >= least
     assert processes < set(seen.names_of("process"))
 
@@ -117,17 +117,17 @@ if __name__ == "__main__":
 def test_an_environment_records_any_program(tmp_path: Path, environment: dict[str, str]) -> None:
     environment |= {"FXTIO": "out.fxt", "FXTIO_OPTIONS": json.dumps({"functions": True, "include": ["app"]})}
     assert run(tmp_path, environment, "print(square(3))\n") == "9\n"
-    assert {"square"} <= {one.name for one in check_trace(tmp_path / "out.fxt").spans()}
+    assert {"square"} <= {span.name for span in check_trace(tmp_path / "out.fxt").spans()}
 
 
-def test_an_environment_that_makes_no_sense(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_invalid_environment_variables(tmp_path: Path, environment: dict[str, str]) -> None:
     for value, options in (("/nowhere/out.fxt", "{}"), ("out.fxt", "no JSON"), ("out.fxt", '{"ring": "much"}')):
         assert run(tmp_path, environment | {"FXTIO": value, "FXTIO_OPTIONS": options}, "print(square(3))\n") == "9\n"
     assert not (tmp_path / "out.fxt").exists()
 
 
 def test_a_child_that_becomes_another_program(tmp_path: Path, environment: dict[str, str]) -> None:
-    """What it recorded before is a part, too."""
+    """Its records from before become a part of the trace as well."""
     source = """
 if __name__ == "__main__":
     if len(sys.argv) > 1:

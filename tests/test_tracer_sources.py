@@ -9,13 +9,13 @@ import pytest
 import fxtio
 from support.tracer_check import check_trace
 from support.tracer_run import fine, recorded
-from support.tracer_sources import RAISED, instants, logs, told
+from support.tracer_sources import RAISED, exceptions, instants, logs
 
 pytestmark = pytest.mark.recorder
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("source", "message"),
     [
         ("nosuch", r"no source 'nosuch'; the sources are exceptions, gc, imports, logging, process, warnings, and all"),
         ("gc:10ms", "gc takes no option"),
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.recorder
         ("process:0ms", "time between samples"),
     ],
 )
-def test_a_wrong_source_is_told(given: str, told: str, out: Path) -> None:
-    with pytest.raises(ValueError, match=told):
-        fxtio.start(out, sources=["gc", given])
+def test_a_wrong_source_is_refused(source: str, message: str, out: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        fxtio.start(out, sources=["gc", source])
     assert not out.exists()
 
 
@@ -42,7 +42,7 @@ def hooks():
 """
 
 
-def test_all_is_put_back(out: Path) -> None:
+def test_all_hooks_are_restored(out: Path) -> None:
     source = f"""{HOOKS}
 before = hooks()
 for _ in range(3):
@@ -55,27 +55,27 @@ for _ in range(3):
     fine(source, out)
 
 
-def test_what_the_program_has_put_there_stays(out: Path) -> None:
+def test_hooks_of_the_program_stay(out: Path) -> None:
     source = """
 import logging, warnings
-told = []
+messages = []
 fxtio.start(OUT, sources=["all"])
 inner = sys.excepthook, logging.Logger.callHandlers, warnings.showwarning
 def hook(*args):
-    told.append(args[0].__name__)
+    messages.append(args[0].__name__)
     inner[0](*args)
 def call_handlers(self, record):
-    told.append(record.getMessage())
+    messages.append(record.getMessage())
     inner[1](self, record)
 sys.excepthook, logging.Logger.callHandlers = hook, call_handlers
-warnings.showwarning = lambda *args: told.append(str(args[0]))
+warnings.showwarning = lambda *args: messages.append(str(args[0]))
 for n in range(2):
     logging.error("message")
     warnings.warn(f"warning {n}")
     sys.excepthook(ValueError, ValueError("shown"), None)
     fxtio.stop()
     assert sys.excepthook is hook and logging.Logger.callHandlers is call_handlers
-print(told)
+print(messages)
 """
     assert fine(source, out).count("message") == 2
     seen = check_trace(out)
@@ -84,12 +84,12 @@ print(told)
     assert [name for name, args in instants(seen, "exceptions") if args["how"] == "uncaught"] == ["ValueError"]
 
 
-def test_categories_switch_sources_off(out: Path) -> None:
+def test_categories_exclude_sources(out: Path) -> None:
     source = """
 import gc, logging
 fxtio.start(OUT, sources=["gc", "logging"], categories=["-logging"])
 gc.collect()
-logging.error("not wanted")
+logging.error("excluded")
 """
     fine(source, out)
     seen = check_trace(out)
@@ -183,13 +183,13 @@ logger.critical("disabled")
     assert logs(seen) == [":".join(parts) for parts in expected]
 
 
-def test_a_message_that_logs_when_it_is_made(out: Path) -> None:
+def test_a_message_that_logs_while_it_is_formatted(out: Path) -> None:
     source = """
 import logging
 class Talks:
     def __str__(self):
         logging.error("inner")
-        with fxtio.span("made"):
+        with fxtio.span("formatting"):
             return "outer"
 logging.error("%s", Talks())
 class Never:
@@ -204,7 +204,7 @@ logging.getLogger("silent").error("%s", Never())
     seen = check_trace(out)
     messages = [args["message"] for _, args in instants(seen, "logging")]
     assert messages == ["inner", "outer", "never asked"]
-    assert len(seen.spans("made")) == 1
+    assert len(seen.spans("formatting")) == 1
 
 
 def test_messages_of_tasks_are_on_their_tracks(out: Path) -> None:
@@ -256,16 +256,16 @@ warn("captured")
 logging.captureWarnings(False)
 """
     recorded(source, out, sources=["warnings"])
-    found = instants(check_trace(out), "warnings")
-    assert [(name, args["message"]) for name, args in found] == [
+    recorded_warnings = instants(check_trace(out), "warnings")
+    assert [(name, args["message"]) for name, args in recorded_warnings] == [
         ("UserWarning", "first"),
         ("UserWarning", "once for each line"),
         ("RuntimeWarning", "caught"),
         ("UserWarning", "own way"),
         ("UserWarning", "captured"),
     ]
-    assert {args["file"] for _, args in found} == {"<string>"}
-    assert found[0][1]["line"] == found[1][1]["line"] + 1
+    assert {args["file"] for _, args in recorded_warnings} == {"<string>"}
+    assert recorded_warnings[0][1]["line"] == recorded_warnings[1][1]["line"] + 1
 
 
 # ---- Exceptions.
@@ -314,9 +314,9 @@ except RecursionError as error:
         ("Mute", "<str() failed>"),
         ("ModuleNotFoundError", "No module named 'nosuch'"),
     ]
-    found = told(seen, "raised")
-    assert found[:4] == (expected if RAISED else [])
-    assert {name for name, _ in found[4:]} <= {"RecursionError"}
+    raised = exceptions(seen, "raised")
+    assert raised[:4] == (expected if RAISED else [])
+    assert {name for name, _ in raised[4:]} <= {"RecursionError"}
     places = {(args["file"], args["line"]) for _, args in instants(seen, "exceptions")[:3]}
     assert len(places) == (1 if RAISED else 0)
 
@@ -343,14 +343,14 @@ main()
 """
     recorded(source, out, sources=["exceptions"])
     seen = check_trace(out)
-    assert told(seen, "unraisable") == [("OSError", "[Errno 5] in finalizer")]
+    assert exceptions(seen, "unraisable") == [("OSError", "[Errno 5] in finalizer")]
     last = {"raise L": ("LookupError", "('last', 1)"), "raise K": ("KeyboardInterrupt", "")}
     last |= {"1 / 0": ("ZeroDivisionError", "division by zero")}
-    uncaught = told(seen, "uncaught")
+    uncaught = exceptions(seen, "uncaught")
     assert sorted(uncaught) == sorted([("ValueError", "in thread"), *([last[end[:7]]] if end[:7] in last else [])])
 
 
-def test_an_excepthook_that_fails_and_one_that_is_gone(out: Path) -> None:
+def test_an_excepthook_that_fails_or_was_removed(out: Path) -> None:
     source = """
 def fails(*args):
     print("asked", args[0].__name__, flush=True)

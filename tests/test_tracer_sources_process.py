@@ -13,7 +13,7 @@ import pytest
 from fxtio.tracer.sources import NAMES
 from support.tracer_check import Seen, check_trace
 from support.tracer_run import fine, of_program, recorded
-from support.tracer_sources import RAISED, instants, logs, told
+from support.tracer_sources import RAISED, exceptions, instants, logs
 
 pytestmark = pytest.mark.recorder
 
@@ -25,11 +25,11 @@ COUNTERS = {"cpu": {"user", "system"}, "context switches": {"voluntary", "involu
 
 
 def counters(seen: Seen) -> dict[str, list[dict[str, Any]]]:
-    """The samples of the process, by name."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    """Return the samples of the process by counter."""
+    samples: dict[str, list[dict[str, Any]]] = {}
     for row in seen.rows(kind="counter", category="process").tolist():
-        found.setdefault(seen.names[row], []).append(seen.args(row))
-    return found
+        samples.setdefault(seen.names[row], []).append(seen.args(row))
+    return samples
 
 
 def test_samples(out: Path) -> None:
@@ -41,19 +41,19 @@ fxtio.stop()
 """
     recorded(source, out, sources=["process:5ms"])
     seen = check_trace(out)
-    found = counters(seen)
-    assert {name: set(found[name][0]) for name in COUNTERS} == COUNTERS
+    samples = counters(seen)
+    assert {name: set(samples[name][0]) for name in COUNTERS} == COUNTERS
     if sys.platform == "linux":
-        assert len(found["memory"]) > 2
-        assert all(sample["resident"] > 1 << 20 for sample in found["memory"])
-        assert {sample["value"] for sample in found["threads"]} == {1}
-        files = [sample["value"] for sample in found["open files"]]
+        assert len(samples["memory"]) > 2
+        assert all(sample["resident"] > 1 << 20 for sample in samples["memory"])
+        assert {sample["value"] for sample in samples["threads"]} == {1}
+        files = [sample["value"] for sample in samples["open files"]]
         assert max(files) >= min(files) + 10
-    assert all(sample["user"] >= 0 for sample in found["cpu"])
+    assert all(sample["user"] >= 0 for sample in samples["cpu"])
 
 
 def test_samples_with_functions(out: Path) -> None:
-    """The thread that samples records no functions, whatever runs there."""
+    """No functions of the sampling thread are recorded."""
     recorded("time.sleep(0.05)\nprint(1)\n", out, sources=["process:2ms"], functions=True)
     seen = check_trace(out)
     main = next(koid for koid, name in seen.names_of("thread").items() if name == "MainThread")
@@ -63,7 +63,7 @@ def test_samples_with_functions(out: Path) -> None:
 
 
 def test_a_program_forks_as_if_it_had_one_thread(out: Path) -> None:
-    """CPython 3.12 and later would warn of threads; each child is sampled itself."""
+    """CPython 3.12 and later would warn of threads.  Each child is sampled as well."""
     source = """
 import gc, warnings
 warnings.simplefilter("error")
@@ -81,7 +81,7 @@ for number in range(5):
     assert len({int(pid) for pid in seen.tables["events"]["process"][rows].tolist()}) == 6
 
 
-def test_samples_go_on_after_a_fork(out: Path) -> None:
+def test_samples_continue_after_a_fork(out: Path) -> None:
     source = """
 import gc
 fxtio.start(OUT, sources=["process:1ms"], children=False)
@@ -248,24 +248,24 @@ for other in others: other.join()
     assert messages == {f"message {n}" for n in range(6)}
     pids = {int(pid) for pid in seen.tables["events"]["process"][seen.rows(name="collection")].tolist()}
     assert len(pids) > 3  # a child that was forked during a collection records none
-    raised = {message for name, message in told(seen, "raised") if name == "ValueError"}
+    raised = {message for name, message in exceptions(seen, "raised") if name == "ValueError"}
     assert raised == ({str(n) for n in range(6)} if RAISED else set())
 
 
 def python(*arguments: str, **how: Any) -> subprocess.CompletedProcess[str]:
-    """Run the interpreter."""
+    """Run the Python interpreter."""
     command = [sys.executable, "-P", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **how)
 
 
 def test_run(tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text("import gc, logging\ngc.collect()\nlogging.error('said')\n")
+    (tmp_path / "app.py").write_text("import gc, logging\ngc.collect()\nlogging.error('logged')\n")
     done = python("-m", "fxtio", "run", "--source", "gc", "--source", "logging", "--spans-only", "app.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     seen = check_trace(tmp_path / "trace.fxt")
-    assert (len(seen.spans("collection")), logs(seen)) == (1, ["ERROR:root:said"])
+    assert (len(seen.spans("collection")), logs(seen)) == (1, ["ERROR:root:logged"])
     done = python("-m", "fxtio", "run", "-q", "--source", "all", "app.py", cwd=tmp_path)
-    assert (done.returncode, of_program(done.stderr)) == (0, ["ERROR:root:said"])
+    assert (done.returncode, of_program(done.stderr)) == (0, ["ERROR:root:logged"])
     assert set(counters(check_trace(tmp_path / "trace.fxt"))) >= set(COUNTERS)
     done = python("-m", "fxtio", "run", "--source", "gcc", "app.py", cwd=tmp_path)
     assert done.returncode == 2
@@ -273,7 +273,9 @@ def test_run(tmp_path: Path) -> None:
 
 
 def test_environment(out: Path) -> None:
-    wanted = {"FXTIO": str(out), "FXTIO_OPTIONS": '{"sources": ["logging"]}'}
-    source = "from fxtio.tracer import session; session.start_from_environment(); import logging; logging.error('said')"
-    assert python("-c", source, env=os.environ | wanted).returncode == 0
-    assert logs(check_trace(out)) == ["ERROR:root:said"]
+    variables = {"FXTIO": str(out), "FXTIO_OPTIONS": '{"sources": ["logging"]}'}
+    source = (
+        "from fxtio.tracer import session; session.start_from_environment(); import logging; logging.error('logged')"
+    )
+    assert python("-c", source, env=os.environ | variables).returncode == 0
+    assert logs(check_trace(out)) == ["ERROR:root:logged"]

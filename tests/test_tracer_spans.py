@@ -18,7 +18,7 @@ from support.tracer_view import View
 pytestmark = pytest.mark.recorder
 
 
-def test_exceptions_go_through(out: Path) -> None:
+def test_exceptions_leave_spans_unchanged(out: Path) -> None:
     class OwnError(Exception):
         pass
 
@@ -61,7 +61,7 @@ def test_interrupts_are_not_lost(out: Path) -> None:
 
 
 def test_signal_handlers_raise_where_they_would(out: Path) -> None:
-    """A handler that raises does so in the program, wherever it is hit: a time limit, say."""
+    """The exception of a handler, such as a time limit, reaches the program wherever the signal arrives."""
     source = """
     import asyncio, signal
     class TimeUp(Exception): pass
@@ -89,7 +89,7 @@ def test_signal_handlers_raise_where_they_would(out: Path) -> None:
     check_trace(out)
 
 
-def test_a_long_chain_of_spans_is_let_go(out: Path) -> None:
+def test_a_long_chain_of_spans_is_freed(out: Path) -> None:
     source = """
     fxtio.start(OUT)
     span = None
@@ -113,7 +113,7 @@ def test_spans_can_be_used_again(out: Path) -> None:
 
 
 def test_one_span_in_many_threads(out: Path) -> None:
-    """Begun in all of them at the same time, and ended in each."""
+    """The span is open in all of them at the same time, and ends in each."""
     barrier = threading.Barrier(4)
 
     def work() -> None:
@@ -132,7 +132,7 @@ def test_one_span_in_many_threads(out: Path) -> None:
 
 
 def test_a_span_that_ends_in_another_thread(out: Path) -> None:
-    """It must not end what is open there."""
+    """Its end must not end a span that is open there."""
     with fxtio.tracing(out):
         span = fxtio.span("wanders")
         span.__enter__()
@@ -152,7 +152,7 @@ def test_a_span_that_ends_in_another_thread(out: Path) -> None:
 
 
 def test_spans_that_end_in_the_wrong_order(out: Path) -> None:
-    """Each end is that of the span that is open, and nothing else is hurt."""
+    """Each end belongs to the span that is open, and the rest of the trace stays correct."""
     with fxtio.tracing(out):
         outer, inner = fxtio.span("outer"), fxtio.span("inner")
         outer.__enter__()
@@ -167,31 +167,31 @@ def test_spans_that_end_in_the_wrong_order(out: Path) -> None:
 
 
 def test_recordings_and_spans_that_overlap(tmp_path: Path) -> None:
-    """What began in one recording does not end in the next."""
+    """A span that began in one recording does not end in the next."""
     first, second = tmp_path / "1.fxt", tmp_path / "2.fxt"
     span, early = fxtio.span("across"), fxtio.span("early")
     fxtio.start(first)
-    made = fxtio.span("made in the first")
+    unentered = fxtio.span("created in the first")
     late = fxtio.span("across", n=1)
-    with early, late, made:
+    with early, late, unentered:
         fxtio.stop()
         fxtio.start(second)
-        with fxtio.span("inside"), late, made:
+        with fxtio.span("inside"), late, unentered:
             pass
         with span:
             pass
     with fxtio.span("next"):
         pass
     fxtio.stop()
-    assert [span.name for span in check_trace(first, open_spans=True).spans()] == ["across", "made in the first"]
+    assert [span.name for span in check_trace(first, open_spans=True).spans()] == ["across", "created in the first"]
     seen = check_trace(second)
     assert [(span.name, span.depth) for span in seen.spans()] == [
-        ("inside", 1), ("across", 2), ("made in the first", 3), ("next", 1)
+        ("inside", 1), ("across", 2), ("created in the first", 3), ("next", 1)
     ]  # fmt: skip
 
 
 def test_a_description_that_begins_a_new_recording(tmp_path: Path) -> None:
-    """The event that it was for belongs to neither; both traces are whole."""
+    """The event with that value is in neither trace; both are complete."""
     first, second = tmp_path / "1.fxt", tmp_path / "2.fxt"
 
     def restart() -> str:
@@ -281,7 +281,7 @@ def test_generators_that_never_end(out: Path) -> None:
 
 @pytest.mark.parametrize("how", ["decorated", "functions"])
 def test_a_span_outlives_the_function_that_opened_it(how: str, out: Path) -> None:
-    """It goes on outside of it: the most common generator of all opens one and waits, a method may leave one open."""
+    """The function may be a generator that manages a context, or a method such as `setUp`."""
     source = """
     import contextlib
     fxtio.start(OUT, **OPTIONS)
@@ -328,7 +328,7 @@ def test_a_span_outlives_the_function_that_opened_it(how: str, out: Path) -> Non
     assert parents <= {item.id for item in view.named("inner span")}
 
 
-def test_what_is_turned_off_costs_no_events(out: Path) -> None:
+def test_excluded_categories_leave_no_events(out: Path) -> None:
     @fxtio.trace
     def work(n: int) -> int:
         return n
@@ -339,7 +339,7 @@ def test_what_is_turned_off_costs_no_events(out: Path) -> None:
     assert [span.name.rpartition(".")[2] for span in check_trace(out).spans()] == ["kept", "work"]
 
 
-def test_losses_are_warned_of(out: Path) -> None:
+def test_losses_give_a_warning(out: Path) -> None:
     fxtio.start(out, max_size="3MiB")
     for n in range(200_000):
         fxtio.instant("here", n=n)

@@ -1,4 +1,4 @@
-"""Generators and coroutines that are traced: they stay what they are, and every stretch of them is recorded."""
+"""Traced generators and coroutines: they behave as untraced ones, and every stretch in which they run is recorded."""
 
 from __future__ import annotations
 
@@ -56,26 +56,26 @@ def maybe_recorded(request: pytest.FixtureRequest, out: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("maybe_recorded")
-def test_a_generator_is_one() -> None:
-    made: Any = echo()
+def test_a_traced_generator_is_a_generator() -> None:
+    stepper: Any = echo()
     classes = (types.GeneratorType, collections.abc.Generator)
-    assert all(isinstance(made, one) for one in classes)
-    assert not hasattr(type(made), "__await__")
-    assert inspect.isgenerator(iter(made))
-    assert inspect.getgeneratorstate(made) == inspect.GEN_CREATED
-    assert iter(made) is made
-    assert weakref.ref(made)() == made
-    assert "echo" in repr(made)
-    assert next(made) is None
-    assert made.send(1) == 1
-    assert made.throw(KeyError) == "caught"
-    assert made.gi_frame is not None
-    with pytest.raises(StopIteration) as told:
-        made.send("end")
-    assert told.value.value == "returned"
+    assert all(isinstance(stepper, cls) for cls in classes)
+    assert not hasattr(type(stepper), "__await__")
+    assert inspect.isgenerator(iter(stepper))
+    assert inspect.getgeneratorstate(stepper) == inspect.GEN_CREATED
+    assert iter(stepper) is stepper
+    assert weakref.ref(stepper)() == stepper
+    assert "echo" in repr(stepper)
+    assert next(stepper) is None
+    assert stepper.send(1) == 1
+    assert stepper.throw(KeyError) == "caught"
+    assert stepper.gi_frame is not None
+    with pytest.raises(StopIteration) as caught:
+        stepper.send("end")
+    assert caught.value.value == "returned"
     with pytest.raises(StopIteration):
-        next(made)
-    assert inspect.getgeneratorstate(made) == inspect.GEN_CLOSED
+        next(stepper)
+    assert inspect.getgeneratorstate(stepper) == inspect.GEN_CLOSED
 
 
 @pytest.mark.usefixtures("maybe_recorded")
@@ -83,23 +83,23 @@ def test_a_generator_within_another() -> None:
     def outer() -> Generator[Any, Any, str]:
         return (yield from echo())
 
-    made = outer()
-    assert [next(made), made.send(3), made.throw(KeyError)] == [None, 3, "caught"]
+    stepper = outer()
+    assert [next(stepper), stepper.send(3), stepper.throw(KeyError)] == [None, 3, "caught"]
     with pytest.raises(ValueError, match="out"):
-        made.throw(ValueError("out"))
+        stepper.throw(ValueError("out"))
     assert [number for number, _ in zip(range(3), echo(), strict=False)] == [0, 1, 2]
 
 
 @pytest.mark.usefixtures("maybe_recorded")
 def test_a_generator_that_is_closed() -> None:
     for started in (False, True):
-        made = echo()
+        stepper = echo()
         if started:
-            next(made)
-        made.close()
-        made.close()
+            next(stepper)
+        stepper.close()
+        stepper.close()
         with pytest.raises(StopIteration):
-            next(made)
+            next(stepper)
 
     @fxtio.trace
     def stubborn() -> Generator[int, None, None]:
@@ -107,37 +107,37 @@ def test_a_generator_that_is_closed() -> None:
             yield 1
         yield 2
 
-    held = stubborn()
-    next(held)
+    generator = stubborn()
+    next(generator)
     with pytest.raises(RuntimeError, match="ignored GeneratorExit"):
-        held.close()
-    assert next(held, None) is None
+        generator.close()
+    assert next(generator, None) is None
 
 
 @pytest.mark.usefixtures("maybe_recorded")
-def test_a_generator_that_runs_cannot_be_stepped() -> None:
+def test_a_running_generator_cannot_be_resumed() -> None:
     @fxtio.trace
     def itself() -> Generator[str, None, None]:
         try:
-            next(made)
+            next(stepper)
         except ValueError as error:
             yield str(error)
         yield "goes on"
 
-    made = itself()
-    assert list(made) == ["generator already executing", "goes on"]
+    stepper = itself()
+    assert list(stepper) == ["generator already executing", "goes on"]
 
 
 @pytest.mark.usefixtures("maybe_recorded")
-def test_a_coroutine_is_one() -> None:
-    made = sleeps()
-    assert isinstance(made, types.CoroutineType)
-    assert isinstance(made, collections.abc.Coroutine)
-    assert inspect.iscoroutine(made)
-    assert inspect.isawaitable(made)
-    assert asyncio.iscoroutine(made)
-    assert not hasattr(type(made), "__iter__")
-    made.close()
+def test_a_traced_coroutine_is_a_coroutine() -> None:
+    stepper = sleeps()
+    assert isinstance(stepper, types.CoroutineType)
+    assert isinstance(stepper, collections.abc.Coroutine)
+    assert inspect.iscoroutine(stepper)
+    assert inspect.isawaitable(stepper)
+    assert asyncio.iscoroutine(stepper)
+    assert not hasattr(type(stepper), "__iter__")
+    stepper.close()
     assert asyncio.run(sleeps(3)) == 3
 
     async def all_ways() -> list[int]:
@@ -150,11 +150,11 @@ def test_a_coroutine_is_one() -> None:
 
 @pytest.mark.usefixtures("maybe_recorded")
 def test_a_coroutine_that_nobody_awaits_warns() -> None:
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         del [sleeps()][:]
         gc.collect()
-    assert any("was never awaited" in str(one.message) for one in told)
+    assert any("was never awaited" in str(warning.message) for warning in caught)
 
 
 @pytest.mark.usefixtures("maybe_recorded")
@@ -177,13 +177,13 @@ def test_a_coroutine_that_is_cancelled() -> None:
 
 
 @pytest.mark.usefixtures("maybe_recorded")
-def test_an_async_generator_is_one() -> None:
+def test_a_traced_async_generator_is_an_async_generator() -> None:
     async def use() -> tuple[list[Any], int]:
-        made: Any = counts(3)
-        assert isinstance(made, types.AsyncGeneratorType)
-        assert isinstance(made, collections.abc.AsyncGenerator)
-        assert inspect.isasyncgen(made)
-        seen = [number async for number in made]
+        stepper: Any = counts(3)
+        assert isinstance(stepper, types.AsyncGeneratorType)
+        assert isinstance(stepper, collections.abc.AsyncGenerator)
+        assert inspect.isasyncgen(stepper)
+        seen = [number async for number in stepper]
         other = counts(5)
         first = await anext(other)
         await other.aclose()
@@ -208,7 +208,7 @@ def test_a_task_shows_the_whole_call(out: Path) -> None:
     assert all(whole.start < stretch.start < stretch.end < whole.end for stretch in stretches)
 
 
-def test_arguments_are_told_once(out: Path) -> None:
+def test_arguments_are_recorded_once(out: Path) -> None:
     async def use() -> None:
         async for _ in counts(2):
             pass
@@ -220,11 +220,11 @@ def test_arguments_are_told_once(out: Path) -> None:
     assert len(stretches) == 5
 
 
-def test_a_coroutine_that_is_dropped_is_over(out: Path) -> None:
+def test_a_dropped_coroutine_ends(out: Path) -> None:
     async def drops() -> None:
-        made = sleeps(5)
-        made.send(None)
-        del made
+        stepper = sleeps(5)
+        stepper.send(None)
+        del stepper
         gc.collect()
 
     with fxtio.tracing(out):

@@ -1,4 +1,4 @@
-"""What triggers dumps, and what a program sees of that: nothing."""
+"""The triggers of dumps, and that the program behaves the same with them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.recorder
 
 
 def marks(seen: Seen) -> list[tuple[str, str]]:
-    """Why dumps were taken, and the names of their files."""
-    said = [seen.args(int(row)) for row in seen.rows(name="dump", category="fxtio")]
-    return [(args["reason"], Path(args["path"]).name) for args in said]
+    """Return the reasons of dumps and the names of their files."""
+    arguments = [seen.args(int(row)) for row in seen.rows(name="dump", category="fxtio")]
+    return [(args["reason"], Path(args["path"]).name) for args in arguments]
 
 
 # ---- Exceptions.
@@ -50,7 +50,7 @@ def test_an_exception_ends_the_program(functions: bool, out: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["sys.exit(3)", "raise KeyboardInterrupt", "pass"])
-def test_wishes_to_end_are_no_exceptions(ending: str, out: Path) -> None:
+def test_exceptions_that_end_a_program_on_purpose(ending: str, out: Path) -> None:
     recorded(ending, out, dump_on=["exception"])
     assert marks(check_trace(out)) == []
     assert [path.name for path in out.parent.iterdir()] == ["out.fxt"]
@@ -81,8 +81,8 @@ print(threading.excepthook is own)
 
 
 @pytest.mark.parametrize("when", ["before", "after, telling", "after"])
-def test_the_own_hook_of_a_program_is_called(when: str, out: Path) -> None:
-    """Also where it stands in place of ours: then the dump is taken at the end."""
+def test_the_hook_of_the_program_is_called(when: str, out: Path) -> None:
+    """If it replaces ours, the dump is taken at the end."""
     dumped = "{name for name in os.listdir(os.path.dirname(OUT)) if name == 'out-1.fxt'}"
     telling = "before(*args)" if when == "after, telling" else ""
     start = "fxtio.start(OUT, dump_on=['exception'])\n"
@@ -118,8 +118,8 @@ def test_hooks_are_restored(out: Path) -> None:
         signal.signal(signal.SIGUSR2, before[2])
 
 
-def test_a_hook_that_stays_does_no_more(out: Path) -> None:
-    """The program has put its own over ours, and goes on to call it."""
+def test_a_hook_that_cannot_be_removed_takes_no_dumps(out: Path) -> None:
+    """The program has wrapped our hook, and still calls it after the end."""
     done = run(
         """
         fxtio.start(OUT, dump_on=["exception"])
@@ -139,7 +139,7 @@ def test_a_hook_that_stays_does_no_more(out: Path) -> None:
 # ---- Signals.
 
 
-def test_a_signal(out: Path) -> None:
+def test_signals_take_dumps(out: Path) -> None:
     done = run(
         """
         import signal
@@ -160,7 +160,7 @@ def test_a_signal(out: Path) -> None:
     assert marks(check_trace(out)) == [("SIGUSR2", name) for name in names]
 
 
-def test_the_own_handler_of_a_program_is_called(out: Path) -> None:
+def test_the_handler_of_the_program_is_called(out: Path) -> None:
     done = run(
         """
         import signal
@@ -188,7 +188,7 @@ def test_the_own_handler_of_a_program_is_called(out: Path) -> None:
     assert [reason for reason, _ in marks(check_trace(out))] == ["SIGTERM", "SIGINT", "SIGHUP", *["SIGWINCH"] * 2]
 
 
-def test_a_signal_that_ends_the_program_ends_it(out: Path) -> None:
+def test_a_signal_still_ends_the_program(out: Path) -> None:
     done = recorded(
         "import signal\nfxtio.instant('here')\nos.kill(os.getpid(), signal.SIGTERM)", out, dump_on=["SIGTERM"]
     )
@@ -197,7 +197,7 @@ def test_a_signal_that_ends_the_program_ends_it(out: Path) -> None:
     assert marks(check_trace(out)) == [("SIGTERM", "out-1.fxt")]
 
 
-def test_a_signal_that_cannot_be_had(out: Path) -> None:
+def test_a_signal_that_cannot_be_handled(out: Path) -> None:
     done = run(
         """
         def begin():
@@ -307,8 +307,8 @@ def test_not_too_many(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(list(out.parent.iterdir())) == 5
 
 
-def test_a_trigger_that_fails_is_told_and_no_more(tmp_path: Path) -> None:
-    out = tmp_path / "gone" / "out.fxt"
+def test_a_dump_that_fails_is_reported(tmp_path: Path) -> None:
+    out = tmp_path / "removed" / "out.fxt"
     out.parent.mkdir()
     done = run(
         """
@@ -323,8 +323,8 @@ def test_a_trigger_that_fails_is_told_and_no_more(tmp_path: Path) -> None:
         out,
     )
     assert done.returncode == 0, done.stderr
-    told = re.findall(r"fxtio: no dump \((.*)\): \[Errno 2\]", done.stderr)
-    assert sorted(told) == ["SIGUSR2", "exception ZeroDivisionError", "slow any"]
+    reasons = re.findall(r"fxtio: no dump \((.*)\): \[Errno 2\]", done.stderr)
+    assert sorted(reasons) == ["SIGUSR2", "exception ZeroDivisionError", "slow any"]
 
 
 # ---- Options.
@@ -333,7 +333,7 @@ def test_a_trigger_that_fails_is_told_and_no_more(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong", ["never", "exception:1", "SIGKILL", "SIGNOT", "slow", "slow:", "slow:0", "slow:x", ""]
 )
-def test_what_is_no_trigger(wrong: str, out: Path) -> None:
+def test_wrong_triggers_are_refused(wrong: str, out: Path) -> None:
     with pytest.raises(ValueError, match=r"trigger|time"):
         fxtio.start(out, dump_on=["exception", wrong])
     assert fxtio.stop() is None

@@ -1,10 +1,11 @@
-"""What is written in C, each with a twin in Python; C is optional.
+"""The parts in C; they are optional.
 
-The kernels walk record boundaries, gather words, unroll chunks and pair calls: `_kernels` is C, `python` its twin, with
-the same results.  Neither knows a layout: shifts, masks and tables come from the declarations.  The kernels that run
-programs over byte streams are in C only; `fxtio.mono.stream.kernels` has their stand-ins.  `IMPLEMENTATION` says which
-one runs.  They are loaded on first use: the tracer needs only the recorder (`_recorder`; its twin is
-`fxtio.tracer.recorder`).
+The kernels (`_kernels`) walk record boundaries, gather words, unroll chunks and pair calls.  Where the extension is
+missing, `python` stands in for it with the same results, and `IMPLEMENTATION` is "python" instead of "c".  Neither
+knows a layout: shifts, masks and tables come from the declarations.  The kernels that run programs over byte streams
+are used by `fxtio.mono.stream.kernels` only, which has their stand-ins.  All are loaded on first use, since the tracer
+needs only the recorder (`_recorder`), which has no stand-in.
+`extensions` says which extensions can be imported, and why others cannot.
 """
 
 from __future__ import annotations
@@ -12,14 +13,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fxtio._native.constants import WalkEnd
-
 if TYPE_CHECKING:
     from fxtio._native.python import (
         distinct,
         gather,
         pair,
-        tally,
+        sum_rows,
         unroll,
         walk,
         walk_chunks,
@@ -28,16 +27,24 @@ if TYPE_CHECKING:
     )
 
     IMPLEMENTATION: str
+    END: int
+    ZERO: int
+    PARTIAL: int
+    FULL: int
 
-END, ZERO, PARTIAL, FULL = map(int, WalkEnd)
-"""Why a walk stopped, see `WalkEnd`."""
+_WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
+"""The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "distinct", "gather", "pair", "tally", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
+    "distinct", "gather", "pair", "sum_rows", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
+    if name in _WALK_ENDS:
+        reasons = import_module("fxtio._native.constants").WalkEnd
+        globals().update({reason.name: int(reason) for reason in reasons})
+        return globals()[name]
     if name not in (*_KERNELS, "IMPLEMENTATION"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
@@ -57,7 +64,7 @@ __all__ = [
     "distinct",
     "gather",
     "pair",
-    "tally",
+    "sum_rows",
     "unroll",
     "walk",
     "walk_chunks",

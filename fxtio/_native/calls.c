@@ -1,8 +1,8 @@
-/* The kernels for records of function calls: walk records whose payload only a specification tells, pair entries with
+/* Kernels for records of function calls: walk records whose payload depends on the called function, pair entries with
  * exits, number distinct words.
  *
- * As in kernels.c, no layout is known here (python.py has the contract of every argument), and every index is checked
- * against its buffer: the bytes may be hostile. */
+ * As in kernels.c, no layout is known here, python.py documents every argument, and every index is checked against its
+ * buffer: the bytes may be hostile. */
 #include "constants.h"
 #include "kernels.h"
 #include <stdlib.h>
@@ -11,38 +11,40 @@
 enum { CHECK_MASK, CHECK_VALUE, TYPE_SHIFT, TYPE_MASK, MORE_SHIFT, ADDRESS_SHIFT, ENTRY, EXIT, EVENT, BIG, HEAD };
 enum { STRING = -1 };
 
+/* Programs for payloads by ranges of addresses. */
 typedef struct {
     const uint64_t *begin, *end;
     const int32_t *programs, *code;
     int64_t ranges, code_size;
-    int64_t last; /* the range that was found before: it is often the next one, too */
-} Specs;
+    int64_t recent; /* the range of the previous record, which is likely to be the next one's */
+} Programs;
 
-/* The program of a record's payload, or -1. */
-static int32_t program_of(Specs *specs, uint64_t address, int is_exit) {
-    int64_t i = specs->last;
-    if (i >= specs->ranges || address < specs->begin[i] || address >= specs->end[i]) {
-        int64_t low = 0, high = specs->ranges;
+/* Return the program of a record's payload, -1 if the address has none. */
+static int32_t program_of(Programs *programs, uint64_t address, int is_exit) {
+    int64_t i = programs->recent;
+    if (i >= programs->ranges || address < programs->begin[i] || address >= programs->end[i]) {
+        int64_t low = 0, high = programs->ranges;
         while (low < high) {
             int64_t middle = low + (high - low) / 2;
-            if (specs->begin[middle] <= address)
+            if (programs->begin[middle] <= address)
                 low = middle + 1;
             else
                 high = middle;
         }
         i = low - 1;
-        if (i < 0 || address >= specs->end[i])
+        if (i < 0 || address >= programs->end[i])
             return -1;
-        specs->last = i;
+        programs->recent = i;
     }
-    return specs->programs[2 * i + is_exit];
+    return programs->programs[2 * i + is_exit];
 }
 
-/* The size in bytes of the payload at `at`, padding included; -1 if it goes beyond `total`. */
-static int64_t payload_size(const Specs *specs, int32_t at_code, const uint8_t *bytes, int64_t at, int64_t total, int big) {
+/* Return the size in bytes of the payload at `at`, padding included; -1 if it goes beyond `total`. */
+static int64_t payload_size(const Programs *programs, int32_t step, const uint8_t *bytes, int64_t at, int64_t total,
+                            int big) {
     int64_t here = at;
-    for (; at_code >= 0 && at_code < specs->code_size && specs->code[at_code] != 0; at_code++) {
-        int64_t size = specs->code[at_code];
+    for (; step >= 0 && step < programs->code_size && programs->code[step] != 0; step++) {
+        int64_t size = programs->code[step];
         if (size == STRING) {
             if (total - here < 2)
                 return -1;
@@ -56,10 +58,12 @@ static int64_t payload_size(const Specs *specs, int32_t at_code, const uint8_t *
     return padded > total - at ? -1 : padded;
 }
 
+/* Walk records of two words with payloads; see python.py. */
 PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
-    static const Wanted wanted[] = {{"words", 8, 0}, {"bytes", 1, 0},    {"head", 8, 0}, {"begin", 8, 0}, {"end", 8, 0},
-                                    {"programs", 4, 0}, {"code", 4, 0}, {"at", 8, 1},   {"size", 8, 1}};
+    static const ArraySpec specs[] = {{"words", 8, 0}, {"bytes", 1, 0},    {"head", 8, 0},
+                                      {"begin", 8, 0}, {"end", 8, 0},      {"programs", 4, 0},
+                                      {"code", 4, 0},  {"at", 8, 1},       {"size", 8, 1}};
     enum { WORDS, BYTES, HEADS, BEGIN, STOP, PROGRAMS, CODE, AT, SIZE, COUNT };
     if (nargs != COUNT + 2) {
         PyErr_SetString(PyExc_TypeError, "walk_payloads takes 11 arguments");
@@ -70,17 +74,18 @@ PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t narg
     if (PyErr_Occurred())
         return NULL;
     Array a[COUNT];
-    if (arrays_open(a, args, wanted, COUNT) < 0)
+    if (arrays_open(a, args, specs, COUNT) < 0)
         return NULL;
     const uint64_t *words = a[WORDS].view.buf, *head = a[HEADS].view.buf;
     const uint8_t *bytes = a[BYTES].view.buf;
     int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf;
     Py_ssize_t total = a[WORDS].count, room = Py_MIN(a[AT].count, a[SIZE].count), count = 0;
-    Specs specs = {a[BEGIN].view.buf, a[STOP].view.buf, a[PROGRAMS].view.buf, a[CODE].view.buf,
-                   a[BEGIN].count, a[CODE].count, 0};
+    Programs programs = {a[BEGIN].view.buf, a[STOP].view.buf, a[PROGRAMS].view.buf, a[CODE].view.buf,
+                         a[BEGIN].count, a[CODE].count, 0};
     int why = PAYLOAD_WALK_END;
-    if (here < 0 || a[HEADS].count != HEAD || a[BYTES].count != total * 8 || a[STOP].count != specs.ranges ||
-        a[PROGRAMS].count != 2 * specs.ranges || head[TYPE_SHIFT] > 63 || head[MORE_SHIFT] > 63 || head[ADDRESS_SHIFT] > 63) {
+    if (here < 0 || a[HEADS].count != HEAD || a[BYTES].count != total * 8 || a[STOP].count != programs.ranges ||
+        a[PROGRAMS].count != 2 * programs.ranges || head[TYPE_SHIFT] > 63 || head[MORE_SHIFT] > 63 ||
+        head[ADDRESS_SHIFT] > 63) {
         arrays_close(a, COUNT);
         PyErr_SetString(PyExc_ValueError, "the arguments do not fit each other");
         return NULL;
@@ -108,12 +113,12 @@ PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t narg
         if (word >> head[MORE_SHIFT] & 1) {
             uint64_t type = word >> head[TYPE_SHIFT] & head[TYPE_MASK];
             int32_t program = type == head[EVENT] ? 0 : type == head[ENTRY] || type == head[EXIT]
-                              ? program_of(&specs, word >> head[ADDRESS_SHIFT], type == head[EXIT]) : -1;
+                              ? program_of(&programs, word >> head[ADDRESS_SHIFT], type == head[EXIT]) : -1;
             if (program < 0) {
                 why = PAYLOAD_WALK_UNKNOWN;
                 break;
             }
-            length = payload_size(&specs, program, bytes, (here + 2) * 8, total * 8, (int)head[BIG]);
+            length = payload_size(&programs, program, bytes, (here + 2) * 8, total * 8, (int)head[BIG]);
             if (length < 0) {
                 why = PAYLOAD_WALK_PARTIAL;
                 break;
@@ -128,11 +133,13 @@ PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t narg
     return Py_BuildValue("nni", count, here, why);
 }
 
+/* The calls that are open, the innermost last. */
 typedef struct {
     int64_t *depth, *begin, height, room;
     uint64_t *address;
 } Stack;
 
+/* The calls that have ended: the rows of entry and exit, and whether both exist. */
 typedef struct {
     int64_t *begin, *end, count, room;
     uint8_t *how;
@@ -140,7 +147,8 @@ typedef struct {
 
 enum { WHOLE, NO_EXIT, NO_ENTRY };
 
-static inline int emit(Slices *slices, int64_t begin, int64_t end, uint8_t how) {
+/* Add a call that has ended.  Returns -1 if the buffers are full. */
+static inline int add_slice(Slices *slices, int64_t begin, int64_t end, uint8_t how) {
     if (slices->count == slices->room)
         return -1;
     slices->begin[slices->count] = begin;
@@ -149,12 +157,12 @@ static inline int emit(Slices *slices, int64_t begin, int64_t end, uint8_t how) 
     return 0;
 }
 
-/* Take in one record; -1 where a buffer is too small. */
-static inline int pair_one(Stack *stack, Slices *slices, int64_t row, int is_exit, int64_t depth, uint64_t address) {
+/* Process one record.  Returns -1 if a buffer is too small. */
+static inline int pair_record(Stack *stack, Slices *slices, int64_t row, int is_exit, int64_t depth, uint64_t address) {
     int64_t least = is_exit ? depth + 1 : depth;
     while (stack->height > 0 && stack->depth[stack->height - 1] >= least) {
         stack->height--;
-        if (emit(slices, stack->begin[stack->height], row, NO_EXIT) < 0)
+        if (add_slice(slices, stack->begin[stack->height], row, NO_EXIT) < 0)
             return -1;
     }
     if (!is_exit) {
@@ -167,18 +175,19 @@ static inline int pair_one(Stack *stack, Slices *slices, int64_t row, int is_exi
     }
     int64_t top = stack->height - 1;
     if (top < 0 || stack->depth[top] != depth)
-        return emit(slices, row, row, NO_ENTRY);
+        return add_slice(slices, row, row, NO_ENTRY);
     stack->height--;
     if (stack->address[top] == address)
-        return emit(slices, stack->begin[top], row, WHOLE);
-    return emit(slices, stack->begin[top], row, NO_EXIT) < 0 ? -1 : emit(slices, row, row, NO_ENTRY);
+        return add_slice(slices, stack->begin[top], row, WHOLE);
+    return add_slice(slices, stack->begin[top], row, NO_EXIT) < 0 ? -1 : add_slice(slices, row, row, NO_ENTRY);
 }
 
+/* Pair the entries of calls with their exits; see python.py. */
 PyObject *pair(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
-    static const Wanted wanted[] = {{"step", 1, 0}, {"depth", 8, 0}, {"address", 8, 0}, {"stack depth", 8, 1},
-                                    {"stack address", 8, 1}, {"stack begin", 8, 1}, {"begin", 8, 1}, {"end", 8, 1},
-                                    {"how", 1, 1}};
+    static const ArraySpec specs[] = {{"step", 1, 0},        {"depth", 8, 0},         {"address", 8, 0},
+                                      {"stack depth", 8, 1}, {"stack address", 8, 1}, {"stack begin", 8, 1},
+                                      {"begin", 8, 1},       {"end", 8, 1},           {"how", 1, 1}};
     enum { STEP, DEPTH, ADDRESS, STACK_DEPTH, STACK_ADDRESS, STACK_BEGIN, BEGIN, STOP, HOW, COUNT };
     if (nargs != COUNT + 1) {
         PyErr_SetString(PyExc_TypeError, "pair takes 10 arguments");
@@ -191,7 +200,7 @@ PyObject *pair(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         return NULL;
     }
     Array a[COUNT];
-    if (arrays_open(a, args, wanted, COUNT) < 0)
+    if (arrays_open(a, args, specs, COUNT) < 0)
         return NULL;
     const int8_t *step = a[STEP].view.buf;
     const int64_t *depth = a[DEPTH].view.buf;
@@ -200,36 +209,38 @@ PyObject *pair(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     Stack stack = {a[STACK_DEPTH].view.buf, a[STACK_BEGIN].view.buf, height,
                    Py_MIN(a[STACK_DEPTH].count, Py_MIN(a[STACK_ADDRESS].count, a[STACK_BEGIN].count)),
                    a[STACK_ADDRESS].view.buf};
-    Slices slices = {a[BEGIN].view.buf, a[STOP].view.buf, 0, Py_MIN(a[BEGIN].count, Py_MIN(a[STOP].count, a[HOW].count)),
-                     a[HOW].view.buf};
-    int sound = a[DEPTH].count == rows && a[ADDRESS].count == rows && height <= stack.room;
+    Slices slices = {a[BEGIN].view.buf, a[STOP].view.buf, 0,
+                     Py_MIN(a[BEGIN].count, Py_MIN(a[STOP].count, a[HOW].count)), a[HOW].view.buf};
+    int valid = a[DEPTH].count == rows && a[ADDRESS].count == rows && height <= stack.room;
     Py_BEGIN_ALLOW_THREADS
-    for (int64_t row = 0; sound && row < rows; row++)
+    for (int64_t row = 0; valid && row < rows; row++)
         if (step[row] != 0)
-            sound = pair_one(&stack, &slices, row, step[row] < 0, depth[row], address[row]) == 0;
+            valid = pair_record(&stack, &slices, row, step[row] < 0, depth[row], address[row]) == 0;
     Py_END_ALLOW_THREADS
     arrays_close(a, COUNT);
-    if (!sound) {
+    if (!valid) {
         PyErr_SetString(PyExc_ValueError, "lengths differ, or there is no room");
         return NULL;
     }
     return Py_BuildValue("nn", slices.count, stack.height);
 }
 
-static inline uint64_t mixed(uint64_t value, uint64_t seed) {
+/* Return a hash that nobody can foresee without the seed. */
+static inline uint64_t hash_of(uint64_t value, uint64_t seed) {
     value = (value ^ seed) * 0x9E3779B97F4A7C15u;
     value = (value ^ value >> 32) * 0xD6E8FEB86659FD93u;
     return value ^ value >> 32;
 }
 
-/* A table twice as large with the same content; NULL without memory. */
-static int32_t *grown(int32_t *table, uint64_t *mask, const uint64_t *values, const int64_t *first, int32_t count, uint64_t seed) {
+/* Replace a table by one of twice its size with the same content.  Returns NULL without memory. */
+static int32_t *grow(int32_t *table, uint64_t *mask, const uint64_t *values, const int64_t *first, int32_t count,
+                     uint64_t seed) {
     uint64_t size = (*mask + 1) * 2;
     int32_t *larger = malloc(size * sizeof *larger);
     if (larger != NULL) {
         memset(larger, -1, size * sizeof *larger);
         for (int32_t code = 0; code < count; code++) {
-            uint64_t place = mixed(values[first[code]], seed) & (size - 1);
+            uint64_t place = hash_of(values[first[code]], seed) & (size - 1);
             while (larger[place] >= 0)
                 place = (place + 1) & (size - 1);
             larger[place] = code;
@@ -240,28 +251,32 @@ static int32_t *grown(int32_t *table, uint64_t *mask, const uint64_t *values, co
     return larger;
 }
 
-/* Number the values; -1 without memory, -2 where `first` is too small. */
-static int32_t number_all(const uint64_t *values, Py_ssize_t rows, uint64_t seed, int32_t *codes, int64_t *first, Py_ssize_t room) {
+enum { NO_MEMORY = -1, NO_ROOM = -2 };
+
+/* Number the values in the order in which they come.  Returns how many are distinct, or NO_MEMORY, or NO_ROOM if
+ * `first` is too small. */
+static int32_t number_values(const uint64_t *values, Py_ssize_t rows, uint64_t seed, int32_t *codes, int64_t *first,
+                             Py_ssize_t room) {
     uint64_t mask = 255;
     int32_t count = 0;
     int32_t *table = malloc((mask + 1) * sizeof *table);
     if (table == NULL)
-        return -1;
+        return NO_MEMORY;
     memset(table, -1, (mask + 1) * sizeof *table);
     for (Py_ssize_t row = 0; row < rows; row++) {
-        uint64_t place = mixed(values[row], seed) & mask;
+        uint64_t place = hash_of(values[row], seed) & mask;
         while (table[place] >= 0 && values[first[table[place]]] != values[row])
             place = (place + 1) & mask;
         if (table[place] < 0) {
             if (count == room) {
                 free(table);
-                return -2;
+                return NO_ROOM;
             }
             first[count] = row;
             table[place] = count++;
             codes[row] = count - 1;
-            if ((uint64_t)count * 2 > mask && (table = grown(table, &mask, values, first, count, seed)) == NULL)
-                return -1;
+            if ((uint64_t)count * 2 > mask && (table = grow(table, &mask, values, first, count, seed)) == NULL)
+                return NO_MEMORY;
         } else {
             codes[row] = table[place];
         }
@@ -270,9 +285,10 @@ static int32_t number_all(const uint64_t *values, Py_ssize_t rows, uint64_t seed
     return count;
 }
 
+/* Number distinct values; see python.py. */
 PyObject *distinct(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
-    static const Wanted wanted[] = {{"values", 8, 0}, {"codes", 4, 1}, {"first", 8, 1}};
+    static const ArraySpec specs[] = {{"values", 8, 0}, {"codes", 4, 1}, {"first", 8, 1}};
     enum { VALUES, CODES, FIRST, COUNT };
     if (nargs != COUNT + 1) {
         PyErr_SetString(PyExc_TypeError, "distinct takes 4 arguments");
@@ -282,18 +298,19 @@ PyObject *distinct(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     if (PyErr_Occurred())
         return NULL;
     Array a[COUNT];
-    if (arrays_open(a, args, wanted, COUNT) < 0)
+    if (arrays_open(a, args, specs, COUNT) < 0)
         return NULL;
-    int32_t count = -2;
+    int32_t count = NO_ROOM;
     if (a[CODES].count == a[VALUES].count && a[VALUES].count < INT32_MAX) {
         Py_BEGIN_ALLOW_THREADS
-        count = number_all(a[VALUES].view.buf, a[VALUES].count, seed, a[CODES].view.buf, a[FIRST].view.buf, a[FIRST].count);
+        count = number_values(a[VALUES].view.buf, a[VALUES].count, seed, a[CODES].view.buf, a[FIRST].view.buf,
+                              a[FIRST].count);
         Py_END_ALLOW_THREADS
     }
     arrays_close(a, COUNT);
-    if (count == -1)
+    if (count == NO_MEMORY)
         return PyErr_NoMemory();
-    if (count == -2) {
+    if (count == NO_ROOM) {
         PyErr_SetString(PyExc_ValueError, "lengths differ, or there is no room");
         return NULL;
     }

@@ -6,7 +6,7 @@
  * package, but each is checked once. */
 #include "events_encode.h"
 
-static const Wanted reading[] = {{"data", 1, 0},  {"begin", 8, 0}, {"end", 8, 0}, {"registers", 8, 0},
+static const ArraySpec reading[] = {{"data", 1, 0},  {"begin", 8, 0}, {"end", 8, 0}, {"registers", 8, 0},
                                  {"steps", 8, 0}, {"entry", 8, 0}, {"jumps", 8, 0}};
 enum { DATA, BEGINS, ENDS, REGISTERED, STEPPED, ENTRIES, JUMPED, READING };
 
@@ -92,11 +92,11 @@ static ALWAYS_INLINE int64_t block(Reader *r, const uint64_t *registers, int64_t
 PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     enum { COUNTS = READING, STOP, FAULT, COUNT };
-    Wanted wanted[COUNT];
+    ArraySpec wanted[COUNT];
     memcpy(wanted, reading, sizeof reading);
-    wanted[COUNTS] = (Wanted){"counts", 8, 1};
-    wanted[STOP] = (Wanted){"stop", 8, 1};
-    wanted[FAULT] = (Wanted){"fault", 1, 1};
+    wanted[COUNTS] = (ArraySpec){"counts", 8, 1};
+    wanted[STOP] = (ArraySpec){"stop", 8, 1};
+    wanted[FAULT] = (ArraySpec){"fault", 1, 1};
     if (nargs != COUNT + 1) {
         PyErr_SetString(PyExc_TypeError, "scan_stream takes 11 arguments");
         return NULL;
@@ -201,9 +201,9 @@ static int columns_sound(const Program *program, const Columns *columns) {
 PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     enum { FIRST = READING, COUNT };
-    Wanted wanted[COUNT];
+    ArraySpec wanted[COUNT];
     memcpy(wanted, reading, sizeof reading);
-    wanted[FIRST] = (Wanted){"first", 8, 0};
+    wanted[FIRST] = (ArraySpec){"first", 8, 0};
     if (nargs != 11) {
         PyErr_SetString(PyExc_TypeError, "fill_stream takes 11 arguments");
         return NULL;
@@ -252,7 +252,7 @@ PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 
 PyObject *encode_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
-    static const Wanted wanted[] = {{"order", 1, 0}, {"starts", 8, 0}, {"kinds", 8, 0}, {"registers", 8, 1},
+    static const ArraySpec wanted[] = {{"order", 1, 0}, {"starts", 8, 0}, {"kinds", 8, 0}, {"registers", 8, 1},
                                     {"steps", 8, 0}, {"texts", 1, 0},  {"rows", 8, 1},  {"out", 1, 1}};
     enum { ORDER, STARTS, KINDS, REGISTERS, STEPS, TEXTS, ROWS, OUT, COUNT };
     if (nargs != 11) {

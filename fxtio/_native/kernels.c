@@ -1,52 +1,58 @@
-/* The kernels in C: walk record boundaries, gather words.
+/* The module, and its kernels that walk record boundaries and gather words.
  *
- * The functions know no layout: shifts, masks and tables come from the declarations (see python.py, the twin, for the
- * contract of every argument).  Every index is checked against its buffer; the words may be hostile, and the tables come
- * from our own package but are checked all the same. */
+ * The functions know no layout: shifts, masks and tables come from the declarations.  python.py, the stand-in,
+ * documents every argument.  Every index is checked against its buffer, since the words may be hostile; the tables come
+ * from our own package and are checked all the same. */
 #include "constants.h"
 #include "kernels.h"
 
-enum { RULE = 5 };
-
+/* The five numbers of the rule for records of a type. */
 typedef struct {
-    const uint64_t *rules;
-    const int8_t *table;
+    uint64_t size_shift, size_mask, selector_shift, selector_mask, kinds;
+} Rule;
+enum { RULE_FIELDS = sizeof(Rule) / sizeof(uint64_t) };
+
+/* The rules by which header words are read: one for each type, and a table of kinds. */
+typedef struct {
+    const Rule *rules;
+    const int8_t *kinds;
     uint64_t last_type;
-    Py_ssize_t table_size;
-} Family;
+} Headers;
 
-/* Take the rules of a family; refuse a table that the selectors could leave. */
-static int family_open(Family *family, const Array *rules, const Array *table) {
-    Py_ssize_t types = rules->count / RULE;
-    family->rules = rules->view.buf;
-    family->table = table->view.buf;
-    family->last_type = (uint64_t)types - 1;
-    family->table_size = table->count;
-    int sound = types > 0 && (types & (types - 1)) == 0 && types * RULE == rules->count;
-    for (Py_ssize_t type = 0; sound && type < types; type++) {
-        const uint64_t *rule = family->rules + type * RULE;
-        sound = rule[0] < 64 && rule[2] < 64 && rule[3] < (uint64_t)table->count &&
-                rule[4] < (uint64_t)table->count - rule[3];
+/* Take rules and table.  Returns -1 with an exception set if a selector could point beyond the table. */
+static int headers_open(Headers *headers, const Array *rules, const Array *table) {
+    Py_ssize_t types = rules->count / RULE_FIELDS;
+    headers->rules = rules->view.buf;
+    headers->kinds = table->view.buf;
+    headers->last_type = (uint64_t)types - 1;
+    int valid = types > 0 && (types & (types - 1)) == 0 && types * RULE_FIELDS == rules->count;
+    for (Py_ssize_t type = 0; valid && type < types; type++) {
+        const Rule *rule = &headers->rules[type];
+        valid = rule->size_shift < 64 && rule->selector_shift < 64 && rule->selector_mask < (uint64_t)table->count &&
+                rule->kinds < (uint64_t)table->count - rule->selector_mask;
     }
-    if (!sound)
+    if (!valid)
         PyErr_SetString(PyExc_ValueError, "rules and table do not fit each other");
-    return sound ? 0 : -1;
+    return valid ? 0 : -1;
 }
 
-static inline uint64_t family_size(const Family *family, uint64_t word) {
-    const uint64_t *rule = family->rules + (word & family->last_type) * RULE;
-    return word >> rule[0] & rule[1];
+/* Return the size of a record in words. */
+static inline uint64_t record_size(const Headers *headers, uint64_t word) {
+    const Rule *rule = &headers->rules[word & headers->last_type];
+    return word >> rule->size_shift & rule->size_mask;
 }
 
-static inline int8_t family_kind(const Family *family, uint64_t word) {
-    const uint64_t *rule = family->rules + (word & family->last_type) * RULE;
-    return family->table[rule[4] + (word >> rule[2] & rule[3])];
+/* Return the kind of a record. */
+static inline int8_t record_kind(const Headers *headers, uint64_t word) {
+    const Rule *rule = &headers->rules[word & headers->last_type];
+    return headers->kinds[rule->kinds + (word >> rule->selector_shift & rule->selector_mask)];
 }
 
+/* Walk records; see python.py. */
 static PyObject *walk(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
-    static const Wanted wanted[] = {{"words", 8, 0}, {"rules", 8, 0}, {"table", 1, 0},
-                                    {"at", 8, 1},    {"size", 8, 1},  {"kind", 1, 1}};
+    static const ArraySpec specs[] = {{"words", 8, 0}, {"rules", 8, 0}, {"table", 1, 0},
+                                      {"at", 8, 1},    {"size", 8, 1},  {"kind", 1, 1}};
     enum { WORDS, RULES, TABLE, AT, SIZE, KIND, COUNT };
     if (nargs != 7) {
         PyErr_SetString(PyExc_TypeError, "walk takes 7 arguments");
@@ -60,10 +66,10 @@ static PyObject *walk(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
         return NULL;
     }
     Array a[COUNT];
-    Family family;
-    if (arrays_open(a, buffers, wanted, COUNT) < 0)
+    Headers headers;
+    if (arrays_open(a, buffers, specs, COUNT) < 0)
         return NULL;
-    if (family_open(&family, &a[RULES], &a[TABLE]) < 0) {
+    if (headers_open(&headers, &a[RULES], &a[TABLE]) < 0) {
         arrays_close(a, COUNT);
         return NULL;
     }
@@ -75,7 +81,7 @@ static PyObject *walk(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     int why = WALK_END;
     Py_BEGIN_ALLOW_THREADS
     while (here < total) {
-        uint64_t word = words[here], length = family_size(&family, word);
+        uint64_t word = words[here], length = record_size(&headers, word);
         if (length == 0 || length > (uint64_t)(total - here)) {
             why = length == 0 ? WALK_ZERO : WALK_PARTIAL;
             break;
@@ -86,7 +92,7 @@ static PyObject *walk(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
         }
         at[count] = here;
         size[count] = (int64_t)length;
-        kind[count++] = family_kind(&family, word);
+        kind[count++] = record_kind(&headers, word);
         here += (Py_ssize_t)length;
     }
     Py_END_ALLOW_THREADS
@@ -94,38 +100,40 @@ static PyObject *walk(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     return Py_BuildValue("nni", count, here, why);
 }
 
+/* Return the index, or the nearest one that lies within `count` items. */
 static inline int64_t clip(int64_t index, int64_t count) {
     return index < 0 ? 0 : index < count ? index : count - 1;
 }
 
+/* Copy words from given places; see python.py. */
 static PyObject *gather(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
-    static const Wanted wanted[] = {{"words", 8, 0}, {"at", 8, 0}, {"out", 8, 1}, {"delta", 8, 0}};
+    static const ArraySpec specs[] = {{"words", 8, 0}, {"at", 8, 0}, {"out", 8, 1}, {"delta", 8, 0}};
     enum { WORDS, AT, OUT, DELTA, COUNT };
     if (nargs != 4) {
         PyErr_SetString(PyExc_TypeError, "gather takes 4 arguments");
         return NULL;
     }
     PyObject *const buffers[] = {args[0], args[1], args[3], args[2]};
-    int single = PyLong_Check(args[2]), opened = single ? COUNT - 1 : COUNT;
-    long long delta = single ? PyLong_AsLongLong(args[2]) : 0;
+    int is_single = PyLong_Check(args[2]), opened = is_single ? COUNT - 1 : COUNT;
+    long long delta = is_single ? PyLong_AsLongLong(args[2]) : 0;
     if (delta == -1 && PyErr_Occurred())
         return NULL;
     Array a[COUNT];
-    if (arrays_open(a, buffers, wanted, opened) < 0)
+    if (arrays_open(a, buffers, specs, opened) < 0)
         return NULL;
     const uint64_t *words = a[WORDS].view.buf;
     const int64_t *at = a[AT].view.buf;
     uint64_t *out = a[OUT].view.buf;
     Py_ssize_t count = a[AT].count, total = a[WORDS].count;
-    if (a[OUT].count != count || (!single && a[DELTA].count != count) || (count > 0 && total == 0)) {
+    if (a[OUT].count != count || (!is_single && a[DELTA].count != count) || (count > 0 && total == 0)) {
         arrays_close(a, opened);
         PyErr_SetString(PyExc_ValueError, "lengths differ, or there are no words");
         return NULL;
     }
-    const int64_t *deltas = single ? NULL : a[DELTA].view.buf;
+    const int64_t *deltas = is_single ? NULL : a[DELTA].view.buf;
     Py_BEGIN_ALLOW_THREADS
-    if (single)
+    if (is_single)
         for (Py_ssize_t i = 0; i < count; i++)
             out[i] = words[clip(at[i] + delta, total)];
     else
@@ -136,49 +144,51 @@ static PyObject *gather(PyObject *module, PyObject *const *args, Py_ssize_t narg
     Py_RETURN_NONE;
 }
 
+/* Walk small records inside of records; see python.py. */
 static PyObject *walk_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
-    static const Wanted wanted[] = {{"words", 8, 0}, {"first", 8, 0}, {"stop", 8, 0}, {"counts", 8, 0},
-                                    {"rules", 8, 0}, {"table", 1, 0}, {"at", 8, 1},   {"size", 8, 1},
-                                    {"kind", 1, 1},  {"found", 8, 1}, {"after", 8, 1}};
-    enum { WORDS, FIRST, STOP, COUNTS, RULES, TABLE, AT, SIZE, KIND, FOUND, AFTER, COUNT };
+    static const ArraySpec specs[] = {{"words", 8, 0}, {"first", 8, 0},   {"stop", 8, 0}, {"counts", 8, 0},
+                                      {"rules", 8, 0}, {"table", 1, 0},   {"at", 8, 1},   {"size", 8, 1},
+                                      {"kind", 1, 1},  {"counted", 8, 1}, {"after", 8, 1}};
+    enum { WORDS, FIRST, STOP, COUNTS, RULES, TABLE, AT, SIZE, KIND, COUNTED, AFTER, COUNT };
     if (nargs != COUNT) {
         PyErr_SetString(PyExc_TypeError, "walk_many takes 11 arguments");
         return NULL;
     }
     Array a[COUNT];
-    Family family;
-    if (arrays_open(a, args, wanted, COUNT) < 0)
+    Headers headers;
+    if (arrays_open(a, args, specs, COUNT) < 0)
         return NULL;
     Py_ssize_t rows = a[FIRST].count, total = a[WORDS].count, filled = 0;
     Py_ssize_t room = Py_MIN(a[AT].count, Py_MIN(a[SIZE].count, a[KIND].count));
-    int sound = family_open(&family, &a[RULES], &a[TABLE]) == 0;
-    if (sound && (a[STOP].count != rows || a[COUNTS].count != rows || a[FOUND].count != rows || a[AFTER].count != rows)) {
+    int valid = headers_open(&headers, &a[RULES], &a[TABLE]) == 0;
+    if (valid && (a[STOP].count != rows || a[COUNTS].count != rows || a[COUNTED].count != rows ||
+                  a[AFTER].count != rows)) {
         PyErr_SetString(PyExc_ValueError, "lengths differ");
-        sound = 0;
+        valid = 0;
     }
-    if (!sound) {
+    if (!valid) {
         arrays_close(a, COUNT);
         return NULL;
     }
     const uint64_t *words = a[WORDS].view.buf;
     const int64_t *first = a[FIRST].view.buf, *stop = a[STOP].view.buf, *counts = a[COUNTS].view.buf;
-    int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf, *found = a[FOUND].view.buf, *after = a[AFTER].view.buf;
+    int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf, *counted = a[COUNTED].view.buf, *after = a[AFTER].view.buf;
     int8_t *kind = a[KIND].view.buf;
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t row = 0; row < rows; row++) {
         int64_t here = first[row], end = Py_MIN(stop[row], (int64_t)total), number = 0;
         for (; number < counts[row]; number++) {
             uint64_t word = here >= 0 && here < end ? words[here] : 0;
-            uint64_t length = here >= 0 && here < end ? family_size(&family, word) : 0;
+            uint64_t length = here >= 0 && here < end ? record_size(&headers, word) : 0;
             if (length == 0 || length > (uint64_t)(end - here) || filled == room)
                 break;
             at[filled] = here;
             size[filled] = (int64_t)length;
-            kind[filled++] = family_kind(&family, word);
+            kind[filled++] = record_kind(&headers, word);
             here += (int64_t)length;
         }
-        found[row] = number;
+        counted[row] = number;
         after[row] = number < counts[row] ? -1 : here;
     }
     Py_END_ALLOW_THREADS
@@ -190,15 +200,19 @@ static PyMethodDef methods[] = {
     {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, "See fxtio._native.python.walk."},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, "See fxtio._native.python.gather."},
     {"walk_many", (PyCFunction)(void (*)(void))walk_many, METH_FASTCALL, "See fxtio._native.python.walk_many."},
-    {"walk_payloads", (PyCFunction)(void (*)(void))walk_payloads, METH_FASTCALL, "See fxtio._native.python.walk_payloads."},
+    {"walk_payloads", (PyCFunction)(void (*)(void))walk_payloads, METH_FASTCALL,
+     "See fxtio._native.python.walk_payloads."},
     {"pair", (PyCFunction)(void (*)(void))pair, METH_FASTCALL, "See fxtio._native.python.pair."},
     {"walk_chunks", (PyCFunction)(void (*)(void))walk_chunks, METH_FASTCALL, "See fxtio._native.python.walk_chunks."},
-    {"tally", (PyCFunction)(void (*)(void))tally, METH_FASTCALL, "See fxtio._native.python.tally."},
+    {"sum_rows", (PyCFunction)(void (*)(void))sum_rows, METH_FASTCALL, "See fxtio._native.python.sum_rows."},
     {"unroll", (PyCFunction)(void (*)(void))unroll, METH_FASTCALL, "See fxtio._native.python.unroll."},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL, "See fxtio._native.python.distinct."},
-    {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.Kernels.scan."},
-    {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.Kernels.fill."},
-    {"encode_stream", (PyCFunction)(void (*)(void))encode_stream, METH_FASTCALL, "See fxtio.mono.stream.kernels.Kernels.encode."},
+    {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL,
+     "See fxtio.mono.stream.kernels.Kernels.scan."},
+    {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL,
+     "See fxtio.mono.stream.kernels.Kernels.fill."},
+    {"encode_stream", (PyCFunction)(void (*)(void))encode_stream, METH_FASTCALL,
+     "See fxtio.mono.stream.kernels.Kernels.encode."},
     {NULL, NULL, 0, NULL},
 };
 

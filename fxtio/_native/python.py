@@ -1,4 +1,4 @@
-"""The kernels in Python and numpy: what `kernels.c` does, for machines without a compiler and as its oracle."""
+"""The kernels in Python and numpy: they stand in where the C extension is missing, and the tests compare both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STRING = -1
 """The step of a payload's program that stands for a string."""
 
 _RUN = 16
-"""After so many records of the same size, look ahead for more of them at once."""
+"""After this many records of the same size, many headers are examined at once."""
 
 
 def walk(
@@ -26,8 +26,8 @@ def walk(
     Args:
         words: the words (uint64).
         start: index of the first header.
-        rules: what the headers say, uint64 of shape (types, 5): shift and mask of the size, shift and mask of the
-            selector, and where the type's part of `table` begins.  The type is the lowest bits of the header.
+        rules: how headers are read, uint64 of shape (types, 5): shift and mask of the size, shift and mask of the
+            selector, and the index in `table` for selector 0.  The type is the lowest bits of the header.
         table: kinds by selector (int8).
         at: filled with the index of every header (int64).
         size: filled with every size in words (int64).
@@ -39,7 +39,7 @@ def walk(
     source = np.ascontiguousarray(words).data.cast("B").cast("Q")
     sizes = [(int(shift), int(mask)) for shift, mask in rules[:, :2]]
     last_type, total, room, here, why = len(rules) - 1, len(source), len(at), start, WalkEnd.END
-    found: list[int] = []
+    indices: list[int] = []
     same, before = 0, 0  # how many records in a row had the size `before`
     while here < total:
         word = source[here]
@@ -48,21 +48,21 @@ def walk(
         if length == 0 or here + length > total:
             why = WalkEnd.ZERO if length == 0 else WalkEnd.PARTIAL
             break
-        if len(found) == room:
+        if len(indices) == room:
             why = WalkEnd.FULL
             break
         if length != before:
             same, before = 0, length
         same += 1
         if same == _RUN:
-            same, run = 0, _run(words[here::length], rules, length)[: room - len(found)]
-            found.extend(range(here, here + len(run) * length, length))
+            same, run = 0, _run(words[here::length], rules, length)[: room - len(indices)]
+            indices.extend(range(here, here + len(run) * length, length))
             here += len(run) * length
             continue
-        found.append(here)
+        indices.append(here)
         here += length
-    count = len(found)
-    at[:count] = found
+    count = len(indices)
+    at[:count] = indices
     header = words[at[:count]]
     rule = rules[(header & np.uint64(last_type)).astype(np.intp)]
     size[:count] = header >> rule[:, 0] & rule[:, 1]
@@ -71,21 +71,21 @@ def walk(
 
 
 def _run(heads: Array, rules: Array, length: int) -> Array:
-    """The headers up to the first one of another size; the first is known to have it."""
+    """Return the headers up to the first of another size.  The first header is of this size."""
     window = 2 * _RUN
     while True:
-        some = heads[:window]
-        rule = rules[(some & np.uint64(len(rules) - 1)).astype(np.intp)]
-        other = (some >> rule[:, 0] & rule[:, 1]) != length
-        if other.any():
-            return some[: int(other.argmax())]
-        if len(some) < window:
-            return some[:-1] if len(some) > 1 else some  # the last one may go beyond the end
+        headers = heads[:window]
+        rule = rules[(headers & np.uint64(len(rules) - 1)).astype(np.intp)]
+        differs = (headers >> rule[:, 0] & rule[:, 1]) != length
+        if differs.any():
+            return headers[: int(differs.argmax())]
+        if len(headers) < window:
+            return headers[:-1] if len(headers) > 1 else headers  # the last record may go beyond the end
         window *= 8
 
 
 def gather(words: Array, at: Array, delta: int | Array, out: Array) -> None:
-    """Take `words[at + delta]` to `out`; an index beyond either end takes the nearest word.
+    """Copy `words[at + delta]` to `out`; an index beyond either end takes the nearest word.
 
     Args:
         words: the words (uint64), at least one.
@@ -98,36 +98,41 @@ def gather(words: Array, at: Array, delta: int | Array, out: Array) -> None:
 
 
 def walk_chunks(
-    numbers: Array, start: int, size: int, place: int, other: int, at: Array, count: Array, value: Array
+    numbers: Array, start: int, size: int, count_place: int, value_place: int, at: Array, count: Array, value: Array
 ) -> tuple[int, int]:
-    """Walk chunks that begin with a head, in which a number tells how many numbers follow it.
+    """Walk chunks that begin with a head, which has the count of the numbers that follow it.
 
     Args:
         numbers: the numbers (uint32).
         start: index of the first head.
         size: numbers of a head.
-        place: the place in the head of the number that counts.
-        other: the place in the head of another number that is wanted.
-        at: filled with the index behind every head that is whole and has a number behind it (int64).
-        count: filled with how many numbers each chunk tells to have (int64); those of the last may lie beyond the end.
+        count_place: the place of the count in the head.
+        value_place: the place of another number in the head, which is copied.
+        at: filled with the index behind every complete head that has a number behind it (int64).
+        count: filled with the count of each (int64); the numbers of the last chunk may lie beyond the end.
         value: filled with the other number of each (int64).
 
     Returns:
-        How many there are, and the index behind the last chunk, which may lie beyond the end.
+        The number of chunks, and the index behind the last one, which may lie beyond the end.
     """
     source = np.ascontiguousarray(numbers).data
-    stop, room, here = len(source) - size, min(len(at), len(count), len(value)), start
-    found: list[int] = []
-    while here < stop and len(found) < room:
-        found.append(here)
-        here += size + source[here + place]
-    made = np.array(found, np.int64)
-    at[: len(made)], count[: len(made)], value[: len(made)] = made + size, numbers[made + place], numbers[made + other]
-    return len(made), here
+    stop, room, index = len(source) - size, min(len(at), len(count), len(value)), start
+    indices: list[int] = []
+    while index < stop and len(indices) < room:
+        indices.append(index)
+        index += size + source[index + count_place]
+    heads = np.array(indices, np.int64)
+    chunks = len(heads)
+    at[:chunks], count[:chunks], value[:chunks] = (
+        heads + size,
+        numbers[heads + count_place],
+        numbers[heads + value_place],
+    )
+    return chunks, index
 
 
-def tally(numbers: Array, at: Array, count: Array) -> tuple[int, int, int]:
-    """Add up rows of numbers, which lie one behind the other.
+def sum_rows(numbers: Array, at: Array, count: Array) -> tuple[int, int, int]:
+    """Add up rows of numbers, which lie behind each other.
 
     Args:
         numbers: the numbers (uint32).
@@ -135,52 +140,52 @@ def tally(numbers: Array, at: Array, count: Array) -> tuple[int, int, int]:
         count: how many numbers each has (int64).
 
     Returns:
-        The sum, how many numbers are not zero, and how many rows have no number or a zero at either end.
+        The sum, the count of numbers other than zero, and the count of rows without numbers or with a zero at an end.
 
     Raises:
         ValueError: a row begins in the one before it, or goes beyond the numbers.
     """
-    some = _of_rows(numbers, at, count)
-    full = count > 0
-    firsts, lasts = numbers[at[full]], numbers[(at + count - 1)[full]]
-    bare = len(at) - int(np.count_nonzero((firsts != 0) & (lasts != 0)))
-    return int(some.sum(dtype=np.uint64)), int(np.count_nonzero(some)), bare
+    values = _row_values(numbers, at, count)
+    has_values = count > 0
+    firsts, lasts = numbers[at[has_values]], numbers[(at + count - 1)[has_values]]
+    padded = len(at) - int(np.count_nonzero((firsts != 0) & (lasts != 0)))
+    return int(values.sum(dtype=np.uint64)), int(np.count_nonzero(values)), padded
 
 
 def unroll(numbers: Array, at: Array, count: Array, first: Array, step: int, places: Array, hits: Array) -> int:
-    """Unroll rows of numbers that stand for places in a row: each place that has a number other than zero.
+    """Unroll rows of numbers, each for the place behind that of the one before: list the places with a nonzero number.
 
     Args:
         numbers: the numbers (uint32).
-        at: where each row begins (int64); they lie one behind the other.
+        at: where each row begins (int64); rows lie behind each other.
         count: how many numbers each has (int64).
         first: the place of each row's first number (int64).
-        step: from one place to the next.
-        places: filled with the places (int64); sums wrap around.
-        hits: filled with their numbers (uint32).
+        step: the distance of two places.
+        places: filled with the places of numbers other than zero (int64); sums wrap around.
+        hits: filled with these numbers (uint32).
 
     Returns:
-        How many there are, and no more than there is room for.
+        How many were listed: no more than there is room for.
 
     Raises:
         ValueError: a row begins in the one before it, or goes beyond the numbers.
     """
-    some = _of_rows(numbers, at, count, first)
-    full = count > 0
-    first, last = first[full], (first + (count - 1) * step)[full]
-    every = np.full(len(some), step, np.int64)  # what is added from one to the next, then the sums
-    every[(np.cumsum(count) - count)[full]] = first - np.concatenate([[0], last[:-1]])[: len(first)]
-    np.cumsum(every, out=every)
-    hit = some != 0
-    if not hit.all():
-        every, some = every[hit], some[hit]
-    made = min(len(some), len(places), len(hits))
-    places[:made], hits[:made] = every[:made], some[:made]
-    return made
+    values = _row_values(numbers, at, count, first)
+    has_values = count > 0
+    first, last = first[has_values], (first + (count - 1) * step)[has_values]
+    unrolled = np.full(len(values), step, np.int64)  # the difference to the place before, then the place
+    unrolled[(np.cumsum(count) - count)[has_values]] = first - np.concatenate([[0], last[:-1]])[: len(first)]
+    np.cumsum(unrolled, out=unrolled)
+    nonzero = values != 0
+    if not nonzero.all():
+        unrolled, values = unrolled[nonzero], values[nonzero]
+    listed = min(len(values), len(places), len(hits))
+    places[:listed], hits[:listed] = unrolled[:listed], values[:listed]
+    return listed
 
 
-def _of_rows(numbers: Array, at: Array, count: Array, *others: Array) -> Array:
-    """The numbers of some rows."""
+def _row_values(numbers: Array, at: Array, count: Array, *others: Array) -> Array:
+    """Return the numbers of all rows, after checking the rows."""
     if any(len(other) != len(at) for other in (count, *others)):
         raise ValueError("lengths differ")
     before = np.concatenate([[0], (at + count)[:-1]])[: len(at)]
@@ -188,15 +193,15 @@ def _of_rows(numbers: Array, at: Array, count: Array, *others: Array) -> Array:
         raise ValueError("a row begins in the one before it, or goes beyond the numbers")
     lengths = np.zeros(2 * len(at) + 1, np.int64)  # of what lies before each row, and of the row, and so on
     lengths[:-1:2], lengths[1::2], lengths[-1] = at - before, count, len(numbers) - int((at + count)[-1:].sum())
-    some: Array = numbers[np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)]
-    return some
+    values: Array = numbers[np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)]
+    return values
 
 
 def walk_many(
     words: Array, first: Array, stop: Array, counts: Array, rules: Array, table: Array,
-    at: Array, size: Array, kind: Array, found: Array, after: Array,
+    at: Array, size: Array, kind: Array, counted: Array, after: Array,
 ) -> int:  # fmt: skip
-    """Walk the small records inside of records.
+    """Walk small records inside of records.
 
     Args:
         words: the words (uint64).
@@ -208,14 +213,14 @@ def walk_many(
         at: filled with the index of every header, row by row (int64, room for the sum of `counts`).
         size: filled with every size (int64).
         kind: filled with every kind (int8).
-        found: for every row, filled with how many were found (int64).
-        after: for every row, filled with the index behind the last one, or -1 where one had no usable size (int64).
+        counted: for every row, filled with how many there are (int64).
+        after: for every row, filled with the index behind the last one, or -1 if a size was unusable (int64).
 
     Returns:
-        How many were found in all.
+        How many there are in all rows.
     """
     after[:] = first
-    found[:] = 0
+    counted[:] = 0
     last_type = np.uint64(len(rules) - 1)
     rounds: list[tuple[Array, Array, Array]] = []
     rows = np.flatnonzero(counts > 0)
@@ -232,33 +237,33 @@ def walk_many(
         selected = (rule[:, 4] + (header >> rule[:, 2] & rule[:, 3])).astype(np.intp)
         rounds.append((rows, here, np.stack([length, table[selected].astype(np.int64)])))
         after[rows] = here + length
-        found[rows] += 1
+        counted[rows] += 1
         number += 1
         rows = rows[counts[rows] > number]
-    begins = np.cumsum(found) - found
+    begins = np.cumsum(counted) - counted
     for depth, (members, here, facts) in enumerate(rounds):
         place = begins[members] + depth
         at[place], size[place], kind[place] = here, facts[0], facts[1]
-    return int(found.sum())
+    return int(counted.sum())
 
 
 def walk_payloads(
     words: Array, data: Array, head: Array, begin: Array, end: Array, programs: Array, code: Array,
     at: Array, size: Array, start: int, limit: int,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Walk records of two words, behind which lies what a program of their address says.
+    """Walk records of two words, followed by a payload whose size depends on the address in the record.
 
     Args:
         words: the words (uint64): of each record a time, then a header.
         data: the same words as bytes in the order of the file (uint8).
-        head: what the header says (uint64): mask and value of what every header holds; shift and mask of the type;
-            shift of the bit that says that there is more; shift of the address; the types entry, exit and event; and
-            whether lengths are big-endian.
+        head: how a header is read (uint64): mask and value of what every header holds; shift and mask of the type;
+            shift of the bit for a payload; shift of the address; the types entry, exit and event; and whether lengths
+            are big-endian.
         begin: where ranges of addresses begin (uint64, ascending).
         end: where they end.
         programs: for every range the program of entries, then that of exits: an index into `code`, or -1 (int32).
         code: programs, each ended by a 0: sizes in bytes, or -1 for two bytes of length and as many bytes as they say
-            (int32).  The program of events is at 0.  Each piece is padded to 4 bytes, the whole to 8.
+            (int32).  The program of events is at 0.  Each value is padded to 4 bytes, the whole to 8.
         at: filled with the index of every record (int64).
         size: filled with every size in words (int64).
         start: index of the first record.
@@ -303,7 +308,7 @@ def walk_payloads(
 
 
 def _payload_size(view: memoryview, steps: list[int], program: int, first: int, *, big: bool) -> int:
-    """The size in bytes of the payload at `first`, padding included; -1 if it goes beyond the end."""
+    """Return the size in bytes of the payload at `first`, padding included; -1 if it goes beyond the end."""
     place = first
     while steps[program]:
         step = steps[program]
@@ -325,18 +330,18 @@ def pair(
 ) -> tuple[int, int]:  # fmt: skip
     """Pair the entries of calls with their exits, by depth.
 
-    A record of a depth closes whatever is open deeper, and an entry also what is open at its own depth.
+    A record closes the calls that are open at a greater depth, and an entry also the call at its own depth.
 
     Args:
         step: for every record 1 for an entry, -1 for an exit, 0 for neither (int8).
         depth: the depths (int64).
-        address: what entry and exit must agree in (uint64).
-        stack_depth: the open calls' depths (int64), `height` of them; changed, with room for more.
+        address: the addresses (uint64), which are equal in entry and exit of a call.
+        stack_depth: the depths of the open calls (int64), `height` of them; changed, with room for more.
         stack_address: likewise their addresses (uint64).
-        stack_begin: likewise their entries' rows (int64); the caller numbers those of earlier batches below 0.
+        stack_begin: likewise the rows of their entries (int64); the caller numbers those of earlier batches below 0.
         begin: filled with the row of every call's entry (int64), in the order in which they end.
         end: filled with the row that ended it (int64).
-        how: filled with 0 for a whole call, 1 for one whose exit is missing, 2 for one whose entry is (uint8).
+        how: filled with 0 for a complete call, 1 for a call without an exit, 2 for a call without an entry (uint8).
         height: how many calls are open.
 
     Returns:
@@ -344,24 +349,25 @@ def pair(
     """
     stack = list(zip(stack_depth[:height].tolist(), stack_address[:height].tolist(), stack_begin[:height].tolist(),
                      strict=True))  # fmt: skip
-    made: list[tuple[int, int, int]] = []
-    for row, (one, here, place) in enumerate(zip(step.tolist(), depth.tolist(), address.tolist(), strict=True)):
-        if one == 0:
+    calls: list[tuple[int, int, int]] = []
+    records = zip(step.tolist(), depth.tolist(), address.tolist(), strict=True)
+    for row, (direction, level, target) in enumerate(records):
+        if direction == 0:
             continue
-        while stack and stack[-1][0] >= here + (one < 0):
-            made.append((stack.pop()[2], row, 1))
-        if one > 0:
-            stack.append((here, place, row))
-        elif not stack or stack[-1][0] != here:
-            made.append((row, row, 2))
+        while stack and stack[-1][0] >= level + (direction < 0):
+            calls.append((stack.pop()[2], row, 1))
+        if direction > 0:
+            stack.append((level, target, row))
+        elif not stack or stack[-1][0] != level:
+            calls.append((row, row, 2))
         else:
-            _, known, first = stack.pop()
-            made += [(first, row, 0)] if known == place else [(first, row, 1), (row, row, 2)]
+            _, entered, first = stack.pop()
+            calls += [(first, row, 0)] if entered == target else [(first, row, 1), (row, row, 2)]
     for number, column in enumerate((begin, end, how)):
-        column[: len(made)] = [call[number] for call in made]
+        column[: len(calls)] = [call[number] for call in calls]
     for number, column in enumerate((stack_depth, stack_address, stack_begin)):
         column[: len(stack)] = np.array([frame[number] for frame in stack], column.dtype)
-    return len(made), len(stack)
+    return len(calls), len(stack)
 
 
 def distinct(values: Array, codes: Array, first: Array, seed: int) -> int:
@@ -371,12 +377,12 @@ def distinct(values: Array, codes: Array, first: Array, seed: int) -> int:
         values: the values (uint64).
         codes: filled with each row's number (int32).
         first: filled with the first row of each distinct value (int64, room for as many as there are).
-        seed: something that nobody can guess, for hashing.
+        seed: a number that nobody can guess, for hashing.
 
     Returns:
-        How many there are.
+        The number of distinct values.
     """
-    del seed  # values are sorted here
+    del seed  # sorting needs no hash
     _, rows, inverse = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(rows)
     number = np.empty(len(rows), np.int32)
@@ -390,7 +396,7 @@ __all__ = [
     "distinct",
     "gather",
     "pair",
-    "tally",
+    "sum_rows",
     "unroll",
     "walk",
     "walk_chunks",

@@ -67,7 +67,7 @@ class Piece:
         size: how many bytes it has.
         name: the record's class, or what there is instead.
         spec: what the specification calls the record; empty for what it does not know.
-        spans: its words.  Of what is no record, those are told that the header claims, as far as they are at hand.
+        spans: its words.  For bytes that are not a record, the words that the header claims, if they are available.
         findings: what the reader found here, except what the spans tell.
     """
 
@@ -82,4 +82,7 @@ class Piece:
     @property
     def faults(self) -> list[str]:
         """Everything that is wrong here."""
-        return [*(finding.message for finding in self.findings), *(told for span in self.spans for told in span.faults)]
+        return [
+            *(finding.message for finding in self.findings),
+            *(fault for span in self.spans for fault in span.faults),
+        ]

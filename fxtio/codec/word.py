@@ -61,7 +61,7 @@ class Field:
         return self.least, self.mask
 
     def get(self, word: Any) -> Any:
-        """The field's value in an int or in an array of unsigned words (a signed field of an array comes as int64)."""
+        """Return the field's value in an int, or in an array of unsigned words (int64 for a signed field)."""
         raw = word >> self.lo & self.mask
         if not self.signed:
             return raw
@@ -72,7 +72,7 @@ class Field:
         return (raw << shift).astype("int64") >> shift
 
     def put(self, value: Any, owner: str = "") -> Any:
-        """The value moved to the field's place, to be or-ed into a word.
+        """Return the value shifted to the field's place, to be or-ed into a word.
 
         Raises:
             EncodeError: the value does not fit; names the field, the value and the bits.
@@ -88,12 +88,12 @@ class Field:
         return (value.astype("uint64") & self.mask) << self.lo
 
     def refusal(self, value: object) -> str:
-        """Why this value is refused, in words."""
+        """Return the message for a value that does not fit."""
         least, most = self.limits
         return f"{value!r} does not fit in bits {self.lo}..{self.hi} ({least} to {most})"
 
     def expression(self, word: str) -> str:
-        """Python source that takes the field out of the int named `word`."""
+        """Return Python source for the field's value in the int named `word`."""
         shifted = f"{word} >> {self.lo}" if self.lo else word
         raw = shifted if self.role == "bits" and self.hi == 63 else f"{shifted} & {self.mask:#x}"
         if self.signed:
@@ -132,7 +132,7 @@ def tag(lo: int, hi: int, value: int | None = None, *, doc: str = "", init: bool
 
 
 def const(lo: int, hi: int, value: int, *, doc: str = "", init: Literal[False] = False) -> Any:
-    """Declare a field that always holds `value`.  (`init` tells type checkers that no value is given for it.)"""
+    """Declare a field that always has this value; `init` tells type checkers that it is not an argument of the word."""
     return _Declaration(lo, hi, "const", int(value), doc=doc)
 
 
@@ -143,14 +143,14 @@ def reserved(lo: int, hi: int, doc: str = "must be zero", *, init: Literal[False
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(bits, tag, const, reserved))
 class Word:
-    """Base of all declared words.
+    """The base class of all declared words.
 
-    `EventWord(arg_count=2, ...)` builds a word (values may be ints or numpy arrays), `.value` and `int()` give it;
-    `EventWord.read(0x...)` takes one apart, its attributes are the fields' values.
+    `EventWord(arg_count=2, ...)` makes a word of the values of its fields, ints or numpy arrays; `.value` and `int()`
+    return it.  The attributes of `EventWord.read(0x...)` are the values of the fields.
 
     Class keywords:
-        width: number of bits, 64 unless told.
-        partial: the rest of the bits is left to subclasses; such a word can be read, not built.
+        width: the number of bits, by default 64.
+        partial: subclasses declare the other bits; such a word can be read, but not made.
     """
 
     width: ClassVar[int] = 64
@@ -181,7 +181,7 @@ class Word:
 
     @classmethod
     def _check(cls) -> None:
-        """Refuse a declaration that contradicts itself."""
+        """Raise LayoutError for a declaration that contradicts itself."""
         next_bit = 0
         for field in cls.fields.values():
             where = f"{cls.__name__}.{field.name} [{field.lo}..{field.hi}]"
@@ -215,26 +215,26 @@ class Word:
 
     @classmethod
     def read(cls, value: Any) -> Self:
-        """Take a word (an int, or an array of uint64) apart; nothing is checked."""
+        """Return a word of its value (an int, or an array of uint64), without checks."""
         self = cls.__new__(cls)
         self.value = value
         return self
 
     @classmethod
     def of(cls, name: str = "", **tags: int) -> type[Self]:
-        """The same word with tags pinned to values: `EventWord.of(event_type=EventType.INSTANT)`."""
+        """Return a subclass with fixed values for tags: `EventWord.of(event_type=EventType.INSTANT)`."""
         pinned = dict(cls.fields)
         for tag_name, value in tags.items():
             if tag_name not in pinned:
                 raise LayoutError(f"{cls.__name__} has no field {tag_name}")
             pinned[tag_name] = replace(pinned[tag_name], role="tag", value=int(value))
         label = name or cls.__name__
-        made: type[Self] = type(label, (cls,), {"__slots__": (), "__doc__": cls.__doc__, "fields": pinned})
-        return made
+        subclass: type[Self] = type(label, (cls,), {"__slots__": (), "__doc__": cls.__doc__, "fields": pinned})
+        return subclass
 
     @classmethod
     def pattern(cls, *roles: Role) -> tuple[int, int]:
-        """The mask of all bits whose role is one of `roles`, and the value that they hold in a correct word."""
+        """Return the mask of all bits whose role is one of `roles`, and the value that they have in a correct word."""
         mask = value = 0
         for field in cls.fields.values():
             if field.role in roles:
@@ -257,7 +257,7 @@ class Word:
 
 
 class _Access:
-    """Attribute access to a field: its value in a word, the declaration on the class."""
+    """The attribute for a field: its value in a word, its declaration on the class."""
 
     __slots__ = ("field",)
 

@@ -81,12 +81,12 @@ class Segments:
     padded: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.total, self.addresses, self.padded = _native.tally(self.words, self.begin, self.count)
+        self.total, self.addresses, self.padded = _native.sum_rows(self.words, self.begin, self.count)
         partial = {0} if self.continues else set()
         if self.remaining:
             partial.add(len(self.begin) - 1)
         for row in partial:
-            self.padded -= _native.tally(self.words, self.begin[row : row + 1], self.count[row : row + 1])[2]
+            self.padded -= _native.sum_rows(self.words, self.begin[row : row + 1], self.count[row : row + 1])[2]
 
     def chunks(self) -> tuple[Array, Array, Array]:
         """Return the chunks that begin here, as arrays (int64) that own their memory.

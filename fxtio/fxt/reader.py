@@ -98,16 +98,6 @@ class FxtTrace(FileReader[Info]):
         super().__init__(target, **options)
         self._share = 0.0  # the part of the trace that was read (0 to 1), 0 if not known
 
-    @property
-    def info(self) -> Info:
-        """A summary; the first use reads the trace once, without making records.
-
-        Raises:
-            DecodeError: in strict mode, at the first fault.
-        """
-        info: Info = super().info
-        return info
-
     def records(self, *, resolve: bool = True) -> Iterator[Any]:
         """Yield the records as typed objects, in the order of the file.
 

@@ -74,7 +74,7 @@ def squeeze(buffer: Any, /) -> tuple[int, int]:
     words = memoryview(buffer).cast("B")
     words = words[: len(words) // 8 * 8].cast("Q")
     lowest, mask, in_place = _SIZE.lo, _SIZE.mask, _SIZE.mask << _SIZE.lo
-    position = kept = run_start = 0  # the records from run_start to position have still to be moved
+    position = target = run_start = 0  # the records from run_start to position have still to be moved
     while position < len(words):
         header = words[position]
         size = header >> lowest & mask
@@ -82,10 +82,10 @@ def squeeze(buffer: Any, /) -> tuple[int, int]:
             break
         if header & ~in_place == _FILLER:
             run = position - run_start
-            words[kept : kept + run] = words[run_start:position]
-            kept += run
+            words[target : target + run] = words[run_start:position]
+            target += run
             run_start = position + size
         position += size
     run = position - run_start
-    words[kept : kept + run] = words[run_start:position]
-    return position, kept + run
+    words[target : target + run] = words[run_start:position]
+    return position, target + run

@@ -171,11 +171,15 @@ class Dumps:
     def write_later(self, copy: _Copy) -> None:
         """Have a thread write the dump, which reports errors on standard error; if no thread can, write it now."""
         if self._writing.acquire(blocking=False):
+            # The thread takes no signals: one that it took would not interrupt what the main thread waits for.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
                 _thread.start_new_thread(recorder.unrecorded, (partial(self._write_in_thread, copy),))
                 return
             except RuntimeError:  # no thread can be started, perhaps because the interpreter ends
                 self._writing.release()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         copy.write()
 
     def _write_in_thread(self, copy: _Copy) -> None:

@@ -94,12 +94,12 @@ def _records() -> list[str]:
                 "STRING_REF_INLINE_UNIT": unit("inline", w.StringRefWord),
             },
         ),
-        *_limits({"MAX_STRING_SLOT": w.STRING_SLOTS, "MAX_TEXT_BYTES": w.MAX_STRING_BYTES}),
+        *_limits({"MAX_STRING_SLOT": w.MAX_STRING_SLOT, "MAX_TEXT_BYTES": w.MAX_TEXT_BYTES}),
         *_words(
             "Thread records.",
             {"THREAD_HEADER": header_word(w.ThreadWord), "THREAD_SLOT_UNIT": unit("index", w.ThreadWord)},
         ),
-        *_limits({"MAX_THREAD_SLOT": w.THREAD_SLOTS}),
+        *_limits({"MAX_THREAD_SLOT": w.MAX_THREAD_SLOT}),
         *_words(
             "Log records.",
             {

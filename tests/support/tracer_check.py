@@ -1,4 +1,4 @@
-"""What has to be true of every trace that the tracer leaves behind, however its program ended."""
+"""Checks that every recording has to pass, however its program ended."""
 
 from __future__ import annotations
 
@@ -47,43 +47,43 @@ class Seen:
         return [str(name) for name in self.tables["events"]["name"].to_list()]
 
     def rows(self, *, kind: str | None = None, name: str | None = None, category: str | None = None) -> Array:
-        """Rows of the events table, by track and time."""
-        events, wanted = self.tables["events"], np.ones(len(self.order), bool)
+        """Return rows of the events table, by track and time; those of a type, name and category if given."""
+        events, chosen = self.tables["events"], np.ones(len(self.order), bool)
         for column, value in (("type", kind), ("name", name), ("category", category)):
             if value is not None:
-                wanted &= events[column].is_in(value)
-        rows: Array = self.order[wanted[self.order]]
+                chosen &= events[column].is_in(value)
+        rows: Array = self.order[chosen[self.order]]
         return rows
 
     def numbers(self, rows: Array, key: str = "n") -> Array:
-        """An integer argument of these events, which all have it."""
+        """Return an integer argument of these events; all must have it."""
         args = self.tables["args"]
         mine = args["name"].is_in(key) & np.isin(args["event"], rows)
         values = np.zeros(len(self.order), np.int64)
         values[args["event"][mine]] = args["bits"][mine].view(np.int64)
         assert int(mine.sum()) == len(rows), f"{len(rows) - int(mine.sum())} of {len(rows)} events lack {key!r}"
-        found: Array = values[rows]
-        return found
+        result: Array = values[rows]
+        return result
 
     def args(self, row: int) -> dict[str, Any]:
-        """The arguments of an event."""
+        """Return the arguments of an event."""
         args = self.tables["args"]
         first, last = np.searchsorted(args["event"], [row, row + 1]).tolist()
         return {str(args["name"][at]): _value(args, at) for at in range(first, last)}
 
     def spans(self, name: str | None = None) -> list[Span]:
-        """All spans by start, or those of one name."""
+        """Return all spans by start, or those of one name."""
         events = self.tables["events"]
-        found = []
+        spans = []
         for place in np.flatnonzero(np.isin(events["type"].codes[self.order], _BEGINS)).tolist():
             row, partner = int(self.order[place]), int(self.partner[place])
             if name is None or self.names[row] == name:
                 end = int(self.order[partner]) if partner >= 0 else -1
-                found.append(Span(self, row, end, int(self.level[place])))
-        return sorted(found, key=lambda span: (span.start, span.row))
+                spans.append(Span(self, row, end, int(self.level[place])))
+        return sorted(spans, key=lambda span: (span.start, span.row))
 
     def names_of(self, kind: str) -> dict[int, str]:
-        """Names of processes or threads by their koid; the last one counts."""
+        """Return the names of processes or threads by koid; the last name of each."""
         objects = self.tables["objects"]
         rows = zip(objects["type"].to_list(), objects["id"].tolist(), objects["name"].to_list(), strict=True)
         return {koid: name for type_, koid, name in rows if type_ == kind}
@@ -150,10 +150,10 @@ def _value(args: Table, at: int) -> Any:
 def check_trace(
     path: str | os.PathLike[str], *, ring: bool = False, open_spans: bool = False, crossed: bool = False
 ) -> Seen:
-    """Read a trace and check what holds for all of them.
+    """Read a trace and check it.
 
-    No finding, so every reference is bound before its use and every record is whole; the moments of a thread are all
-    different; spans nest on every thread and on every task's track, and each is ended by its own end.
+    There is no finding, so every reference is defined before its use and every record is complete.  The times of a
+    thread's events are all different.  Spans nest on every thread and every task's track, and end with their own end.
 
     Args:
         path: the trace.
@@ -191,7 +191,7 @@ def _check_times(tables: dict[str, Table]) -> None:
 
 
 def _numbered(*columns: Array) -> Array:
-    """One number for each combination."""
+    """Return a number for each row, the same for equal rows."""
     labels = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         numbers = np.unique(column, return_inverse=True)[1].reshape(-1)
@@ -200,7 +200,7 @@ def _numbered(*columns: Array) -> Array:
 
 
 def _pair(order: Array, delta: Array, labels: Array) -> tuple[Array, Array]:
-    """The level of each event in the order, and the place of its partner."""
+    """Return the level of each event in the order, and the place of its partner."""
     steps, tracks = delta[order], labels[order]
     depth = np.cumsum(steps)
     first = np.flatnonzero(np.diff(tracks, prepend=-1))
@@ -221,17 +221,17 @@ def _pair(order: Array, delta: Array, labels: Array) -> tuple[Array, Array]:
 def _check_pairs(events: Table, order: Array, steps: Array, partner: Array, **may: bool) -> None:
     no_begin = np.flatnonzero((partner < 0) & (steps < 0))
     no_end = np.flatnonzero((partner < 0) & (steps > 0))
-    assert may["ring"] or not len(no_begin), f"ends without a begin: {_told(events, order[no_begin])}"
-    assert may["open_spans"] or not len(no_end), f"begins without an end: {_told(events, order[no_end])}"
+    assert may["ring"] or not len(no_begin), f"ends without a begin: {_listed(events, order[no_begin])}"
+    assert may["open_spans"] or not len(no_end), f"begins without an end: {_listed(events, order[no_end])}"
     begins = np.flatnonzero((partner >= 0) & (steps > 0))
     for column in ("name", "category"):
         codes = events[column].codes[order]
         wrong = begins[codes[begins] != codes[partner[begins]]]
-        told = f"{_told(events, order[wrong])}, {_told(events, order[partner[wrong]])}"
-        assert may["crossed"] or not len(wrong), f"ended by others: {told}"
+        pairs = f"{_listed(events, order[wrong])}, {_listed(events, order[partner[wrong]])}"
+        assert may["crossed"] or not len(wrong), f"ended by others: {pairs}"
 
 
-def _told(events: Table, rows: Array) -> str:
-    some: Sequence[int] = rows[:5].tolist()
-    told = [f"{events['type'][row]} {events['name'][row]!r} of thread {events['thread'][row]}" for row in some]
-    return f"{len(rows)} ({', '.join(told)} ...)"
+def _listed(events: Table, rows: Array) -> str:
+    first: Sequence[int] = rows[:5].tolist()
+    labels = [f"{events['type'][row]} {events['name'][row]!r} of thread {events['thread'][row]}" for row in first]
+    return f"{len(rows)} ({', '.join(labels)} ...)"

@@ -28,13 +28,13 @@ SHARED_BYTES = mmap.PAGESIZE
 
 @fxtio.trace(category="work", args=["n"])
 def work(n: int, counts: Any, at: int) -> int:
-    """A call that is counted when it has begun."""
+    """Count the call when it has begun."""
     counts[at] += 1
     return n
 
 
 def record(number: int, counts: Any, pause: float) -> None:
-    """One of the threads: it records without end."""
+    """Record until the program is killed; each thread runs this."""
     at, category = number * len(KINDS), f"t{number}"
     span, instant = fxtio.span, fxtio.instant
     for n in itertools.count():
@@ -42,7 +42,7 @@ def record(number: int, counts: Any, pause: float) -> None:
             counts[at] += 1
             instant("step", category, n=n, half=n / 2, text="some text of no great length, but more than a word")
             counts[at + 1] += 1
-            if number == 0:  # of a function decorated once, one thread's calls can be told
+            if number == 0:  # only one thread calls it, since its events have no category of a thread
                 work(n, counts, at + 2)
                 counts[at + 3] += 1
         counts[at + 4] += 1
@@ -53,7 +53,7 @@ def record(number: int, counts: Any, pause: float) -> None:
 
 
 def run(mode: str, output: str, shared: str, options: dict[str, Any]) -> None:
-    """What a child does."""
+    """Record in a child process."""
     sys.setswitchinterval(1e-4)
     with open(shared, "r+b") as file:
         counts = memoryview(mmap.mmap(file.fileno(), SHARED_BYTES)).cast("Q")
@@ -83,7 +83,7 @@ def cycle(output: str, counts: Any, options: dict[str, Any]) -> None:
 
 
 def end(mode: str, counts: Any) -> None:
-    """Leave without a word, abort, or read where nothing is; but not before something was recorded."""
+    """Exit at once, abort, or read from an invalid address, after something was recorded."""
     while not counts[0]:
         time.sleep(0.01)
     time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""A program to record, and what is asked of its trace."""
+"""A program to record, and checks of its trace."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ MUCH = WORK + "print(sum(work(n) for n in range(30_000)))\n"
 
 
 def inners(seen: Seen) -> list[int]:
-    """What `work` was called with, by thread and time."""
+    """Return the arguments of the calls of `work`, by thread and time."""
     numbers: list[int] = seen.numbers(seen.rows(kind="duration_begin", name="inner")).tolist()
     return numbers
 
 
-def check_loss_told(seen: Seen, stderr: str) -> None:
-    """What was lost is told twice: in the trace, and at the end."""
+def check_loss_is_reported(seen: Seen, stderr: str) -> None:
+    """Check that the loss is reported in the trace, and by a warning at the end."""
     assert "RecordingWarning" in stderr
     (row,) = seen.rows(name="drop_stats")
     assert seen.args(int(row))["records"] > 0
 
 
 class Chain:
-    """Something whose description does other things."""
+    """A value whose `repr` calls a function."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self.act = act

@@ -51,14 +51,14 @@ def recorded(source: str, output: str | Path, *, timeout: float = 30, **options:
 
 
 def fine(source: str, output: str | Path = "", **options: Any) -> str:
-    """Run a program that has to succeed; what it prints."""
+    """Run a program that has to succeed; return what it prints."""
     done = run(source, output, **options)
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
 def of_program(text: str) -> list[str]:
-    """What the program itself said on standard error: without warnings of the recording and where they come from."""
+    """Return the lines on standard error that the program itself wrote, without messages of the recording."""
     lines, own = text.splitlines(), []
     for number, line in enumerate(lines):
         before = lines[number - 1] if number else ""

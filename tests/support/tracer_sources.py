@@ -1,4 +1,4 @@
-"""What sources recorded, out of a trace."""
+"""The events of sources in a trace."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ RAISED = sys.version_info >= (3, 12)
 
 
 def instants(seen: Seen, category: str) -> list[tuple[str, dict[str, Any]]]:
-    """Names and arguments of a category's instants, by track and time."""
-    found = []
+    """Return the names and arguments of the instants of a category, by track and time."""
+    result = []
     for row in seen.rows(category=category).tolist():
         assert seen.kinds[row] in ("instant", "async_instant")
-        found.append((seen.names[row], seen.args(row)))
-    return found
+        result.append((seen.names[row], seen.args(row)))
+    return result
 
 
 def logs(seen: Seen) -> list[str]:
-    """The log records of a trace."""
+    """Return the messages of the log records."""
     return [str(message) for message in seen.tables["logs"]["message"].to_list()]
 
 
-def told(seen: Seen, how: str) -> list[tuple[str, str]]:
-    """Types and messages of exceptions that became known so."""
+def exceptions(seen: Seen, how: str) -> list[tuple[str, str]]:
+    """Return the types and messages of exceptions with this argument `how`."""
     return [(name, args["message"]) for name, args in instants(seen, "exceptions") if args["how"] == how]

@@ -78,10 +78,12 @@ static CFunction *fill_entry(PyObject *callable, const PyMethodDef *definition, 
     return entry;
 }
 
+/* Return the entry of the cache in which a C function may be. */
 static inline CFunction *cache_entry(const PyMethodDef *definition) {
     return &cache[((uintptr_t)definition >> 5) % CACHE_SIZE];
 }
 
+/* Return whether an entry is that of a definition. */
 static inline int is_of(const CFunction *entry, const PyMethodDef *definition) {
     return LIKELY(entry->definition == definition && entry->function == definition->ml_meth &&
                   entry->name == definition->ml_name);
@@ -114,9 +116,10 @@ static Site *site_of_callable(PyObject *callable) {
     return entry ? entry->site : NULL;
 }
 
-/* Whether calls within a code object are recorded. */
+/* An answer that may be impossible to give now. */
 enum Answer { NO, YES, UNKNOWN_NOW };
 
+/* Return whether calls within a code object are recorded. */
 static inline enum Answer is_recorded(PyObject *code) {
     if (LIKELY(code_cache_entry(code)->code == code))
         return YES;

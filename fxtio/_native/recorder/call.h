@@ -17,6 +17,7 @@ HIDDEN int call_take_back(State *state, const Site *site);
 HIDDEN void call_begin(Site *site);
 HIDDEN void call_end(Site *site);
 
+/* Return whether any limit is set. */
 static inline int call_limits_exist(void) {
     return call_limits.max_depth || call_limits.min_ticks;
 }

@@ -7,6 +7,7 @@ Py_ssize_t code_extra_index;
 
 static PyObject *code_hook; /* returns the site of a code object, or None; NULL if only decorated code is recorded */
 
+/* Empty the cache. */
 void code_cache_clear(void) {
     memset(code_cache, 0, sizeof code_cache);
 }
@@ -17,6 +18,7 @@ void code_set_hook(PyObject *hook) {
     code_cache_clear();
 }
 
+/* Remove a code object from the cache if it is there. */
 static void remove_from_cache(PyObject *code) {
     CachedCode *entry = code_cache_entry(code);
     if (entry->code == code)

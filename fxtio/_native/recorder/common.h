@@ -53,16 +53,19 @@ typedef struct {
     PyObject *type, *value, *trace;
 } SavedError;
 
+/* Take the exception that is set, if one is. */
 static inline SavedError error_save(void) {
     SavedError saved;
     PyErr_Fetch(&saved.type, &saved.value, &saved.trace);
     return saved;
 }
 
+/* Set the exception again, in place of any other. */
 static inline void error_restore(SavedError saved) {
     PyErr_Restore(saved.type, saved.value, saved.trace);
 }
 
+/* Drop an exception for good. */
 static inline void error_discard(SavedError saved) {
     Py_XDECREF(saved.type);
     Py_XDECREF(saved.value);

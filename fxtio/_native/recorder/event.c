@@ -75,6 +75,7 @@ typedef struct {
     const uint64_t *end;
 } Draft;
 
+/* Write the next word.  Returns -1 if it does not fit. */
 static int write_word(Draft *draft, uint64_t word) {
     if (draft->next >= draft->end)
         return -1;
@@ -99,6 +100,7 @@ static uint64_t write_inline(Draft *draft, PyObject *text, size_t limit) {
     return size ? STRING_REF_INLINE_UNIT + size : 0;
 }
 
+/* Write a float.  Returns -1 if it does not fit. */
 static int write_double(Draft *draft, double number) {
     uint64_t word;
     memcpy(&word, &number, sizeof word);
@@ -257,6 +259,7 @@ static uint64_t *write_identity(uint64_t *next, const State *state) {
     return next;
 }
 
+/* Write the bytes of an inline name, if there are any.  Returns the word behind them. */
 static uint64_t *write_name(uint64_t *next, PyObject *bytes) {
     return bytes ? text_write(next, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)) : next;
 }

@@ -35,6 +35,7 @@ static void get_locals(PyObject *names, unsigned count, PyObject **values) {
     (void)frame, (void)names;
 }
 
+/* Record a begin with local variables as arguments. */
 static void record_begin_with_locals(Site *site, PyObject *names) {
     PyObject *values[MAX_ARGUMENTS];
     SavedError error = error_save();
@@ -54,6 +55,7 @@ static void cache_code(const CodeInfo *info) {
     *code_cache_entry(info->code) = (CachedCode){info->code, info->site};
 }
 
+/* Record the begin of a call or slice, within the limits, and the flows that end there. */
 static void record_begin(const CodeInfo *info, Site *site, int is_first) {
     if (info->is_coroutine) {
         uint64_t track = task_track();
@@ -86,6 +88,7 @@ static __attribute__((noinline)) int begin_slow(PyObject *code, int is_first) {
     return 1;
 }
 
+/* Record the begin or end of a call of cached code.  Returns whether it was recorded. */
 static inline int record_fast(PyObject *code, enum EventKind kind) {
     const CachedCode *entry = code_cache_entry(code);
     return LIKELY(entry->code == code) && call_record_fast(entry->site, kind);
@@ -98,6 +101,7 @@ static inline int begin(PyObject *code, int is_first) {
 
 /* ---- End. ---- */
 
+/* Record an end with the exception or the result, if that is asked for. */
 static void record_end(Site *site, int with_result, PyObject *result, PyObject *exception) {
     if (UNLIKELY(exception && !PyErr_GivenExceptionMatches(exception, PyExc_GeneratorExit)))
         record_end_raised(site, (PyObject *)Py_TYPE(exception));
@@ -107,6 +111,7 @@ static void record_end(Site *site, int with_result, PyObject *result, PyObject *
         record_bare(site, EVENT_END);
 }
 
+/* Record the end of a call or slice, within the limits, and the flows that begin there. */
 static void record_slice_end(const CodeInfo *info, Site *site, int is_last, PyObject *result, PyObject *exception) {
     State *state = current;
     if (UNLIKELY(info->is_coroutine && !is_last && result))
@@ -125,6 +130,7 @@ static void record_slice_end(const CodeInfo *info, Site *site, int is_last, PyOb
     }
 }
 
+/* Record the end of a call or slice of code that is not cached.  Returns 0 if the code is not recorded. */
 static __attribute__((noinline)) int end_slow(PyObject *code, int is_last, PyObject *result, PyObject *exception) {
     CodeInfo *info = code_info(code);
     if (UNLIKELY(!info || !session.active || current->paused))
@@ -177,6 +183,7 @@ CALLBACK(on_unwind, (end(args[0], 1, NULL, args[2]), Py_NewRef(Py_None)))
 CALLBACK(on_call, none_or_disable(c_call_begin(args[0], args[2])))
 CALLBACK(on_call_over, (c_call_end(args[0], args[2]), Py_NewRef(Py_None)))
 
+/* Add a callback to the module.  Returns -1 with an exception set on failure. */
 static int add_callback(PyObject *module, const char *name, vectorcallfunc call) {
     Callback *callback = PyObject_New(Callback, &CallbackType);
     if (!callback)
@@ -190,6 +197,7 @@ static int add_callback(PyObject *module, const char *name, vectorcallfunc call)
 /* ---- Before CPython 3.12: a profile function. ---- */
 
 #if PY_VERSION_HEX < 0x030C0000
+/* Record what the interpreter reports to a profile function. */
 static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
     (void)self;
     int is_python = what == PyTrace_CALL || what == PyTrace_RETURN;

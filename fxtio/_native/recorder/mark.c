@@ -43,6 +43,7 @@ static PyObject *counter_value(PyObject *value) {
     return number ? number : Py_NewRef(value);
 }
 
+/* Record a counter; values that are no numbers are converted first. */
 static void record_counter(Site *site, PyObject *const *values) {
     PyObject *numbers[MAX_ARGUMENTS];
     const uint64_t id = 0;
@@ -143,6 +144,7 @@ static PyObject *running_task_track(PyObject *module, PyObject *unused) {
 
 /* ---- Garbage collections. ---- */
 
+/* Return the value of a key, borrowed, or None. */
 static PyObject *item_or_none(PyObject *dict, const char *key) {
     PyObject *value = PyDict_GetItemString(dict, key);
     return value ? value : Py_None;

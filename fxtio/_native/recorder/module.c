@@ -14,10 +14,12 @@
 
 /* ---- Begin and end of a recording. ---- */
 
+/* Return a new reference, or NULL for None. */
 static PyObject *new_ref_or_null(PyObject *object) {
     return object == Py_None ? NULL : Py_NewRef(object);
 }
 
+/* Release the threads' chunks and the file. */
 static void stop_writing(void) {
     threads_stop();
     file_stop();
@@ -90,6 +92,7 @@ static PyObject *stop(PyObject *module, PyObject *unused) {
                          "end", end);
 }
 
+/* seal(): record no more events; definitions can still be written. */
 static PyObject *seal(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     threads_seal();
@@ -98,6 +101,7 @@ static PyObject *seal(PyObject *module, PyObject *unused) {
 
 /* ---- The state of the recording. ---- */
 
+/* active(): return whether the recorder runs. */
 static PyObject *active(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     return PyBool_FromLong(session.active);
@@ -110,6 +114,7 @@ static PyObject *lost(PyObject *module, PyObject *unused) {
     return count ? Py_BuildValue("KK", count, session.lost_since) : Py_NewRef(Py_None);
 }
 
+/* define(record): write a record among the definitions.  Returns False if there is no room. */
 static PyObject *define(PyObject *module, PyObject *record) {
     char *data;
     Py_ssize_t size;
@@ -119,6 +124,7 @@ static PyObject *define(PyObject *module, PyObject *record) {
     return PyBool_FromLong(size % 8 == 0 && !definition_write(data, (size_t)size));
 }
 
+/* reference(text): return the slot of a text, 0 if it has none. */
 static PyObject *reference(PyObject *module, PyObject *text) {
     (void)module;
     if (!PyUnicode_Check(text)) {
@@ -146,6 +152,7 @@ static PyObject *clocks(PyObject *module, PyObject *with_tsc) {
     return Py_BuildValue("KK", raw, ns);
 }
 
+/* now(): return the present tick. */
 static PyObject *now(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     return PyLong_FromUnsignedLongLong(session_ticks());
@@ -199,6 +206,7 @@ static struct PyModuleDef definition = {
     .m_methods = methods,
 };
 
+/* Add the constants of the module.  Returns nonzero with an exception set on failure. */
 static int add_constants(PyObject *module) {
 #if defined(__x86_64__)
     const int has_tsc = 1;
@@ -209,6 +217,7 @@ static int add_constants(PyObject *module) {
            PyModule_AddIntConstant(module, "CHUNK_BYTES", CHUNK_BYTES);
 }
 
+/* Make the content of the module.  Returns nonzero with an exception set on failure. */
 static int init(PyObject *module) {
     return threads_init() || sites_init() || PyModule_AddObjectRef(module, "Site", (PyObject *)&SiteType) ||
            event_init() || task_init() || function_init(module) || traced_init(module) || span_init(module) ||

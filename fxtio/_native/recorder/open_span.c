@@ -6,6 +6,7 @@
 
 enum { MAX_OPEN_SPANS = 64 };
 
+/* Set the depth of the innermost open span. */
 static void update_depth(State *state) {
     state->open_span_depth = state->open_span_count ? state->open_spans[state->open_span_count - 1].depth : 0;
 }

@@ -29,12 +29,14 @@ extern HIDDEN Session session;
 
 HIDDEN void session_clear_objects(void);
 
+/* Return CLOCK_MONOTONIC in nanoseconds. */
 static inline uint64_t monotonic(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Return the processor's tick counter if `tsc` is set, else CLOCK_MONOTONIC. */
 static inline uint64_t raw_clock(int tsc) {
 #if defined(__x86_64__)
     if (LIKELY(tsc))

@@ -26,6 +26,7 @@ uint64_t *text_write(uint64_t *words, const char *text, size_t size) {
     return words + count;
 }
 
+/* Return the UTF-8 bytes of a text; lone surrogates are escaped. */
 static PyObject *encode(PyObject *text) {
     return PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
 }
@@ -85,6 +86,7 @@ uint64_t text_slot(PyObject *text) {
 
 /* ---- Sites. ---- */
 
+/* Return whether the options include a category. */
 static int is_category_recorded(PyObject *category) {
     if (session.only_categories && PySet_Contains(session.only_categories, category) != 1)
         return 0;
@@ -179,6 +181,7 @@ static void site_dealloc(Site *site) {
     PyObject_Free(site);
 }
 
+/* Site(category, name, keys=()): make a site. */
 static PyObject *site_make(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *category, *name, *keys = NULL;
     (void)type;

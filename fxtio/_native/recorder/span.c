@@ -38,6 +38,7 @@ static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t fla
 
 /* ---- Memory. ---- */
 
+/* Make a span of a site, or the one without a site that does nothing. */
 static Span *span_new(Site *site) {
     Span *span;
     Py_XINCREF((PyObject *)site); /* a garbage collection may end the recording, and free its sites */
@@ -58,6 +59,7 @@ static Span *span_new(Site *site) {
     return span;
 }
 
+/* Drop what a span holds, and keep its memory for the next one if there is room. */
 static void span_free(Span *span) {
     for (unsigned index = 0; index < span->count; index++)
         Py_DECREF(span->values[index]);
@@ -135,6 +137,7 @@ static PyObject *make_span(PyObject *module, PyObject *const *args, Py_ssize_t c
 
 /* ---- Begin and end. ---- */
 
+/* Record the begin, on the track of the running task or of the thread. */
 static void enter(Span *span) {
     uint64_t track = task_track();
     int is_recorded;
@@ -158,10 +161,12 @@ static void enter(Span *span) {
         open_span_add(current, span, span->site);
 }
 
+/* Return the id of the task's track for the end, NULL on the track of a thread. */
 static inline const uint64_t *track_id(const Span *span) {
     return span->track ? &span->track : NULL;
 }
 
+/* Return the kind of event that ends the span. */
 static inline enum EventKind end_kind(const Span *span) {
     return LIKELY(!span->track) ? EVENT_END : EVENT_ASYNC_END;
 }
@@ -221,6 +226,7 @@ static void record_end_where_begun(Span *span, PyObject *exception) {
         thread_set_identity(state, own);
 }
 
+/* Record the end, and report a slow span. */
 static void leave(Span *span, PyObject *exception) {
     if (!span->open_count)
         return;
@@ -234,6 +240,7 @@ static void leave(Span *span, PyObject *exception) {
 
 /* ---- The types. ---- */
 
+/* Enter the span if there are no arguments, leave it if there are three. */
 static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *keys) {
     Span *span = (Span *)callable;
     Py_ssize_t count = PyVectorcall_NARGS(flags);

@@ -7,6 +7,7 @@
 enum { RESERVED = 256 << 10 }; /* bytes that are left for others, or a quarter of a small stack */
 __thread char *stack_limit;
 
+/* Return the lowest address of the stack of this thread that may be used. */
 static char *find_limit(const char *here) {
     pthread_attr_t attributes;
     void *low = NULL;

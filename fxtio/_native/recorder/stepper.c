@@ -34,6 +34,7 @@ typedef struct {
     int is_recorded;
 } Slice;
 
+/* Record the begin of a slice, and of the operation if it is the first slice. */
 static Slice begin(Stepper *stepper) {
     uint64_t track;
     int is_first = !stepper->has_started;
@@ -56,6 +57,7 @@ static Slice begin(Stepper *stepper) {
     return slice;
 }
 
+/* Record the end of the operation on the track of the task, if it is open. */
 static void end_on_track(Stepper *stepper) {
     uint64_t track = stepper->track;
     stepper->track = 0;
@@ -76,6 +78,7 @@ static void record_failure(const Stepper *stepper) {
     error_restore_unless_escaped(error);
 }
 
+/* Record the end of a slice, and of the operation if the slice is the last. */
 static void end(Stepper *stepper, Slice slice, PySendResult status, PyObject *value) {
     if (UNLIKELY(slice.is_recorded && status == PYGEN_NEXT && stepper->kind == RETURNS_COROUTINE))
         task_begin_flows(value);
@@ -106,6 +109,7 @@ static PySendResult status_unless_escaped(PySendResult status, PyObject **value)
     return PYGEN_ERROR;
 }
 
+/* Run the inner object up to its next suspension, and record that as a slice. */
 static PySendResult stepper_am_send(PyObject *self, PyObject *argument, PyObject **value) {
     Stepper *stepper = (Stepper *)self;
     *value = NULL;

@@ -34,6 +34,7 @@ uint64_t task_find_track(State *state, PyThreadState *thread) {
     return track;
 }
 
+/* Record an event of each flow. */
 static void record_flows(PyObject *ids, enum EventKind kind) {
     for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(ids); index++) {
         uint64_t id = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(ids, index));

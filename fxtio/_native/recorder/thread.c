@@ -29,10 +29,12 @@ static struct {
 static pthread_key_t state_key;
 static __thread State *own_state;
 
+/* Leave no room for records. */
 static void close_state(State *state) {
     state->cursor = state->page_end = state->fast_end = NULL;
 }
 
+/* Set where the next record goes and where its page ends. */
 static void set_room(State *state, uint64_t *cursor, uint64_t *page_end) {
     state->cursor = cursor;
     state->page_end = page_end;
@@ -56,6 +58,7 @@ void thread_drop_open_spans(State *state) {
     state->open_span_depth = 0;
 }
 
+/* Free a state and what it holds. */
 static void free_state(State *state) {
     Py_CLEAR(state->flow_ids);
     thread_drop_open_spans(state);
@@ -141,6 +144,7 @@ State *threads_first(void) {
 
 /* ---- Chunks. ---- */
 
+/* Let the next record be the first of a page. */
 static void use_page(State *state, uint64_t *page) {
     set_room(state, page + 1, page + PAGE_WORDS - 1);
 }

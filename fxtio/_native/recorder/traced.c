@@ -99,6 +99,7 @@ static PyObject *values_of(const Traced *traced, PyObject *const *args, Py_ssize
 
 /* ---- Calls. ---- */
 
+/* Record a begin with the arguments at their places. */
 static int record_begin_at_places(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     PyObject *values[MAX_ARGUMENTS];
     get_values(traced, args, count, keys, values);
@@ -108,6 +109,7 @@ static int record_begin_at_places(const Traced *traced, PyObject *const *args, P
     return is_recorded;
 }
 
+/* Record a begin, with arguments if these are recorded. */
 static int record_begin(const Traced *traced, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     if (LIKELY(traced->places == NULL))
         return record_bare(traced->site, EVENT_BEGIN);
@@ -130,6 +132,7 @@ static void record_failure(const Traced *traced) {
     error_restore_unless_escaped(error);
 }
 
+/* Call the wrapped callable. */
 static inline PyObject *call_wrapped(Traced *traced, PyObject *const *args, size_t flags, PyObject *keys) {
     vectorcallfunc wrapped = PyVectorcall_Function(traced->wrapped);
     return LIKELY(wrapped != NULL) ? wrapped(traced->wrapped, args, flags, keys)
@@ -160,6 +163,7 @@ static PyObject *call_as_span(Traced *traced, PyObject *const *args, size_t flag
     return unless_escaped(result);
 }
 
+/* Return whether a result is of the expected kind: a wrapped function may be replaced. */
 static int is_of_kind(PyObject *result, enum ReturnKind kind) {
     return kind == RETURNS_GENERATOR   ? PyGen_CheckExact(result)
            : kind == RETURNS_COROUTINE ? PyCoro_CheckExact(result)
@@ -178,6 +182,7 @@ static PyObject *call_for_stepper(Traced *traced, PyObject *const *args, size_t 
     return unless_escaped(result);
 }
 
+/* Call the wrapped callable, and record that if the recorder runs. */
 static PyObject *traced_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *keys) {
     Traced *traced = (Traced *)callable;
     if (UNLIKELY(!session.active))

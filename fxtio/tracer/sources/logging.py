@@ -49,7 +49,7 @@ def _recording_method(patch: Patch, call_handlers: Function) -> Function:
 def _record(record: LogRecord) -> None:
     text = vars(record).get("message")
     if type(text) is not str:
-        fallback = record.msg if type(record.msg) is str else "<no message can be made>"
+        fallback = record.msg if type(record.msg) is str else "<the message cannot be formatted>"
         text = text_or(partial(_message, record), fallback)
     track = recorder.task_track()
     kind = KINDS["async_instant" if track else "instant"]

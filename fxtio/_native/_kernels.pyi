@@ -1,0 +1,111 @@
+"""Types of the kernels in C.  `fxtio._native.python` documents them."""
+
+from typing import Any
+
+import numpy as np
+
+_Array = np.ndarray[Any, Any]
+
+def walk(
+    words: _Array, start: int, rules: _Array, table: _Array, at: _Array, size: _Array, kind: _Array, /
+) -> tuple[int, int, int]: ...
+def walk_many(
+    words: _Array,
+    first: _Array,
+    stop: _Array,
+    counts: _Array,
+    rules: _Array,
+    table: _Array,
+    at: _Array,
+    size: _Array,
+    kind: _Array,
+    counted: _Array,
+    after: _Array,
+    /,
+) -> int: ...
+def gather(words: _Array, at: _Array, delta: int | _Array, out: _Array, /) -> None: ...
+def walk_payloads(
+    words: _Array,
+    data: _Array,
+    head: _Array,
+    begin: _Array,
+    end: _Array,
+    programs: _Array,
+    code: _Array,
+    at: _Array,
+    size: _Array,
+    start: int,
+    limit: int,
+    /,
+) -> tuple[int, int, int]: ...
+def pair(
+    step: _Array,
+    depth: _Array,
+    address: _Array,
+    stack_depth: _Array,
+    stack_address: _Array,
+    stack_begin: _Array,
+    begin: _Array,
+    end: _Array,
+    how: _Array,
+    height: int,
+    /,
+) -> tuple[int, int]: ...
+def distinct(values: _Array, codes: _Array, first: _Array, seed: int, /) -> int: ...
+def walk_chunks(
+    numbers: _Array,
+    start: int,
+    size: int,
+    count_place: int,
+    value_place: int,
+    at: _Array,
+    count: _Array,
+    value: _Array,
+    /,
+) -> tuple[int, int]: ...
+def sum_rows(numbers: _Array, at: _Array, count: _Array, /) -> tuple[int, int, int]: ...
+def unroll(
+    numbers: _Array, at: _Array, count: _Array, first: _Array, step: int, places: _Array, hits: _Array, /
+) -> int: ...
+def scan_stream(
+    data: _Array,
+    begin: _Array,
+    end: _Array,
+    registers: _Array,
+    steps: _Array,
+    entry: _Array,
+    jumps: _Array,
+    mask: int,
+    counts: _Array,
+    stop: _Array,
+    fault: _Array,
+    /,
+) -> None: ...
+def fill_stream(
+    data: _Array,
+    begin: _Array,
+    stop: _Array,
+    registers: _Array,
+    steps: _Array,
+    entry: _Array,
+    jumps: _Array,
+    mask: int,
+    base: int,
+    first: _Array,
+    columns: tuple[_Array | None, ...],
+    /,
+) -> None: ...
+def encode_stream(
+    order: _Array,
+    start: int,
+    starts: _Array,
+    kinds: _Array,
+    registers: _Array,
+    steps: _Array,
+    mask: int,
+    columns: tuple[_Array | None, ...],
+    texts: _Array,
+    rows: _Array,
+    out: _Array,
+    /,
+) -> tuple[int, int]: ...
