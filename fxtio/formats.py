@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 from fxtio.errors import FormatError
 
 if TYPE_CHECKING:
-    from fxtio.codec.piece import Piece
+    from fxtio.codec.annotation import AnnotatedRecord
     from fxtio.finding import Findings
     from fxtio.io.reading import TraceInfo
     from fxtio.io.source import Source
-    from fxtio.present import Report
+    from fxtio.report import Report
     from fxtio.table import Table, WritableTable
 
 BUILT_IN = {
@@ -276,7 +276,7 @@ class ExplainRoom(Protocol):
             FxtioError: there are none; the message lists the names.
         """
 
-    def explain(self, trace: Any, *, record: int | None, offset: int, kinds: Any) -> Iterator[Piece]:
+    def explain(self, trace: Any, *, record: int | None, offset: int, kinds: Any) -> Iterator[AnnotatedRecord]:
         """Yield annotated records, from a record number or a byte on; only these kinds, or all where it is None."""
 
 

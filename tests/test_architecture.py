@@ -15,14 +15,14 @@ import pytest
 
 from support.checkout import CHECKOUT, PACKAGE, run_python
 
-# The modules with which formats present their traces, `fxt.present` and the like. Only the commands import them.
-PRESENTING = "*.present"
+# The rooms of formats that describe traces to people. They stand right below the commands, and only these use them.
+DESCRIBING = "*.report"
 
 # From the ground up. A room may import what stands on a line above its own, and itself; rooms on one line do not
 # know each other. "" is the front door, fxtio/__init__.py.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("_native", "finding", "present"),
+    ("_native", "finding", "report"),
     ("codec",),
     ("table",),
     ("io",),
@@ -36,7 +36,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("testing",),
     ("conformance",),
     ("bridges", "batch", "view"),
-    (PRESENTING,),
+    (DESCRIBING,),
     ("cli",),
     ("__main__",),
 )
@@ -105,7 +105,7 @@ def imported(package: Path, path: Path, node: ast.AST) -> list[str]:
 def room_of(name: str) -> str:
     """The room of a module that is named below fxtio."""
     room, _, module = name.partition(".")
-    return PRESENTING if module.startswith("present") else room
+    return DESCRIBING if module == "report" else room
 
 
 def wrong_import(importer: str, target: str) -> str | None:
@@ -123,7 +123,7 @@ def wrong_import(importer: str, target: str) -> str | None:
         return "nothing but __main__ imports cli"
     if floor_of[other] >= floor_of[room]:
         return "imports go down only"
-    if room == PRESENTING and floor_of[other] == floor_of["fxt"] and other != importer.partition(".")[0]:
+    if room == DESCRIBING and floor_of[other] == floor_of["fxt"] and other != importer.partition(".")[0]:
         return "no format knows another"
     return None
 
@@ -307,13 +307,13 @@ def grow(root: Path, files: dict[str, str]) -> Path:
         ("tracer/span.py", "from fxtio.io import sink", "tracer may import only"),
         ("tracer/span.py", "import numpy as np", "never imports numpy"),
         ("model/build.py", "import fxtio", "imports go down only"),
-        ("fxt/reader.py", "from fxtio.fxt import present", "imports go down only"),
-        ("fxt/present.py", "from fxtio.mono import layout", "no format knows another"),
+        ("fxt/reader.py", "from fxtio.fxt import report", "imports go down only"),
+        ("fxt/report.py", "from fxtio.mono import layout", "no format knows another"),
         ("cellar.py", "import fxtio.errors", "stands on no floor"),
     ],
 )
 def test_wrong_imports_are_found(tmp_path: Path, importer: str, statement: str, why: str) -> None:
-    rooms = ("cli/__init__.py", "fxt/layout.py", "fxt/present.py", "fxt/reader.py", "mono/layout.py")
+    rooms = ("cli/__init__.py", "fxt/layout.py", "fxt/report.py", "fxt/reader.py", "mono/layout.py")
     package = grow(tmp_path, {**dict.fromkeys(rooms, ""), importer: statement})
     assert [why in sentence for sentence in wrong_imports(package)] == [True]
 
@@ -321,7 +321,7 @@ def test_wrong_imports_are_found(tmp_path: Path, importer: str, statement: str, 
 def test_right_imports_pass(tmp_path: Path) -> None:
     files = {
         "fxt/layout.py": "from fxtio.codec.word import Word\nfrom . import layout",
-        "fxt/present.py": "from fxtio.fxt import layout\nfrom fxtio.fxt import synth\nimport fxtio.present",
+        "fxt/report.py": "from fxtio.fxt import layout\nfrom fxtio.fxt import synth\nimport fxtio.report",
         "tracer/span.py": "from fxtio.fxt.layout import EventWord\nfrom fxtio.fxt import layout\nimport mmap",
         "cli/__init__.py": "from fxtio import fxt\nimport fxtio, argparse, numpy",
         "__main__.py": "from fxtio.cli import main",

@@ -24,7 +24,7 @@ import fxtio._native
 from fxtio.cli import INTERRUPTED, PIPE_CLOSED, main
 from fxtio.cli.common import Progress
 from fxtio.fxt.frames import BATCH_WORDS
-from fxtio.present import human_duration, human_size, printable, seconds
+from fxtio.report import human_duration, human_size, printable, seconds
 from support.checkout import CORPUS, run_python
 
 FXT = CORPUS / "fxt"

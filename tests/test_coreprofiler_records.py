@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import CoreProfilerTrace, describe_markdown, frames
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.explain import spans_of, usage
+from fxtio.coreprofiler.explain import ranges_of, usage
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, UNDEFINED, OsThread
 from fxtio.coreprofiler.lines import Fault, decode, encode
 from fxtio.errors import DecodeError, EncodeError
@@ -39,7 +39,7 @@ def test_an_encoded_record_decodes_to_itself(cls: type[Any], data: st.DataObject
     assert encode(decode(line), style) == raw  # type: ignore[arg-type]
     block = frames.Block(raw, 1, Findings())
     assert block.records() == [record]
-    assert b"".join(span.raw for span in spans_of(raw, record)) == raw
+    assert b"".join(span.raw for span in ranges_of(raw, record)) == raw
 
 
 @given(line=support.damaged().map(lambda data: data.partition(b"\n")[0]) | st.binary(max_size=60))
@@ -66,7 +66,7 @@ def test_columns_give_the_same_records_as_lines(data: bytes) -> None:
         rows, _ = block.columns(cls)
         assert [type(plain[row]) for row in rows.tolist()] == [cls] * len(rows)
     for raw, record in zip(raws, plain, strict=True):
-        assert b"".join(span.raw for span in spans_of(raw, record)) == raw
+        assert b"".join(span.raw for span in ranges_of(raw, record)) == raw
 
 
 @given(data=support.damaged() | st.binary(max_size=200), size=st.sampled_from([40, 100, 1 << 21]))

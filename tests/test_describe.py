@@ -1,4 +1,4 @@
-"""What people read: every span against the decoder's own values and messages, every table against the declaration."""
+"""What people read: every range against the decoder's own values and messages, every table against the declaration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.codec import parts
-from fxtio.codec.describe import Piece, Span, annotate, doc_of, enumeration_markdown, layout_markdown, quoted
+from fxtio.codec.describe import (
+    AnnotatedRecord,
+    ByteRange,
+    annotate,
+    doc_of,
+    enumeration_markdown,
+    layout_markdown,
+    quoted,
+)
 from fxtio.codec.generate import Faults, Order, decode, encode
 from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
@@ -37,7 +45,7 @@ def words_of(data: bytes, order: Order) -> list[int]:
     return [int.from_bytes(data[at : at + 8], order) for at in range(0, len(data), 8)]
 
 
-def spans_of(data: bytes, order: Order = "little", **options: Any) -> list[Span]:
+def ranges_of(data: bytes, order: Order = "little", **options: Any) -> list[ByteRange]:
     return annotate(RECORDS, words_of(data, order), data, 0, len(data) // 8, **options)
 
 
@@ -51,8 +59,8 @@ def decoded(data: bytes, order: Order) -> tuple[Any, Faults]:
     return record, faults
 
 
-def faults_of(spans: list[Span]) -> list[str]:
-    return [told for span in spans for told in span.faults]
+def faults_of(ranges: list[ByteRange]) -> list[str]:
+    return [told for byte_range in ranges for told in byte_range.faults]
 
 
 @st.composite
@@ -79,33 +87,33 @@ def damaged_record(draw: st.DrawFn) -> tuple[bytes, Order]:
 @given(damaged_record() | any_record())
 def test_spans_cover_every_byte_once(case: tuple[bytes, Order]) -> None:
     data, order = case
-    spans = spans_of(data, order)
-    assert b"".join(span.raw for span in spans) == data
-    ends = [span.offset + len(span.raw) for span in spans]
-    assert [span.offset for span in spans] == [0, *ends[:-1]]
+    ranges = ranges_of(data, order)
+    assert b"".join(byte_range.raw for byte_range in ranges) == data
+    ends = [byte_range.offset + len(byte_range.raw) for byte_range in ranges]
+    assert [byte_range.offset for byte_range in ranges] == [0, *ends[:-1]]
 
 
 @given(damaged_record() | any_record())
 def test_the_fields_of_a_header_make_up_its_word(case: tuple[bytes, Order]) -> None:
     data, order = case
-    for span in spans_of(data, order):
-        if span.bits:
-            made = [one.value % 2**one.field.width * 2**one.field.lo for one in span.bits]
-            assert sum(made) == int.from_bytes(span.raw, order)
-            assert sum(one.field.width for one in span.bits) == 64
+    for byte_range in ranges_of(data, order):
+        if byte_range.bits:
+            made = [one.value % 2**one.field.width * 2**one.field.lo for one in byte_range.bits]
+            assert sum(made) == int.from_bytes(byte_range.raw, order)
+            assert sum(one.field.width for one in byte_range.bits) == 64
 
 
 @given(damaged_record())
 def test_what_the_decoder_refuses_is_told_in_its_words(case: tuple[bytes, Order]) -> None:
     data, order = case
-    spans, (record, faults) = spans_of(data, order), decoded(data, order)
+    ranges, (record, faults) = ranges_of(data, order), decoded(data, order)
     if "argument-size" in dict(faults):  # then arguments may lie in words that are read as what follows them
         faults = [fault for fault in faults if fault[0] != "argument-content"]
-    assert {message for _, message in faults} <= set(faults_of(spans))
+    assert {message for _, message in faults} <= set(faults_of(ranges))
     if record is None:
-        assert spans[-1].fault == faults[-1][1]
+        assert ranges[-1].fault == faults[-1][1]
     else:
-        assert all(span.label != "missing" for span in spans if "[" not in span.label)
+        assert all(byte_range.label != "missing" for byte_range in ranges if "[" not in byte_range.label)
 
 
 @given(any_record())
@@ -114,11 +122,11 @@ def test_a_valid_record_has_no_faults(case: tuple[bytes, Order]) -> None:
     record, _ = decoded(data, order)
     assume(not isinstance(record, r.TraceInfo))  # the oracle lets words follow that nobody declared
     # The oracle's text is any bytes, and it takes definitions of slot 0.
-    assert set(faults_of(spans_of(data, order))) <= {"the text is not UTF-8", "must be at least 1"}
+    assert set(faults_of(ranges_of(data, order))) <= {"the text is not UTF-8", "must be at least 1"}
 
 
 def shown(value: object) -> str:
-    """How a span begins to show a value."""
+    """How a range begins to show a value."""
     if isinstance(value, str):
         return quoted(value)
     return f"{len(value)} bytes" if isinstance(value, bytes) else str(value)
@@ -129,8 +137,8 @@ def test_spans_show_what_the_decoder_gives(case: tuple[bytes, Order]) -> None:
     data, order = case
     record, _ = decoded(data, order)
     seen = set()
-    for span in spans_of(data, order):
-        path = re.findall(r"\w+|\[\d+\]", span.label.partition(" ")[0])
+    for byte_range in ranges_of(data, order):
+        path = re.findall(r"\w+|\[\d+\]", byte_range.label.partition(" ")[0])
         seen.add(path[0])
         owner, value = None, record
         for step in path:
@@ -139,8 +147,8 @@ def test_spans_show_what_the_decoder_gives(case: tuple[bytes, Order]) -> None:
             owner, value = value, value[int(step[1:-1])] if step[0] == "[" else getattr(value, step)
         else:
             told = f"{value:#x}" if isinstance(owner, tuple) else shown(value)
-            assert span.value.removeprefix("koid ").startswith(told) or span.label == "payload size"
-        for one in span.bits:
+            assert byte_range.value.removeprefix("koid ").startswith(told) or byte_range.label == "payload size"
+        for one in byte_range.bits:
             if hasattr(value, one.field.name) and path == ["header"]:
                 given = getattr(value, one.field.name)
                 assert isinstance(given, str | bytes | Thread | tuple) or given == one.value
@@ -161,8 +169,8 @@ def test_an_event_word_by_word() -> None:
         assert isinstance(part, StringReference)
         return {7: '"seven"'}.get(slot)
 
-    spans = spans_of(encode(EVENT), resolve=resolve)
-    assert [(span.label, span.value) for span in spans] == [
+    ranges = ranges_of(encode(EVENT), resolve=resolve)
+    assert [(byte_range.label, byte_range.value) for byte_range in ranges] == [
         ("header", "DurationComplete"),
         ("timestamp", "5"),
         ("category", '"io", padded by 6'),
@@ -171,7 +179,7 @@ def test_an_event_word_by_word() -> None:
         ("args[1].header", "StringArgument"),
         ("end", "9"),
     ]
-    assert [(one.field.name, one.meaning, one.fault) for one in spans[0].bits] == [
+    assert [(one.field.name, one.meaning, one.fault) for one in ranges[0].bits] == [
         ("type", "EVENT", ""),
         ("size", "words, 56 bytes", ""),
         ("event_type", "DURATION_COMPLETE", ""),
@@ -180,9 +188,9 @@ def test_an_event_word_by_word() -> None:
         ("category", "inline, 2 bytes", ""),
         ("name", 'slot 7: "seven"', ""),
     ]
-    argument = {one.field.name: one for one in spans[3].bits}
+    argument = {one.field.name: one for one in ranges[3].bits}
     assert argument["value"].shown == "-1"
-    text = {one.field.name: one for one in spans[5].bits}
+    text = {one.field.name: one for one in ranges[5].bits}
     assert (text["name"].meaning, text["name"].fault) == ("slot 2", "not defined before this record")
     assert text["value"].meaning == "the empty string"
 
@@ -216,13 +224,13 @@ MESSAGE = r.Log(timestamp=1, thread=1, message="hello")
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_wrong_is_told(data: bytes, fault: str) -> None:
-    assert fault in faults_of(spans_of(data))
+    assert fault in faults_of(ranges_of(data))
 
 
 def test_what_follows_broken_arguments_is_found_from_the_end() -> None:
-    spans = spans_of(edited(EVENT, word=5, value=0))
-    assert [span.label for span in spans[3:]] == ["args[0].header", "args[0].name", "unexplained", "end"]
-    assert spans[-1].value == "9"
+    ranges = ranges_of(edited(EVENT, word=5, value=0))
+    assert [byte_range.label for byte_range in ranges[3:]] == ["args[0].header", "args[0].name", "unexplained", "end"]
+    assert ranges[-1].value == "9"
 
 
 @pytest.mark.parametrize(
@@ -235,7 +243,7 @@ def test_what_follows_broken_arguments_is_found_from_the_end() -> None:
     ],
 )
 def test_the_header_of_an_unknown_record(word: int, fields: list[str]) -> None:
-    header, content = spans_of(word.to_bytes(8, "little") + bytes(8))
+    header, content = ranges_of(word.to_bytes(8, "little") + bytes(8))
     assert [one.field.name for one in header.bits] == fields
     assert (header.value, content.label, faults_of([header, content])) == ("unknown", "content", [])
 
@@ -349,7 +357,7 @@ def trace_of(*written: Record | Opaque, order: Order = "little") -> bytes:
     return b"".join(encode(record, order) for record in (r.Magic(), *written))
 
 
-def pieces(data: bytes, **options: Any) -> list[Piece]:
+def pieces(data: bytes, **options: Any) -> list[AnnotatedRecord]:
     return list(explain(fxtio.open(data), **options))
 
 
@@ -358,7 +366,7 @@ def test_pieces_are_the_records(corpus: Path) -> None:
     found = pieces(data)
     records = [(entry.offset, type(entry.record).__name__) for entry in fxtio.open(data).entries()]
     assert [(piece.offset, piece.name) for piece in found] == records
-    assert b"".join(span.raw for piece in found for span in piece.spans) == data
+    assert b"".join(byte_range.raw for piece in found for byte_range in piece.ranges) == data
     assert [piece.number for piece in found] == list(range(len(found)))
     assert [piece.faults for piece in found if piece.faults] == []
 
@@ -368,19 +376,19 @@ def test_slots_mean_what_they_mean_at_the_record() -> None:
     thread = r.ThreadRecord(1, process=10, thread=11)
     data = trace_of(r.String(1, "one"), begin, thread, r.String(1, "two"), begin)
     before, after = (piece for piece in pieces(data) if piece.name == "DurationBegin")
-    meanings = [{one.field.name: one for one in piece.spans[0].bits} for piece in (before, after)]
+    meanings = [{one.field.name: one for one in piece.ranges[0].bits} for piece in (before, after)]
     assert [one["name"].meaning for one in meanings] == ['slot 1: "one"', 'slot 1: "two"']
     assert [one["thread"].meaning for one in meanings] == ["slot 1", "slot 1: process 10, thread 11"]
     assert before.faults == ["not defined before this record"]
-    assert before.findings == [], "what a span tells is not told twice"
+    assert before.findings == [], "what a byte_range tells is not told twice"
     assert after.faults == []
 
 
 def test_both_byte_orders_read_the_same() -> None:
     little, big = (pieces(trace_of(r.String(1, "a name"), EVENT, order=order)) for order in ORDERS)
-    told = [[[(s.label, s.value, s.bits) for s in piece.spans] for piece in found] for found in (little, big)]
+    told = [[[(s.label, s.value, s.bits) for s in piece.ranges] for piece in found] for found in (little, big)]
     assert told[0] == told[1]
-    assert little[0].spans[0].raw == big[0].spans[0].raw[::-1]
+    assert little[0].ranges[0].raw == big[0].ranges[0].raw[::-1]
 
 
 def test_findings_of_the_reader_stand_with_the_record() -> None:
@@ -410,8 +418,8 @@ def test_what_is_no_record_is_shown(gap: bytes, name: str, rules: list[str]) -> 
     ]
     assert [finding.rule for finding in found[3].findings] == rules
     assert [piece.number for piece in found[4:]] == list(range(3, 3 + len(rest) // 8))
-    if found[3].spans:
-        assert found[3].spans[0].raw == gap[:8]
+    if found[3].ranges:
+        assert found[3].ranges[0].raw == gap[:8]
 
 
 def test_a_trace_that_begins_with_no_record() -> None:
@@ -440,8 +448,8 @@ def test_streams_keep_their_parts() -> None:
     module = r.ProfilerModule(module=1, timestamp=2, thread=Thread(3, None), name="libc.so.6", build_id=b"\1\2\3")
     assert isinstance(dict(layout_of(r.ProfilerModule).parts)["build_id"], Stream)
     for order in ORDERS:
-        spans = spans_of(encode(module, order), order)
-        assert [(span.label, span.value) for span in spans[1:]] == [
+        ranges = ranges_of(encode(module, order), order)
+        assert [(byte_range.label, byte_range.value) for byte_range in ranges[1:]] == [
             ("timestamp", "2"),
             ("thread.process", "koid 3"),
             ("name", '"libc.so.6", padded by 7'),

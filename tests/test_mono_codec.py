@@ -19,7 +19,7 @@ from fxtio.mono.layout import HYBRID
 from fxtio.mono.records import EVENTS, VERSIONS, dialect_of
 from fxtio.mono.stream.codec import stream_codec_of
 from fxtio.mono.stream.declare import UNKNOWN, Dialect, layout_of
-from fxtio.mono.stream.describe import spans_of
+from fxtio.mono.stream.describe import ranges_of
 from fxtio.mono.stream.kernels import CompiledKernels, Kernels
 from fxtio.mono.stream.program import Program, program_of
 from fxtio.testing.mono import buffers
@@ -109,7 +109,7 @@ def test_explaining_names_every_byte(drawn: Drawn) -> None:
     for event in events:
         layout = layout_of(type(event), dialect.version)
         assert layout is not None
-        spans, after = spans_of(layout, data, at, len(data), state, lambda cls, name, value: "")
+        spans, after = ranges_of(layout, data, at, len(data), state, lambda cls, name, value: "")
         assert b"".join(span.raw for span in spans) == data[at:after]
         assert [span.offset for span in spans] == np.cumsum([0, *(len(span.raw) for span in spans)])[:-1].tolist()
         assert not any(span.fault for span in spans)

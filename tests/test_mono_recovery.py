@@ -196,7 +196,7 @@ def test_recordings_without_buffers_are_delivered(pieces: list[bytes], block: in
     assert trace.info.header == header()
     assert trace.table("gc_resizes").num_rows == pieces.count(buffer())
     annotated = list(explain(trace, record=None, offset=0, kinds=None))
-    assert b"".join(span.raw for piece in annotated for span in piece.spans) == data
+    assert b"".join(byte_range.raw for piece in annotated for byte_range in piece.ranges) == data
 
 
 def test_the_command_tells_how_many_recordings_there_are() -> None:

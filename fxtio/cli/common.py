@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import FxtioError
-from fxtio.present import human_size, json_text, printable
+from fxtio.report import human_size, json_text, printable
 
 if TYPE_CHECKING:
     from fxtio.formats import Format, Trace
     from fxtio.io.source import Source
-    from fxtio.present import Report
+    from fxtio.report import Report
 
 FINE, FOUND, REFUSED = range(3)
 """The exit codes: success; the trace has findings; wrong usage, or input that cannot be read at all."""

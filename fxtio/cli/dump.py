@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from fxtio.cli.common import add_examples, add_input, count, format_of, open_trace, print_findings
-from fxtio.present import json_text, printable
+from fxtio.report import json_text, printable
 
 NAME = "dump"
 HELP = "Print the records of a trace, one line each"

@@ -14,10 +14,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from fxtio.cli.common import FINE, FOUND, UsageError, add_examples, add_input, count, format_of, open_trace
-from fxtio.present import printable
+from fxtio.report import printable
 
 if TYPE_CHECKING:
-    from fxtio.codec.piece import Piece, Span
+    from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 
 NAME = "explain"
 HELP = "Show the bytes of records with every field named, bit by bit"
@@ -66,14 +66,14 @@ def run(options: Namespace) -> int:
     with open_trace(options, prints=True) as trace:
         room = format_of(trace).explain
         kinds = None if options.type is None else room.kinds_of(options.type)
-        pieces = room.explain(trace, record=options.record, offset=options.offset or 0, kinds=kinds)
-        for piece in islice(pieces, limit):
+        records = room.explain(trace, record=options.record, offset=options.offset or 0, kinds=kinds)
+        for record in islice(records, limit):
             if shown:
                 print()
-            for line in _lines(piece, color=color):
+            for line in _lines(record, color=color):
                 print(line)
             shown += 1
-            if piece.faults:
+            if record.faults:
                 code = FOUND
         if not shown:
             raise UsageError(f"{trace.name}: {_nothing_to_show(options)}")
@@ -108,20 +108,20 @@ def _has_color() -> bool:
     )
 
 
-def _lines(piece: Piece, *, color: bool) -> Iterator[str]:
+def _lines(record: AnnotatedRecord, *, color: bool) -> Iterator[str]:
     """Yield the lines of text that show an annotated record."""
     bold, red, plain = (_BOLD, _RED, _PLAIN) if color else ("", "", "")
-    subject = f"record {piece.number:,}: " if piece.number is not None else ""
-    spec = f" (spec: {piece.spec})" if piece.spec else ""
-    yield f"{bold}{subject}{printable(piece.name)}, {piece.size:,} bytes at {piece.offset:,}{plain}{spec}"
-    for finding in piece.findings:
+    subject = f"record {record.number:,}: " if record.number is not None else ""
+    spec = f" (spec: {record.spec})" if record.spec else ""
+    yield f"{bold}{subject}{printable(record.name)}, {record.size:,} bytes at {record.offset:,}{plain}{spec}"
+    for finding in record.findings:
         yield f"  {red}! {printable(str(finding))}{plain}"
-    labels = [span.label for span in piece.spans]
-    labels += [f"  {bits.field.name}" for span in piece.spans for bits in span.bits]
+    labels = [byte_range.label for byte_range in record.ranges]
+    labels += [f"  {bits.field.name}" for byte_range in record.ranges for bits in byte_range.bits]
     width = max(map(len, labels), default=0)
-    widest = max((len(bits.shown) for span in piece.spans for bits in span.bits), default=0)
-    for span in piece.spans:
-        rows = [*_words(span, piece.offset), *_fields(span, widest)]
+    widest = max((len(bits.shown) for byte_range in record.ranges for bits in byte_range.bits), default=0)
+    for byte_range in record.ranges:
+        rows = [*_words(byte_range, record.offset), *_fields(byte_range, widest)]
         for place, raw, label, value, fault in rows:
             mark = f"  {red}! {printable(fault)}{plain}" if fault else ""
             yield f"{place:8}  {raw:23}  {printable(label):{width}}  {printable(value)}".rstrip() + mark
@@ -131,25 +131,25 @@ Row = tuple[str, str, str, str, str]
 """The offset, bytes, label, value and fault of a line."""
 
 
-def _words(span: Span, base: int) -> Iterator[Row]:
-    """Yield the words of a span as one row each; the middle of a long span is left out."""
-    value = span.value if len(span.value) <= _LONGEST_VALUE else f"{span.value[:_LONGEST_VALUE]}..."
-    places = range(0, len(span.raw), 8)
+def _words(byte_range: ByteRange, base: int) -> Iterator[Row]:
+    """Yield the words of a range as one row each; the middle of a long range is left out."""
+    value = byte_range.value if len(byte_range.value) <= _LONGEST_VALUE else f"{byte_range.value[:_LONGEST_VALUE]}..."
+    places = range(0, len(byte_range.raw), 8)
     if not places:
-        yield "", "", span.label, value, span.fault
+        yield "", "", byte_range.label, value, byte_range.fault
     left_out = places[_MAX_WORDS - 2 : -1] if len(places) > _MAX_WORDS else places[:0]
     for place in places:
         if place in left_out:
             if place == left_out[0]:
                 yield "", f"... {len(left_out):,} more words", "", "", ""
             continue
-        first = (span.label, value, span.fault) if place == 0 else ("", "", "")
-        yield f"{base + span.offset + place:08x}", span.raw[place : place + 8].hex(" "), *first
+        first = (byte_range.label, value, byte_range.fault) if place == 0 else ("", "", "")
+        yield f"{base + byte_range.offset + place:08x}", byte_range.raw[place : place + 8].hex(" "), *first
 
 
-def _fields(span: Span, widest: int) -> Iterator[Row]:
+def _fields(byte_range: ByteRange, widest: int) -> Iterator[Row]:
     """Yield the fields of a header word as one row each; `widest` is the width of the longest value."""
-    for bits in span.bits:
+    for bits in byte_range.bits:
         field = bits.field
         place = f"{field.lo:2} .. {field.hi:2}" if field.width > 1 else f"{field.lo}"
         yield "", f"{place:>23}", f"  {field.name}", f"{bits.shown:{widest}}  {bits.meaning}".rstrip(), bits.fault

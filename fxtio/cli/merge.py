@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 
 from fxtio.cli.common import UsageError, add_examples, open_trace, print_findings
-from fxtio.present import human_size, printable
+from fxtio.report import human_size, printable
 
 NAME = "merge"
 HELP = "Combine several FXT traces into one"

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from fxtio.cli.common import FINE, FOUND, add_examples
-from fxtio.present import human_size, printable
+from fxtio.report import human_size, printable
 
 NAME = "recover"
 HELP = "Finish the recording of a program that was killed"

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from fxtio.cli.common import FINE, Progress, UsageError, add_examples, count, print_table, size
-from fxtio.present import human_size, printable
+from fxtio.report import human_size, printable
 
 NAME = "synth"
 HELP = "Write a synthetic trace of any size"

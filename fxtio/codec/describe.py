@@ -1,7 +1,8 @@
 """Describe declarations for people: tables of layouts, and the words of a record with every bit named.
 
 Both follow the parts that the generated decoder is made of.  `annotate` walks them as the decoder does, but makes a
-`Span` for each part where the decoder returns a value; where the decoder raises an error, the span has its message.
+`ByteRange` for each part where the decoder returns a value; where the decoder raises an error, the range has its
+message.
 Three functions are dispatched on the class of a part: `part_meaning`, `emit_part` and `part_text`.
 """
 
@@ -18,19 +19,19 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange, FieldValue
 from fxtio.codec.generate import broken, short, take_bytes, take_many, unlike
 from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
-from fxtio.codec.piece import Bits, Piece, Span
 from fxtio.codec.record import SIZE, Layout, Record, TaggedUnion, layout_of, once
 from fxtio.codec.word import Field, Word
 from fxtio.errors import DecodeError
 
 __all__ = [
-    "Bits",
+    "AnnotatedRecord",
+    "ByteRange",
     "Doc",
-    "Piece",
+    "FieldValue",
     "Resolve",
-    "Span",
     "Walk",
     "annotate",
     "doc_of",
@@ -94,8 +95,8 @@ def quoted(text: str) -> str:
 
 def annotate(
     union: TaggedUnion, words: Sequence[int], data: Any, at: int, stop: int, resolve: Resolve | None = None
-) -> list[Span]:
-    """Describe one record.  Never fails: a fault for which the decoder would raise an error stands in a span.
+) -> list[ByteRange]:
+    """Describe one record.  Never fails: a fault for which the decoder would raise an error stands in a range.
 
     Args:
         union: the records that may stand here.
@@ -111,7 +112,7 @@ def annotate(
     walk = Walk(words, data, at, stop, resolve)
     if at < stop:
         walk.record(union)
-    return walk.spans
+    return walk.ranges
 
 
 class Walk:
@@ -124,7 +125,7 @@ class Walk:
         self.at = self.c = at
         self.stop = stop
         self.base: int = outer.base if outer else at
-        self.spans: list[Span] = outer.spans if outer else []
+        self.ranges: list[ByteRange] = outer.ranges if outer else []
         self.prefix = ""
         self.layout: Layout | None = None
         self.header: dict[str, int] = {}
@@ -161,11 +162,11 @@ class Walk:
         if self.words[self.at] & mask != constant:
             raise unlike(layout.name)
 
-    def emit(self, count: int, label: str, value: str = "", bits: tuple[Bits, ...] = (), fault: str = "") -> None:
-        """Add a span of `count` words, and move behind them."""
+    def emit(self, count: int, label: str, value: str = "", bits: tuple[FieldValue, ...] = (), fault: str = "") -> None:
+        """Add a range of `count` words, and move behind them."""
         if count or fault:
             raw = bytes(self.data[self.c * 8 : (self.c + count) * 8])
-            self.spans.append(Span((self.c - self.base) * 8, raw, self.prefix + label, value, bits, fault))
+            self.ranges.append(ByteRange((self.c - self.base) * 8, raw, self.prefix + label, value, bits, fault))
             self.c += count
 
     def claim(self, count: int, name: str) -> None:
@@ -178,7 +179,7 @@ class Walk:
         return f"{self.layout.name}.{name}" if self.layout else name
 
     def stream(self, name: str, length: int, *, text: bool) -> None:
-        """Add a span of padded bytes."""
+        """Add a range of padded bytes."""
         raw, after = take_bytes(self.data, self.c, length, self.stop, self.where(name))
         padding = bytes(self.data[self.c * 8 + length : after * 8])
         value = quoted(raw.decode("utf-8", "surrogateescape")) if text else f"{length:,} bytes"
@@ -201,7 +202,7 @@ def word_value(value: int) -> str:
     return f"{value} ({value:#x})" if value > 9 else str(value)
 
 
-def _bits(field: Field, word: int, part: Part | None, walk: Walk) -> Bits:
+def _bits(field: Field, word: int, part: Part | None, walk: Walk) -> FieldValue:
     """Describe a field of a header word."""
     value: int = field.get(word)
     shown, meaning, fault = f"{value:#x}" if field.width > 32 else str(value), _named(field, value), ""
@@ -216,7 +217,7 @@ def _bits(field: Field, word: int, part: Part | None, walk: Walk) -> Bits:
         meaning, fault = part_meaning(part, field, value, walk)
     if field.role == "bits" and value < field.limits[0]:
         fault = f"must be at least {field.limits[0]}"
-    return Bits(field, value, shown, meaning, fault)
+    return FieldValue(field, value, shown, meaning, fault)
 
 
 def _named(field: Field, value: int) -> str:
@@ -227,7 +228,7 @@ def _named(field: Field, value: int) -> str:
     return labels.get(value, f"unknown {field.meaning.__name__}")
 
 
-def _undeclared(union: TaggedUnion, word: int, walk: Walk) -> tuple[Bits, ...]:
+def _undeclared(union: TaggedUnion, word: int, walk: Walk) -> tuple[FieldValue, ...]:
     """Describe the header of a record of unknown type: the fields common to all records, the tags, and the rest."""
     number = union.type_of(word)
     size, selector = union.sizes[number], union.selectors[number]
@@ -274,7 +275,7 @@ def slot_meaning(part: Part, slot: int, walk: Walk) -> tuple[str, str]:
 
 @singledispatch
 def emit_part(part: Part, name: str, walk: Walk, later: list[Part]) -> None:
-    """Add spans for the part's words; `later` are the parts behind it.  Raises DecodeError as the decoder does."""
+    """Add ranges for the part's words; `later` are the parts behind it.  Raises DecodeError as the decoder does."""
     raise TypeError(f"{type(part).__name__} cannot be described")
 
 

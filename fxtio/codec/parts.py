@@ -21,7 +21,7 @@ Display = Literal["decimal", "hexadecimal", "koid"]
 
 
 class Part:
-    """A piece of a record's body: writes the source that decodes and encodes it.
+    """A part of the body of a record: writes the source that decodes and encodes it.
 
     A format may define parts of its own.  Their numpy code, and how they are described, is registered by the module
     `extension` with `take_part`, `put_part`, `emit_part`, `part_meaning` and `part_text` of this package.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from fxtio.codec.piece import Piece, Span
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.layout import TAG_SIZE, Item
 from fxtio.coreprofiler.lines import Fault, Layout, decode, layout_of
@@ -36,7 +36,7 @@ def kinds_of(name: str) -> Kinds:
 
 def explain(
     trace: CoreProfilerTrace, *, record: int | None = None, offset: int = 0, kinds: Kinds | None = None
-) -> Iterator[Piece]:
+) -> Iterator[AnnotatedRecord]:
     """Take the lines of a trace apart, in the order of the file.
 
     Args:
@@ -46,7 +46,7 @@ def explain(
         kinds: only records of these classes.
 
     Yields:
-        A piece for each line.
+        An annotated record for each line.
     """
     number = -1
     for block in trace._blocks():
@@ -64,44 +64,44 @@ def explain(
                 yield _piece(trace, number, begin, raw, value)
 
 
-def _piece(trace: CoreProfilerTrace, number: int, begin: int, raw: bytes, record: Any) -> Piece:
+def _piece(trace: CoreProfilerTrace, number: int, begin: int, raw: bytes, record: Any) -> AnnotatedRecord:
     findings = [finding for finding in trace.findings if begin <= finding.offset < begin + len(raw)]
     cls = type(record)
     name, spec = ("unknown line", "") if cls is Opaque else (cls.__name__, cls.spec)
-    return Piece(number, begin, len(raw), name, spec, spans_of(raw, record), findings)
+    return AnnotatedRecord(number, begin, len(raw), name, spec, ranges_of(raw, record), findings)
 
 
-def spans_of(raw: bytes, record: Any) -> list[Span]:
-    """Return a line as spans: tag, items, line end.  An `Opaque` is compared with the record that its tag names."""
+def ranges_of(raw: bytes, record: Any) -> list[ByteRange]:
+    """Return a line as ranges: tag, items, line end.  An `Opaque` is compared with the record that its tag names."""
     line = raw.rstrip(b"\r\n") if len(raw) - len(raw.rstrip(b"\r\n")) <= 2 else raw[:-1]
-    end = [Span(len(line), raw[len(line) :], "line end")] if len(line) < len(raw) else []
+    end = [ByteRange(len(line), raw[len(line) :], "line end")] if len(line) < len(raw) else []
     is_opaque = type(record) is Opaque
     cls = type(record)
     if is_opaque:
         classes = TAGS.get(line[:TAG_SIZE])
         if classes is None:
-            return [Span(0, line, "line"), *end]
+            return [ByteRange(0, line, "line"), *end]
         cls = classes[0]
     layout = layout_of(cls)
-    spans = [Span(0, line[:TAG_SIZE], "type and subtype", cls.tag)]
-    at = _add_spans(layout, line, TAG_SIZE, "", spans, record)
+    ranges = [ByteRange(0, line[:TAG_SIZE], "type and subtype", cls.tag)]
+    at = _add_ranges(layout, line, TAG_SIZE, "", ranges, record)
     rest = line[at:]
     if layout.members and not is_opaque:
         for name, member in layout.members.items():
             for index, value in enumerate(getattr(record, name)):
-                at = _add_spans(layout_of(member), line, at, f"{name}[{index}].", spans, value)
+                at = _add_ranges(layout_of(member), line, at, f"{name}[{index}].", ranges, value)
     elif rest:
         value = ", ".join(str(getattr(record, name)) for name in layout.tail_fields if hasattr(record, name))
         fault = ""
         if is_opaque:
             result = decode(line)
             fault = result.message if isinstance(result, Fault) else ""
-        spans.append(Span(at, rest, ", ".join(layout.tail_fields) or "rest", value, fault=fault))
-    return [*spans, *end]
+        ranges.append(ByteRange(at, rest, ", ".join(layout.tail_fields) or "rest", value, fault=fault))
+    return [*ranges, *end]
 
 
-def _add_spans(layout: Layout, line: bytes, at: int, prefix: str, spans: list[Span], record: Any) -> int:
-    """Add the spans of items of fixed number, and return where they end."""
+def _add_ranges(layout: Layout, line: bytes, at: int, prefix: str, ranges: list[ByteRange], record: Any) -> int:
+    """Add the ranges of items of fixed number, and return where they end."""
     for field in layout.fields:
         match = _pattern(field.item).match(line, at)
         if match is None:
@@ -109,7 +109,7 @@ def _add_spans(layout: Layout, line: bytes, at: int, prefix: str, spans: list[Sp
         if match.end() > at:
             value = getattr(record, field.name, None)
             text = "" if type(record) is Opaque else field.item.describe(value)
-            spans.append(Span(at, line[at : match.end()], f"{prefix}{field.name}", text))
+            ranges.append(ByteRange(at, line[at : match.end()], f"{prefix}{field.name}", text))
         at = match.end()
     return at
 

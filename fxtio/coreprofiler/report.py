@@ -20,7 +20,7 @@ from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
 from fxtio.coreprofiler.state import Sample, Timeline
 from fxtio.coreprofiler.tables import TIME_FIELD
-from fxtio.present import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 
 MAX_NAMES = 1 << 18
 """The most names, functions and classes that are counted one by one."""

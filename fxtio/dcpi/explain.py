@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fxtio.codec.piece import Piece, Span
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, KEYWORDS, STEP, TERMINATOR, WORD_TYPE
 from fxtio.dcpi.reader import DcpiTrace, Entry
@@ -46,7 +46,7 @@ def kinds_of(name: str) -> Kinds:
 
 def explain(
     trace: DcpiTrace, *, record: int | None = None, offset: int = 0, kinds: Kinds | None = None
-) -> Iterator[Piece]:
+) -> Iterator[AnnotatedRecord]:
     """Take the records of a profile apart, in the order of the file.
 
     Args:
@@ -56,7 +56,7 @@ def explain(
         kinds: only records of these classes.
 
     Yields:
-        A piece for each record.
+        An annotated record for each record.
     """
     pending: list[tuple[int, Entry, int]] = []
     findings = 0
@@ -75,53 +75,54 @@ def explain(
     if len(trace.findings) > findings and kinds is None and record is None:
         at_end = [finding for finding in trace.findings if finding.offset >= trace.position]
         if at_end:
-            yield Piece(None, trace.position, 0, "the end", "", [], at_end)
+            yield AnnotatedRecord(None, trace.position, 0, "the end", "", [], at_end)
 
 
 def _numbered(trace: DcpiTrace) -> Iterator[tuple[int, Entry, int]]:
     """Yield the records with their numbers, and with the byte offsets of their ends."""
     for number, entry in enumerate(trace.entries()):
-        yield number, entry, entry.offset + sum(len(span.raw) for span in _spans(entry.record))
+        yield number, entry, entry.offset + sum(len(byte_range.raw) for byte_range in _ranges(entry.record))
 
 
-def _piece(trace: DcpiTrace, number: int, entry: Entry, end: int) -> Piece:
+def _piece(trace: DcpiTrace, number: int, entry: Entry, end: int) -> AnnotatedRecord:
     inside: list[Finding] = [finding for finding in trace.findings if entry.offset <= finding.offset < end]
     name = type(entry.record).__name__
     spec = SPECS.get(type(entry.record), "")
-    return Piece(number, entry.offset, end - entry.offset, name, spec, _spans(entry.record), inside)
+    return AnnotatedRecord(number, entry.offset, end - entry.offset, name, spec, _ranges(entry.record), inside)
 
 
-def _spans(record: Record) -> list[Span]:
+def _ranges(record: Record) -> list[ByteRange]:
     if isinstance(record, Line):
         return _line(record)
     if isinstance(record, Terminator):
         word = TERMINATOR.encode()
         rest = encode(record)[len(word) :]
-        return [Span(0, word, "word", "the end of the header"), Span(len(word), rest, "padding and line end")]
+        return [ByteRange(0, word, "word", "the end of the header"), ByteRange(len(word), rest, "padding and line end")]
     if isinstance(record, Opaque):
-        return [Span(0, record.raw, "bytes")]
+        return [ByteRange(0, record.raw, "bytes")]
     size = WORD_TYPE.itemsize
     raw = encode(record)
     if isinstance(record, Footer):
         values = msgspec.structs.astuple(record)
         names = [field.name for field in FOOTER.subcons]
         return [
-            Span(at * size, raw[at * size : (at + 1) * size], name, f"{values[at]:,}") for at, name in enumerate(names)
+            ByteRange(at * size, raw[at * size : (at + 1) * size], name, f"{values[at]:,}")
+            for at, name in enumerate(names)
         ]
     shown = record.counts[:_SHOWN_COUNTS]
     text = ", ".join(map(str, shown)) + (", ..." if len(record.counts) > len(shown) else "")
     if isinstance(record, MoreCounts):
-        return [Span(0, raw, "count", text)]
+        return [ByteRange(0, raw, "count", text)]
     head = CHUNK_HEAD.sizeof()
     number = len(record.counts) + record.remaining
     return [
-        Span(0, raw[:size], "offset", f"{record.text_offset:#x}, to {record.text_offset + number * STEP:#x}"),
-        Span(size, raw[size:head], "number", f"{number:,}"),
-        Span(head, raw[head:], "count", text),
+        ByteRange(0, raw[:size], "offset", f"{record.text_offset:#x}, to {record.text_offset + number * STEP:#x}"),
+        ByteRange(size, raw[size:head], "number", f"{number:,}"),
+        ByteRange(head, raw[head:], "count", text),
     ]
 
 
-def _line(line: Line) -> list[Span]:
+def _line(line: Line) -> list[ByteRange]:
     keyword = KEYWORDS.get(line.word)
     is_wrong = keyword is not None and not keyword.syntax.pattern.fullmatch(line.value)
     fault = f"not {keyword.syntax.description}" if keyword is not None and is_wrong else ""
@@ -131,12 +132,12 @@ def _line(line: Line) -> list[Span]:
         ("value", line.value, line.value, fault),
         ("line end", "\n", "", ""),
     ]
-    spans, at = [], 0
+    ranges, at = [], 0
     for label, text, meaning, part_fault in parts:
         raw = text.encode("ascii", "surrogateescape")
-        spans.append(Span(at, raw, label, meaning, fault=part_fault))
+        ranges.append(ByteRange(at, raw, label, meaning, fault=part_fault))
         at += len(raw)
-    return spans
+    return ranges
 
 
 _PREFACE = f"""\

@@ -13,7 +13,7 @@ from fxtio.codec.record import Opaque
 from fxtio.dcpi.frames import Segments
 from fxtio.dcpi.reader import DcpiTrace, Entry, Info
 from fxtio.dcpi.records import Chunk, Line, MoreCounts, Record, Terminator
-from fxtio.present import Report, ReportTable, human_size, json_text, quoted
+from fxtio.report import Report, ReportTable, human_size, json_text, quoted
 
 _SHOWN_COUNTS = 16
 _SHOWN_BYTES = 32

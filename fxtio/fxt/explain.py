@@ -15,9 +15,9 @@ import numpy as np
 
 from fxtio.codec.columns import Block, StreamColumn
 from fxtio.codec.describe import (
-    Piece,
+    AnnotatedRecord,
+    ByteRange,
     Resolve,
-    Span,
     annotate,
     doc_of,
     enumerations_markdown,
@@ -67,7 +67,7 @@ def _folded(name: str) -> str:
 
 def explain(
     trace: FxtTrace, *, record: int | None = None, offset: int = 0, kinds: frozenset[int] | None = None
-) -> Iterator[Piece]:
+) -> Iterator[AnnotatedRecord]:
     """Yield the annotated records of a trace, and the bytes between them.  The trace is read only as far as needed.
 
     Args:
@@ -105,20 +105,20 @@ def explain(
         yield _gap(tail or _head(trace), end, stop, last)
 
 
-def _record(trace: FxtTrace, batch: Batch, row: int, number: int) -> Piece:
+def _record(trace: FxtTrace, batch: Batch, row: int, number: int) -> AnnotatedRecord:
     frame = batch.frame
     at, size, offset = int(frame.at[row]), int(frame.size[row]), frame.offset(row)
-    spans = annotate(RECORDS, frame.block.words.data, frame.block.data, at, at + size, _resolver(batch, row))
-    faults = {fault for span in spans for fault in span.faults}
+    ranges = annotate(RECORDS, frame.block.words.data, frame.block.data, at, at + size, _resolver(batch, row))
+    faults = {fault for byte_range in ranges for fault in byte_range.faults}
     findings = [
         finding
         for finding in _findings(trace, offset, offset + size * 8)
         if finding.rule not in _SHOWN_IN_SPANS and finding.message not in faults
     ]
-    return Piece(number, offset, size * 8, *_named(int(frame.kind[row])), spans, findings)
+    return AnnotatedRecord(number, offset, size * 8, *_named(int(frame.kind[row])), ranges, findings)
 
 
-def _gap(block: Block, begin: int, end: int, findings: list[Finding]) -> Piece:
+def _gap(block: Block, begin: int, end: int, findings: list[Finding]) -> AnnotatedRecord:
     """Annotate bytes that are not a record as the record that their first word claims, if its words are available.
 
     Args:
@@ -127,15 +127,15 @@ def _gap(block: Block, begin: int, end: int, findings: list[Finding]) -> Piece:
         end: the byte offset behind them.
         findings: the faults in them.
     """
-    spans: list[Span] = []
+    ranges: list[ByteRange] = []
     name = spec = ""
     first = int(block.words[0]) if len(block.words) else 0
     size = min(RECORDS.size_of(first) or 1, (end - begin) // 8)
     if first and size <= len(block.words):
-        spans = annotate(RECORDS, block.words.data, block.data, 0, size)
+        ranges = annotate(RECORDS, block.words.data, block.data, 0, size)
         name, spec = _named(RECORDS.kind_of(first))
-    claim = f"no record, though it begins like {name}" if spans else "no record"
-    return Piece(None, begin, end - begin, claim, spec, spans, findings)
+    claim = f"no record, though it begins like {name}" if ranges else "no record"
+    return AnnotatedRecord(None, begin, end - begin, claim, spec, ranges, findings)
 
 
 def _named(kind: int) -> tuple[str, str]:

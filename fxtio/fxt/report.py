@@ -22,7 +22,7 @@ from fxtio.fxt.reader import Entry, FxtTrace, Info
 from fxtio.fxt.records import Event
 from fxtio.fxt.references import StringReference, Thread, ThreadReference
 from fxtio.fxt.statistics import Share, SlotUse, Statistics, TextShares
-from fxtio.present import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 
 MAX_LISTED = 20
 """The most processes, and the most threads, that are listed as text; the JSON has all."""

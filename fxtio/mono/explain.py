@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.describe import doc_of, enumerations_markdown
-from fxtio.codec.piece import Piece, Span
 from fxtio.errors import DecodeError, FxtioError
 from fxtio.finding import Finding
 from fxtio.mono import enums
@@ -19,7 +19,7 @@ from fxtio.mono.layout import HEADER_MARK, ID_SIZE
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.stream.codec import kind_at
 from fxtio.mono.stream.declare import SUBTYPE, UNKNOWN, Dialect, Item, StreamState, layout_of
-from fxtio.mono.stream.describe import field_rows, spans_of, stream_markdown
+from fxtio.mono.stream.describe import field_rows, ranges_of, stream_markdown
 from fxtio.mono.tables import ENUMERATIONS
 
 _SHOWN_BYTES = 64
@@ -40,7 +40,7 @@ def kinds_of(name: str) -> frozenset[type[Any]]:
 
 def explain(
     trace: MonoTrace, *, record: int | None = None, offset: int = 0, kinds: frozenset[type[Any]] | None = None
-) -> Iterator[Piece]:
+) -> Iterator[AnnotatedRecord]:
     """Annotate a recording from some place on.
 
     Args:
@@ -60,32 +60,38 @@ def explain(
             yield _header(trace, recording)
         last = recording
         for buffer in range(len(batch.frame)):
-            for piece in _buffer(trace, batch, buffer, number):
-                number += piece.number is not None
-                selected = piece.offset + max(piece.size, 1) > offset
+            for annotated in _buffer(trace, batch, buffer, number):
+                number += annotated.number is not None
+                selected = annotated.offset + max(annotated.size, 1) > offset
                 if record is not None:
-                    selected = selected and piece.number is not None and piece.number >= record
+                    selected = selected and annotated.number is not None and annotated.number >= record
                 if kinds is not None:
-                    selected = selected and piece.name in {cls.__name__ for cls in kinds}
+                    selected = selected and annotated.name in {cls.__name__ for cls in kinds}
                 if selected:
-                    yield piece
+                    yield annotated
     rest = [finding for finding in trace.findings if finding.offset >= trace.position]
     if kinds is None and (rest or (last is None and record is None)):
-        yield Piece(None, trace.position, 0, "the end", "", [], rest or list(trace.findings))
+        yield AnnotatedRecord(None, trace.position, 0, "the end", "", [], rest or list(trace.findings))
 
 
-def _header(trace: MonoTrace, recording: Recording) -> Piece:
+def _header(trace: MonoTrace, recording: Recording) -> AnnotatedRecord:
     layout = layout_of(StreamHeader, recording.header.major)
     assert layout is not None
-    mark = Span(0, recording.raw[:ID_SIZE], "id", f"{int.from_bytes(HEADER_MARK, 'little'):#x}")
-    spans, _ = spans_of(layout, recording.raw, ID_SIZE, len(recording.raw), StreamState(0, {}), _meaning)
-    spans = [mark, *(Span(ID_SIZE + span.offset, span.raw, span.label, span.value) for span in spans)]
+    mark = ByteRange(0, recording.raw[:ID_SIZE], "id", f"{int.from_bytes(HEADER_MARK, 'little'):#x}")
+    ranges, _ = ranges_of(layout, recording.raw, ID_SIZE, len(recording.raw), StreamState(0, {}), _meaning)
+    ranges = [
+        mark,
+        *(
+            ByteRange(ID_SIZE + byte_range.offset, byte_range.raw, byte_range.label, byte_range.value)
+            for byte_range in ranges
+        ),
+    ]
     place = recording.offset
     findings = _findings(trace, place, place + 1)
-    return Piece(None, place, len(recording.raw), "StreamHeader", doc_of(StreamHeader).spec, spans, findings)
+    return AnnotatedRecord(None, place, len(recording.raw), "StreamHeader", doc_of(StreamHeader).spec, ranges, findings)
 
 
-def _buffer(trace: MonoTrace, batch: Batch, buffer: int, number: int) -> Iterator[Piece]:
+def _buffer(trace: MonoTrace, batch: Batch, buffer: int, number: int) -> Iterator[AnnotatedRecord]:
     """Yield the header of a buffer, its events, and what cannot be read."""
     frame = batch.frame
     begin, stop, end = int(frame.begin[buffer]), int(batch.stop[buffer]), int(frame.end[buffer])
@@ -93,39 +99,45 @@ def _buffer(trace: MonoTrace, batch: Batch, buffer: int, number: int) -> Iterato
     fields = buffer_dtype().fields
     assert fields is not None
     raw = row.tobytes()
-    spans = [
-        Span(place, raw[place : place + dtype.itemsize], name, f"{int(row[name])} ({int(row[name]):#x})")
+    ranges = [
+        ByteRange(place, raw[place : place + dtype.itemsize], name, f"{int(row[name])} ({int(row[name]):#x})")
         for name, (dtype, place, *_) in fields.items()
     ]
     place, spec = frame.base + begin - BUFFER_HEADER_SIZE, "buffer header format"
     findings = _findings(trace, place, place + 1)
-    yield Piece(None, place, BUFFER_HEADER_SIZE, "BufferHeader", spec, spans, findings)
+    yield AnnotatedRecord(None, place, BUFFER_HEADER_SIZE, "BufferHeader", spec, ranges, findings)
     dialect = frame.recording.dialect
     state, data, cursor = state_of(frame.header(buffer), dialect), frame.data[begin:end].tobytes(), 0
     while cursor < stop - begin:
         cls = dialect.classes[kind_at(dialect, data, cursor, len(data))]
         layout = layout_of(cls, dialect.version)
         assert layout is not None
-        spans, after = spans_of(layout, data, cursor, len(data), state, _meaning)
-        yield Piece(number, frame.base + begin + cursor, after - cursor, cls.__name__, doc_of(cls).spec, spans, [])
+        ranges, after = ranges_of(layout, data, cursor, len(data), state, _meaning)
+        yield AnnotatedRecord(
+            number, frame.base + begin + cursor, after - cursor, cls.__name__, doc_of(cls).spec, ranges, []
+        )
         number += 1
         cursor = after
     if cursor < len(data):
         yield _rest(trace, dialect, data, cursor, frame.base + begin + cursor, state)
 
 
-def _rest(trace: MonoTrace, dialect: Dialect, data: bytes, cursor: int, offset: int, state: StreamState) -> Piece:
+def _rest(
+    trace: MonoTrace, dialect: Dialect, data: bytes, cursor: int, offset: int, state: StreamState
+) -> AnnotatedRecord:
     """Annotate the bytes behind a fault; of an event of a known kind, as much as can be decoded."""
-    spans = [Span(0, data[cursor : cursor + _SHOWN_BYTES], "unexplained")]
+    ranges = [ByteRange(0, data[cursor : cursor + _SHOWN_BYTES], "unexplained")]
     kind = dialect.kinds[data[cursor]]
     layout = None if kind in (UNKNOWN, SUBTYPE) else layout_of(dialect.classes[kind], dialect.version)
     if layout is not None:
         try:
-            spans, _ = spans_of(layout, data, cursor, len(data), state, _meaning)
+            ranges, _ = ranges_of(layout, data, cursor, len(data), state, _meaning)
         except DecodeError as error:
-            spans = [Span(0, data[cursor : cursor + _SHOWN_BYTES], "unexplained", fault=error.message)]
+            ranges = [ByteRange(0, data[cursor : cursor + _SHOWN_BYTES], "unexplained", fault=error.message)]
     size = len(data) - cursor
-    return Piece(None, offset, size, "the rest of the buffer", "", spans, _findings(trace, offset, offset + size))
+    return AnnotatedRecord(
+        None, offset, size, "the rest of the buffer", "", ranges, _findings(trace, offset, offset + size)
+    )
 
 
 def _findings(trace: MonoTrace, begin: int, end: int) -> list[Finding]:

@@ -14,7 +14,7 @@ from fxtio.mono.headers import BufferHeader, StreamHeader
 from fxtio.mono.reader import Entry, Info, MonoTrace
 from fxtio.mono.stream.declare import Fixed, Item, Relative, Repeated, Running, Sleb, parts_of
 from fxtio.mono.tables import ENUMERATIONS
-from fxtio.present import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 from fxtio.table import Categories
 
 _SHOWN_ITEMS = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange, FieldValue
 from fxtio.codec.describe import enumerations_markdown, layout_markdown, quoted, title_of, word_markdown
-from fxtio.codec.piece import Bits, Piece, Span
 from fxtio.codec.record import Opaque
 from fxtio.codec.word import Field, Word
 from fxtio.errors import DecodeError, FxtioError
@@ -43,7 +43,7 @@ def kinds_of(name: str) -> Kinds:
     return frozenset({classes[lowered]})
 
 
-def explain(trace: UftraceTrace, *, record: int | None, offset: int, kinds: Kinds | None) -> Iterator[Piece]:
+def explain(trace: UftraceTrace, *, record: int | None, offset: int, kinds: Kinds | None) -> Iterator[AnnotatedRecord]:
     """Yield annotated records.
 
     Args:
@@ -59,36 +59,38 @@ def explain(trace: UftraceTrace, *, record: int | None, offset: int, kinds: Kind
         if tid is not None and chunk.tid != tid:
             begin += sizes[tid]
         tid = chunk.tid
-        for piece, cls in _pieces(chunk, begin, number, trace.findings):
-            number += piece.number is not None
-            matches = piece.number == record if record is not None else piece.offset + piece.size > offset
+        for annotated, cls in _annotated(chunk, begin, number, trace.findings):
+            number += annotated.number is not None
+            matches = annotated.number == record if record is not None else annotated.offset + annotated.size > offset
             if record is not None and matches:
                 record = None
-                offset = piece.offset
+                offset = annotated.offset
             if matches and (kinds is None or cls in kinds):
-                yield piece
+                yield annotated
 
 
-def _pieces(chunk: Chunk, begin: int, number: int, findings: Findings) -> Iterator[tuple[Piece, type[Any]]]:
+def _annotated(
+    chunk: Chunk, begin: int, number: int, findings: Findings
+) -> Iterator[tuple[AnnotatedRecord, type[Any]]]:
     """Yield the annotated records of a chunk and their classes."""
     if chunk.gap is not None:
-        spans = [Span(0, chunk.gap, "bytes", f"{len(chunk.gap):,} bytes that are not a record")]
+        ranges = [ByteRange(0, chunk.gap, "bytes", f"{len(chunk.gap):,} bytes that are not a record")]
         faults = _findings_in(findings, chunk, chunk.base, 1)
-        yield Piece(None, begin + chunk.base, len(chunk.gap), "Opaque", "", spans, faults), Opaque
+        yield AnnotatedRecord(None, begin + chunk.base, len(chunk.gap), "Opaque", "", ranges, faults), Opaque
         return
     for row, (at, size) in enumerate(zip(chunk.at.tolist(), chunk.size.tolist(), strict=True)):
         raw = bytes(chunk.block.data[at * _WORD : (at + size) * _WORD])
         time, word = int(chunk.block.words[at]), int(chunk.block.words[at + 1])
         cls = CLASSES[RecordType(_FIELDS["type"].get(word))]
-        spans = [
-            Span(0, raw[:_WORD], "header", bits=_bits(cls.words[0], time)),
-            Span(_WORD, raw[_WORD : 2 * _WORD], "header", _meaning(cls, word, chunk), _bits(cls.words[1], word)),
+        ranges = [
+            ByteRange(0, raw[:_WORD], "header", bits=_bits(cls.words[0], time)),
+            ByteRange(_WORD, raw[_WORD : 2 * _WORD], "header", _meaning(cls, word, chunk), _bits(cls.words[1], word)),
             *_payload(cls, word, raw[2 * _WORD :], chunk),
         ]
         offset = chunk.base + at * _WORD
         faults = _findings_in(findings, chunk, offset, size * _WORD)
         title = f"{cls.__name__} of task {chunk.tid}"
-        yield Piece(number + row, begin + offset, len(raw), title, title_of(cls), spans, faults), cls
+        yield AnnotatedRecord(number + row, begin + offset, len(raw), title, title_of(cls), ranges, faults), cls
 
 
 def _findings_in(findings: Findings, chunk: Chunk, offset: int, size: int) -> list[Finding]:
@@ -96,15 +98,15 @@ def _findings_in(findings: Findings, chunk: Chunk, offset: int, size: int) -> li
     return [item for item in findings if item.file == chunk.file and offset <= item.offset < offset + size]
 
 
-def _bits(word: type[Word], value: int) -> tuple[Bits, ...]:
+def _bits(word: type[Word], value: int) -> tuple[FieldValue, ...]:
     return tuple(_field(field, field.get(value)) for field in word.fields.values())
 
 
-def _field(field: Field, value: int) -> Bits:
+def _field(field: Field, value: int) -> FieldValue:
     shown = f"{value:#x}" if field.width > 32 else str(value)
     names = {member.value: member.name for member in field.meaning or ()}
     fault = f"must be {field.value:#x}" if field.role == "const" and value != field.value else ""
-    return Bits(field, value, shown, names.get(value, field.doc), fault)
+    return FieldValue(field, value, shown, names.get(value, field.doc), fault)
 
 
 def _meaning(cls: type[Any], word: int, chunk: Chunk) -> str:
@@ -113,27 +115,27 @@ def _meaning(cls: type[Any], word: int, chunk: Chunk) -> str:
     return ""
 
 
-def _payload(cls: type[Any], word: int, raw: bytes, chunk: Chunk) -> Iterator[Span]:
+def _payload(cls: type[Any], word: int, raw: bytes, chunk: Chunk) -> Iterator[ByteRange]:
     """Yield the annotated payload of a record."""
     if not _FIELDS["more"].get(word):
         return
     begin = 2 * _WORD
     if cls is Event:
         data = data_of(raw, chunk.order)
-        yield Span(begin, raw, "payload", f"{len(data):,} bytes of data: {data.hex(' ')}")
+        yield ByteRange(begin, raw, "payload", f"{len(data):,} bytes of data: {data.hex(' ')}")
         return
     specs = chunk.functions.specs_at(_FIELDS["address"].get(word), is_exit=cls is FunctionExit)
     if not chunk.has_specs or not specs:
-        yield Span(begin, raw, "payload", "no specification; the values are unknown")
+        yield ByteRange(begin, raw, "payload", "no specification; the values are unknown")
         return
     try:
         values = payloads.decode(specs, raw, chunk.order)
     except DecodeError as error:
-        yield Span(begin, raw, "payload", fault=error.message)
+        yield ByteRange(begin, raw, "payload", fault=error.message)
         return
     texts = (quoted(item) if isinstance(item, str) else item.hex() if isinstance(item, bytes) else str(item)
              for item in values)  # fmt: skip
-    yield Span(begin, raw, "payload", ", ".join(f"{spec}={text}" for spec, text in zip(specs, texts, strict=True)))
+    yield ByteRange(begin, raw, "payload", ", ".join(f"{spec}={text}" for spec, text in zip(specs, texts, strict=True)))
 
 
 def describe_markdown() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.codec.record import Opaque
-from fxtio.present import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 from fxtio.uftrace.reader import Entry, Info, UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 

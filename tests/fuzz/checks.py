@@ -55,4 +55,4 @@ def check_presented(trace: Any, presenter: Any, explain: Any = None) -> bytes:
             with contextlib.suppress(UnicodeEncodeError):  # the command replaces what is no UTF-8
                 msgspec.json.encode(told)
     pieces = (explain or presenter).explain(trace, record=None, offset=0, kinds=None)
-    return b"".join(span.raw for piece in pieces for span in piece.spans)
+    return b"".join(byte_range.raw for piece in pieces for byte_range in piece.ranges)

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fxtio.codec.piece import Piece, Span
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.errors import FxtioError
 from fxtio.finding import Findings
 from fxtio.formats import Format
 from fxtio.io.source import Source, open_source
-from fxtio.present import Report, ReportTable, json_text
+from fxtio.report import Report, ReportTable, json_text
 
 HEADER = b"toy 1\n"
 SHAPES = {"greeting": "the same word in every record"}
@@ -90,13 +90,15 @@ def kinds_of(name: str) -> str:
     return name
 
 
-def explain(trace: ToyTrace, *, record: int | None, offset: int, kinds: str | None) -> Iterator[Piece]:
+def explain(trace: ToyTrace, *, record: int | None, offset: int, kinds: str | None) -> Iterator[AnnotatedRecord]:
     for number, line in enumerate(trace.lines):
         raw = line.text.encode("utf-8", "surrogateescape")
         if line.offset + len(raw) < offset or number < (record or 0) or (kinds and not line.text.isupper()):
             continue
         findings = [finding for finding in trace.findings if finding.offset == line.offset]
-        yield Piece(number, line.offset, len(raw), "Line", "", [Span(0, raw, "text", line.text)], findings)
+        yield AnnotatedRecord(
+            number, line.offset, len(raw), "Line", "", [ByteRange(0, raw, "text", line.text)], findings
+        )
 
 
 def synth(target: str, shape: str, *, events: int | None, **options: Any) -> tuple[int, int]:

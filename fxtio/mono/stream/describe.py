@@ -11,8 +11,8 @@ from functools import cache
 from math import inf
 from typing import Any
 
+from fxtio.codec.annotation import ByteRange, FieldValue
 from fxtio.codec.describe import doc_of, title_of
-from fxtio.codec.piece import Bits, Span
 from fxtio.codec.word import Field
 from fxtio.errors import DecodeError
 from fxtio.mono.stream.codec import with_helpers
@@ -64,9 +64,9 @@ def _noting(cls: type[Item], version: float) -> tuple[Callable[..., tuple[Any, i
     return with_helpers(cls, version, helpers), notes
 
 
-def spans_of(
+def ranges_of(
     layout: RecordLayout, data: bytes, offset: int, end: int, state: StreamState, meaning: Meaning
-) -> tuple[list[Span], int]:
+) -> tuple[list[ByteRange], int]:
     """Annotate a record.
 
     Args:
@@ -78,7 +78,7 @@ def spans_of(
         meaning: gives the meaning of values.
 
     Returns:
-        The spans of the record, and the offset behind it; `end` if it is not whole.
+        The ranges of the record, and the offset behind it; `end` if it is not whole.
     """
     decode, notes = _noting(layout.cls, layout.version)
     notes.clear()
@@ -87,27 +87,27 @@ def spans_of(
         record, after = decode(data, offset, end, state)
     except DecodeError as error:
         after, fault = end, error.message
-    spans = [] if layout.word is None else [_first_byte(layout, data[offset])]
-    cursor = offset + len(spans)
+    ranges = [] if layout.word is None else [_first_byte(layout, data[offset])]
+    cursor = offset + len(ranges)
     for label, begin, stop, value in _labeled(layout, record, notes, meaning):
         if begin > cursor:
-            spans.append(_subtype(layout, data[cursor:begin], cursor - offset))
-        spans.append(Span(begin - offset, data[begin:stop], label, value))
+            ranges.append(_subtype(layout, data[cursor:begin], cursor - offset))
+        ranges.append(ByteRange(begin - offset, data[begin:stop], label, value))
         cursor = stop
     if after > cursor:
-        spans.append(Span(cursor - offset, data[cursor:after], "unexplained", fault=fault))
+        ranges.append(ByteRange(cursor - offset, data[cursor:after], "unexplained", fault=fault))
     elif fault:
-        spans.append(Span(cursor - offset, b"", "missing", fault=fault))
-    return spans, after
+        ranges.append(ByteRange(cursor - offset, b"", "missing", fault=fault))
+    return ranges, after
 
 
-def _first_byte(layout: RecordLayout, value: int) -> Span:
+def _first_byte(layout: RecordLayout, value: int) -> ByteRange:
     assert layout.word is not None
     bits = []
     for field in layout.word.fields.values():
         number = field.get(value)
-        bits.append(Bits(field, number, str(number), _meaning(field, number)))
-    return Span(0, bytes([value]), "header", f"{value:#04x}", tuple(bits))
+        bits.append(FieldValue(field, number, str(number), _meaning(field, number)))
+    return ByteRange(0, bytes([value]), "header", f"{value:#04x}", tuple(bits))
 
 
 def _meaning(field: Field, value: int) -> str:
@@ -115,10 +115,10 @@ def _meaning(field: Field, value: int) -> str:
     return names.get(value, field.doc)
 
 
-def _subtype(layout: RecordLayout, raw: bytes, offset: int) -> Span:
-    """Return the span of the byte behind the first field that tells records apart."""
+def _subtype(layout: RecordLayout, raw: bytes, offset: int) -> ByteRange:
+    """Return the range of the byte behind the first field that tells records apart."""
     subtype = getattr(layout.cls, "subtype", None)
-    return Span(offset, raw, "subtype", "" if subtype is None else f"{raw[0]} {subtype.name}")
+    return ByteRange(offset, raw, "subtype", "" if subtype is None else f"{raw[0]} {subtype.name}")
 
 
 def _labeled(
