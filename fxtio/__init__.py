@@ -1,4 +1,4 @@
-"""fxtio reads, writes and emits traces.
+"""fxtio records Python programs, and reads and writes traces.
 
     trace = fxtio.open("app.fxt")
     for record in trace: ...

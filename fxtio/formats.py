@@ -304,7 +304,7 @@ class SynthRoom(Protocol):
 
 
 def formats() -> dict[str, Format]:
-    """Return all formats by name."""
+    """Return all formats by name: those of fxtio, then those of other distributions whose names are not taken."""
     result: dict[str, Format] = {name: import_module(package).FORMAT for name, package in BUILT_IN.items()}
     for point in entry_points(group="fxtio.formats"):
         if point.name not in result:
@@ -348,8 +348,9 @@ def of_source(source: Source) -> Format:
     if not source.head:
         raise FormatError(f"{source.name} is empty")
     begin = source.head[:16]
-    shown = repr(begin.decode("ascii")) if begin.isascii() and begin.decode("ascii").isprintable() else begin.hex(" ")
-    names = ", ".join(formats())
+    is_text = begin.isascii() and all(chr(byte).isprintable() or chr(byte) in "\t\r\n" for byte in begin)
+    shown = repr(begin.decode("ascii")) if is_text else begin.hex(" ")
+    names = ", ".join(sorted(formats()))
     raise FormatError(f"{source.name} is not a trace of a known format ({names}); it begins with {shown}")
 
 

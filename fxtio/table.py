@@ -396,6 +396,8 @@ def checked_columns(columns: Table | Mapping[str, Any], table: WritableTable) ->
     Raises:
         EncodeError: a column is missing or unknown, or has values of another type, or a different length.
     """
+    if not isinstance(columns, Table | Mapping):
+        raise EncodeError(f"a {type(columns).__name__} is neither a table nor a mapping of columns", "columns")
     accepted = [*table.required, *table.optional]
     unknown = [name for name in columns if name not in accepted and name not in table.ignored]
     if unknown:
@@ -426,21 +428,26 @@ def _repeated(name: str, value: Any, rows: int) -> Column:
         return Bytes([value]) if rows == 1 else Bytes([value] * rows)
     if value is None:
         raise EncodeError("has no value", name)
-    number = value if isinstance(value, np.generic) else _numbers(name, [value], is_float=isinstance(value, float))
-    return np.repeat(number, rows)
+    column = _column(name, [value])
+    return column.take(np.zeros(rows, np.intp)) if not isinstance(column, np.ndarray) else np.repeat(column, rows)
 
 
 def _column(name: str, values: Any) -> Column:
     if isinstance(values, Categories | Optional | Bytes | Lists):
+        _check_column(name, values)
         return values
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise EncodeError(f"has {values.ndim} dimensions, not one", name)
         if values.dtype.kind in "biuf":
             return values
+        if values.dtype.kind in "mM":
+            raise EncodeError(f"has values of the type {values.dtype}; give integers", name)
         values = values.tolist()
+    if not isinstance(values, Iterable):
+        raise EncodeError(f"a {type(values).__name__} is not a column", name)
     items = list(values)
-    kinds = {type(item) for item in items}
+    kinds = {_kind_of(item) for item in items}
     present = np.array([item is not None for item in items], np.bool_)
     if kinds <= {str, type(None)}:
         return Categories.of(items) if str in kinds else Optional(np.zeros(len(items), np.int64), present)
@@ -450,8 +457,40 @@ def _column(name: str, values: Any) -> Column:
         return Lists.of(items)
     if not kinds <= {int, float, bool, type(None)}:
         raise EncodeError(f"has values of the types {', '.join(sorted(kind.__name__ for kind in kinds))}", name)
-    array = _numbers(name, [0 if item is None else item for item in items], is_float=float in kinds)
+    items = [0 if item is None else item for item in items]
+    if kinds <= {bool, type(None)}:
+        array: Array = np.array(items, np.bool_)
+    else:
+        array = _numbers(name, items, is_float=float in kinds)
     return array if bool(present.all()) else Optional(array, present)
+
+
+def _kind_of(item: Any) -> type:
+    """Return the plain type of a value: int for enumerations and numpy's integers, and so on."""
+    for kind, classes in _KINDS.items():
+        if isinstance(item, classes):
+            return kind
+    return type(item)
+
+
+_KINDS: dict[type, tuple[type, ...]] = {
+    bool: (bool, np.bool_),
+    int: (int, np.integer),
+    float: (float, np.floating),
+    str: (str,),
+}
+
+
+def _check_column(name: str, column: Categories | Optional | Bytes | Lists) -> None:
+    """Raise EncodeError if the parts of a column do not belong together."""
+    if isinstance(column, Categories):
+        codes: Any = column.codes
+        if not isinstance(codes, np.ndarray) or codes.dtype.kind not in "iu" or codes.ndim != 1:
+            raise EncodeError("the codes are not an array of integers", name)
+        if len(codes) and not -1 <= int(codes.min()) <= int(codes.max()) < len(column.values):
+            raise EncodeError(f"codes from {codes.min()} to {codes.max()} for {len(column.values):,} values", name)
+    elif isinstance(column, Optional) and np.shape(column.values) != np.shape(column.present):
+        raise EncodeError("has another number of values than of marks whether they are present", name)
 
 
 def _numbers(name: str, items: list[Any], *, is_float: bool) -> Array:

@@ -136,7 +136,7 @@ def test_synth_lists_the_shapes(capsys: Capture) -> None:
 def test_synth_needs_a_shape_and_an_output(arguments: list[str], capsys: Capture) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["synth", *arguments])
-    assert f"the argument {'-o' if arguments == ['spans'] else 'SHAPE'} is missing" in capsys.readouterr().err
+    assert f"{'-o FILE' if arguments == ['spans'] else 'SHAPE'} is missing" in capsys.readouterr().err
 
 
 def test_a_directory_is_not_written_to_a_pipe(capsys: Capture) -> None:

@@ -196,7 +196,7 @@ def test_interrupted() -> None:
         child.stdout.readline()  # the command is now reading
         child.send_signal(signal.SIGINT)
         child.stdout.read()
-        assert child.stderr.read() == b""
+        assert child.stderr.read() == b"fxtio: interrupted\n"
     assert child.returncode == INTERRUPTED
 
 

@@ -19,9 +19,7 @@ from support.tracer_recorder import recording
 
 BLOCKED = "import sys; sys.modules['fxtio._native._recorder'] = None\n"
 COMMAND = "from fxtio.cli import main; sys.exit(main(sys.argv[1:]))"
-SENTENCE = (
-    "the recorder, a C extension, is missing, so programs cannot be traced (it was not built when fxtio was installed"
-)
+SENTENCE = "the recorder, a C extension, is missing, so programs cannot be traced (it was not built "
 
 
 def run(
@@ -204,7 +202,7 @@ def test_an_import_that_fails_is_quoted(tmp_path: Path) -> None:
 def test_version_says_so() -> None:
     lines = run(COMMAND, "--version").stdout.splitlines()
     assert lines[0] == f"fxtio {fxtio.__version__}"
-    assert lines[2].startswith("recorder: no, programs cannot be traced (it was not built when fxtio was installed")
+    assert lines[2].startswith("recorder: no, programs cannot be traced (it was not built ")
 
 
 def test_all_that_a_program_imports_can_be_imported() -> None:

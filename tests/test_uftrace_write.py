@@ -112,7 +112,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         refused(writer, "does not fit", lambda: task.enter(function, 100, 2**40))
         refused(writer, "1 values are given, 0 are specified", lambda: task.enter("g", 100, 1))
         refused(writer, "belongs to process 1", lambda: writer.task(1, 2))
-        refused(writer, "begin at 1", lambda: writer.task(0))
+        refused(writer, "0 is not a number from 1 to", lambda: writer.task(0))
         refused(writer, "declared with other arguments", lambda: writer.function("f", arguments="arg1/i8"))
         refused(writer, "is not a specification", lambda: writer.function("h", arguments="arg1/z"))
         refused(writer, "specified by arg1", lambda: writer.function("h", arguments="retval"))
@@ -344,3 +344,48 @@ def test_records_as_they_are(tmp_path: Path) -> None:
     trace = UftraceTrace(tmp_path / "t")
     assert trace.info_file.tids == [7]
     assert list(trace.records(tid=7)) == records
+
+
+@pytest.mark.parametrize("tid", ["../x", -1, 0, True, 2**31, None])
+def test_a_task_is_a_number_that_names_a_file(tid: Any, tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "made.data") as writer:
+        with pytest.raises(EncodeError, match="is not a number from 1"):
+            writer.put(Lost(0, 0, 1), tid=tid)
+        writer.put(Lost(0, 0, 1))
+    assert [path.name for path in tmp_path.iterdir()] == ["made.data"]
+
+
+def test_nothing_is_declared_after_a_copy(tmp_path: Path) -> None:
+    """The small files are those of the copied trace: what is declared would have wrong names, or none."""
+    with UftraceWriter(tmp_path / "first.data") as writer:
+        task = writer.task(7)
+        task.enter("original", 10)
+        task.leave(20)
+    rows = {"tid": 7, "name": "new", "start": [30], "duration": [1], "depth": [0]}
+    with (
+        fxtio.open(tmp_path / "first.data", format="uftrace") as trace,
+        UftraceWriter(tmp_path / "second.data") as copy,
+    ):
+        copy.copy(trace)
+        for declare in (
+            lambda: copy.task(8),
+            lambda: copy.function("new"),
+            lambda: copy.message(1, "text"),
+            lambda: copy.event_id("a:b"),
+            lambda: copy.write_table("slices", rows),
+            lambda: copy.write_table("messages", {"time": [1], "text": ["text"]}),
+        ):
+            with pytest.raises(EncodeError, match="a copy takes no further"):
+                declare()
+    assert fxtio.open(tmp_path / "second.data").table("slices")["name"].to_list() == ["original"]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int64, np.uint64])
+def test_times_of_slices_are_added_exactly(dtype: Any, tmp_path: Path) -> None:
+    start, duration = np.array([100], dtype), np.array([100], dtype)
+    with UftraceWriter(tmp_path / "made.data") as writer:
+        writer.write_table("slices", {"tid": 1, "name": "f", "start": start, "duration": duration, "depth": 0})
+        with pytest.raises(EncodeError, match="does not fit"):
+            writer.write_table("slices", {"tid": 2, "name": "f", "start": 2**63 - 1, "duration": 1, "depth": 0})
+    slices = fxtio.open(tmp_path / "made.data").table("slices")
+    assert (slices["start"].tolist(), slices["duration"].tolist()) == ([100], [100])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -318,3 +319,18 @@ def test_a_closed_writer_refuses_every_call() -> None:
         with pytest.raises(ValueError, match="the writer is closed") as raised:
             call()
         assert type(raised.value) is ValueError, number
+
+
+def test_no_provider_is_left_of_rows_that_are_refused(tmp_path: Path) -> None:
+    logs = {"process": 1, "thread": 2, "message": ["a", "b"], "ticks": [1, 2], "provider": [77, 2**40]}
+    with fxtio.create(tmp_path / "made.fxt") as writer:
+        position = writer.position
+        with pytest.raises(EncodeError):
+            writer.write_table("logs", logs)
+        events = {"type": "instant", "process": 1, "thread": 2, "name": "n", "ticks": [1, 2], "provider": [77, 2**40]}
+        with pytest.raises(EncodeError):
+            writer.write_table("events", events)
+        assert writer.position == position
+        writer.provider("free", 77)
+    with pytest.raises(ValueError, match="closed"):
+        writer.provider("late")

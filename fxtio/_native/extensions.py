@@ -21,7 +21,8 @@ CONSEQUENCES = {KERNELS: "traces are read more slowly", RECORDER: "programs cann
 
 REMEDY = (
     "install a C compiler and the Python headers, then run "
-    "`pip install --no-cache-dir --force-reinstall --no-deps --no-binary fxtio fxtio`"
+    "`pip install --no-cache-dir --force-reinstall --no-deps --no-binary fxtio fxtio` "
+    "(in a checkout: `rm -rf build && pip install --force-reinstall --no-deps .`)"
 )
 """How to get the extensions."""
 
@@ -54,6 +55,9 @@ def _build_failure(name: str) -> str:
     try:
         summary = report.read_text("utf-8").partition("\n")[0]
     except OSError:
+        top = Path(__file__).parents[2]
+        if (top / "pyproject.toml").exists():
+            return f"it was not built in {top}, whose sources Python uses; elsewhere it uses an installed fxtio"
         return "it was not built when fxtio was installed"
     return f"it was not built when fxtio was installed: {summary}; see {report}"
 

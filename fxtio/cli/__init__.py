@@ -60,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
+        print("fxtio: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         _discard_output()

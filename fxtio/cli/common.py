@@ -215,6 +215,7 @@ def _findings_json(trace: Trace) -> dict[str, Any]:
             "level": finding.level.value,
             "offset": finding.offset,
             "message": json_text(finding.message),
+            **({"file": json_text(finding.file)} if finding.file else {}),
         }
         for finding in trace.findings
     ]

@@ -36,7 +36,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--offset", type=_position, metavar="BYTE", help="begin at the record with this byte (as 0x78)")
     place.add_argument("--record", type=_position, metavar="N", help="begin with record N, counted from 0")
-    parser.add_argument("--type", metavar="NAME", help="show only this type, such as String, Event or Unknown")
+    parser.add_argument(
+        "--type", metavar="NAME", help="show only this type, such as String in FXT; a wrong name lists the types"
+    )
     parser.add_argument(
         "--count",
         type=count,

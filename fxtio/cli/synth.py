@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--threads", type=count, metavar="T", help=threads_help)
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="the seed of the random numbers (default: 0)")
     parser.add_argument("--format", default="fxt", metavar="NAME", help="the format of the trace (default: fxt)")
-    parser.add_argument("--list", action="store_true", help="print the shapes of all formats")
+    parser.add_argument("--list", action="store_true", help="print the shapes of all formats, and write nothing")
     add_examples(
         parser,
         "fxtio synth --list",
@@ -46,9 +46,7 @@ def run(options: Namespace) -> int:
     if options.list:
         return _print_shapes()
     if options.shape is None or options.output is None:
-        options.refuse(
-            f"the argument {'SHAPE' if options.shape is None else '-o'} is missing; --list prints the shapes"
-        )
+        options.refuse("SHAPE is missing; --list prints the shapes" if options.shape is None else "-o FILE is missing")
     chosen = by_name(options.format)
     room = chosen.synth
     if options.shape not in room.SHAPES:

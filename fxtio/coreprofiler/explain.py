@@ -30,7 +30,7 @@ def kinds_of(name: str) -> Kinds:
     kinds = frozenset(cls for cls in classes if key in (cls.__name__.lower(), cls.tag, cls.tag.replace(" ", "")))
     if not kinds:
         names = ", ".join(cls.__name__ for cls in classes)
-        raise FxtioError(f"no record type {name!r}; the types are {names}, Unknown")
+        raise FxtioError(f"there is no record type {name!r}, only {names}, Opaque")
     return kinds
 
 

@@ -177,7 +177,7 @@ class CoreProfilerTrace(FileReader[Info]):
                         self._detector.look(block.data, first=first)
                 first = False
                 yield block
-                self._tell(source)
+                self._report_progress(source)
 
     def _record_blocks(self, resolve: bool, *, detect: bool = False) -> Iterator[tuple[list[int], Any]]:
         """Yield byte offsets and records, block by block."""

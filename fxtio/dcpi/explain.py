@@ -38,9 +38,7 @@ def kinds_of(name: str) -> Kinds:
     classes: tuple[type[Any], ...] = (*RECORDS, Opaque)
     class_of = {"unknown": Opaque} | {cls.__name__.lower(): cls for cls in classes}
     if name.lower() not in class_of:
-        raise FxtioError(
-            f"no record type {name!r}; the types are {', '.join(cls.__name__ for cls in RECORDS)}, Unknown"
-        )
+        raise FxtioError(f"there is no record type {name!r}, only {', '.join(cls.__name__ for cls in RECORDS)}, Opaque")
     return frozenset({class_of[name.lower()]})
 
 

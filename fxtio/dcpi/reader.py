@@ -191,7 +191,7 @@ class DcpiTrace(FileReader[Info]):
                 if isinstance(frame.record, Footer):
                     info.footer = frame.record
                     rules.add_footer(frame.record, frame.offset)
-            self._tell(source)
+            self._report_progress(source)
             yield frame
         info.records.update(Chunk=rules.chunks - rules.empty, Opaque=rules.empty)
         info.records += Counter()  # without classes that do not occur

@@ -57,7 +57,8 @@ def kinds_of(name: str) -> frozenset[int]:
     names = [{_folded(base.__name__) for base in cls.__mro__ if issubclass(base, Record)} for cls in RECORDS.classes]
     kinds = frozenset(kind for kind, names_of_kind in enumerate(names) if folded in names_of_kind)
     if not kinds or len(kinds) == len(names):
-        raise FxtioError(f"there is no record type {name!r}, only {', '.join(cls.__name__ for cls in RECORDS.classes)}")
+        types = ", ".join([*(cls.__name__ for cls in RECORDS.classes), "Opaque"])
+        raise FxtioError(f"there is no record type {name!r}, only {types}")
     return kinds
 
 
@@ -78,7 +79,7 @@ def explain(
     """
     number, end = 0, 0
     tail: Block | None = None
-    for batch in trace.read_batches(forget=True):
+    for batch in trace.record_batches(forget=True):
         frame = batch.frame
         first = -1 if record is None else record - number
         starts = frame.offsets

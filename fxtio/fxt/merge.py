@@ -84,7 +84,7 @@ class _Input:
 
     def __init__(self, trace: FxtTrace) -> None:
         self.trace = trace
-        batches = trace.read_batches(forget=True)
+        batches = trace.record_batches(forget=True)
         first = next(batches, None)
         clocks = [] if first is None else first.reading.clocks
         self.begin = min((begin for clock in clocks if (begin := _begin(clock)) is not None), default=None)
@@ -94,7 +94,7 @@ class _Input:
     def batches(self) -> Iterator[Batch]:
         """Return an iterator over all batches of the trace."""
         if self.trace._again:
-            return self.trace.read_batches(forget=True)
+            return self.trace.record_batches(forget=True)
         return self._open or iter(())
 
 

@@ -109,7 +109,7 @@ class FxtTrace(FileReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for batch in self.read_batches(forget=True):
+        for batch in self.record_batches(forget=True):
             yield from _resolved(batch) if resolve else _exact(batch)
 
     def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
@@ -118,7 +118,7 @@ class FxtTrace(FileReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for batch in self.read_batches(forget=True):
+        for batch in self.record_batches(forget=True):
             time, end = np.full((2, len(batch)), None, object)
             for cls in batch.classes():
                 if cls in _TIMED:
@@ -132,7 +132,7 @@ class FxtTrace(FileReader[Info]):
             yield from map(Entry, offsets.tolist(), time.tolist(), records, end.tolist(), providers.tolist())
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
-        for batch in self.read_batches(forget=True):
+        for batch in self.record_batches(forget=True):
             builder = TableBuilder(names)
             builder.add(BatchTables(batch))
             yield builder.tables(batch)
@@ -140,14 +140,14 @@ class FxtTrace(FileReader[Info]):
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         builder = TableBuilder(names, lambda: self._share)
         last: Batch | None = None
-        for last in self.read_batches(forget=False):
+        for last in self.record_batches(forget=False):
             builder.add(BatchTables(last))
         if last is None:
             last = _empty_batch(Reading(self.findings))
             builder.add(BatchTables(last))
         return builder.tables(last)
 
-    def read_batches(self, *, forget: bool) -> Iterator[Batch]:
+    def record_batches(self, *, forget: bool) -> Iterator[Batch]:
         """Read the trace from its beginning; yield batches, each valid until the next one is requested.
 
         Args:
@@ -159,7 +159,7 @@ class FxtTrace(FileReader[Info]):
                 self._share = source.position / source.size if source.size else 0.0
                 self.position = source.position
                 yield reading.enter(frame)
-                self._tell(source)
+                self._report_progress(source)
 
     def copy_bytes(self, write: Callable[[memoryview], object]) -> bool:
         """Read the trace from its beginning, and pass on all of its bytes, decompressed, whatever they are.
@@ -178,7 +178,7 @@ class FxtTrace(FileReader[Info]):
             frames = FrameReader(source, findings, write)
             for frame in frames:
                 reading.enter(frame)
-                self._tell(source)
+                self._report_progress(source)
             big_endian: bool = frames.big_endian
             return big_endian
 
@@ -187,7 +187,7 @@ class FxtTrace(FileReader[Info]):
         counts = np.zeros(len(RECORDS.classes) + 1, np.int64)
         by_provider: Counter[int] = Counter()
         reading = None
-        for batch in self.read_batches(forget=True):
+        for batch in self.record_batches(forget=True):
             reading = batch.reading
             info.byte_order = batch.frame.order
             counts += np.bincount(batch.frame.kind + 1, minlength=len(counts))

@@ -109,7 +109,7 @@ def stats(trace: FxtTrace, top: int) -> Report:
         top: list only so many providers, categories and names: the largest.
     """
     counts = Statistics()
-    for batch in trace.read_batches(forget=True):
+    for batch in trace.record_batches(forget=True):
         counts.add(batch)
     counts.settle(trace.position)
     total = counts.total

@@ -39,10 +39,10 @@ from fxtio.fxt.references import Thread
 Array = np.ndarray[Any, Any]
 
 MAX_PROVIDERS = 1024
-"""The most providers of a reading; the records of all further ones are read as those of one provider."""
+"""The greatest number of providers of a reading; the records of all further ones are read as those of one provider."""
 
 MAX_CLOCKS = 65_536
-"""The most different clocks of a reading."""
+"""The greatest number of distinct clocks of a reading."""
 
 MAX_UNUSED = 100_000
 """A reading with more strings, or more threads, than this drops those that no slot refers to any more."""

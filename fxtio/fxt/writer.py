@@ -57,7 +57,6 @@ from fxtio.table import checked_columns
 
 if TYPE_CHECKING:
     from fxtio.fxt.reader import FxtTrace
-    from fxtio.table import Table
 
 _RECORDS = frozenset({*RECORDS.classes, Opaque})
 
@@ -165,7 +164,9 @@ class FxtWriter(FileWriter):
 
         Raises:
             EncodeError: the id is in use, the name is too long, or the tick rate is not positive.
+            ValueError: the writer is closed.
         """
+        self._check_open()
         number = max(self._providers) + 1 if id is None else id
         if number in self._providers:
             raise EncodeError(f"{number} is the id of {self._providers[number].name!r}", "provider id")
@@ -203,10 +204,10 @@ class FxtWriter(FileWriter):
             EncodeError: a column is missing or unknown, or a value does not fit; nothing was written.
             ValueError: the writer is closed.
         """
-        if name != "events" or "args" not in columns:
+        if name != "events" or not isinstance(columns, Table | Mapping) or "args" not in columns:
             return super().write_table(name, columns)
         self._check_open()
-        args = columns["args"] or {}
+        args = {} if columns["args"] is None else columns["args"]
         if not isinstance(args, Mapping):
             raise EncodeError(f"a {type(args).__name__} is not a mapping from names to columns", "args")
         table = self.writable_tables[name]
@@ -224,21 +225,33 @@ class FxtWriter(FileWriter):
             self._write_events(columns, {}, rows)
             return
         self._check_byte_order()
-        for number, data in table_records(name, columns, rows, self._clock_of):
-            self._provider_of(number)._activate().out += data
+        encoded = list(table_records(name, columns, rows, self._clock_of))
+        provider_of = self._providers_of(number for number, _ in encoded)
+        for number, data in encoded:
+            provider_of[number]._activate().out += data
 
     def _write_events(self, columns: dict[str, Any], args: dict[str, Any], rows: int) -> None:
         self._check_byte_order()
         table = event_table(columns, args, rows, self._clock_of)
-        for number, run in providers_of(columns, rows):
-            provider = self._provider_of(number)
+        runs = list(providers_of(columns, rows))
+        provider_of = self._providers_of(number for number, _ in runs)
+        for number, run in runs:
             for groups in table.chunks(run):
-                provider._write_groups(groups)
+                provider_of[number]._write_groups(groups)
 
     def _clock_of(self, number: int | None) -> Clock:
         """Return the clock of a provider, by its id; None stands for the main provider."""
         provider = self._main if number is None else self._providers.get(number, self._main)
         return Clock(provider._clock.ticks_per_second)
+
+    def _providers_of(self, numbers: Iterable[int | None]) -> dict[int | None, Provider]:
+        """Return providers by their ids, all of them or, if one cannot be made, EncodeError and no new one."""
+        before = dict(self._providers)
+        try:
+            return {number: self._provider_of(number) for number in dict.fromkeys(numbers)}
+        except EncodeError:
+            self._providers = before
+            raise
 
     def _provider_of(self, number: int | None) -> Provider:
         """Return a provider by its id, a new one if there is none; None stands for the main provider."""

@@ -70,12 +70,17 @@ class TraceReader(ABC, Generic[InfoT]):
     def __init__(
         self, name: str, *, strict: bool = False, max_bytes: int | None = None, progress: Progress | None = None
     ) -> None:
+        if max_bytes is not None and max_bytes < 0:
+            raise ValueError(f"max_bytes is {max_bytes}; it cannot be negative")
         self.name = name
         self._strict = strict
         self._max_bytes = max_bytes
         self._progress = progress
         self._findings: Findings | None = None
         self._info: InfoT | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -252,8 +257,8 @@ class FileReader(TraceReader[InfoT]):
             self.position = source.position
             source.close()
 
-    def _tell(self, source: Source) -> None:
-        """Report progress."""
+    def _report_progress(self, source: Source) -> None:
+        """Note how far the reading came, and report it."""
         self.position = source.position
         if self._progress is not None:
             self._progress(source.consumed or source.position, source.total)

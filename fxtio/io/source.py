@@ -228,8 +228,11 @@ def open_source(target: Any, *, limit: int | None = None) -> Source:
 
     Raises:
         FormatError: the target is a directory, a text stream, or of a type that bytes cannot be read from.
+        ValueError: the limit is negative.
         OSError: the target cannot be opened.
     """
+    if limit is not None and limit < 0:
+        raise ValueError(f"max_bytes is {limit}; it cannot be negative")
     if isinstance(target, bytes | bytearray | memoryview):
         return Source(io.BytesIO(target), "<bytes>", limit=limit)
     if hasattr(target, "read"):

@@ -51,8 +51,10 @@ class TraceWriter(ABC):
             ValueError: the writer is closed.
         """
         self._check_open()
-        if trace.format != self.format:
-            raise EncodeError(f"a {trace.format} trace cannot be copied to a {self.format} trace", "trace")
+        other = getattr(trace, "format", None)
+        if other != self.format:
+            what = f"a {other} trace" if other else type(trace).__name__
+            raise EncodeError(f"{what} cannot be copied to a {self.format} trace", "trace")
         self._copy(trace)
 
     def write_table(self, name: str, columns: Table | Mapping[str, Any]) -> int:
@@ -136,7 +138,12 @@ class FileWriter(TraceWriter):
         return self._sink.position + len(self._out)
 
     def flush(self) -> None:
-        """Hand what was gathered to the file."""
+        """Hand what was gathered to the file.
+
+        Raises:
+            ValueError: the writer is closed.
+        """
+        self._check_open()
         self._sink.write(self._out)
         self._out.clear()
 

@@ -34,7 +34,7 @@ def kinds_of(name: str) -> frozenset[type[Any]]:
     """
     class_of: dict[str, type[Any]] = {cls.__name__.lower(): cls for cls in r.EVENTS}
     if name.lower() not in class_of:
-        raise FxtioError(f"there is no event {name!r}, only {', '.join(cls.__name__ for cls in r.EVENTS)}")
+        raise FxtioError(f"there is no record type {name!r}, only {', '.join(cls.__name__ for cls in r.EVENTS)}")
     return frozenset({class_of[name.lower()]})
 
 

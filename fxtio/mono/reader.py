@@ -208,7 +208,7 @@ class MonoTrace(FileReader[Info]):
                 self._recording = framer.first
                 self._share = source.position / source.size if source.size else 0.0
                 yield frame
-                self._tell(source)
+                self._report_progress(source)
             self._recording = framer.first
 
     def _batches(self, thread: int | None = None) -> Iterator[Batch]:

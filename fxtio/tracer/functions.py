@@ -145,8 +145,9 @@ def start(accepted: Filter | None, c_functions: bool, max_depth: int, min_ticks:
         return "sys.monitoring"
     if accepted is None:
         return "wrappers"
-    threading.setprofile(recorder.profile_here)
-    recorder.profile_threads(True)
+    if sys.version_info < (3, 12):  # the recorder has these functions only where there is no monitoring
+        threading.setprofile(recorder.profile_here)
+        recorder.profile_threads(True)
     return "profile"
 
 
@@ -154,7 +155,7 @@ def stop() -> None:
     """End the recording of function calls."""
     if monitor.AVAILABLE:
         monitor.release()
-    elif threading.getprofile() is recorder.profile_here:
+    elif sys.version_info < (3, 12) and threading.getprofile() is recorder.profile_here:
         recorder.profile_threads(False)
         threading.setprofile(None)
     recorder.functions(None, None, 0, 0)

@@ -88,14 +88,15 @@ def _codes(name: str, column: Any, values: Sequence[str]) -> Array:
 
 
 def integers(name: str, column: Any) -> Array:
-    """Return a column of integers.
+    """Return a column of integers as int64, or as uint64 where int64 does not hold them, so that sums are exact.
 
     Raises:
         EncodeError: the column has other values.
     """
-    if not isinstance(column, np.ndarray) or column.dtype.kind not in "biu":
+    if not isinstance(column, np.ndarray) or column.dtype.kind not in "iu":
         raise EncodeError("the values are not integers", name)
-    return column
+    is_large = column.dtype == np.uint64 and len(column) > 0 and int(column.max()) >= 2**63
+    return column if is_large else column.astype(np.int64, copy=False)
 
 
 class CallOrder:

@@ -35,6 +35,9 @@ Order = Literal["little", "big"]
 _BUFFERED = 1 << 18
 _SID_DIGITS = 16
 
+MAX_TASK = 2**31 - 1
+"""The largest number of a task or process, as in Linux."""
+
 
 class UftraceWriter(TraceWriter):
     """Writes a data directory; a context manager.
@@ -90,6 +93,7 @@ class UftraceWriter(TraceWriter):
         self._events: dict[str, int] = {}
         self._messages: list[tuple[int, str]] = []
         self._perf: dict[int, bytearray] = {}
+        self._is_copy = False
         self._without_info = False  # this is the copy of a directory without an info file
         self.path.mkdir(parents=True, exist_ok=True)
         if next(self.path.iterdir(), None) is not None:
@@ -114,6 +118,7 @@ class UftraceWriter(TraceWriter):
             ValueError: the writer is closed.
         """
         self._check_open()
+        _check_task(tid)
         self._append(tid, encode(record, self.order))
 
     def file(self, name: str, content: Any) -> None:
@@ -144,7 +149,14 @@ class UftraceWriter(TraceWriter):
                 continue
             self._buffers.setdefault(tids[name], bytearray())
             for record in trace.records(resolve=False, tid=tids[name]):
-                self.put(record, tid=tids[name])
+                self._append(tids[name], encode(record, self.order))
+        self._is_copy = True
+
+    def _check_declarable(self) -> None:
+        """Raise an error if nothing can be declared: the small files of a copy belong to the copied trace."""
+        self._check_open()
+        if self._is_copy:
+            raise EncodeError("a copy takes no further tasks, functions and events; records can be put", "copy")
 
     def _append(self, tid: int, raw: bytes | memoryview) -> None:
         buffer = self._buffers.setdefault(tid, bytearray())
@@ -198,6 +210,8 @@ class UftraceWriter(TraceWriter):
         depth = checked_depth(columns["depth"], FUNCTION_SIZE)
         if int(duration.min()) < 0:
             raise EncodeError("a duration is negative", "duration")
+        if max(int(start.max()), int(duration.max()), int(start.max()) + int(duration.max())) >= 2**63:
+            raise EncodeError("the end of a call does not fit in 63 bits", "duration")
         state = call_states(columns.get("state"), rows)
         used = np.unique(names.codes)
         address = np.zeros(len(names.values), np.uint64)
@@ -218,6 +232,7 @@ class UftraceWriter(TraceWriter):
 
     def _write_sched(self, columns: dict[str, Any], rows: int) -> None:
         """Append scheduler events to the files of CPUs."""
+        self._check_declarable()
         kinds = _texts("kind", columns["kind"])
         names = _texts("name", columns["name"]) if "name" in columns else [""] * rows
         parents = columns.get("parent", np.zeros(rows, np.int64))
@@ -234,6 +249,7 @@ class UftraceWriter(TraceWriter):
             self._perf.setdefault(cpu, bytearray()).extend(raw)
 
     def _write_messages(self, columns: dict[str, Any], rows: int) -> None:
+        self._check_declarable()
         times = integers("time", columns["time"])
         if int(times.min()) < 0:
             raise EncodeError("a time is negative", "time")
@@ -258,7 +274,7 @@ class UftraceWriter(TraceWriter):
             EncodeError: the name or a specification cannot be written, or the function has other specifications.
             ValueError: the writer is closed.
         """
-        self._check_open()
+        self._check_declarable()
         return self._program.function(name, arguments, returns, "P" if library else "T", module)
 
     def task(self, tid: int, pid: int | None = None) -> TaskWriter:
@@ -272,11 +288,11 @@ class UftraceWriter(TraceWriter):
             EncodeError: the task was declared with another process, or a number is not positive.
             ValueError: the writer is closed.
         """
-        self._check_open()
+        self._check_declarable()
         task = self._tasks.get(tid)
         if task is None:
-            if tid <= 0 or (pid is not None and pid <= 0):
-                raise EncodeError("the numbers of tasks and processes begin at 1", "task")
+            _check_task(tid)
+            _check_task(tid if pid is None else pid)
             task = self._tasks[tid] = TaskWriter(self, tid, tid if pid is None else pid)
         elif pid is not None and pid != task.pid:
             raise EncodeError(f"task {tid} belongs to process {task.pid}", "task")
@@ -289,7 +305,7 @@ class UftraceWriter(TraceWriter):
             EncodeError: the name cannot be written.
             ValueError: the writer is closed.
         """
-        self._check_open()
+        self._check_declarable()
         if name not in self._events:
             self._events[check_text(name, "event")] = EventId.FIRST_USER + len(self._events)
         return self._events[name]
@@ -305,7 +321,7 @@ class UftraceWriter(TraceWriter):
             EncodeError: the text cannot be written.
             ValueError: the writer is closed.
         """
-        self._check_open()
+        self._check_declarable()
         self._messages.append((time, check_text(text, "message")))
 
     def sched(self, cpu: int, event: perf.PerfEvent) -> None:
@@ -315,7 +331,7 @@ class UftraceWriter(TraceWriter):
             EncodeError: a value does not fit.
             ValueError: the writer is closed.
         """
-        self._check_open()
+        self._check_declarable()
         raw = perf.build(event, self.order)
         self._perf.setdefault(cpu, bytearray()).extend(raw)
 
@@ -399,6 +415,12 @@ class UftraceWriter(TraceWriter):
         info.set_block(InfoBit.RECORD_DATE, f"record_date:{self._recorded_at}", elapsed_line)
         info.set_block(InfoBit.PATTERN_TYPE, "pattern_type:simple")
         return info
+
+
+def _check_task(tid: Any) -> None:
+    """Raise EncodeError unless it is the number of a task, from which the name of a file is made."""
+    if type(tid) is not int or not 0 < tid <= MAX_TASK:
+        raise EncodeError(f"{tid!r} is not a number from 1 to {MAX_TASK}", "tid")
 
 
 def _rows_of(name: str, column: Any) -> list[tuple[int, Array]]:

@@ -199,3 +199,17 @@ def test_progress_is_reported_to_the_end(name: str, folder: Path) -> None:
     assert seen == sorted(seen)
     done, total = seen[-1]
     assert total is None or done == total
+
+
+@every_format
+def test_a_negative_limit_is_refused(name: str, folder: Path) -> None:
+    sample = next(sample for sample in SYNTHETIC if sample.format.name == name)
+    with pytest.raises(ValueError, match="max_bytes is -1"):
+        fxtio.open(sample.make(folder), max_bytes=-1)
+
+
+@every_format
+def test_a_trace_shows_its_class_and_name(name: str, folder: Path) -> None:
+    sample = next(sample for sample in SYNTHETIC if sample.format.name == name)
+    with open_sample(sample, folder) as trace:
+        assert repr(trace) == f"{sample.format.trace}({trace.name!r})"

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fxtio
@@ -14,7 +15,7 @@ from contract.samples import SAMPLES, SYNTHETIC, Sample, files_of, open_sample
 from fxtio.errors import EncodeError
 from fxtio.formats import formats
 from fxtio.io.writing import TraceWriter
-from fxtio.table import Table, WritableTable
+from fxtio.table import Categories, Optional, Table, WritableTable
 
 every_format = pytest.mark.parametrize("name", formats())
 
@@ -148,3 +149,44 @@ def test_every_writable_table_has_rows_in_some_sample(name: str, tmp_path: Path)
         with open_sample(sample, below) as trace:
             missing -= {table for table in missing if trace.table(table).num_rows}
     assert missing == set()
+
+
+BAD_COLUMNS: dict[str, Any] = {
+    "codes beyond the values": Categories(np.array([5], np.int32), ["a"]),
+    "codes below -1": Categories(np.array([-2], np.int32), ["a"]),
+    "codes that are a list": Categories([0], ["a"]),  # type: ignore[arg-type]
+    "a mark too few": Optional(np.zeros(1, np.int64), np.zeros(0, np.bool_)),
+    "dates": np.zeros(1, "M8[ns]"),
+    "complex numbers": [1j],
+    "something": object(),
+    "two dimensions": np.zeros((1, 1)),
+    "a number that is too large": [2**64],
+}
+
+
+@every_format
+@pytest.mark.parametrize("bad", BAD_COLUMNS)
+def test_columns_that_are_none_are_refused(name: str, bad: str, tmp_path: Path) -> None:
+    with create(name, tmp_path) as writer:
+        position = writer.position
+        for table, spec in writer.writable_tables.items():
+            for column in spec.required:
+                columns = dict.fromkeys(spec.required, np.zeros(1, np.int64)) | {column: BAD_COLUMNS[bad]}
+                with pytest.raises(EncodeError):
+                    writer.write_table(table, columns)
+        assert writer.position == position
+
+
+@every_format
+@pytest.mark.parametrize("columns", [None, 7, [], "text"], ids=repr)
+def test_something_else_than_columns_is_refused(name: str, columns: Any, tmp_path: Path) -> None:
+    with create(name, tmp_path) as writer:
+        for table in writer.writable_tables:
+            with pytest.raises(EncodeError, match="neither a table nor a mapping"):
+                writer.write_table(table, columns)
+
+
+@every_format
+def test_something_else_than_a_trace_is_not_copied(name: str, tmp_path: Path) -> None:
+    with create(name, tmp_path) as writer, pytest.raises(EncodeError, match="NoneType cannot be copied"):
+        writer.copy(None)
