@@ -1,4 +1,4 @@
-"""How fast fxtio reads and writes CoreProfiler traces.
+"""Measure how fast fxtio reads and writes CoreProfiler traces.
 
     python benchmarks/bench_coreprofiler.py                 # about a minute
     python benchmarks/bench_coreprofiler.py --markdown

@@ -1,4 +1,4 @@
-"""How fast fxtio reads and writes DCPI profiles.
+"""Measure how fast fxtio reads and writes DCPI profiles.
 
     python benchmarks/bench_dcpi.py                 # about a minute
     python benchmarks/bench_dcpi.py --markdown

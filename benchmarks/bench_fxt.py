@@ -1,4 +1,4 @@
-"""How fast fxtio reads and writes FXT, beside its peers, all measured in one run.
+"""Measure how fast fxtio and its peers read and write FXT, all in one run.
 
     python benchmarks/bench_fxt.py                 # about two minutes
     python benchmarks/bench_fxt.py --markdown      # as the table that stands in docs/explanation/speed.md
@@ -54,7 +54,7 @@ def columns(path: Path) -> object:
 
 
 def every_column(path: Path) -> object:
-    """The same with every column computed: nanoseconds, durations, koids, owners of arguments, texts."""
+    """Measure reading with every column computed: nanoseconds, durations, koids, owners of arguments, texts."""
     tables = fxtio.open(path).tables("events", "args")
     for table in tables.values():
         for _ in table.values():
@@ -70,24 +70,24 @@ def objects(path: Path) -> None:
 
 def bulk(folder: Path) -> float:
     """Seconds to encode and write the workload, without making its columns."""
-    made = make_columns(EVENTS)
+    columns = make_columns(EVENTS)
     which = np.arange(EVENTS) % 8
 
     def work() -> None:
         with fxtio.create(folder / "bulk.fxt") as writer:
             tracks = [writer.thread(1, 100 + number) for number in range(8)]
-            writer.main.write_events("duration_complete", thread=(tracks, which), **made)
+            writer.main.write_events("duration_complete", thread=(tracks, which), **columns)
 
     return best(work)
 
 
 def encode_only() -> float:
     """Seconds to encode the workload, written to the null device."""
-    made = make_columns(EVENTS)
+    columns = make_columns(EVENTS)
     which = np.arange(EVENTS) % 8
     with fxtio.create(os.devnull, format="fxt") as writer:
         tracks = [writer.thread(1, 100 + number) for number in range(8)]
-        return best(lambda: writer.main.write_events("duration_complete", thread=(tracks, which), **made))
+        return best(lambda: writer.main.write_events("duration_complete", thread=(tracks, which), **columns))
 
 
 def friendly(events: int = 200_000) -> float:

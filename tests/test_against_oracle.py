@@ -39,7 +39,7 @@ def sayable(record: Any) -> Any:
 
 
 def exactly(raw: bytes, order: Order) -> Any:
-    """The record that these bytes are, `Opaque` unless it encodes to them."""
+    """Decode a record; return `Opaque` unless it encodes to the same bytes."""
     record = scalar(raw, order)
     try:
         return record if record is not None and encode(record, order) == raw else Opaque(raw)
@@ -48,12 +48,12 @@ def exactly(raw: bytes, order: Order) -> Any:
 
 
 def unlike_the_specification(record: Any) -> bool:
-    """What we deliver and the oracle refuses: see `sayable`."""
+    """Return whether fxtio delivers the record although the oracle refuses it: see `sayable`."""
     return not isinstance(record, Opaque) and sayable(record) is not record and plain(sayable(record)) != plain(record)
 
 
 def kept_as_bytes(meaning: dict[str, Any]) -> bool:
-    """What the oracle accepts and we do not write: words behind a trace info record, slots that readers ignore."""
+    """Return whether fxtio keeps as `Opaque` what the oracle accepts: extra words of trace info, ignored slots."""
     if meaning["kind"] == "trace_info":
         return bool(meaning["payload"])
     for cls in (rec.String, rec.ThreadRecord):
@@ -100,29 +100,29 @@ def test_the_oracles_bytes_are_our_records(kind: str, order: Order, data: st.Dat
 def test_damaged_bytes_mean_the_same_to_both(cls: type[Record], order: Order, data: st.DataObject) -> None:
     raw = data.draw(damaged(cls, order))
     assume(len(raw) < 4096 * 8)
-    ours = exactly(raw, order)
+    record = exactly(raw, order)
     try:
         meaning = parse_record(raw, order)
     except OracleError:
-        assert isinstance(ours, Opaque) or unlike_the_specification(ours)
+        assert isinstance(record, Opaque) or unlike_the_specification(record)
         return
-    if isinstance(ours, Opaque):
+    if isinstance(record, Opaque):
         assert meaning["kind"] == "unknown" or kept_as_bytes(meaning)
     else:
-        assert to_oracle(ours, order) == meaning
+        assert to_oracle(record, order) == meaning
 
 
 @for_classes(rec.RECORDS.classes)
 @share(6)
 @given(data=st.data())
 def test_columns_give_the_oracles_bytes(cls: type[Record], data: st.DataObject) -> None:
-    """The long way round: the oracle's bytes to columns, columns to bytes, and the oracle reads what it has written."""
-    records = [sayable(one) for one in data.draw(st.lists(strategies.records(cls), min_size=1, max_size=4))]
-    meanings = [to_oracle(one) for one in records]
-    vector = Vector(cls, [build_record(one) for one in meanings], "little")
+    """The oracle's bytes become columns, columns become bytes, and the oracle reads its own meaning from them."""
+    records = [sayable(record) for record in data.draw(st.lists(strategies.records(cls), min_size=1, max_size=4))]
+    meanings = [to_oracle(record) for record in records]
+    vector = Vector(cls, [build_record(meaning) for meaning in meanings], "little")
     written = vector.rewritten()
-    assert [to_oracle(one) for one in vector.records()] == meanings
-    sizes = np.array([len(encode(one)) for one in records])
+    assert [to_oracle(record) for record in vector.records()] == meanings
+    sizes = np.array([len(encode(record)) for record in records])
     ends = np.cumsum(sizes).tolist()
     pieces = [written[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
-    assert [parse_record(piece) for piece in pieces] == meanings
+    assert [parse_record(raw_record) for raw_record in pieces] == meanings

@@ -104,14 +104,14 @@ def test_many_bad_headers_do_not_read_the_buffer_again_for_each() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_random_bytes_in_the_middle(seed: int) -> None:
-    """They may pass for a header and swallow what its size says, 4,095 words at the most."""
+    """Random bytes may look like a header and hide as many words as its size field says, at most 4,095."""
     draw = random.Random(seed)
     before, behind = [*HEAD, *instants(0, 5)], instants(100, 3000)
     data = encoded(before) + draw.randbytes(8 * draw.randint(1, 40)) + encoded(behind)
     read = delivered(FxtTrace(data))
     assert plain(read[:8]) == plain(before)
-    kept = 3000 - 4096 // (len(encode(behind[0])) // 8)
-    assert plain(read[-kept:]) == plain(behind[-kept:])
+    count = 3000 - 4096 // (len(encode(behind[0])) // 8)
+    assert plain(read[-count:]) == plain(behind[-count:])
 
 
 @given(junk=st.binary(min_size=1, max_size=200))
@@ -124,7 +124,7 @@ def test_random_bytes_at_the_end(junk: bytes) -> None:
 
 
 def test_the_reader_finds_its_way_across_batches() -> None:
-    """The bad header, the good records behind it and the end of a batch in every position to each other."""
+    """Test every distance between the bad header, the good records behind it, and the end of a batch."""
     bad = words(0x0001_0004, *[4] * 3)
     for count in range(20):
         data = encoded([*HEAD, *instants(0, count)]) + bad + encoded(instants(100, 9))
@@ -149,7 +149,7 @@ def cut_is_told(data: bytes, last: int, count: int, source: Callable[[bytes], An
 @pytest.mark.no_cover  # the same again and again, slow to measure
 @for_classes(rec.RECORDS.classes)
 def test_the_end_is_missing_at_every_byte(cls: type[Record]) -> None:
-    """The arguments of the last record are such as look like records when their own record is gone."""
+    """The arguments of the last record look like records of their own."""
     args = (Uint32Argument(1, 0), PointerArgument(0x110, 5), NullArgument(0x12), BlobArgument(1, bytes(9)))
     fields = cls.__struct_fields__
     record = minimal(
@@ -162,7 +162,7 @@ def test_the_end_is_missing_at_every_byte(cls: type[Record]) -> None:
     data = start + encode(record)
     for end in range(len(start) + 1, len(data)):
         cut_is_told(data[:end], len(start), len(before), bytes)
-        cut_is_told(data[:end], len(start), len(before), lambda piece: Trickle(piece, 50))
+        cut_is_told(data[:end], len(start), len(before), lambda raw: Trickle(raw, 50))
 
 
 @for_orders
@@ -170,23 +170,23 @@ def test_the_end_is_missing_at_every_byte(cls: type[Record]) -> None:
 @given(data=st.data())
 def test_the_end_is_missing_anywhere(order: Order, data: st.DataObject) -> None:
     records = data.draw(strategies.traces(order=order))
-    pieces = [encode(one, order) for one in records]
+    pieces = [encode(record, order) for record in records]
     number = data.draw(st.integers(1, len(pieces)))
-    kept = data.draw(st.integers(1, len(pieces[number]) - 1)) if number < len(pieces) else 0
+    size = data.draw(st.integers(1, len(pieces[number]) - 1)) if number < len(pieces) else 0
     start = b"".join(pieces[:number])
-    trace = FxtTrace(start + (pieces[number][:kept] if kept else b""))
+    trace = FxtTrace(start + (pieces[number][:size] if size else b""))
     read = list(trace)
-    if four_seem_to_follow(pieces[number][:kept] if kept else b"", order):
+    if four_seem_to_follow(pieces[number][:size] if size else b"", order):
         return
     assert plain(read) == plain(list(FxtTrace(start)))
-    assert [(rule, offset) for rule, _, offset in told(trace.findings)] == ([("truncated", len(start))] if kept else [])
+    assert [(rule, offset) for rule, _, offset in told(trace.findings)] == ([("truncated", len(start))] if size else [])
 
 
 def four_seem_to_follow(cut: bytes, order: Order) -> bool:
-    """Whether so many arguments of the last record look like records that nobody could tell."""
+    """Return whether so many arguments of the last record look like records that a reader resynchronizes in it."""
     for at in range(8, len(cut), 8):
         trace = FxtTrace(encode(rec.Magic(), order) + cut[at:])
-        if sum(isinstance(one, Record) for one in trace.records(resolve=False)) > 4:
+        if sum(isinstance(record, Record) for record in trace.records(resolve=False)) > 4:
             return True
     return False
 
@@ -195,17 +195,17 @@ def test_the_end_is_missing_where_a_batch_ends() -> None:
     before = [*HEAD, *instants(0, 4)]
     start = encoded(before)
     cut = encode(rec.Counter(1, 1, 1, 1, (NullArgument(0),) * 15, 2))
-    for kept in range(1, len(cut)):
-        for batch in (len(start) // 8 + 1, (len(start) + kept) // 8, 7):
+    for size in range(1, len(cut)):
+        for batch in (len(start) // 8 + 1, (len(start) + size) // 8, 7):
             with in_batches(max(batch, 1)):
-                trace = FxtTrace(start + cut[:kept])
+                trace = FxtTrace(start + cut[:size])
                 assert sum(1 for _ in trace) == len(before)
                 assert told(trace.findings) == [("truncated", "error", len(start))]
 
 
 @pytest.mark.parametrize("kind", ["zstd", "gzip", "xz"])
 def test_a_cut_compressed_trace_gives_what_is_there(kind: str) -> None:
-    """As after a crash while writing: everything up to the cut, then a finding about the container."""
+    """The reader delivers the records before the cut, and reports a finding of the container, as after a crash."""
     records = [*HEAD, *[rec.Log(number, 1, random.Random(number).randbytes(40).hex()) for number in range(5000)]]
     whole = packed(kind, encoded(records))
     trace = FxtTrace(whole[: len(whole) * 3 // 4])
@@ -219,8 +219,8 @@ def test_a_cut_compressed_trace_gives_what_is_there(kind: str) -> None:
 @pytest.mark.parametrize("kind", CONTAINERS)
 def test_a_cut_compressed_trace_is_told(kind: str) -> None:
     whole = packed(kind, encoded([*HEAD, *instants(0, 50)]))
-    for kept in range(len(whole) - 20, len(whole)):
-        trace = FxtTrace(whole[:kept])
+    for size in range(len(whole) - 20, len(whole)):
+        trace = FxtTrace(whole[:size])
         list(trace)
         assert rules(trace.findings)["source"] == 1
 
@@ -249,7 +249,7 @@ def test_an_argument_of_a_wrong_size(order: Order, header: int) -> None:
 
 
 def test_an_argument_too_short_for_its_type() -> None:
-    """It is left out; its neighbors are delivered."""
+    """The bad record is left out; its neighbors are delivered."""
     bad = changed(EVENT, 3, 0x0001_0013)
     check(bad, [("argument-content", 0)], inside=1)
     assert list(FxtTrace(encoded(HEAD) + bad))[-1].args == (NullArgument("name"), NullArgument("name"))
@@ -290,7 +290,7 @@ def test_text_that_is_not_utf_8() -> None:
     *_, string, instant, log = trace
     assert (string.text, instant.category, instant.name, log.message) == (text,) * 4
     assert encode(string) == encode(rec.String(2, text))
-    assert b"".join([encode(one) for one in trace.records(resolve=False)]) == data
+    assert b"".join([encode(record) for record in trace.records(resolve=False)]) == data
     tables = trace.tables("events", "logs", "strings")
     assert tables["events"]["name"][0] == text == tables["logs"]["message"][0]
     assert not trace.findings

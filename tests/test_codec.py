@@ -132,7 +132,7 @@ def good_values(part: Part, header: dict[str, Any]) -> list[Any]:
     if isinstance(part, Words):
         return [(), (0,), (WORD - 1,) * header[part.count].mask]
     assert isinstance(part, Many)
-    return [(), (NullArgument(0),), tuple([minimal(one) for one in part.union.classes]), (NullArgument("x"),) * 15]
+    return [(), (NullArgument(0),), tuple([minimal(cls) for cls in part.union.classes]), (NullArgument("x"),) * 15]
 
 
 def bad_values(part: Part, header: dict[str, Any]) -> list[Any]:
@@ -174,8 +174,8 @@ def cases(values: Values) -> Iterator[Any]:
         layout = layout_of(cls)
         header = {field.name: field for _, field in layout.header_fields()}
         for name, part in layout.parts:
-            if made := values(part, header):
-                yield pytest.param(cls, name, made, id=f"{cls.__name__}.{name}")
+            if samples := values(part, header):
+                yield pytest.param(cls, name, samples, id=f"{cls.__name__}.{name}")
 
 
 @pytest.mark.parametrize(("cls", "name", "values"), [*cases(good_values)])

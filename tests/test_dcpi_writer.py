@@ -44,8 +44,8 @@ def test_columns_come_back(gaps: list[int], cut: int, counts: st.DataObject, lon
         patch.setattr(encode, "BATCH", at_once)
         data = written((offset[:cut], count[:cut]), (offset[cut:], count[cut:]))
     chunks = oracle.parse(data)["chunks"]
-    samples = [(at + 4 * i, one) for at, numbers in chunks for i, one in enumerate(numbers) if one]
-    assert samples == [(at, one) for at, one in zip(offset.tolist(), count.tolist(), strict=True) if one]
+    samples = [(at + 4 * i, value) for at, numbers in chunks for i, value in enumerate(numbers) if value]
+    assert samples == [(at, value) for at, value in zip(offset.tolist(), count.tolist(), strict=True) if value]
     assert all(len(numbers) <= longest for _, numbers in chunks)
     assert data.index(b"samples") and len(data) % 4 == 0
     assert not DcpiTrace(data).findings or set(DcpiTrace(data).findings.counts) == {"beyond-text"}
@@ -248,9 +248,9 @@ def test_a_whole_profile_from_its_tables() -> None:
     with DcpiWriter(out) as writer:
         assert writer.write_table("header", first.table("header")) == len(HEADER) + 1
         assert writer.write_table("samples", first.table("samples")) == 3
-    again = DcpiTrace(out.getvalue(), strict=True)
-    assert again.header.lines == first.header.lines
-    assert list(again) == list(first)
+    result = DcpiTrace(out.getvalue(), strict=True)
+    assert result.header.lines == first.header.lines
+    assert list(result) == list(first)
 
 
 @pytest.mark.parametrize(

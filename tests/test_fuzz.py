@@ -26,8 +26,8 @@ def test_targets_take_seeds_and_changed_ones(name: str) -> None:
     target = engine.target_of(name)
     seeds = list(target.seeds())
     draw = random.Random(name)
-    found = [target.check(data) for data in draw.sample(seeds, min(FEW, len(seeds)))]
-    assert not all(found)
+    results = [target.check(data) for data in draw.sample(seeds, min(FEW, len(seeds)))]
+    assert not all(results)
     assert target.check(b"")
     for _ in range(FEW):
         data = draw.choice(seeds)

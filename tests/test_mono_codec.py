@@ -166,7 +166,7 @@ def test_the_time_of_an_event_without_one_goes_on() -> None:
     dialect, header = dialect_of(12, 8), BufferHeader(time=40)
     event = r.NativeSymbol(time=40, address=8, size=0, name="f")
     data = encode_events(dialect, header, [event])
-    assert [one for _, one in decode_events(dialect, header, data)] == [event]
+    assert [decoded for _, decoded in decode_events(dialect, header, data)] == [event]
     with pytest.raises(EncodeError, match="no time here"):
         encode_events(dialect, header, [event.replace(time=41)])
 
@@ -175,7 +175,7 @@ def test_the_time_of_an_event_without_one_goes_on() -> None:
 def test_a_kernel_refuses_a_program_that_is_not_sound() -> None:
     program = Program(dialect_of(17, 8))
     program.steps[0, 0] = 99
-    one, four = np.zeros(1, np.int64), np.zeros((1, 4), np.uint64)
+    zero, four = np.zeros(1, np.int64), np.zeros((1, 4), np.uint64)
     byte = np.zeros(1, np.uint8)
     with pytest.raises(ValueError, match="not sound"):
-        CompiledKernels().scan(program, byte, one, one, four, one.copy(), one.copy(), byte.copy())
+        CompiledKernels().scan(program, byte, zero, zero, four, zero.copy(), zero.copy(), byte.copy())

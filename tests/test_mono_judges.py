@@ -61,18 +61,18 @@ def fresh(request: pytest.FixtureRequest, folder: Path) -> Path:
 
 
 def agrees(path: Path, *, without_unloads: bool = False) -> None:
-    """mprof-report prints what fxtio's events say."""
+    """Check that mprof-report prints the same events as fxtio."""
     trace = MonoTrace(path)
     assert trace.info.header is not None
     text = mono.report(path, "--debug", "--reports=stats")
     wide = trace.info.header.pointer_size == 8
-    theirs, ours = mono.debug_of(text, wide=wide), list(mono.Lines(trace).all())
+    theirs, actual = mono.debug_of(text, wide=wide), list(mono.Lines(trace).all())
     stats, our_stats = mono.stats_of(text), mono.our_stats(trace)
     if without_unloads:  # IMAGE_UNLOAD
         stats.pop("TYPE_END_UNLOAD", None)
         our_stats.pop("TYPE_END_UNLOAD", None)
     assert stats == our_stats
-    assert theirs == ours
+    assert theirs == actual
     assert not trace.findings
 
 
@@ -95,15 +95,15 @@ def test_what_mono_records_here_is_copied_byte_by_byte(fresh: Path) -> None:
 def test_the_order_by_time_is_that_of_the_library(fresh: Path, folder: Path) -> None:
     trace = MonoTrace(fresh)
     theirs = mono_log.library_rows(fresh, folder, order="time")
-    ours = [int(row.split("\t")[1]) for row in theirs]
-    assert [entry.time for entry in trace.entries(order="time")] == ours
+    times = [int(row.split("\t")[1]) for row in theirs]
+    assert [entry.time for entry in trace.entries(order="time")] == times
 
 
 @needs_mono
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_mprof_report_agrees_on_the_corpus(path: Path, tmp_path: Path) -> None:
     plain = tmp_path / "plain.mlpd"
-    unloads = [one for one in MonoTrace(path) if isinstance(one, r.Image) and one.action == LoadAction.UNLOAD]
+    unloads = [event for event in MonoTrace(path) if isinstance(event, r.Image) and event.action == LoadAction.UNLOAD]
     if unloads and "v16" not in path.name and "v17" not in path.name:
         unloads = []  # before data version 16 they are read well
     plain.write_bytes(content(path) if not unloads else _without_unloads(path))
@@ -114,8 +114,8 @@ def _without_unloads(path: Path) -> bytes:
     """Return the recording without the unloading of images (IMAGE_UNLOAD)."""
     trace = MonoTrace(path)
     assert trace.info.header is not None
-    kept = [one for one in trace if not (isinstance(one, r.Image) and one.action == LoadAction.UNLOAD)]
-    return written(trace.info.header.data_version, kept, thread=0x1111)
+    events = [event for event in trace if not (isinstance(event, r.Image) and event.action == LoadAction.UNLOAD)]
+    return written(trace.info.header.data_version, events, thread=0x1111)
 
 
 TSV = sorted((Path(FILES[0]).parent).glob("*.tsv"))
@@ -142,7 +142,7 @@ def test_mprof_report_agrees_on_every_event_of_every_version(version: int, size:
 @pytest.mark.parametrize("version", range(13, 18))
 def test_the_library_agrees_on_every_event_of_its_versions(version: int, tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "every.mlpd"
-    events = [one for one in every_event(version) if not type(one).__name__.startswith("Coverage")]
+    events = [event for event in every_event(version) if not type(event).__name__.startswith("Coverage")]
     path.write_bytes(written(version, events))
     assert mono_log.library_rows(path, folder) == mono_log.our_rows(MonoTrace(path))
 

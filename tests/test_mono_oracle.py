@@ -36,33 +36,33 @@ def values_of_event(event: Any) -> list[Any]:
 
 def _flat(value: Any) -> list[Any]:
     if isinstance(value, tuple):
-        return [one for item in value for one in _flat(item)]
+        return [leaf for item in value for leaf in _flat(item)]
     if hasattr(value, "__struct_fields__"):
         return values_of_event(value)
     return [value.encode("utf-8", "surrogateescape") if isinstance(value, str) else _bits(value)]
 
 
 def _bits(value: Any) -> Any:
-    """Doubles by their bits, so that minus zero differs from zero."""
+    """Return doubles as their bits, so that minus zero differs from zero."""
     return struct.pack("<d", value) if isinstance(value, float) else value
 
 
 def values_of_oracle(parsed: Any) -> list[Any]:
-    """All values of the oracle's event, in the order of the specification."""
+    """Return all values of the oracle's event, in the order of the specification."""
     if isinstance(parsed, dict):
         names = [name for name in parsed if name not in _LEFT_OUT]
-        return [one for name in names for one in values_of_oracle(parsed[name])]
+        return [leaf for name in names for leaf in values_of_oracle(parsed[name])]
     if isinstance(parsed, list):
-        return [one for item in parsed for one in values_of_oracle(item)]
+        return [leaf for item in parsed for leaf in values_of_oracle(item)]
     return [] if parsed is None else [_bits(parsed)]
 
 
 def settled(key: tuple[int, int], event: Any) -> list[Any]:
-    """The oracle's values as fxtio tells them: offsets of references added up, no end of a list of counters."""
+    """Return the oracle's values as fxtio has them: offsets of references added up, counters without end mark."""
     if key == (6, 2):
         total = 0
-        for one in event["refs"]["items"]:
-            total = one["offset"] = (total + one["offset"]) % (1 << 64)
+        for reference in event["refs"]["items"]:
+            total = reference["offset"] = (total + reference["offset"]) % (1 << 64)
     if key == (7, 4):
         event["counters"].pop()
     return values_of_oracle(event)
@@ -70,11 +70,11 @@ def settled(key: tuple[int, int], event: Any) -> list[Any]:
 
 def same(data: bytes, version: int, bits: int, header: BufferHeader) -> None:
     dialect = dialect_of(version, bits // 8)
-    ours = [event for _, event in decode_events(dialect, header, data)]
+    events = [event for _, event in decode_events(dialect, header, data)]
     bases = {theirs: getattr(header, name) for theirs, name in BASES.items()}
     theirs = oracle.parse_events(data, version, bits, bases)
-    assert len(ours) == len(theirs)
-    for event, (key, parsed) in zip(ours, theirs, strict=True):
+    assert len(events) == len(theirs)
+    for event, (key, parsed) in zip(events, theirs, strict=True):
         assert values_of_event(event) == settled(key, parsed)
 
 
@@ -90,14 +90,14 @@ def test_what_fxtio_writes_the_specification_reads(version: int, draw: st.DataOb
 @given(st.data())
 def test_what_the_specification_forbids_fxtio_refuses(version: int, draw: st.DataObject) -> None:
     head = draw.draw(st.integers(0, 255))
-    known = (head & 15, head >> 4) in oracle.BY_VERSION[version]
+    is_specified = (head & 15, head >> 4) in oracle.BY_VERSION[version]
     dialect = dialect_of(version, 8)
     rule = ""
     try:
         list(decode_events(dialect, BufferHeader(), bytes([head])))
     except DecodeError as error:
         rule = error.rule
-    assert rule == ("event-cut" if known else "unknown-event")
+    assert rule == ("event-cut" if is_specified else "unknown-event")
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if "v13" not in path.name and "v16" not in path.name],

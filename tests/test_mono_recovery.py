@@ -85,7 +85,7 @@ def test_damage_is_read_alike_however_the_bytes_arrive(pieces: list[bytes], bloc
     data = data[: max(len(data) - cut, len(HEAD))]
     with small():
         expected, fault, exact = everything(data), first_fault(data), list(MonoTrace(data).entries(resolve=False))
-    assert [one.offset for one in expected[1]][:1] == ([] if fault is None else [fault[1]])
+    assert [finding.offset for finding in expected[1]][:1] == ([] if fault is None else [fault[1]])
     with small(block):
         assert everything(data) == expected
         assert first_fault(data) == fault
@@ -117,7 +117,7 @@ def test_a_size_that_is_a_little_too_large_costs_no_buffer(more: int) -> None:
         assert threads == [1, 3]
     else:
         assert threads == [1, 2, 3]
-        assert [(one.rule, one.offset) for one in trace.findings] == [("buffer-overlap", len(HEAD))]
+        assert [(finding.rule, finding.offset) for finding in trace.findings] == [("buffer-overlap", len(HEAD))]
 
 
 def test_marks_in_a_hole_are_believed_only_as_far_as_the_chain_holds() -> None:
@@ -129,7 +129,7 @@ def test_marks_in_a_hole_are_believed_only_as_far_as_the_chain_holds() -> None:
         with small(block):
             trace = MonoTrace(data)
             assert [entry.thread for entry in trace.entries()] == list(range(1, 12)), block
-            assert [one.offset for one in trace.findings] == [len(HEAD + buffer())]
+            assert [finding.offset for finding in trace.findings] == [len(HEAD + buffer())]
 
 
 @pytest.mark.parametrize("mark", [BUFFER_MARK, encode_buffer_header(BufferHeader(), 60_000)])
@@ -155,7 +155,7 @@ def test_memory_is_bounded_while_the_next_header_is_looked_for(mark: bytes, firs
 
 def test_the_first_fault_of_the_file_is_the_first_that_is_noted() -> None:
     data = HEAD + buffer(b"\x0c") + buffer(more=20) + buffer() + buffer(b"\x0c") + buffer() + b"x" + buffer()[:-1]
-    places = [one.offset for one in MonoTrace(data).findings]
+    places = [finding.offset for finding in MonoTrace(data).findings]
     assert len(places) == 5
     fault = first_fault(data)
     assert fault is not None
@@ -183,20 +183,24 @@ def test_recordings_without_buffers_are_delivered(pieces: list[bytes], block: in
     data = b"".join(pieces)
     with small(block):
         trace = MonoTrace(data)
-        headers = [one for one in trace.entries(resolve=False) if isinstance(one.record, StreamHeader | BufferHeader)]
+        headers = [
+            entry for entry in trace.entries(resolve=False) if isinstance(entry.record, StreamHeader | BufferHeader)
+        ]
         assert copied(MonoTrace(data)) == copied(MonoTrace(Trickle(data))) == data
         assert copied_whole(MonoTrace(data)) == copied_whole(MonoTrace(Trickle(data))) == data
     places = [len(b"".join(pieces[:number])) for number in range(len(pieces))]
     assert [entry.offset for entry in headers] == places
     heads = [encode_header(entry.record) for entry in headers if isinstance(entry.record, StreamHeader)]
-    assert heads == [piece for piece in pieces if piece in (HEAD, OLD)]
-    further = [(one.rule, one.offset) for one in trace.findings]
-    assert further == [("another-recording", one.offset) for one in headers[1:] if isinstance(one.record, StreamHeader)]
+    assert heads == [raw for raw in pieces if raw in (HEAD, OLD)]
+    further = [(finding.rule, finding.offset) for finding in trace.findings]
+    assert further == [
+        ("another-recording", entry.offset) for entry in headers[1:] if isinstance(entry.record, StreamHeader)
+    ]
     assert trace.info.recordings == len(heads)
     assert trace.info.header == header()
     assert trace.table("gc_resizes").num_rows == pieces.count(buffer())
     annotated = list(explain(trace, record=None, offset=0, kinds=None))
-    assert b"".join(byte_range.raw for piece in annotated for byte_range in piece.ranges) == data
+    assert b"".join(byte_range.raw for record in annotated for byte_range in record.ranges) == data
 
 
 def test_the_command_tells_how_many_recordings_there_are() -> None:
@@ -209,4 +213,4 @@ def test_the_command_tells_how_many_recordings_there_are() -> None:
 def test_a_header_alone_is_explained() -> None:
     trace = fxtio.open(HEAD, format="mono")
     annotated = list(explain(trace, record=None, offset=0, kinds=None))
-    assert [piece.name for piece in annotated] == ["StreamHeader"]
+    assert [record.name for record in annotated] == ["StreamHeader"]

@@ -1,4 +1,4 @@
-"""What the writer writes, judged by Perfetto: spans, instants and their arguments.
+"""Output of the writer, judged by Perfetto: spans, instants and their arguments.
 
 A test that has to step around something that Perfetto bends or drops names it ("deviation"). The other areas are in
 `test_perfetto_tracks.py` (counters, asynchronous operations, flows, scheduling) and `test_perfetto_tables.py` (names,
@@ -42,14 +42,14 @@ def seen(p: Perfetto) -> list[tuple[int | None, str | None, int, int, int]]:
 def test_complete_spans_nest() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        one, two = writer.thread(1, 11), writer.thread(1, 12)
-        one.complete("outer", 100, 200, category="c1")
-        one.complete("first", 100, 150, category="c2")
-        one.complete("second", 150, 200)  # touches its neighbor and ends with its parent
+        first, two = writer.thread(1, 11), writer.thread(1, 12)
+        first.complete("outer", 100, 200, category="c1")
+        first.complete("first", 100, 150, category="c2")
+        first.complete("second", 150, 200)  # touches its neighbor and ends with its parent
         two.complete("elsewhere", 120, 300)  # on another thread nothing nests under "outer"
-        one.complete("next", 200, 210)
-        one.complete("twin", 200, 210)  # the same interval once more nests
-        one.complete("no time", 205, 205)
+        first.complete("next", 200, 210)
+        first.complete("twin", 200, 210)  # the same interval once more nests
+        first.complete("no time", 205, 205)
     with perfetto.load(out.getvalue()) as p:
         assert seen(p) == [
             (11, "outer", 100, 100, 0),
@@ -332,9 +332,9 @@ def test_well_nested_spans_come_back(grove: dict[int, Forest]) -> None:
         slices = p.slices()
     for process in (1, 2):
         for thread, forest in grove.items():
-            mine = [item for item in slices if (item.pid, item.tid) == (process, thread)]
-            assert [(item.name, item.ts, item.dur, item.depth, item.args) for item in mine] == [
+            slices_of_thread = [item for item in slices if (item.pid, item.tid) == (process, thread)]
+            assert [(item.name, item.ts, item.dur, item.depth, item.args) for item in slices_of_thread] == [
                 (span.name, span.start, span.end - span.start, span.depth, span.args) for span in forest.spans
             ]
-            assert {item.category for item in mine} <= {"cat"}
+            assert {item.category for item in slices_of_thread} <= {"cat"}
     assert len(slices) == 2 * sum(len(forest.spans) for forest in grove.values())

@@ -59,7 +59,7 @@ def entries(trace: FxtTrace) -> list[Any]:
 
 def modeled(data: bytes, order: Order) -> list[Any]:
     read = fxt_model.read(data, order)
-    return [plain((one.offset, one.time, one.record, one.end, one.provider)) for one in read]
+    return [plain((entry.offset, entry.time, entry.record, entry.end, entry.provider)) for entry in read]
 
 
 # --- Meaning by position --------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def test_small_batches_mean_the_same(order: Order, data: st.DataObject, batches:
     expected = modeled(trace, order)
     with in_batches(*batches, kept_names=2):
         assert entries(FxtTrace(trace))[1:] == expected[1:]  # the magic number comes before any provider
-        assert plain(list(FxtTrace(trace))) == tuple([one[2] for one in expected])
+        assert plain(list(FxtTrace(trace))) == tuple([entry[2] for entry in expected])
 
 
 @given(data=st.data(), batches=BATCHES)
@@ -113,7 +113,9 @@ def test_a_provider_introduced_late() -> None:
         [rec.Magic(), rec.String(1, "a"), rec.ThreadRecord(1, 2, 3), instant, rec.ProviderInfo(7, "late"), instant]
     )
     assert entries(FxtTrace(trace)) == modeled(trace, "little")
-    assert [(one.id, one.name, one.records) for one in FxtTrace(trace).info.providers] == [(7, "late", 6)]
+    assert [(provider.id, provider.name, provider.records) for provider in FxtTrace(trace).info.providers] == [
+        (7, "late", 6)
+    ]
     assert FxtTrace(trace).table("events")["provider"].tolist() == [7, 7]
     assert not FxtTrace(trace).findings
 
@@ -127,7 +129,7 @@ def test_providers_and_their_sections() -> None:
     ]  # fmt: skip
     trace = encoded(records)
     assert entries(FxtTrace(trace)) == modeled(trace, "little")
-    names = [one.category for one in FxtTrace(trace) if isinstance(one, rec.Instant)]
+    names = [record.category for record in FxtTrace(trace) if isinstance(record, rec.Instant)]
     assert names == ["nobody", "seven", 1]
     reader = FxtTrace(trace)
     list(reader)
@@ -136,7 +138,7 @@ def test_providers_and_their_sections() -> None:
 
 def test_references_that_nobody_defined_stay_numbers() -> None:
     trace = FxtTrace(encoded([rec.Magic(), rec.Instant(0, 9, 8, 7, (fxtio_null(6),)), rec.String(8, "late")]))
-    (instant,) = [one for one in trace if isinstance(one, rec.Instant)]
+    (instant,) = [record for record in trace if isinstance(record, rec.Instant)]
     assert instant == rec.Instant(0, 9, 8, 7, (fxtio_null(6),))
     assert all(type(value) is int for value in (instant.thread, instant.category, instant.name))
     assert rules(trace.findings) == {"undefined-string": 3, "undefined-thread": 1}
@@ -160,8 +162,8 @@ def test_right_traces_have_no_findings(records: list[Any]) -> None:
 @given(strategies.traces())
 def test_the_summary_counts_records(records: list[Any]) -> None:
     trace = FxtTrace(encoded(records))
-    assert trace.info.records == Counter(type(one).__name__ for one in records)
-    assert sum(one.records for one in trace.info.providers) == len(records)
+    assert trace.info.records == Counter(type(record).__name__ for record in records)
+    assert sum(provider.records for provider in trace.info.providers) == len(records)
     assert set(rules(trace.findings)) <= {"time-overflow"}
 
 
@@ -189,7 +191,7 @@ def test_a_copy_is_the_same_bytes(order: Order, data: st.DataObject, batches: tu
     if framed(bytes(damaged), order):
         trace = bytes(damaged)
     with in_batches(*batches):
-        assert b"".join([encode(one, order) for one in FxtTrace(trace).records(resolve=False)]) == trace
+        assert b"".join([encode(record, order) for record in FxtTrace(trace).records(resolve=False)]) == trace
 
 
 def framed(data: bytes, order: Order) -> bool:
@@ -219,9 +221,9 @@ def zst(data: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(data)
 
 
-def halves(pack: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+def halves(compress: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
     """Several members or frames one behind the other, an empty one among them."""
-    return lambda data: pack(data[:13]) + pack(b"") + pack(data[13:100]) + pack(data[100:])
+    return lambda data: compress(data[:13]) + compress(b"") + compress(data[13:100]) + compress(data[100:])
 
 
 PACKED: dict[str, Callable[[bytes], bytes]] = {
@@ -346,9 +348,9 @@ def test_ticks_to_nanoseconds_are_exact(rate: int, ticks: list[int]) -> None:
     clock = Clock(rate)
     exact = [tick * 10**9 // rate for tick in ticks]
     assert [clock.ns(tick) for tick in ticks] == exact
-    made = clock.to_ns(u64(*ticks))
-    assert made.dtype == np.int64
-    assert made.tolist() == [min(one, 2**63 - 1) for one in exact]
+    result = clock.to_ns(u64(*ticks))
+    assert result.dtype == np.int64
+    assert result.tolist() == [min(ns, 2**63 - 1) for ns in exact]
 
 
 @given(rate=RATES | st.integers(1, 2**64 - 1))

@@ -183,7 +183,7 @@ def test_recover_works(suffix: str, tmp_path: Path) -> None:
 
 
 def test_an_import_that_fails_is_quoted(tmp_path: Path) -> None:
-    """As when the extension was built for another interpreter."""
+    """The extension cannot be imported if it was built for another interpreter."""
     broken = "fxtio._native._recorder"
     front = textwrap.dedent(f"""
         import sys

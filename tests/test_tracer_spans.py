@@ -266,13 +266,13 @@ def test_generators_that_never_end(out: Path) -> None:
             n += 1
 
     with fxtio.tracing(out):
-        kept, closed = numbers(), numbers()
-        assert [next(kept), next(closed), next(kept)] == [0, 0, 1]
+        running, closed = numbers(), numbers()
+        assert [next(running), next(closed), next(running)] == [0, 0, 1]
         closed.close()
         assert next(numbers()) == 0  # and is let go
         never = numbers()
         with pytest.raises(ValueError, match="thrown"):
-            kept.throw(ValueError("thrown"))
+            running.throw(ValueError("thrown"))
     del never
     spans = check_trace(out).spans()
     assert len(spans) >= 5
@@ -347,7 +347,7 @@ def test_losses_give_a_warning(out: Path) -> None:
         summary = fxtio.stop()
     assert summary is not None
     seen = check_trace(out)
-    kept = seen.rows(name="here").size
-    assert summary.lost == 200_000 - kept
+    recorded = seen.rows(name="here").size
+    assert summary.lost == 200_000 - recorded
     (row,) = seen.rows(name="drop_stats")
     assert seen.args(int(row))["records"] == summary.lost

@@ -82,7 +82,7 @@ print(threading.excepthook is own)
 
 @pytest.mark.parametrize("when", ["before", "after, telling", "after"])
 def test_the_hook_of_the_program_is_called(when: str, out: Path) -> None:
-    """If it replaces ours, the dump is taken at the end."""
+    """If the program replaces the handler of fxtio, the dump is taken at the end."""
     dumped = "{name for name in os.listdir(os.path.dirname(OUT)) if name == 'out-1.fxt'}"
     telling = "before(*args)" if when == "after, telling" else ""
     start = "fxtio.start(OUT, dump_on=['exception'])\n"

@@ -104,7 +104,7 @@ def test_long_doubles_beyond_a_double() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "value", "told"),
+    ("spec", "value", "message"),
     [
         ("arg1/i8", 128, "does not fit"),
         ("arg1/u8", -129, "does not fit"),
@@ -116,8 +116,8 @@ def test_long_doubles_beyond_a_double() -> None:
         ("fparg1/64", "x", "does not fit"),
     ],
 )
-def test_values_that_do_not_fit(spec: str, value: object, told: str) -> None:
-    with pytest.raises(EncodeError, match=told):
+def test_values_that_do_not_fit(spec: str, value: object, message: str) -> None:
+    with pytest.raises(EncodeError, match=message):
         payloads.encode(checked_values(spec, 8), [value])
 
 
@@ -130,10 +130,10 @@ def test_a_payload_that_is_too_short() -> None:
 
 def info_with(**lines: str) -> InfoFile:
     info = InfoFile()
-    told = [f"{key.replace('_', '-')}:{value}" for key, value in lines.items() if key != "cmdline"]
+    rows = [f"{key.replace('_', '-')}:{value}" for key, value in lines.items() if key != "cmdline"]
     if "cmdline" in lines:
         info.set_block(InfoBit.CMDLINE, f"cmdline:{lines['cmdline']}")
-    info.set_block(InfoBit.ARG_SPEC, f"argspec:lines={len(told)}", *told)
+    info.set_block(InfoBit.ARG_SPEC, f"argspec:lines={len(rows)}", *rows)
     return info
 
 

@@ -47,8 +47,8 @@ def test_copies_look_the_same(name: str, tmp_path: Path) -> None:
         writer.copy(opened(name))
     original = UFTRACE / name
     for view, theirs in views(original, judged(name)).items():
-        ours = views(tmp_path / "copy", (view,))[view]
-        assert ours.replace(bytes(tmp_path / "copy"), bytes(original)) == theirs, view
+        actual = views(tmp_path / "copy", (view,))[view]
+        assert actual.replace(bytes(tmp_path / "copy"), bytes(original)) == theirs, view
 
 
 @needs_uftrace
@@ -159,9 +159,9 @@ def test_every_format_of_a_value(tmp_path: Path) -> None:
             task.enter(function, 10 * number + 1, -3, 65535, 0xDEADBEEF, -(2**63), "c", "", 0, 1.5, -0.25, "ä" * number,
                        -1, b"abcdefghijkl")  # fmt: skip
             task.leave(10 * number + 5, None if number else "NULL")
-    ours = uftrace_dump.of_trace(UftraceTrace(tmp_path / "t"))
-    assert uftrace_dump.reference(run("dump", tmp_path / "t")) == ours
-    assert ours.count(b"x32: 0xdeadbeef") == 3 and ours.count(b"retval str: NULL") == 3
+    actual = uftrace_dump.of_trace(UftraceTrace(tmp_path / "t"))
+    assert uftrace_dump.reference(run("dump", tmp_path / "t")) == actual
+    assert actual.count(b"x32: 0xdeadbeef") == 3 and actual.count(b"retval str: NULL") == 3
 
 
 @needs_uftrace
@@ -259,11 +259,11 @@ def test_what_uftrace_records_is_read(flags: tuple[str, ...], specs: tuple[str, 
     directory = record(tmp_path / "t", program, *specs)
     program.rename(tmp_path / "moved")  # uftrace would look into it
     trace = UftraceTrace(directory)
-    ours = uftrace_dump.of_trace(trace)
-    assert ours == uftrace_dump.reference(run("dump", directory))
+    actual = uftrace_dump.of_trace(trace)
+    assert actual == uftrace_dump.reference(run("dump", directory))
     assert trace.findings.counts.total() == 0
-    assert ours.count(b"[entry] add(") >= (53 if "-D" not in specs else 1)
-    assert (ours.count(b"str: even, \xc3\xa9") == 50) == (specs is SPECS and "-finstrument-functions" not in flags)
+    assert actual.count(b"[entry] add(") >= (53 if "-D" not in specs else 1)
+    assert (actual.count(b"str: even, \xc3\xa9") == 50) == (specs is SPECS and "-finstrument-functions" not in flags)
 
 
 @needs_compiler

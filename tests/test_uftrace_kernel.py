@@ -46,8 +46,8 @@ def test_uftrace_reads_them(tmp_path: Path) -> None:
         assert f"{name}() {{" in output
     assert "prev_comm=game prev_pid=100 ==> next_comm=swapper/0" in output
     dumped = [line.split() for line in run("dump", tmp_path / "t").decode().splitlines() if "ffff81" in line]
-    ours = list(UftraceTrace(tmp_path / "t").table("kernel").rows())
-    expected = [f"{row['time'] // 10**9}.{row['time'] % 10**9:09d}" for row in ours if row["function"]]
+    rows = list(UftraceTrace(tmp_path / "t").table("kernel").rows())
+    expected = [f"{row['time'] // 10**9}.{row['time'] % 10**9:09d}" for row in rows if row["function"]]
     assert [line[0] for line in dumped] == expected
 
 

@@ -44,8 +44,8 @@ def test_slices_are_what_uftrace_adds_up(name: str) -> None:
         pytest.skip("pydemumble is not installed")
     text = expected(name, "flame.txt")
     assert text is not None
-    ours = flame(opened(name))
-    assert {path: n for path, n in ours.items() if n} == dict(reference_flame(text))
+    actual = flame(opened(name))
+    assert {path: n for path, n in actual.items() if n} == dict(reference_flame(text))
 
 
 @pytest.mark.parametrize("name", ["args-all-v013", "estimate-v013", "thread-v019"])

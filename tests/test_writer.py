@@ -60,13 +60,13 @@ def test_the_preamble_says_what_was_told() -> None:
     clock = {"ticks_per_second": 1, "base_ticks": 2, "wall_clock": 3}
     number, name = 0xFFFF_FFFF, "ü" * 127
     provider = [rec.ProviderInfo(number, name), rec.ProviderSection(number)]
-    found = read(written(lambda _: None, provider=name, provider_id=number, **clock))
-    assert found == [rec.Magic(), *provider, rec.Initialization(1, 2, 3)]
+    records = read(written(lambda _: None, provider=name, provider_id=number, **clock))
+    assert records == [rec.Magic(), *provider, rec.Initialization(1, 2, 3)]
 
 
 def test_exact_records_need_no_preamble() -> None:
     record = rec.Instant(1, Thread(1, 2), "", "name", ())
-    assert read(written(lambda writer: [writer.put(one) for one in (rec.Magic(), record)])) == [rec.Magic(), record]
+    assert read(written(lambda writer: [writer.put(item) for item in (rec.Magic(), record)])) == [rec.Magic(), record]
     with fxtio.open(written(lambda writer: writer.put(record)), format="fxt") as trace:
         assert list(trace) == [record]
     assert read(written(lambda writer: None)) == PREAMBLE

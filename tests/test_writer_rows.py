@@ -137,8 +137,8 @@ def test_ticks_of_other_rates() -> None:
     assert [record.timestamp for record in events(data)] == [0, 24, 48]
     with fxtio.open(data) as trace:
         table = trace.table("events")
-    again = written(lambda writer: writer.write_table("events", table), ticks_per_second=24_000_000)
-    assert [record.timestamp for record in events(again)] == [0, 24, 48]
+    converted = written(lambda writer: writer.write_table("events", table), ticks_per_second=24_000_000)
+    assert [record.timestamp for record in events(converted)] == [0, 24, 48]
     with pytest.raises(EncodeError, match="time: 1000 ns does not agree with the ticks: at 1,000,000,000 ticks"):
         written(lambda writer: writer.write_table("events", table))
 
@@ -217,7 +217,7 @@ def plain(table: Table, ignored: tuple[str, ...]) -> dict[str, list[Any]]:
 
 
 def is_whole(table: Table) -> bool:
-    """Whether no row refers to a slot that is not defined, which the writer does not write."""
+    """Return whether all slots that rows refer to are defined; the writer never writes others."""
     return all(-1 not in table[name].codes for name in ("name", "category") if name in table and len(table))
 
 

@@ -59,10 +59,10 @@ def check(data: bytes) -> bool:
     block = HEAD_WORDS * SIZE + SIZE * (1 + len(data) % 9)
     with patch.object(frames, "BLOCK", block), patch.object(reader, "MAX_COUNTS", 3):
         for other in (DcpiTrace(data), DcpiTrace(Trickle(data, 61))):
-            again = list(other.entries())
-            require(samples_of(again) == (chunks, samples), "pieces give the same records")
+            other_entries = list(other.entries())
+            require(samples_of(other_entries) == (chunks, samples), "pieces give the same records")
             require(told_by(other.findings) == told_by(findings), "pieces give the same findings")
-        require(DcpiTrace(data).info.records == class_names(again), "the summary counts the records")
+        require(DcpiTrace(data).info.records == class_names(other_entries), "the summary counts the records")
         for name, table in DcpiTrace(Trickle(data, 5)).tables(*trace.table_names).items():
             require(list(table.rows()) == list(tables[name].rows()), "pieces give the same columns")
     return bool(findings)

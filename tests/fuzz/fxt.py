@@ -34,7 +34,7 @@ def check(data: bytes) -> bool:
     """Read one input in every way, see `Target.check`."""
     trace = FxtTrace(data)
     records = plain(list(trace))
-    found = bool(trace.findings)
+    has_findings = bool(trace.findings)
     check_strict(lambda: list(FxtTrace(data, strict=True)), trace.findings)
     for other in (FxtTrace(Trickle(data, 61)), FxtTrace(data)):
         with in_batches(1 + len(data) % 37, 1 + len(data) % 7):
@@ -44,21 +44,22 @@ def check(data: bytes) -> bool:
     entries = list(trace.entries())
     require(plain([entry.record for entry in entries]) == records, "entries hold the same records")
     check_framed(data, trace, entries)
-    return found
+    return has_findings
 
 
 def check_framed(data: bytes, trace: Any, entries: list[Any]) -> None:
-    """What holds for traces in which only the content of records can be wrong."""
+    """Check traces in which only the content of records can be wrong against the model."""
     order: Order = "big" if data[:8] == MAGIC[::-1] else "little"
     try:
         framed = len(data) % 8 == 0 and all(True for _ in fxt_model.pieces(data, order))
     except AssertionError:
         return
     if framed:
-        copy = b"".join([encode(one, order) for one in trace.records(resolve=False)])
+        copy = b"".join([encode(record, order) for record in trace.records(resolve=False)])
         require(copy == data, "a copy is the same bytes")
         model = [
-            plain((one.offset, one.time, one.record, one.end, one.provider)) for one in fxt_model.read(data, order)
+            plain((entry.offset, entry.time, entry.record, entry.end, entry.provider))
+            for entry in fxt_model.read(data, order)
         ]
         require([plain(tuple(entry)) for entry in entries] == model, "every record means what the model says")
 
@@ -70,7 +71,7 @@ def seeds() -> Iterator[bytes]:
         data = MAGIC + bytes.fromhex(vector["hex"])
         yield data
         with contextlib.suppress(EncodeError):  # what is kept as bytes keeps its byte order
-            yield b"".join([encode(one, "big") for one in FxtTrace(data).records(resolve=False)])
+            yield b"".join([encode(record, "big") for record in FxtTrace(data).records(resolve=False)])
     for path in sorted(corpus.glob("*.fxt")):
         if path.stat().st_size < FAR:
             yield path.read_bytes()

@@ -62,13 +62,13 @@ def check(data: bytes) -> bool:
     for table in tables.values():
         require(len(list(table.rows())) == table.num_rows, "a table has its rows")
     info = MonoTrace(data).info
-    require(info.records == Counter(type(one.record).__name__ for one in entries), "the summary counts the events")
+    require(info.records == Counter(type(entry.record).__name__ for entry in entries), "the summary counts the events")
     if trace.compression is None:
         check_buffers(data, trace, entries)
     check_presented(MonoTrace(data), ROOMS)
-    again = MonoTrace(Trickle(data, 61))
-    require(repr(list(again.entries())) == repr(entries), "pieces give the same events")
-    require(told_by(again.findings) == findings, "pieces give the same findings")
+    other = MonoTrace(Trickle(data, 61))
+    require(repr(list(other.entries())) == repr(entries), "pieces give the same events")
+    require(told_by(other.findings) == findings, "pieces give the same findings")
     rules = findings[0].keys() - IN_BUFFERS - {"header-flags"}
     if trace.compression is None and not rules - {"another-recording"}:
         require(copied(MonoTrace(data)) == data, "all records, written again, are the same bytes")
@@ -79,12 +79,16 @@ def check(data: bytes) -> bool:
 
 def stream_headers(data: bytes) -> list[Any]:
     """Return the headers of all recordings."""
-    return [one for one in MonoTrace(data).records(resolve=False) if isinstance(one, StreamHeader | OpaqueHeader)]
+    return [
+        record for record in MonoTrace(data).records(resolve=False) if isinstance(record, StreamHeader | OpaqueHeader)
+    ]
 
 
 def check_blocks(data: bytes) -> None:
     """Small blocks make no difference."""
-    heads = [one.raw if isinstance(one, OpaqueHeader) else encode_header(one) for one in stream_headers(data)]
+    heads = [
+        record.raw if isinstance(record, OpaqueHeader) else encode_header(record) for record in stream_headers(data)
+    ]
     longest = max(map(len, heads), default=0)
     with patch.object(frames, "MAX_HEADER", longest):  # as much is read for a header, and makes the block larger
         expected = all_of(data)
@@ -133,9 +137,9 @@ def seeds() -> Iterator[bytes]:
         events = every_event(version)
         dialect = dialect_of(version, pointers)
         data = encode_header(header(version, pointers))
-        for some in (events[: len(events) // 2], events[len(events) // 2 :]):
+        for half in (events[: len(events) // 2], events[len(events) // 2 :]):
             base = BufferHeader(time=1000, thread=0x1111, pointer=0x6000, object=0x7000_0000, method=0x9000)
-            payload = encode_events(dialect, base, some)
+            payload = encode_events(dialect, base, half)
             data += encode_buffer_header(base, len(payload)) + payload
         yield data
     yield data + encode_header(header(14, 4)) + data + encode_header(header(3, 8))

@@ -23,7 +23,7 @@ __all__ = ["on_ci", "require"]
 
 
 def on_ci() -> bool:
-    """Whether the tests run on a CI service, where every judge has to be installed."""
+    """Return whether the tests run on a CI service, where every judge has to be installed."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false", "no")
 
 

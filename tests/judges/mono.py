@@ -101,8 +101,8 @@ def debug_of(text: str, *, wide: bool = True) -> list[str]:
     return lines if wide else [re.sub(r"0x[0-9a-f]{9,}", _cut, line) for line in lines]
 
 
-def _cut(found: re.Match[str]) -> str:
-    return pointer(int(found[0], 16) % (1 << 32))
+def _cut(match: re.Match[str]) -> str:
+    return pointer(int(match[0], 16) % (1 << 32))
 
 
 def our_stats(trace: MonoTrace) -> Stats:
@@ -288,7 +288,7 @@ class Lines:
         thread = entry.thread if e.interrupted is None else e.interrupted
         for address in e.addresses:
             yield f"sample hit, type: {e.sample_type or 1} at {pointer(address)} for thread {pointer(thread)}"
-        for number, frame in enumerate(e.frames or [one.method for one in e.located_frames or ()]):
+        for number, frame in enumerate(e.frames or [located.method for located in e.located_frames or ()]):
             yield f"sample hit bt {number}: {self.method(frame)}"
 
     def NativeSymbol(self, e: r.NativeSymbol, entry: Entry) -> Iterator[str]:  # noqa: N802
@@ -315,7 +315,7 @@ class Lines:
 
 
 def pointer(address: int | None) -> str:
-    """As C prints a pointer here."""
+    """Format a pointer as C does."""
     return f"{address:#x}" if address else "(nil)"
 
 

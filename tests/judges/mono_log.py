@@ -65,7 +65,7 @@ def our_rows(trace: MonoTrace) -> list[str]:
 
 def _unsigned(rows: list[str], pointer_size: int) -> list[str]:
     """SIGNED"""
-    return [re.sub(r"(?<=[=\[,])-\d+", lambda found: str(int(found[0]) % (1 << 8 * pointer_size)), row) for row in rows]
+    return [re.sub(r"(?<=[=\[,])-\d+", lambda match: str(int(match[0]) % (1 << 8 * pointer_size)), row) for row in rows]
 
 
 def _row(entry: Entry, version: int) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_shown, value))}]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key}={_shown(one)}" for key, one in value.items()) + "}"
+        return "{" + ",".join(f"{key}={_shown(item)}" for key, item in value.items()) + "}"
     if isinstance(value, float):
         return repr(value) if value % 1 else f"{value:.0f}"
     return str(value)
@@ -164,9 +164,9 @@ def _clause(e: Any, version: int) -> Row:
 
 def _heap_object(e: Any, version: int) -> Row:
     references, last = [], 0
-    for one in e.references:
-        references.append({"Offset": one.field_offset - last, "ObjectPointer": one.object})
-        last = one.field_offset
+    for reference in e.references:
+        references.append({"Offset": reference.field_offset - last, "ObjectPointer": reference.object})
+        last = reference.field_offset
     fields = {"ObjectPointer": e.object, **_typed(e), "ObjectSize": e.size, "Generation": e.generation or 0}
     return "HeapObjectEvent", {**fields, "References": references}
 
@@ -174,12 +174,12 @@ def _heap_object(e: Any, version: int) -> Row:
 def _heap_roots(e: Any, version: int) -> Row:
     roots = [
         {
-            "SlotPointer": one.address or 0,
-            "ObjectPointer": one.object,
-            "Attributes": one.root_type or 0,
-            "ExtraInfo": one.extra_info or 0,
+            "SlotPointer": root.address or 0,
+            "ObjectPointer": root.object,
+            "Attributes": root.root_type or 0,
+            "ExtraInfo": root.extra_info or 0,
         }
-        for one in e.roots
+        for root in e.roots
     ]
     return "HeapRootsEvent", {"MaxGenerationCollectionCount": e.collections or 0, "Roots": roots}
 
@@ -202,17 +202,17 @@ def _binary(e: Any, version: int) -> Row:
 def _descriptions(e: Any, version: int) -> Row:
     fields = [
         {
-            "Section": one.section, "SectionName": one.category, "CounterName": one.name, "Type": one.type,
-            "Unit": one.unit, "Variance": one.variance, "Index": one.index,
+            "Section": counter.section, "SectionName": counter.category, "CounterName": counter.name,
+            "Type": counter.type, "Unit": counter.unit, "Variance": counter.variance, "Index": counter.index,
         }
-        for one in e.counters
+        for counter in e.counters
     ]  # fmt: skip
     return "CounterDescriptionsEvent", {"Descriptions": fields}
 
 
 def _values(e: Any, version: int) -> Row:
     return "CounterSamplesEvent", {
-        "Samples": [{"Index": one.index, "Type": one.type, "Value": one.value} for one in e.values]
+        "Samples": [{"Index": value.index, "Type": value.type, "Value": value.value} for value in e.values]
     }
 
 

@@ -59,13 +59,13 @@ def unknown(draw: st.DrawFn, byteorder: ByteOrder, first_words: Strategy) -> byt
 
 
 def arguments(byteorder: ByteOrder) -> Strategy:
-    known = [
+    known_types = [
         st.fixed_dictionaries({"type": st.just(name), "name": string_refs, **value})
         for name, value in ARGUMENT_VALUES.items()
     ]
     other_types = st.builds(lambda upper, kind: upper << 16 | kind, unsigned(48), st.integers(11, 15))
     others = st.fixed_dictionaries({"type": st.just("unknown"), "raw": unknown(byteorder, other_types)})
-    return st.lists(st.one_of(*known, others), max_size=4)
+    return st.lists(st.one_of(*known_types, others), max_size=4)
 
 
 EVENT_SPECIFICS: dict[str, dict[str, Strategy]] = {
@@ -170,7 +170,7 @@ def records(byteorder: ByteOrder = "little") -> st.SearchStrategy[Record]:
 
 @cache
 def records_by_kind(byteorder: ByteOrder = "little") -> dict[str, st.SearchStrategy[Record]]:
-    """One strategy for each kind, extensions included."""
+    """Return a strategy for each kind, extensions included."""
     args = arguments(byteorder)
     fields = _other(args) | _events(args) | _profiling(args)
     by_kind: dict[str, st.SearchStrategy[Record]] = {

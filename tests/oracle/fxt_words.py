@@ -69,7 +69,7 @@ i64 = in_byte_order(Int64sb, Int64sl)
 
 @dataclass(frozen=True)
 class Field:
-    """One line of the specification: `[low .. high]: name`, both bits inclusive."""
+    """A line of the specification: `[low .. high]: name`, both bits inclusive."""
 
     low: int
     high: int
@@ -155,11 +155,11 @@ class Word:
         self.construct = in_byte_order(most_significant_first, ByteSwapped(most_significant_first))
 
     def values(self, record: Record) -> Record:
-        """What to write to each field for this record."""
+        """Return the value of each field for this record."""
         return {f.name: f.source(record) for f in self.fields}
 
     def has_kind_of(self, word: int) -> bool:
-        """Whether all type fields of this declaration equal those of the given word."""
+        """Return whether all type fields of this declaration equal those of the given word."""
         kinds = [f for f in self.fields if f.kind is not None]
         return all((word >> f.low) & ((1 << _width(f.low, f.high)) - 1) == f.kind for f in kinds)
 
@@ -256,14 +256,14 @@ class Layout:
 
 
 def plain(value: Any) -> Any:
-    """The same value without construct's containers."""
+    """Return the value without construct's containers."""
     if isinstance(value, Container):
         return {key: plain(item) for key, item in value.items() if not key.startswith("_")}
     return [plain(item) for item in value] if isinstance(value, ListContainer) else value
 
 
 class Framed(Construct):
-    """One of several layouts behind a size field: records, and arguments within records.
+    """A construct for the layouts behind a size field: records, and arguments within records.
 
     What fits no layout is kept as it is, since both can be skipped by their size.
     """

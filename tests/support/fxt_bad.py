@@ -1,4 +1,4 @@
-"""What the tests of bad input share: good records around the bad ones, and a bound on memory."""
+"""Helpers for the tests of bad input: good records around the bad ones, and a bound on memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def words(*values: int, order: Order = "little") -> bytes:
 
 
 def delivered(trace: FxtTrace) -> list[Any]:
-    return [one for one in trace if isinstance(one, Record)]
+    return [record for record in trace if isinstance(record, Record)]
 
 
 @contextmanager

@@ -51,14 +51,14 @@ def ticks_of(record: Any) -> list[str]:
 
 
 def timeless(records: Iterable[Any]) -> list[str]:
-    """The records without their times, and without those that mean nothing or say who speaks.
+    """Return the records without times; leave out frame records and strings of slot 0.
 
-    They come as text, in which NaN equals NaN.
+    Records are returned as text, in which NaN equals NaN.
     """
     return [
-        repr(one if isinstance(one, Opaque) else one.replace(**dict.fromkeys(ticks_of(one), 0)))
-        for one in records
-        if not isinstance(one, FRAME) and not (isinstance(one, r.String) and one.index == 0)
+        repr(record if isinstance(record, Opaque) else record.replace(**dict.fromkeys(ticks_of(record), 0)))
+        for record in records
+        if not isinstance(record, FRAME) and not (isinstance(record, r.String) and record.index == 0)
     ]
 
 
@@ -75,5 +75,5 @@ def written(clock: dict[str, int], ticks: Sequence[int], provider_id: int) -> by
 
 
 def sound(data: bytes) -> list[str]:
-    """The records that can be read, but for those that a merged trace has in another way."""
-    return timeless(one for one in records_of(data) if isinstance(one, Record))
+    """Return the readable records that a merge must not change."""
+    return timeless(record for record in records_of(data) if isinstance(record, Record))

@@ -24,7 +24,7 @@ LATEST = 2**63 - 1
 
 @dataclass
 class State:
-    """What a provider has defined."""
+    """The definitions of a provider."""
 
     id: int = 0
     name: str = ""
@@ -83,7 +83,9 @@ class Model:
             return
         if self.nobody is not None and self.current is self.nobody:
             self.current.id, self.current.name = record.provider_id, record.name
-            self.states = {one: state for one, state in self.states.items() if state is not self.current}
+            self.states = {
+                provider_id: state for provider_id, state in self.states.items() if state is not self.current
+            }
             self.nobody = None
         else:
             self.current = State(record.provider_id, record.name)
@@ -98,7 +100,7 @@ class Model:
             self.current.rate = record.ticks_per_second
 
     def resolve(self, record: Any) -> Any:
-        """The record with what its slots mean now; a slot that means nothing stays a number."""
+        """Return the record with its slots replaced by their current meaning; an undefined slot stays a number."""
         if isinstance(record, Opaque):
             return record
         changes: dict[str, Any] = {}
@@ -109,7 +111,7 @@ class Model:
             elif isinstance(part, ThreadReference) and isinstance(value, int):
                 changes[name] = self.current.threads.get(value, value)
             elif isinstance(part, Many):
-                changes[name] = tuple([self.resolve(one) for one in value])
+                changes[name] = tuple([self.resolve(item) for item in value])
         return record.replace(**changes)
 
 

