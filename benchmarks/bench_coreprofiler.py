@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from measuring import best, peak_memory, show
+from harness import best, peak_memory, show
 
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
 from fxtio.coreprofiler.simulator import Simulator

@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from measuring import best, show
+from harness import best, show
 
 from fxtio.dcpi import DcpiTrace, DcpiWriter
 from fxtio.dcpi.synth import HEADER, SHAPES, synth

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from measuring import best, in_child, peak_memory, show, without_kernels
+from harness import best, in_child, peak_memory, show, without_kernels
 
 import fxtio
 from fxtio import _native
@@ -28,7 +28,7 @@ NAMES = [f"name {number}" for number in range(64)]
 
 
 def write(path: Path, events: int) -> None:
-    """The workload's file, by the bulk writer."""
+    """Write the workload's file with the bulk writer."""
     with fxtio.create(path) as writer:
         tracks = [writer.thread(1, 100 + number, f"thread {number}", "benchmark") for number in range(8)]
         columns = make_columns(events)
@@ -36,7 +36,7 @@ def write(path: Path, events: int) -> None:
 
 
 def make_columns(events: int) -> dict[str, object]:
-    """The workload as columns."""
+    """Return the workload as columns."""
     number = np.arange(events)
     names = (NAMES, number % 64)
     return {
@@ -49,7 +49,7 @@ def make_columns(events: int) -> dict[str, object]:
 
 
 def columns(path: Path) -> object:
-    """Events and arguments, names resolved; columns that follow from others wait until they are asked for."""
+    """Read events and arguments, names resolved; columns derived from others are not computed."""
     return fxtio.open(path).tables("events", "args")
 
 
@@ -63,13 +63,13 @@ def every_column(path: Path) -> object:
 
 
 def objects(path: Path) -> None:
-    """Every record as an object."""
+    """Read every record as an object."""
     for _ in fxtio.open(path):
         pass
 
 
 def bulk(folder: Path) -> float:
-    """Seconds to encode and write the workload, without making its columns."""
+    """Return the seconds to encode and write the workload, without making its columns."""
     columns = make_columns(EVENTS)
     which = np.arange(EVENTS) % 8
 
@@ -82,7 +82,7 @@ def bulk(folder: Path) -> float:
 
 
 def encode_only() -> float:
-    """Seconds to encode the workload, written to the null device."""
+    """Return the seconds to encode the workload, written to the null device."""
     columns = make_columns(EVENTS)
     which = np.arange(EVENTS) % 8
     with fxtio.create(os.devnull, format="fxt") as writer:
@@ -91,7 +91,7 @@ def encode_only() -> float:
 
 
 def friendly(events: int = 200_000) -> float:
-    """Seconds per event through the friendly writer."""
+    """Return the seconds per event through the friendly writer."""
 
     def work() -> None:
         with fxtio.create(os.devnull, format="fxt") as writer:
@@ -111,13 +111,13 @@ rows = sum(tables["events"].num_rows for tables in fxtio.open(sys.argv[1]).batch
 
 
 def twins(path: Path) -> float:
-    """Seconds to columns with the Python twins of the kernels."""
+    """Return the seconds to read columns with the Python kernels."""
     with without_kernels("walk", "gather", "walk_many"):
         return best(lambda: columns(path), 3)
 
 
 def perfetto_import(path: Path) -> float | None:
-    """Seconds that Perfetto needs to import the file."""
+    """Return the seconds that Perfetto needs to import the file."""
     from judges import perfetto
 
     if reason := perfetto.available():
@@ -127,7 +127,7 @@ def perfetto_import(path: Path) -> float | None:
 
 
 def pypi_fxt(path: Path) -> float | None:
-    """Seconds that PyPI fxt needs to read the shorter file."""
+    """Return the seconds that PyPI fxt needs to read the shorter file."""
     from judges import pypi_fxt
 
     if reason := pypi_fxt.available():
@@ -168,7 +168,7 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
 
 
 def rate(count: int, seconds: float) -> str:
-    """Events per second."""
+    """Return the number of events per second."""
     return f"{count / seconds / 1e6:.2f} M events/s"
 
 

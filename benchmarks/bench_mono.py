@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from measuring import best
+from harness import best
 
 import fxtio
 from fxtio import _native

@@ -15,7 +15,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-from measuring import best, peak_memory, show, without_kernels
+from harness import best, peak_memory, show, without_kernels
 
 import fxtio
 from fxtio import _native

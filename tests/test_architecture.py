@@ -1,7 +1,7 @@
-"""The house: imports go down only, bits live in layouts, `import fxtio` is cheap, files and functions stay small.
+"""The architecture: imports go down only and are cheap, bit positions are in layouts, files and functions are short.
 
-Every check is a function of a source tree that gives sentences, so that it can be shown a bad tree too: a check that
-nothing can fail proves nothing.
+Every check is a function that takes a source tree and returns messages. So each check is itself tested on a tree that
+breaks its rule.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ MAX_FUNCTION_LINES = 60
 
 
 def module_name(package: Path, path: Path) -> str:
-    """The dotted name of the module below the package: `fxt.layout`, and empty for the front door."""
+    """Return the dotted name of the module below the package: `fxt.layout`, and empty for the front door."""
     parts = path.relative_to(package).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -83,7 +83,7 @@ def is_module(package: Path, name: str) -> bool:
 
 
 def imported(package: Path, path: Path, node: ast.AST) -> list[str]:
-    """The full names of the modules that one node imports; `from a import b` gives `a.b` where that is a module."""
+    """Return the full names of the modules that a node imports; `from a import b` gives `a.b` if that is a module."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
@@ -103,13 +103,13 @@ def imported(package: Path, path: Path, node: ast.AST) -> list[str]:
 
 
 def room_of(name: str) -> str:
-    """The room of a module that is named below fxtio."""
+    """Return the room of a module that is named below fxtio."""
     room, _, module = name.partition(".")
     return DESCRIBING if module == "report" else room
 
 
 def wrong_import(importer: str, target: str) -> str | None:
-    """Why the module `importer` may not import `target` (both named below fxtio), or None."""
+    """Return why the module `importer` may not import `target` (both named below fxtio), or None."""
     floor_of = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
     room, other = room_of(importer), room_of(target)
     if room not in floor_of or other not in floor_of:
@@ -262,7 +262,7 @@ def test_no_modules_import_each_other() -> None:
     assert circles(PACKAGE) == []
 
 
-def test_bit_positions_stand_in_layouts_only() -> None:
+def test_bit_positions_are_only_in_layout_modules() -> None:
     assert bits_outside_layouts(PACKAGE) == []
 
 
@@ -315,7 +315,7 @@ def grow(root: Path, files: dict[str, str]) -> Path:
         ("cellar.py", "import fxtio.errors", "stands on no floor"),
     ],
 )
-def test_wrong_imports_are_found(tmp_path: Path, importer: str, statement: str, why: str) -> None:
+def test_wrong_imports_are_detected(tmp_path: Path, importer: str, statement: str, why: str) -> None:
     rooms = ("cli/__init__.py", "fxt/layout.py", "fxt/report.py", "fxt/reader.py", "mono/layout.py")
     package = grow(tmp_path, {**dict.fromkeys(rooms, ""), importer: statement})
     assert [why in sentence for sentence in wrong_imports(package)] == [True]
@@ -332,7 +332,7 @@ def test_right_imports_pass(tmp_path: Path) -> None:
     assert wrong_imports(grow(tmp_path, files)) == []
 
 
-def test_wrong_includes_are_found(tmp_path: Path) -> None:
+def test_wrong_includes_are_detected(tmp_path: Path) -> None:
     files = {
         "common.h": "/* The modules:\n *\n *   common  this\n *   low     a\n *   high    b\n *   absent  c */\n",
         "low.h": '#include "common.h"\n#include <stdint.h>\n',
@@ -350,7 +350,7 @@ def test_wrong_includes_are_found(tmp_path: Path) -> None:
     ]
 
 
-def test_circles_are_found(tmp_path: Path) -> None:
+def test_import_cycles_are_detected(tmp_path: Path) -> None:
     files = {
         "codec/a.py": "def f():\n    from fxtio.codec import b",
         "codec/b.py": "import fxtio.codec.c",
@@ -373,14 +373,14 @@ BITS = (
 NO_BITS = ("a | b", "flags & other", "2**20", "1 << 20", "1 << width", "word >> field.lo", "True | flag")
 
 
-def test_bits_are_found(tmp_path: Path) -> None:
+def test_bit_numbers_are_detected(tmp_path: Path) -> None:
     text = "\n".join((*BITS, *NO_BITS))
     package = grow(tmp_path, {"fxt/reader.py": text, "fxt/layout.py": text, "codec/word.py": text})
     operations = [sentence.split(": ")[1] for sentence in bits_outside_layouts(package)]
     assert sorted(operations) == sorted(BITS)
 
 
-def test_length_is_found(tmp_path: Path) -> None:
+def test_excess_length_is_detected(tmp_path: Path) -> None:
     long_function = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
     grow(tmp_path, {"a.py": long_function, "b.c": "\n" * (MAX_FILE_LINES + 1), "c.py": "\n" * MAX_FILE_LINES})
     assert [sentence.split(":")[0] for sentence in too_long(tmp_path)] == ["a.py", "b.c"]

@@ -19,7 +19,7 @@ from fxtio.fxt import records as rec
 from fxtio.fxt.references import Thread
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, MIB, delivered, instants, memory, words
-from support.fxt_readings import Trickle, in_batches, rules, told
+from support.fxt_readings import Trickle, in_batches, kept_findings, rules
 from support.fxt_twins import plain
 
 # --- Sizes that are claimed -------------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def test_a_large_record_that_claims_16_gib(source: Callable[[bytes], Any]) -> No
     with memory(24 * MIB):
         read = delivered(trace)
     assert plain(read) == plain([*before, *behind])
-    assert told(trace.findings) == [("record-too-large", "error", len(encoded(before)))]
+    assert kept_findings(trace.findings) == [("record-too-large", "error", len(encoded(before)))]
 
 
 def test_a_record_larger_than_any_that_is_taken_in() -> None:
@@ -47,7 +47,7 @@ def test_a_record_larger_than_any_that_is_taken_in() -> None:
     assert len(list(FxtTrace(data))) == 14
 
 
-def test_a_cut_large_record_allocates_what_there_is() -> None:
+def test_a_truncated_large_record_allocates_only_the_bytes_present() -> None:
     """The record claims 200 MiB, but the stream ends after 5."""
     data = encoded(HEAD) + words((200 * MIB // 8) << 4 | 15) + bytes(5 * MIB)
     for target in (data, Trickle(data, MIB)):
@@ -76,7 +76,7 @@ BOMB = 160 * MIB
 
 
 def bomb(kind: str) -> bytes:
-    """A small compressed file that unpacks to one good trace and then zero words without end."""
+    """Return a small compressed file that unpacks to one good trace and then zero words without end."""
     compressors: dict[str, Callable[[], Any]] = {
         "gzip": lambda: zlib.compressobj(wbits=31),
         "xz": lambda: lzma.LZMACompressor(preset=0),
@@ -128,7 +128,7 @@ def test_100_000_provider_infos() -> None:
 
 
 def redefinitions(names: int, every: int) -> bytes:
-    """Slot 1 means a new name with each record; now and then an event refers to it."""
+    """Yield redefinitions of slot 1, each with a new name, and now and then an event that refers to it."""
     header, instant = encode(rec.String(1, "n0000000"))[:8], encode(rec.Instant(1, Thread(1, 1), 1, 1, ()))
     pieces = [header + b"n%07d" % number + (instant if number % every == every - 1 else b"") for number in range(names)]
     return encode(rec.Magic()) + b"".join(pieces)
@@ -162,7 +162,7 @@ def test_more_providers_than_are_kept_apart() -> None:
 
 
 def test_more_clocks_than_are_kept() -> None:
-    """A clock too many is ignored: the one before it goes on."""
+    """A clock beyond the limit is ignored; the clock before it stays in use."""
     records: list[Any] = [rec.Magic(), rec.ThreadRecord(1, 1, 1)]
     for rate in (1000, 500, 250, 1000):
         records += [rec.Initialization(rate), rec.Instant(1, 1, 0, 0, ())]

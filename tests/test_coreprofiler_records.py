@@ -139,7 +139,7 @@ def in_the_specification(record: Any) -> bool:
 
 @CLASSES
 @given(data=st.data())
-def test_the_oracle_reads_what_is_written(cls: type[Any], data: st.DataObject) -> None:
+def test_the_oracle_reads_encoded_records(cls: type[Any], data: st.DataObject) -> None:
     record = data.draw(support.RECORDS_OF[cls])
     line = encode(record, D2).decode("utf-8", "surrogateescape").removesuffix("\n")
     if in_the_specification(record):

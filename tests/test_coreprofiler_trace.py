@@ -34,7 +34,7 @@ STYLES = pytest.mark.parametrize("style", DIALECTS)
     lines=st.booleans(),
     threads=st.integers(1, 4),
 )
-def test_every_stack_is_the_true_one(style: str, shape: str, seed: int, lines: bool, threads: int) -> None:
+def test_every_stack_is_right(style: str, shape: str, seed: int, lines: bool, threads: int) -> None:
     data, records, truth = support.simulated(seed, shape=shape, style=style, lines=lines, threads=threads, steps=120)
     trace = CoreProfilerTrace(data)
     assert list(trace) == records
@@ -61,7 +61,7 @@ def test_the_oracle_sees_the_same_stacks(seed: int, lines: bool) -> None:
     assert oracle.stacks(data.decode().splitlines()) == true
 
 
-def test_the_match_is_not_what_stacks_have_in_common() -> None:
+def test_a_frame_that_was_entered_again_does_not_match() -> None:
     """A frame that was left and entered again is a new activation, although nothing looks different."""
     frames = (r.Frame(2), r.Frame(3))
     trace = CoreProfilerTrace(

@@ -56,7 +56,7 @@ def errors(data: bytes) -> list[tuple[str, int]]:
     return [(finding.rule, finding.offset) for finding in DcpiTrace(data).findings if finding.rule != "header-size"]
 
 
-def test_the_sound_profile_has_no_faults() -> None:
+def test_the_valid_profile_has_no_findings() -> None:
     assert BODY % 4 == 0
     assert errors(GOOD) == []
 

@@ -66,7 +66,7 @@ def test_single_chunks_are_written_as_given() -> None:
     assert oracle.parse(out.getvalue())["chunks"] == [(0, [1]), (4, [0, 0, 2]), (16, [0])]
 
 
-def test_lines_keep_their_order_and_unknown_ones_stay(tmp_path: Path) -> None:
+def test_header_lines_keep_their_order_and_unknown_lines_are_kept(tmp_path: Path) -> None:
     first = written(([0], [1]))
     lines = [r.Line("label", "synthetic", "\t "), *reversed(DcpiTrace(first).header.lines), r.Line("later", "a b ")]
     path = tmp_path / "out.dcpi"
@@ -206,7 +206,7 @@ def test_records_and_columns_are_mixed() -> None:
     assert profile["totals"] == (5, 20)
 
 
-def test_a_put_footer_is_the_only_one() -> None:
+def test_a_footer_that_is_put_replaces_the_computed_footer() -> None:
     out = io.BytesIO()
     with DcpiWriter(out, header=HEADER) as writer:
         write_sample(writer, 0)
@@ -232,7 +232,7 @@ def test_a_chunk_that_lacks_counts_gets_no_footer() -> None:
     assert set(trace.findings.counts) == {"chunk-over-end"}
 
 
-def test_samples_without_a_header_get_one_of_placeholders() -> None:
+def test_samples_without_a_header_get_a_placeholder_header() -> None:
     for write in (lambda writer: writer.chunk(2**32 - 4, [1]), lambda writer: write_sample(writer, 2**32 - 4)):
         out = io.BytesIO()
         with DcpiWriter(out) as writer:

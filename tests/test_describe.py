@@ -71,7 +71,7 @@ def any_record(draw: st.DrawFn) -> tuple[bytes, Order]:
 
 @st.composite
 def damaged_record(draw: st.DrawFn) -> tuple[bytes, Order]:
-    """A record that was cut, lengthened, or had words overwritten."""
+    """Generate a record that was cut, lengthened, or had words overwritten."""
     data, order = draw(any_record())
     words = words_of(data, order)
     for _ in range(draw(st.integers(0, 2))):
@@ -85,7 +85,7 @@ def damaged_record(draw: st.DrawFn) -> tuple[bytes, Order]:
 
 
 @given(damaged_record() | any_record())
-def test_spans_cover_every_byte_once(case: tuple[bytes, Order]) -> None:
+def test_ranges_cover_every_byte_once(case: tuple[bytes, Order]) -> None:
     data, order = case
     ranges = ranges_of(data, order)
     assert b"".join(byte_range.raw for byte_range in ranges) == data
@@ -104,7 +104,7 @@ def test_the_fields_of_a_header_make_up_its_word(case: tuple[bytes, Order]) -> N
 
 
 @given(damaged_record())
-def test_what_the_decoder_refuses_is_told_in_its_words(case: tuple[bytes, Order]) -> None:
+def test_ranges_have_the_messages_of_the_decoder(case: tuple[bytes, Order]) -> None:
     data, order = case
     ranges, (record, faults) = ranges_of(data, order), decoded(data, order)
     if "argument-size" in dict(faults):  # then arguments may lie in words that are read as what follows them
@@ -133,7 +133,7 @@ def shown(value: object) -> str:
 
 
 @given(any_record())
-def test_spans_show_what_the_decoder_gives(case: tuple[bytes, Order]) -> None:
+def test_ranges_show_the_values_of_the_decoder(case: tuple[bytes, Order]) -> None:
     data, order = case
     record, _ = decoded(data, order)
     seen = set()
@@ -196,7 +196,7 @@ def test_an_event_word_by_word() -> None:
 
 
 def edited(record: Record, *, word: int = 0, value: int | None = None, flip: int = 0, more: int = 0) -> bytes:
-    """A record's bytes with a word replaced, bits of it flipped, or words added."""
+    """Return a record's bytes with a word replaced, bits of it flipped, or words added."""
     words = words_of(encode(record), "little")
     words[word] = (words[word] if value is None else value) ^ flip
     return b"".join(number.to_bytes(8, "little") for number in [*words, *[0] * more])
@@ -223,11 +223,11 @@ MESSAGE = r.Log(timestamp=1, thread=1, message="hello")
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_wrong_is_told(data: bytes, fault: str) -> None:
+def test_faults_are_reported(data: bytes, fault: str) -> None:
     assert fault in faults_of(ranges_of(data))
 
 
-def test_what_follows_broken_arguments_is_found_from_the_end() -> None:
+def test_fields_after_broken_arguments_are_located_from_the_end() -> None:
     ranges = ranges_of(edited(EVENT, word=5, value=0))
     assert [byte_range.label for byte_range in ranges[3:]] == ["args[0].header", "args[0].name", "unexplained", "end"]
     assert ranges[-1].value == "9"
@@ -248,7 +248,7 @@ def test_the_header_of_an_unknown_record(word: int, fields: list[str]) -> None:
     assert (header.value, content.label, faults_of([header, content])) == ("unknown", "content", [])
 
 
-def test_nothing_at_all_has_no_spans() -> None:
+def test_no_bytes_have_no_ranges() -> None:
     assert annotate(RECORDS, [], b"", 0, 0) == []
 
 
@@ -299,7 +299,7 @@ def test_a_layout_in_words() -> None:
     assert "the tick at which the operation ended." in layout_markdown(r.DurationComplete)
 
 
-def test_the_reference_is_whole() -> None:
+def test_the_reference_is_complete() -> None:
     text = describe_markdown()
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     assert headings[0] == "Fuchsia trace format"
@@ -315,7 +315,7 @@ def test_an_enumeration_lists_its_values() -> None:
     assert text.endswith("| 1 | `DATA` |\n| 2 | `LAST_BRANCH` |\n| 3 | `PERFETTO` |\n")
 
 
-def test_a_docstring_is_taken_apart() -> None:
+def test_a_docstring_is_parsed() -> None:
     class Sample:
         """Something.  spec: Some record.  And more.
 
@@ -331,7 +331,7 @@ def test_a_docstring_is_taken_apart() -> None:
 
 
 class Nameless(Part):
-    """A part that nobody taught how to be described."""
+    """A part without a description."""
 
 
 class OddWord(Word):
@@ -357,13 +357,13 @@ def trace_of(*written: Record | Opaque, order: Order = "little") -> bytes:
     return b"".join(encode(record, order) for record in (r.Magic(), *written))
 
 
-def pieces(data: bytes, **options: Any) -> list[AnnotatedRecord]:
+def annotated_records(data: bytes, **options: Any) -> list[AnnotatedRecord]:
     return list(explain(fxtio.open(data), **options))
 
 
-def test_pieces_are_the_records(corpus: Path) -> None:
+def test_annotated_records_equal_the_records(corpus: Path) -> None:
     data = (corpus / "fxt" / "janestreet-demo.fxt").read_bytes()
-    annotated = pieces(data)
+    annotated = annotated_records(data)
     records = [(entry.offset, type(entry.record).__name__) for entry in fxtio.open(data).entries()]
     assert [(record.offset, record.name) for record in annotated] == records
     assert b"".join(byte_range.raw for record in annotated for byte_range in record.ranges) == data
@@ -371,21 +371,21 @@ def test_pieces_are_the_records(corpus: Path) -> None:
     assert [record.faults for record in annotated if record.faults] == []
 
 
-def test_slots_mean_what_they_mean_at_the_record() -> None:
+def test_slots_have_their_meaning_at_the_record() -> None:
     begin = r.DurationBegin(timestamp=1, thread=1, category=0, name=1, args=())
     thread = r.ThreadRecord(1, process=10, thread=11)
     data = trace_of(r.String(1, "one"), begin, thread, r.String(1, "two"), begin)
-    before, after = (record for record in pieces(data) if record.name == "DurationBegin")
+    before, after = (record for record in annotated_records(data) if record.name == "DurationBegin")
     meanings = [{item.field.name: item for item in record.ranges[0].bits} for record in (before, after)]
     assert [fields["name"].meaning for fields in meanings] == ['slot 1: "one"', 'slot 1: "two"']
     assert [fields["thread"].meaning for fields in meanings] == ["slot 1", "slot 1: process 10, thread 11"]
     assert before.faults == ["not defined before this record"]
-    assert before.findings == [], "what a byte_range tells is not told twice"
+    assert before.findings == [], "a fault of a range is not reported twice"
     assert after.faults == []
 
 
 def test_both_byte_orders_read_the_same() -> None:
-    little, big = (pieces(trace_of(r.String(1, "a name"), EVENT, order=order)) for order in ORDERS)
+    little, big = (annotated_records(trace_of(r.String(1, "a name"), EVENT, order=order)) for order in ORDERS)
     shown_parts = [
         [[(s.label, s.value, s.bits) for s in record.ranges] for record in annotated] for annotated in (little, big)
     ]
@@ -393,8 +393,8 @@ def test_both_byte_orders_read_the_same() -> None:
     assert little[0].ranges[0].raw == big[0].ranges[0].raw[::-1]
 
 
-def test_findings_of_the_reader_stand_with_the_record() -> None:
-    (record,) = pieces(trace_of(r.Initialization(0), SECTION), record=1)[:1]
+def test_findings_of_the_reader_belong_to_the_record() -> None:
+    (record,) = annotated_records(trace_of(r.Initialization(0), SECTION), record=1)[:1]
     assert [finding.rule for finding in record.findings] == ["zero-tick-rate"]
 
 
@@ -412,9 +412,9 @@ FIRST, LAST = trace_of(SECTION, SECTION), encode(SECTION) * 5
         (b"\xf9\xff" + bytes(14), "no record, though it begins like Log", ["truncated"]),
     ],
 )
-def test_what_is_no_record_is_shown(gap: bytes, name: str, rules: list[str]) -> None:
+def test_bytes_that_are_no_record_are_shown(gap: bytes, name: str, rules: list[str]) -> None:
     rest = b"" if rules[0] == "truncated" else LAST
-    annotated = pieces(FIRST + gap + rest)
+    annotated = annotated_records(FIRST + gap + rest)
     assert [(record.name, record.offset, record.size) for record in annotated if record.number is None] == [
         (name, len(FIRST), len(gap))
     ]
@@ -433,20 +433,20 @@ def test_a_trace_that_begins_with_no_record() -> None:
 def test_where_to_begin() -> None:
     data = FIRST + bytes(16) + LAST
     gap = len(FIRST)
-    assert pieces(data, offset=gap - 1)[0].number == 2
-    assert pieces(data, offset=gap)[0].number is None
-    assert pieces(data, offset=gap + 15)[0].number is None
-    assert pieces(data, offset=gap + 16)[0].number == 3
-    assert [annotated.number for annotated in pieces(data, record=2)][:3] == [2, None, 3]
-    assert pieces(data, record=3)[0].number == 3
-    assert pieces(data, record=99) == []
-    assert pieces(data, offset=len(data)) == []
+    assert annotated_records(data, offset=gap - 1)[0].number == 2
+    assert annotated_records(data, offset=gap)[0].number is None
+    assert annotated_records(data, offset=gap + 15)[0].number is None
+    assert annotated_records(data, offset=gap + 16)[0].number == 3
+    assert [annotated.number for annotated in annotated_records(data, record=2)][:3] == [2, None, 3]
+    assert annotated_records(data, record=3)[0].number == 3
+    assert annotated_records(data, record=99) == []
+    assert annotated_records(data, offset=len(data)) == []
     kinds = frozenset({RECORDS.classes.index(r.ProviderSection)})
-    assert [record.number for record in pieces(data, kinds=kinds)] == [*range(1, 8)]
+    assert [record.number for record in annotated_records(data, kinds=kinds)] == [*range(1, 8)]
 
 
 def test_streams_keep_their_parts() -> None:
-    """A text and data that are padded, whatever the order of the bytes in the words."""
+    """Padded text and data do not depend on the byte order of words."""
     module = r.ProfilerModule(module=1, timestamp=2, thread=Thread(3, None), name="libc.so.6", build_id=b"\1\2\3")
     assert isinstance(dict(layout_of(r.ProfilerModule).parts)["build_id"], Stream)
     for order in ORDERS:

@@ -27,7 +27,7 @@ from fxtio.fxt import records as rec
 from fxtio.testing.strategies import encoded
 from support import fxt_model
 from support.fxt_hostile import arbitrary, damaged_traces
-from support.fxt_readings import Trickle, in_batches, narrow_traces, rules, tables_of, told
+from support.fxt_readings import Trickle, in_batches, kept_findings, narrow_traces, rules, tables_of
 from support.fxt_samples import ORDERS, for_orders
 from support.fxt_twins import plain
 
@@ -45,13 +45,13 @@ some_batches = st.sampled_from([(1, 1), (8, 3), (64, 64), (1 << 19, 1 << 17)])
 
 
 def check_findings(trace: FxtTrace, data: bytes) -> None:
-    """Findings say where and what, and there are never more of them than are counted."""
+    """Check that findings have a place and a message, and that no more are kept than are counted."""
     for finding in trace.findings:
         assert 0 <= finding.offset <= len(data)
         assert finding.level in (Level.ERROR, Level.WARNING)
         assert finding.message
         assert f"[{finding.rule}]" in str(finding)
-    assert len(trace.findings) >= len(told(trace.findings))
+    assert len(trace.findings) >= len(kept_findings(trace.findings))
     assert bool(trace.findings) == bool(len(trace.findings))
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_raised(reading: str, data: bytes, batches: tuple[int, int]) 
 
 @pytest.mark.parametrize("reading", READINGS)
 @given(data=hostile_traces)
-def test_strict_reading_raises_where_there_are_findings(reading: str, data: bytes) -> None:
+def test_strict_reading_raises_for_findings(reading: str, data: bytes) -> None:
     lenient, strict = FxtTrace(data), FxtTrace(data, strict=True)
     READINGS[reading](lenient)
     if not lenient.findings:
@@ -74,16 +74,18 @@ def test_strict_reading_raises_where_there_are_findings(reading: str, data: byte
         return
     with pytest.raises(DecodeError) as caught:
         READINGS[reading](strict)
-    assert (caught.value.rule, caught.value.offset) in {(rule, offset) for rule, _, offset in told(lenient.findings)}
+    assert (caught.value.rule, caught.value.offset) in {
+        (rule, offset) for rule, _, offset in kept_findings(lenient.findings)
+    }
 
 
 @given(data=hostile_traces, batches=some_batches)
-def test_pieces_are_the_same_as_the_whole(data: bytes, batches: tuple[int, int]) -> None:
-    """A source of unknown size, a few bytes at a time: the same records, and the same faults at the same places."""
+def test_small_reads_and_batches_give_the_same_records(data: bytes, batches: tuple[int, int]) -> None:
+    """A source of unknown size, read a few bytes at a time, gives the same records and findings."""
     at_once, in_pieces = FxtTrace(data), FxtTrace(Trickle(data, 11))
     expected = plain(list(at_once))
     assert plain(list(in_pieces)) == expected
-    assert told(in_pieces.findings) == told(at_once.findings)
+    assert kept_findings(in_pieces.findings) == kept_findings(at_once.findings)
     with in_batches(*batches):
         in_batch = FxtTrace(data)
         assert plain(list(in_batch)) == expected
@@ -97,7 +99,7 @@ def counted(trace: FxtTrace) -> dict[str, int]:
 
 @for_orders
 @given(data=st.data())
-def test_what_a_damaged_trace_still_says(order: Order, data: st.DataObject) -> None:
+def test_a_damaged_trace_has_the_meaning_of_the_model(order: Order, data: st.DataObject) -> None:
     """Each record of a well-framed trace has the meaning that the model gives it."""
     trace = data.draw(damaged_traces(order, framed=True))
     expected = fxt_model.read(trace, order)
@@ -105,7 +107,7 @@ def test_what_a_damaged_trace_still_says(order: Order, data: st.DataObject) -> N
     assert plain(list(reader)) == plain([entry.record for entry in expected])
     counts = rules(reader.findings)
     delivered = [entry for entry in expected if not isinstance(entry.record, Opaque)]
-    refused = [entry for entry in expected if isinstance(entry.record, Opaque) and known(entry.raw, order)]
+    refused = [entry for entry in expected if isinstance(entry.record, Opaque) and has_known_type(entry.raw, order)]
     broken = Counter(rule for entry in delivered for rule, _ in entry.faults)
     assert all(counts.get(rule, 0) >= count for rule, count in broken.items())
     refusals = ("record-short", "stream-over-record", "constant", "argument-size")
@@ -113,7 +115,7 @@ def test_what_a_damaged_trace_still_says(order: Order, data: st.DataObject) -> N
     assert counts.get("argument-content", 0) == broken["argument-content"]
 
 
-def known(raw: bytes, order: Order) -> bool:
+def has_known_type(raw: bytes, order: Order) -> bool:
     return rec.RECORDS.kind_of(int.from_bytes(raw[:8], order)) >= 0
 
 
@@ -156,8 +158,8 @@ def test_findings_are_kept_to_a_bound(strict: bool) -> None:
 
 
 @given(records=narrow_traces(), data=st.data())
-def test_one_record_damaged_leaves_the_others(records: list[Any], data: st.DataObject) -> None:
-    """Bits of one body change: what comes before is the same, and what follows is still there."""
+def test_a_damaged_record_does_not_affect_the_others(records: list[Any], data: st.DataObject) -> None:
+    """Bits of one body change: the records before it stay the same, and those after it are still delivered."""
     assume(len(records) > 1)
     pieces = [encode(record) for record in records]
     number = data.draw(st.integers(1, len(pieces) - 1))

@@ -70,7 +70,7 @@ def test_the_stub_has_the_functions_of_the_module_and_of_the_stand_in() -> None:
     assert in_python == {name: stub[name] for name in in_python}
 
 
-def test_c_is_what_runs() -> None:
+def test_the_c_kernels_are_in_use() -> None:
     assert _native.IMPLEMENTATION == "c"
     assert _native.walk is kernels.walk
 

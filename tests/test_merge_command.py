@@ -15,7 +15,7 @@ import judges
 from fxtio.cli import main
 from judges import perfetto
 from support.checkout import run_python
-from support.fxt_merge import BEGUN, SECOND, joined, records_of, sound, written
+from support.fxt_merge import SECOND, START_TIME, joined, readable_records, records_of, written
 from support.tracer_check import check_trace
 from support.tracer_run import fine
 
@@ -26,7 +26,7 @@ Capture = pytest.CaptureFixture[str]
 def two(tmp_path: Path) -> tuple[str, str]:
     """Write two traces and return their paths."""
     for number in range(2):
-        clock = {"ticks_per_second": SECOND, "wall_clock": BEGUN + number}
+        clock = {"ticks_per_second": SECOND, "wall_clock": START_TIME + number}
         (tmp_path / f"{number}.fxt").write_bytes(written(clock, [10, 20], 1))
     return str(tmp_path / "0.fxt"), str(tmp_path / "1.fxt")
 
@@ -42,7 +42,7 @@ def test_the_command(two: tuple[str, str], tmp_path: Path, capsys: Capture) -> N
     assert captured.err == f"fxtio: wrote {merged.records} records of 2 providers ({len(data):,} bytes) to {out}\n"
 
 
-def test_into_one_of_its_inputs(two: tuple[str, str], tmp_path: Path) -> None:
+def test_the_output_may_be_an_input(two: tuple[str, str], tmp_path: Path) -> None:
     expected, _, _ = joined(*(Path(path).read_bytes() for path in two))
     assert main(["merge", "-o", two[0], *two]) == 0
     assert Path(two[0]).read_bytes() == expected
@@ -57,7 +57,7 @@ def test_pipes_and_compression(two: tuple[str, str]) -> None:
     assert done.stderr.endswith(b" to standard output\n")
 
 
-def test_findings_are_told_for_each_trace(two: tuple[str, str], tmp_path: Path, capsys: Capture) -> None:
+def test_findings_are_printed_for_each_trace(two: tuple[str, str], tmp_path: Path, capsys: Capture) -> None:
     cut = tmp_path / "cut.fxt"
     cut.write_bytes(Path(two[0]).read_bytes()[:-8])
     out = tmp_path / "out.fxt"
@@ -66,7 +66,8 @@ def test_findings_are_told_for_each_trace(two: tuple[str, str], tmp_path: Path, 
     assert lines[0] == f"fxtio: {cut}: 1 finding"
     assert "[truncated]" in lines[1]
     assert len(lines) == 3
-    assert sound(out.read_bytes()) == sound(cut.read_bytes()) + sound(Path(two[1]).read_bytes())
+    first, second = (readable_records(path.read_bytes()) for path in (cut, Path(two[1])))
+    assert readable_records(out.read_bytes()) == first + second
 
 
 @pytest.mark.parametrize("bad", ["missing.fxt", "text.fxt", "empty.fxt"])
@@ -110,7 +111,7 @@ def test_more_traces_than_open_files(two: tuple[str, str], tmp_path: Path) -> No
 
 @pytest.mark.recorder
 def test_the_parts_of_a_recording(tmp_path: Path) -> None:
-    """Merged or recorded as one, it is the same trace."""
+    """Merging the parts gives the same trace as recording them together."""
     source = """
     import shutil
     fxtio.start(OUT)
@@ -158,7 +159,11 @@ def test_two_recordings_of_two_programs(tmp_path: Path) -> None:
 def test_perfetto_sees_both() -> None:
     judges.require(perfetto.available())
     traces = []
-    for number, rate, start in (1, SECOND, BEGUN + 3000), (2, 25_000_000, BEGUN), (3, 2_000_000_000, BEGUN + 500):
+    for number, rate, start in (
+        (1, SECOND, START_TIME + 3000),
+        (2, 25_000_000, START_TIME),
+        (3, 2_000_000_000, START_TIME + 500),
+    ):
         out = io.BytesIO()
         with fxtio.create(out, format="fxt", ticks_per_second=rate, wall_clock=start) as writer:
             track = writer.thread(number, number * 10, f"thread {number}", f"process {number}")

@@ -32,12 +32,12 @@ BILLION = b"\xff\xff\xff\xff\x7f"
 
 
 def buffer(events: bytes, *, size: int | None = None, thread: int = 1) -> bytes:
-    """A buffer with bases 0 around any bytes."""
+    """Return a buffer with bases 0 around any bytes."""
     return encode_buffer_header(BufferHeader(thread=thread), len(events) if size is None else size) + events
 
 
 def read(data: bytes, **options: Any) -> tuple[list[Any], list[Finding]]:
-    """All events and findings; the same of tables and of the summary."""
+    """Return all events and findings; check that tables and the summary give the same findings."""
     trace = MonoTrace(data, **options)
     events, findings = list(trace), list(trace.findings)
     info = MonoTrace(data).info
@@ -75,7 +75,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("events", "rule", "place"), BROKEN.values(), ids=list(BROKEN))
-def test_a_fault_ends_its_buffer_and_the_next_goes_on(events: bytes, rule: str, place: int) -> None:
+def test_reading_continues_with_the_buffer_after_a_fault(events: bytes, rule: str, place: int) -> None:
     data = HEAD + buffer(events) + buffer(GOOD_BYTES)
     read_events, findings = read(data)
     assert read_events == [GOOD] * (2 if place else 1)
@@ -141,7 +141,7 @@ def test_a_header_that_cannot_be_read(data: bytes, rule: str) -> None:
     assert {table.num_rows for table in trace.tables(*trace.table_names).values()} == {0}
 
 
-def test_unknown_flags_are_told() -> None:
+def test_unknown_flags_are_reported() -> None:
     data = HEAD[:28] + b"\x01" + HEAD[29:] + buffer(GOOD_BYTES)
     assert [finding.rule for finding in MonoTrace(data).findings] == ["header-flags"]
     assert list(MonoTrace(data)) == [GOOD]
@@ -172,7 +172,7 @@ def test_a_buffer_that_overlaps_the_next(size: int) -> None:
     assert [(finding.rule, finding.offset) for finding in trace.findings] == [("buffer-overlap", len(HEAD))]
 
 
-def test_a_wrong_size_is_seen_wherever_a_block_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_size_is_detected_for_every_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "MAX_HEADER", len(HEAD))
     for size in (8, 14, 40, 60):
         data = HEAD + buffer(GOOD_BYTES, size=size) + buffer(GOOD_BYTES, thread=2) + buffer(GOOD_BYTES, thread=3)
@@ -194,7 +194,7 @@ def test_a_buffer_that_is_too_short() -> None:
 
 
 @pytest.mark.parametrize("size", [1 << 26, (1 << 28) + 1, (1 << 32) - 1])
-def test_a_size_that_is_not_there_costs_no_memory(size: int) -> None:
+def test_a_size_beyond_the_end_allocates_no_memory(size: int) -> None:
     data = HEAD + buffer(GOOD_BYTES, size=size)
     tracemalloc.start()
     try:
@@ -213,7 +213,7 @@ def test_a_header_alone_is_a_recording() -> None:
     assert trace.info.header == header()
 
 
-def test_recordings_one_behind_the_other() -> None:
+def test_concatenated_recordings() -> None:
     old = encode_header(header(14, 4))
     data = HEAD + buffer(GOOD_BYTES) + old + buffer(GOOD_BYTES)
     events, findings = read(data)

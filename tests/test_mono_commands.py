@@ -63,7 +63,7 @@ def test_explain(capsys: Capture) -> None:
     assert "ImageUnload" not in text
 
 
-def test_explain_tells_what_is_wrong(capsys: Capture, tmp_path: Path) -> None:
+def test_explain_prints_faults(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "bad.mlpd"
     data = bytearray(Path(V17).read_bytes())
     place = data.index(b"My:Main") - 7

@@ -24,7 +24,7 @@ _LEFT_OUT = {"_io", "exinfo", "num", "mtype", "num_roots", "there"}
 
 
 def values_of_event(event: Any) -> list[Any]:
-    """All values of fxtio's event, in the order of the declaration; what the version does not have is left out."""
+    """Return all values of fxtio's event, in the order of the declaration, without those that the version lacks."""
     parsed: list[Any] = []
     for name in event.__struct_fields__:
         value = getattr(event, name)
@@ -57,7 +57,7 @@ def values_of_oracle(parsed: Any) -> list[Any]:
     return [] if parsed is None else [_bits(parsed)]
 
 
-def settled(key: tuple[int, int], event: Any) -> list[Any]:
+def normalized(key: tuple[int, int], event: Any) -> list[Any]:
     """Return the oracle's values as fxtio has them: offsets of references added up, counters without end mark."""
     if key == (6, 2):
         total = 0
@@ -68,27 +68,27 @@ def settled(key: tuple[int, int], event: Any) -> list[Any]:
     return values_of_oracle(event)
 
 
-def same(data: bytes, version: int, bits: int, header: BufferHeader) -> None:
+def compare(data: bytes, version: int, bits: int, header: BufferHeader) -> None:
     dialect = dialect_of(version, bits // 8)
     events = [event for _, event in decode_events(dialect, header, data)]
     bases = {theirs: getattr(header, name) for theirs, name in BASES.items()}
     theirs = oracle.parse_events(data, version, bits, bases)
     assert len(events) == len(theirs)
     for event, (key, parsed) in zip(events, theirs, strict=True):
-        assert values_of_event(event) == settled(key, parsed)
+        assert values_of_event(event) == normalized(key, parsed)
 
 
 @pytest.mark.parametrize("version", [14, 17])
 @given(st.data(), st.sampled_from([32, 64]))
-def test_what_fxtio_writes_the_specification_reads(version: int, draw: st.DataObject, bits: int) -> None:
+def test_the_oracle_reads_events_written_by_fxtio(version: int, draw: st.DataObject, bits: int) -> None:
     dialect = dialect_of(version, bits // 8)
     header, events = draw.draw(buffers(dialect))
-    same(encode_events(dialect, header, events), version, bits, header)
+    compare(encode_events(dialect, header, events), version, bits, header)
 
 
 @pytest.mark.parametrize("version", [14, 17])
 @given(st.data())
-def test_what_the_specification_forbids_fxtio_refuses(version: int, draw: st.DataObject) -> None:
+def test_fxtio_refuses_events_that_the_specification_forbids(version: int, draw: st.DataObject) -> None:
     head = draw.draw(st.integers(0, 255))
     is_specified = (head & 15, head >> 4) in oracle.BY_VERSION[version]
     dialect = dialect_of(version, 8)
@@ -108,4 +108,4 @@ def test_the_corpus_reads_the_same(path: Path) -> None:
     assert len(parsed.buffers) == len(headers)
     for theirs, header in zip(parsed.buffers, headers, strict=True):
         assert theirs["thread id"] == header.thread
-        same(theirs.data, parsed.header.format, 8 * parsed.header.ptrsize, header)
+        compare(theirs.data, parsed.header.format, 8 * parsed.header.ptrsize, header)

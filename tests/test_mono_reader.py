@@ -33,7 +33,7 @@ def test_a_copy_has_the_same_bytes(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_tables_and_events_tell_the_same(path: Path) -> None:
+def test_tables_and_events_agree(path: Path) -> None:
     trace = fxtio.open(path, format="mono")
     events = list(trace)
     assert Counter(type(event).__name__ for event in events) == trace.info.records
@@ -143,7 +143,7 @@ def test_slices() -> None:
     ]  # fmt: skip
 
 
-def test_an_exit_closes_what_was_entered_behind_its_entry() -> None:
+def test_an_exit_closes_the_calls_entered_after_its_entry() -> None:
     steps = [(2, 1), (2, 2), (2, 3), (1, 1), (1, 7), (2, 5), (1, 5)]
     events = [r.Call(time=10 * number, action=action, method=method) for number, (action, method) in enumerate(steps)]
     table = MonoTrace(written(17, events)).table("slices")
@@ -171,7 +171,7 @@ def test_both_ways_of_pairing_agree() -> None:
             )
 
 
-def test_what_follows_from_the_events_of_a_heap_shot() -> None:
+def test_tables_derived_from_a_heap_shot() -> None:
     trace = MonoTrace(MONO / "i386-heap.mlpd.gz")
     shots, classes = trace.table("heap_shots"), trace.table("heap_classes")
     heap_objects = trace.table("heap_objects")
@@ -222,7 +222,7 @@ def test_stacks_and_sites() -> None:
     assert (np.diff(sites["allocation_sites"]["bytes"]) <= 0).all()
 
 
-def test_there_is_no_such_table() -> None:
+def test_an_unknown_table_is_refused() -> None:
     with pytest.raises(KeyError, match="there is no table 'events'"):
         MonoTrace(MONO / "minimal-v17.mlpd").table("events")
 
@@ -257,7 +257,7 @@ def test_progress_and_strict(tmp_path: Path) -> None:
     assert seen[-1] == (741, 741)
 
 
-def test_the_file_as_it_stands_has_headers_and_opaque_records() -> None:
+def test_unresolved_records_include_headers_and_opaque_records() -> None:
     event = r.GcResize(time=5, size=77)
     long = bytes.fromhex("21 85 00 4d")  # a time of two bytes where one is enough
     events = bytes.fromhex("21 05 4d") + long + b"\x0c" * 3

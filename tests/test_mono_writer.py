@@ -30,7 +30,7 @@ from support.mono_samples import header
 
 
 def friendly(writer: MonoWriter) -> None:
-    """Every named call that the writer's version can say."""
+    """Make every named call that the writer's version supports."""
     version = writer.header.data_version
     image = writer.image("/a.exe", time=1, mvid="m" if version >= 16 else "")
     writer.assembly("a, Version=1", time=2, image=image)
@@ -106,7 +106,7 @@ def test_named_calls(version: int, pointer_size: int) -> None:
     assert covered["coverage_statements"]["il_offset"].tolist() == [0, 7] * has_coverage
 
 
-def test_definitions_come_before_what_uses_them() -> None:
+def test_definitions_precede_their_uses() -> None:
     out = io.BytesIO()
     with MonoWriter(out) as writer:
         method = 0
@@ -147,7 +147,7 @@ def test_any_events_go_through_the_writer(drawn: tuple[int, Any]) -> None:
     assert list(MonoTrace(out.getvalue(), strict=True)) == events
 
 
-def test_what_is_refused_is_not_written() -> None:
+def test_refused_events_are_not_written() -> None:
     out = io.BytesIO()
     with MonoWriter(out) as writer:
         before = writer.position
@@ -196,7 +196,7 @@ def use(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_tables_write_what_single_records_do(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_and_single_records_give_the_same_bytes(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use(kernel, monkeypatch)
     count = 3000
     times = np.arange(count) * 10
@@ -451,7 +451,7 @@ def test_headers_of_all_versions(version: int) -> None:
             encode_header(wrong)
 
 
-def test_texts_of_a_header_have_a_size_and_may_hold_zero_bytes() -> None:
+def test_header_texts_may_contain_zero_bytes() -> None:
     original = msgspec.structs.replace(header(), args="a\0b")
     raw = encode_header(original)
     assert decode_header(raw) == (original, len(raw))

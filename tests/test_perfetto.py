@@ -31,7 +31,7 @@ def _judge() -> None:
 
 
 def seen(p: Perfetto) -> list[tuple[int | None, str | None, int, int, int]]:
-    """Thread, name, start, duration and depth of every slice."""
+    """Return thread, name, start, duration and depth of every slice."""
     assert p.errors() == {}
     return [(item.tid, item.name, item.ts, item.dur, item.depth) for item in p.slices()]
 
@@ -278,8 +278,8 @@ def forests(draw: st.DrawFn, args: st.SearchStrategy[dict[str, Any]], first: int
 
 
 @st.composite
-def grown(draw: st.DrawFn) -> dict[int, Forest]:
-    """Forests by thread, all with the same names of arguments."""
+def thread_forests(draw: st.DrawFn) -> dict[int, Forest]:
+    """Generate forests by thread, all with the same names of arguments."""
     names = draw(st.lists(st.sampled_from(sorted(ARGUMENTS)), unique=True))
     args = st.fixed_dictionaries({name: ARGUMENTS[name] for name in names})
     first = draw(st.sampled_from([0, 1_700_000_000_000_000_000]))
@@ -320,7 +320,7 @@ def write_bulk(writer: FxtWriter, process: int, grove: dict[int, Forest]) -> Non
     assert written == len(spans)
 
 
-@given(grown())
+@given(thread_forests())
 @settings(max_examples=settings().max_examples // 2)
 def test_well_nested_spans_come_back(grove: dict[int, Forest]) -> None:
     out = io.BytesIO()

@@ -159,7 +159,7 @@ TIMES = np.arange(ROWS, dtype=np.int64) * 10
 
 
 def bulk(kind: str, **columns: Any) -> Perfetto:
-    """Many events of one kind on three threads, surrounded by friendly ones of the same names."""
+    """Write many events of one kind on three threads, surrounded by friendly ones of the same names."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         tracks = [writer.thread(1, 10 + number, f"thread {number}") for number in range(3)]
@@ -274,7 +274,7 @@ def test_bulk_flows() -> None:
 
 
 def test_exact_records() -> None:
-    """Written by hand: inline strings and threads, slots that nobody but the test chose."""
+    """Exact records: inline strings and threads, and slots chosen by the test."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         for record in [
@@ -316,7 +316,7 @@ def test_exact_and_friendly_records_mixed() -> None:
 
 
 def test_a_gzipped_file(tmp_path: Path) -> None:
-    """Perfetto unpacks gzip by itself; the other compressions it does not know."""
+    """Perfetto unpacks gzip only."""
     path = tmp_path / "trace.fxt.gz"
     with fxtio.create(path) as writer:
         track = writer.thread(1, 2)
@@ -351,7 +351,7 @@ def write_ignored(writer: FxtWriter) -> None:
 
 
 def test_records_that_perfetto_ignores() -> None:
-    """Deviation: they leave no trace and no error, and harm nothing around them."""
+    """Deviation: they are ignored without an error, and do not affect the records around them."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         writer.thread(1, 2).instant("before", 1)

@@ -104,7 +104,7 @@ def test_async_operations() -> None:
     assert slices[2].args == {"bytes": 80}
 
 
-def test_async_ids_hold_for_the_whole_trace() -> None:
+def test_async_ids_are_valid_in_the_whole_trace() -> None:
     """Deviation: the same id in two processes nests on one track; see the advice at `Track.async_begin`."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
@@ -123,7 +123,7 @@ def test_async_ids_hold_for_the_whole_trace() -> None:
 
 @pytest.mark.parametrize(("name", "category"), [("other", "cat"), ("name", "other")])
 def test_async_end_must_repeat_name_and_category(name: str, category: str) -> None:
-    """Deviation: otherwise the operation stays open, and no statistic tells."""
+    """Deviation: otherwise the operation stays open, and no statistic counts it."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         track = writer.thread(1, 2)

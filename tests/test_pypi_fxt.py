@@ -77,7 +77,7 @@ def test_every_event() -> None:
 
 
 def test_every_argument_type() -> None:
-    """Defects: blob arguments are refused, and of several arguments with one name the last stays."""
+    """Defects: blob arguments are refused, and only the last of several arguments with the same name is kept."""
     args: dict[str, Any] = {
         "null": None, "no": False, "yes": True, "int32": -(1 << 31), "uint32": (1 << 32) - 1, "int64": -(1 << 63),
         "uint64": (1 << 64) - 1, "double": 0.1, "table": "x" * 256, "inline": "ä" * 16_000, "empty": "",
@@ -143,7 +143,7 @@ def write_unreadable(writer: FxtWriter) -> None:
 
 
 def test_records_that_the_package_cannot_read() -> None:
-    """Defect: it refuses such a trace; with them left out, it reads the rest."""
+    """Defect: it refuses a trace with such records; without them it reads the rest."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         write_unreadable(writer)

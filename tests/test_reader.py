@@ -1,4 +1,4 @@
-"""Whole traces: every reference means what it meant at its place, whatever the size of a batch and the kind of file.
+"""Whole traces: references are resolved as of their place, for any size of a batch and any kind of file.
 
 What the reader gives is compared with `support.fxt_model`, a machine of one step per record.  The traces define a few
 slots of a few providers again and again; most are read in batches of a few words.
@@ -38,13 +38,13 @@ from fxtio.testing.strategies import encoded
 from support import fxt_model
 from support.fxt_readings import (
     Trickle,
-    everything,
     in_batches,
+    kept_findings,
     many_records,
     narrow_traces,
+    read_everything,
     rules,
     tables_of,
-    told,
     u64,
 )
 from support.fxt_samples import for_orders, share
@@ -67,7 +67,7 @@ def modeled(data: bytes, order: Order) -> list[Any]:
 
 @for_orders
 @given(data=st.data())
-def test_a_trace_means_what_the_model_says(order: Order, data: st.DataObject) -> None:
+def test_a_trace_has_the_meaning_of_the_model(order: Order, data: st.DataObject) -> None:
     trace = encoded(data.draw(narrow_traces(order) | strategies.traces(order=order)), order)
     assert entries(FxtTrace(trace)) == modeled(trace, order)
 
@@ -88,19 +88,19 @@ def test_small_batches_mean_the_same(order: Order, data: st.DataObject, batches:
 def test_everything_is_the_same_in_small_batches(data: st.DataObject, batches: tuple[int, int]) -> None:
     magic, *others = data.draw(narrow_traces(most=12))
     trace = encoded([magic, rec.ProviderInfo(1, "first"), *others])
-    at_once = everything(trace)
+    at_once = read_everything(trace)
     with in_batches(*batches):
-        in_pieces = everything(trace)
+        in_pieces = read_everything(trace)
     assert list(in_pieces) == list(at_once)
     for name, expected in at_once.items():
-        if name != "told":
+        if name != "findings":
             assert in_pieces[name] == expected, name
-    assert {rule for rule, *_ in in_pieces["told"]} == {rule for rule, *_ in at_once["told"]}
+    assert {rule for rule, *_ in in_pieces["findings"]} == {rule for rule, *_ in at_once["findings"]}
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("words", "records"), [(1 << 19, 1 << 17), (256, 64), (2000, 1999)])
-def test_a_long_trace_means_what_the_model_says(seed: int, words: int, records: int) -> None:
+def test_a_long_trace_has_the_meaning_of_the_model(seed: int, words: int, records: int) -> None:
     trace = encoded(many_records(seed, 3000))
     with in_batches(words, records, kept_names=20):
         assert entries(FxtTrace(trace))[1:] == modeled(trace, "little")[1:]
@@ -196,7 +196,7 @@ def test_a_copy_is_the_same_bytes(order: Order, data: st.DataObject, batches: tu
 
 def framed(data: bytes, order: Order) -> bool:
     try:
-        return all(True for _ in fxt_model.pieces(data, order))
+        return all(True for _ in fxt_model.framed_records(data, order))
     except AssertionError:
         return False
 
@@ -222,7 +222,7 @@ def zst(data: bytes) -> bytes:
 
 
 def halves(compress: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Several members or frames one behind the other, an empty one among them."""
+    """Return a function that compresses data as several members or frames, with an empty one among them."""
     return lambda data: compress(data[:13]) + compress(b"") + compress(data[13:100]) + compress(data[100:])
 
 
@@ -240,7 +240,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 
 
 class Chunks:
-    """The least that can be read from: `read`, and nothing else."""
+    """A minimal source: it has only the method `read`."""
 
     def __init__(self, data: bytes) -> None:
         self._data = io.BytesIO(data)
@@ -269,7 +269,7 @@ def written(path: Path, data: bytes) -> Path:
 
 
 def sample(order: Order = "little") -> bytes:
-    """A trace with a little of everything, and a fault in the middle."""
+    """Return a trace with a little of everything, and a fault in the middle."""
     good = encoded([*many_records(5, 60), rec.Blob("b", 1, bytes(3000)), *many_records(6, 60)[1:]], order)
     return good + (0x0000_0001_0000_0004).to_bytes(8, order) + encoded(many_records(8, 30)[1:], order)
 
@@ -282,7 +282,7 @@ def test_every_way_in_gives_the_same(way: str, packed: str, tmp_path: Path) -> N
     expected = plain(list(at_once))
     with fxtio.open(OPENERS[way](PACKED[packed](data), tmp_path / "trace.fxt")) as trace:
         assert plain(list(trace)) == expected
-        assert told(trace.findings) == told(at_once.findings)
+        assert kept_findings(trace.findings) == kept_findings(at_once.findings)
     assert rules(at_once.findings)["zero-size"] == 1
 
 

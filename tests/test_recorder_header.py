@@ -1,4 +1,4 @@
-"""The generated header of the recorder in C: it is what the declarations say."""
+"""The generated header of the recorder in C agrees with the declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic traces: the same bytes for the same seed, the wanted amount, and nothing that Perfetto would refuse."""
+"""Synthetic traces: the same bytes for the same seed, the requested amount, and nothing that Perfetto refuses."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def by_thread(events: Iterable[Any]) -> dict[Thread, list[Any]]:
 
 @pytest.fixture(scope="module", params=SHAPES)
 def shaped(request: pytest.FixtureRequest) -> tuple[str, bytes]:
-    """A trace of each shape, of more than one chunk for the shapes whose chunks are small."""
+    """Return a trace of each shape, of more than one chunk for the shapes whose chunks are small."""
     threads = {"threads": 600} if request.param == "threads" else {"threads": 5}
     return request.param, make(request.param, events=30_000, seed=3, **threads)
 
@@ -112,7 +112,7 @@ def test_size(shape: str, size: int) -> None:
 @pytest.mark.parametrize(
     "amount", [{"events": 1, "size": 1}, {"events": 0}, {"size": 0}, {"threads": 0}, {"events": -1}]
 )
-def test_what_is_refused(amount: dict[str, int]) -> None:
+def test_invalid_amounts_are_refused(amount: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"both|positive"):
         make("spans", **amount)
 
@@ -162,10 +162,10 @@ def test_everything_has_a_name(shaped: tuple[str, bytes]) -> None:
     kernel_objects = [record for record in records if isinstance(record, KernelObject)]
     processes = {record.koid for record in kernel_objects if record.object_type == ObjectType.PROCESS}
     threads = {
-        Thread(record.args[0].value, record.koid)
+        Thread(record.args[0].value, record.koid)  # type: ignore[union-attr]
         for record in kernel_objects
         if record.object_type == ObjectType.THREAD
-    }  # type: ignore[union-attr]
+    }
     events = [record for record in records if isinstance(record, Event)]
     assert all(record.name for record in kernel_objects)
     assert all(event.name and event.category for event in events)

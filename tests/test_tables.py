@@ -221,7 +221,7 @@ def compare(data: bytes, order: Order) -> None:
 
 @for_orders
 @given(data=st.data())
-def test_tables_hold_what_the_model_says(order: Order, data: st.DataObject) -> None:
+def test_tables_equal_the_model(order: Order, data: st.DataObject) -> None:
     compare(encoded(data.draw(narrow_traces(order) | strategies.traces(order=order)), order), order)
 
 
@@ -239,7 +239,7 @@ def test_tables_of_small_batches(records: list[Any], words: int) -> None:
 
 
 @given(records=narrow_traces(), words=st.integers(1, 64))
-def test_batches_are_pieces_of_tables(records: list[Any], words: int) -> None:
+def test_batches_concatenate_to_tables(records: list[Any], words: int) -> None:
     """Numbers of owners are not compared: they count within the batch."""
     trace = FxtTrace(encoded([rec.Magic(), rec.ProviderInfo(1, "first"), *records[1:]]))
     whole = {name: list(table.rows()) for name, table in trace.tables(*trace.table_names).items()}

@@ -153,7 +153,7 @@ def test_decorating_a_running_function(out: Path) -> None:
     assert [(item.name, item.depth) for item in View(out).slices] == [("before", 0), ("between", 1), ("work", 2)]
 
 
-def test_doctests_are_found() -> None:
+def test_doctests_of_decorated_functions_are_collected() -> None:
     module = ModuleType(__name__)
     module.__dict__.update(plain=plain, Shop=Shop)
     tests = {

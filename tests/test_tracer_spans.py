@@ -101,7 +101,7 @@ def test_a_long_chain_of_spans_is_freed(out: Path) -> None:
     assert fine(source, out) == "alive\n"
 
 
-def test_spans_can_be_used_again(out: Path) -> None:
+def test_spans_can_be_reused(out: Path) -> None:
     with fxtio.tracing(out):
         span = fxtio.span("again", n=1)
         for _ in range(2):
@@ -244,7 +244,7 @@ def test_start_and_stop_inside_of_calls(functions: bool, tmp_path: Path) -> None
     assert len(seen.spans("open")) == 1
 
 
-def test_nested_recordings_are_one(tmp_path: Path) -> None:
+def test_nested_recordings_share_a_session(tmp_path: Path) -> None:
     with fxtio.tracing(tmp_path / "outer.fxt"):
         with fxtio.tracing(tmp_path / "inner.fxt"), fxtio.span("in"):
             pass

@@ -119,7 +119,7 @@ def test_hooks_are_restored(out: Path) -> None:
 
 
 def test_a_hook_that_cannot_be_removed_takes_no_dumps(out: Path) -> None:
-    """The program has wrapped our hook, and still calls it after the end."""
+    """The program has wrapped the hook of fxtio, and still calls it after the end."""
     done = run(
         """
         fxtio.start(OUT, dump_on=["exception"])

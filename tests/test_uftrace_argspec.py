@@ -50,7 +50,7 @@ def test_specifications_are_understood(text: str, value: ValueSpec) -> None:
 @pytest.mark.parametrize(
     "text", ["", "arg", "arg1/q", "arg1/i7", "arg1/i128", "fparg1/16", "argx", "retval1", "arg1/t9999"]
 )
-def test_what_is_no_specification(text: str) -> None:
+def test_invalid_specifications(text: str) -> None:
     assert parse_value(text, 8) is None
 
 
@@ -176,7 +176,7 @@ def test_enumerations() -> None:
     assert parse_enums(texts) == {"Mode": {0: "Off", 3: "On", 4: "Both"}, "e": {16: "A", 17: "B", -1: "C"}}
 
 
-def test_bad_specifications_are_told() -> None:
+def test_invalid_specifications_are_reported() -> None:
     findings = Findings()
     ArgumentSpecs(info_with(argspec="f@arg1/q8;(g@arg1"), findings)
     assert findings.counts == {"argspec": 1, "argspec-pattern": 1}
@@ -222,7 +222,7 @@ def test_patterns(pattern: str, kind: str, yes: list[str], no: list[str]) -> Non
 
 
 @pytest.mark.parametrize("pattern", ["(", ")", "[a", "a{", "a{1,x}", "[[:no:]]", "(" * 60 + ")" * 60, "a{999}{999}"])
-def test_what_is_no_pattern(pattern: str) -> None:
+def test_invalid_patterns(pattern: str) -> None:
     with pytest.raises(BadPatternError):
         matcher(pattern, "regex")
 

@@ -27,7 +27,7 @@ from fxtio.fxt.state import Clock
 from support import fxt_model
 from support.checkout import CORPUS
 from support.fxt_oracle import ARGUMENT_TYPES, KINDS
-from support.fxt_readings import rules, told
+from support.fxt_readings import kept_findings, rules
 from support.fxt_twins import native, plain, scalar
 
 FXT = CORPUS / "fxt"
@@ -108,7 +108,7 @@ def bytes_of(name: str) -> bytes:
 
 
 def decoded(data: bytes) -> list[Any]:
-    return [scalar(raw, "little") for _, raw in fxt_model.pieces(data, "little")]
+    return [scalar(raw, "little") for _, raw in fxt_model.framed_records(data, "little")]
 
 
 def records_of(name: str) -> list[Any]:
@@ -118,7 +118,7 @@ def records_of(name: str) -> list[Any]:
 # --- Vectors --------------------------------------------------------------------------------------------------------
 
 
-def test_the_vectors_are_all_here() -> None:
+def test_all_vectors_are_present() -> None:
     assert list(VECTORS) == list(EXPECTED)
     assert len(VECTORS) >= 89
     assert len(REASONS) <= 16
@@ -137,7 +137,7 @@ def test_every_class_has_a_vector() -> None:
 
 
 @pytest.mark.parametrize("name", ENCODABLE)
-def test_a_vector_means_what_it_should(name: str) -> None:
+def test_a_vector_decodes_to_its_expectation(name: str) -> None:
     data, records = bytes_of(name), records_of(name)
     assert plain(decoded(data)) == plain(records)
     assert b"".join([encode(record) for record in records]) == data
@@ -149,7 +149,7 @@ def test_a_vector_in_the_other_byte_order(name: str) -> None:
     records = records_of(name)
     big = [encode(record, "big") for record in records]
     assert plain([scalar(raw, "big") for raw in big]) == plain(records)
-    for raw, other in zip(big, fxt_model.pieces(bytes_of(name), "little"), strict=True):
+    for raw, other in zip(big, fxt_model.framed_records(bytes_of(name), "little"), strict=True):
         assert native(raw[:8], "big") == native(other[1][:8], "little")
 
 
@@ -218,7 +218,7 @@ def test_a_cut_record() -> None:
     left = bytes.fromhex(EXPECTED["janestreet/truncated_last_word"]["left_over"])
     trace = FxtTrace(data)
     assert list(trace.records(resolve=False)) == records
-    assert told(trace.findings) == [("truncated", "error", len(data) - len(left))]
+    assert kept_findings(trace.findings) == [("truncated", "error", len(data) - len(left))]
     whole = list(FxtTrace(data + (100).to_bytes(8, "little")))
     assert (whole[-1].timestamp, whole[-1].thread) == (100, Thread(0, 0))
 
@@ -228,7 +228,7 @@ def test_a_thread_that_is_never_bound() -> None:
     assert decoded(data) == records
     trace = FxtTrace(data)
     assert list(trace)[-1].thread == 42
-    assert [(rule, level) for rule, level, _ in told(trace.findings)] == [("undefined-thread", "warning")]
+    assert [(rule, level) for rule, level, _ in kept_findings(trace.findings)] == [("undefined-thread", "warning")]
 
 
 def test_a_provider_name_with_a_wrong_length() -> None:
@@ -245,7 +245,7 @@ def test_zero_words_between_records() -> None:
     data, records = reason("quirk/zero_word_padding", "malformed")
     trace = FxtTrace(data)
     assert list(trace) == records
-    assert [(rule, level) for rule, level, _ in told(trace.findings)] == [("zero-words", "warning")]
+    assert [(rule, level) for rule, level, _ in kept_findings(trace.findings)] == [("zero-words", "warning")]
 
 
 @pytest.mark.parametrize("name", [name for name in REASONS if name.startswith("perfetto/ticks_to_ns")])
@@ -274,7 +274,7 @@ def test_every_reason_was_looked_at() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_holds_what_it_should(name: str) -> None:
+def test_a_file_has_the_expected_counts(name: str) -> None:
     path, expected = FXT / name, FILES[name]
     assert hashlib.sha256(path.read_bytes()).hexdigest() == expected["sha256"]
     trace = FxtTrace(path)
@@ -295,7 +295,7 @@ def test_a_copy_of_a_file_is_the_file(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, entry in FILES.items() if "records" in entry])
-def test_a_small_file_means_what_it_should(name: str) -> None:
+def test_a_small_file_has_the_expected_records(name: str) -> None:
     data = (FXT / name).read_bytes()
     for record, entry in zip(decoded(data), FILES[name]["records"], strict=True):
         if entry["kind"] == "malformed":
@@ -311,7 +311,7 @@ def test_a_file_resolved(name: str) -> None:
     assert plain(list(FxtTrace(FXT / name))) == plain([entry.record for entry in fxt_model.read(data)])
 
 
-def test_the_arguments_of_malformed_counters_are_told() -> None:
+def test_the_arguments_of_malformed_counters_are_reported() -> None:
     trace = FxtTrace(FXT / "ftr-counter-malformed.fxt")
     counters = [record for record in trace if isinstance(record, rec.Counter)]
     assert [(counter.args, counter.id) for counter in counters] == [((), 0x10023)] * 3, (

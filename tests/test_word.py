@@ -200,7 +200,7 @@ def test_a_built_word_reads_back(size: int, shade: int, level: int, rest: int) -
         ({"kind": 1}, "Sample.kind: no such field"),
     ],
 )
-def test_what_does_not_fit_is_refused(changes: dict[str, Any], sentence: str) -> None:
+def test_values_that_do_not_fit_are_refused(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(EncodeError) as caught:
         sample(**GOOD | changes)
     assert sentence in str(caught.value)

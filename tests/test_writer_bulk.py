@@ -150,7 +150,7 @@ def number_column(draw: st.DrawFn, rows: int, dtype: str) -> tuple[Any, list[Any
 
 
 @given(columns())
-def test_bulk_equals_one_by_one(given: tuple[str, dict[str, Any], list[dict[str, Any]]]) -> None:
+def test_bulk_events_equal_single_events(given: tuple[str, dict[str, Any], list[dict[str, Any]]]) -> None:
     kind, arguments, rows = given
     method, last = METHODS[kind]
 
@@ -188,7 +188,7 @@ def test_integers_take_the_smallest_type_that_holds_the_column() -> None:
     assert [record.args[0].value for record in records] == [value for values in rows.values() for value in values]  # type: ignore[union-attr]
 
 
-def test_scalars_stand_for_all_rows() -> None:
+def test_a_scalar_is_the_value_of_all_rows() -> None:
     def write(writer: FxtWriter) -> None:
         args = {"number": 7, "double": 0.5, "flag": True, "text": "t"}
         writer.main.write_events(

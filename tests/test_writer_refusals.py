@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[Callable[[Track], object], str]] = {
 
 
 def refuses(refused: Callable[[Track], object], message: str, *, before: int = 1) -> None:
-    """Refused twice among good events, which all arrive, and nothing else does."""
+    """Check that two refused calls among good events write nothing."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         track = writer.thread(1, 2)
@@ -86,7 +86,7 @@ def refuses(refused: Callable[[Track], object], message: str, *, before: int = 1
 
 
 def events(data: bytes) -> list[tuple[str, int, dict[str, Any]]]:
-    """The events of the thread 1, 2, as which there must be nothing but definitions, and no fault."""
+    """Return the events of the thread 1, 2; check that the trace has no other events, and no findings."""
     records = [
         record for record in fxtio.open(data, strict=True) if not isinstance(record, rec.String | rec.ThreadRecord)
     ][4:]
@@ -190,7 +190,7 @@ OTHER: dict[str, tuple[Callable[[FxtWriter], object], str]] = {
 
 
 @pytest.mark.parametrize(("refused", "message"), OTHER.values(), ids=OTHER)
-def test_other_records_are_refused_likewise(refused: Callable[[FxtWriter], object], message: str) -> None:
+def test_other_records_are_refused_as_a_whole(refused: Callable[[FxtWriter], object], message: str) -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         track = writer.thread(1, 2)
@@ -242,14 +242,14 @@ def value_of(value: Any) -> Any:
         (10**18, 10**18),
     ],
 )
-def test_values_like_plain_ones(value: Any, expected: Any) -> None:
+def test_objects_that_act_as_plain_values(value: Any, expected: Any) -> None:
     actual = value_of(value)
     assert (type(actual), actual) == (type(expected), expected)
 
 
 # OPEN BUG (fxtio/fxt/events.py, _argument): a boolean of numpy becomes the double 1.0.
 @pytest.mark.parametrize("value", [True, False])
-def test_a_boolean_of_numpy_stays_one(value: bool) -> None:
+def test_a_numpy_boolean_is_written_as_a_boolean(value: bool) -> None:
     assert value_of(np.bool_(value)) is value
 
 

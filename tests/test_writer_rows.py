@@ -246,7 +246,7 @@ def test_rows_of_any_trace_come_back(data: st.DataObject) -> None:
 
 @for_orders
 @given(data=st.data())
-def test_a_copy_is_byte_for_byte_whatever_the_bytes_are(order: Order, data: st.DataObject) -> None:
+def test_a_copy_of_any_bytes_is_identical(order: Order, data: st.DataObject) -> None:
     trace = strategies.encoded(data.draw(strategies.traces(order=order)), order)
     damage = data.draw(st.binary(max_size=20))
     where = data.draw(st.integers(8, len(trace)))
@@ -260,7 +260,7 @@ def test_a_copy_finds_the_faults_of_the_trace() -> None:
     assert set(trace.findings.counts) == {"truncated"}
 
 
-def test_a_copy_goes_on() -> None:
+def test_a_writer_continues_after_a_copy() -> None:
     first = written(lambda writer: writer.thread(1, 2).instant("first", 1))
 
     def write(writer: FxtWriter) -> None:

@@ -105,7 +105,7 @@ def test_the_second_event_of_a_shape_is_packed(kind: str) -> None:
 
 
 def events(data: bytes) -> list[Any]:
-    """The events, resolved; any fault raises."""
+    """Return the resolved events; raise for any fault."""
     return [record for record in fxtio.open(data, strict=True) if isinstance(record, rec.Event)]
 
 
@@ -159,7 +159,7 @@ def test_a_record_at_the_end_of_the_string_table(write: Callable[[FxtWriter], ob
     assert plain(records[-1]) == (2, "filler 0", "filler 1", {"name": "filler 2"})
 
 
-def test_slots_are_used_again() -> None:
+def test_slots_are_reused() -> None:
     count = 2 * MAX_STRING_SLOT + 100
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
@@ -221,7 +221,7 @@ def test_as_many_bulk_threads_as_slots() -> None:
     ]
 
 
-def test_a_known_shape_when_the_table_begins_again() -> None:
+def test_a_repeated_shape_after_the_string_table_was_full() -> None:
     expected = []
     out = io.BytesIO()
     with small_tables(40, 255), fxtio.create(out, format="fxt") as writer:
@@ -318,7 +318,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("opaque", [False, True])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)
-def test_friendly_records_stay_what_they_are(change: Any, opaque: bool) -> None:
+def test_friendly_records_keep_their_meaning(change: Any, opaque: bool) -> None:
     """Whatever is put between them, also as raw bytes: times, names and threads."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt", ticks_per_second=1000) as writer:

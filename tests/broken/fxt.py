@@ -21,7 +21,7 @@ def words(*values: int) -> bytes:
 
 
 def header(record_type: int, size: int, **fields: int) -> int:
-    """A header word: type, size in words, and values by the first bit of their field, as `bit_16=4`."""
+    """Return a header word: type, size in words, and values by the first bit of their field, as `bit_16=4`."""
     return record_type | size << 4 | sum(value << int(name.removeprefix("bit_")) for name, value in fields.items())
 
 

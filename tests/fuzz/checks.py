@@ -14,10 +14,10 @@ from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 
 FEW = 20
-"""Of more findings of a rule, it depends on the size of blocks which of them are told one by one."""
+"""If a rule has more findings, it depends on the size of blocks which of them are kept."""
 
 
-def told_by(findings: Findings) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
+def counts_and_places(findings: Findings) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
     """Return the count of each rule, and rule, level and offset of the findings that do not depend on block sizes."""
     counts = dict(findings.counts)
     return counts, [

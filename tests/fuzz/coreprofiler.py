@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from fuzz.checks import check_presented, check_strict, told_by
+from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import CORPUS, Change, Target, require
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, explain, frames, report
 from fxtio.coreprofiler import records as r
@@ -62,7 +62,7 @@ def check(data: bytes) -> bool:
 def findings_of(trace: CoreProfilerTrace) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
     """Return how often each rule is broken in the whole trace, and where."""
     _ = trace.info
-    counts, places = told_by(trace.findings)
+    counts, places = counts_and_places(trace.findings)
     # The place of `pointer-width` is that of a block, not of a line.
     return counts, [place for place in places if place[0] != "pointer-width"]
 

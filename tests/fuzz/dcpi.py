@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fuzz.checks import check_presented, check_strict, told_by
+from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import CORPUS, Change, Target, require
 from fxtio.dcpi import DcpiTrace, explain, frames, reader, report
 from fxtio.dcpi import records as r
@@ -61,7 +61,7 @@ def check(data: bytes) -> bool:
         for other in (DcpiTrace(data), DcpiTrace(Trickle(data, 61))):
             other_entries = list(other.entries())
             require(samples_of(other_entries) == (chunks, samples), "pieces give the same records")
-            require(told_by(other.findings) == told_by(findings), "pieces give the same findings")
+            require(counts_and_places(other.findings) == counts_and_places(findings), "pieces give the same findings")
         require(DcpiTrace(data).info.records == class_names(other_entries), "the summary counts the records")
         for name, table in DcpiTrace(Trickle(data, 5)).tables(*trace.table_names).items():
             require(list(table.rows()) == list(tables[name].rows()), "pieces give the same columns")

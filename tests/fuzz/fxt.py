@@ -1,4 +1,4 @@
-"""The fuzz target of the FXT reader: whatever the bytes are, every way of reading them gives the same, and no crash.
+"""The fuzz target of the FXT reader: every way of reading any bytes gives the same, without a crash.
 
 What is checked of each input: no reading raises anything (strict ones a `DecodeError`, and that exactly where there are
 findings); reading in small batches or byte by byte gives the same records; a well-framed trace is copied to the same
@@ -27,7 +27,7 @@ from support.fxt_readings import Trickle, in_batches, tables_of
 from support.fxt_samples import ORDERS
 from support.fxt_twins import plain
 
-FAR = 64 * 1024  # bytes; longer traces of the corpus only slow it down
+MAX_SEED_SIZE = 64 * 1024  # bytes; longer traces of the corpus only slow it down
 
 
 def check(data: bytes) -> bool:
@@ -51,7 +51,7 @@ def check_framed(data: bytes, trace: Any, entries: list[Any]) -> None:
     """Check traces in which only the content of records can be wrong against the model."""
     order: Order = "big" if data[:8] == MAGIC[::-1] else "little"
     try:
-        framed = len(data) % 8 == 0 and all(True for _ in fxt_model.pieces(data, order))
+        framed = len(data) % 8 == 0 and all(True for _ in fxt_model.framed_records(data, order))
     except AssertionError:
         return
     if framed:
@@ -65,7 +65,7 @@ def check_framed(data: bytes, trace: Any, entries: list[Any]) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    """The vectors in both byte orders, with a magic number before them, and the small traces of the corpus."""
+    """Yield the vectors in both byte orders, with a magic number before them, and the small traces of the corpus."""
     corpus = CORPUS / "fxt"
     for vector in json.loads((corpus / "vectors.json").read_text("utf-8")):
         data = MAGIC + bytes.fromhex(vector["hex"])
@@ -73,18 +73,18 @@ def seeds() -> Iterator[bytes]:
         with contextlib.suppress(EncodeError):  # what is kept as bytes keeps its byte order
             yield b"".join([encode(record, "big") for record in FxtTrace(data).records(resolve=False)])
     for path in sorted(corpus.glob("*.fxt")):
-        if path.stat().st_size < FAR:
+        if path.stat().st_size < MAX_SEED_SIZE:
             yield path.read_bytes()
 
 
 @cache
 def _records() -> list[bytes]:
-    """Records of both byte orders, without what is before them."""
+    """Return records of both byte orders, without the records before them."""
     return [seed[len(MAGIC) :] for seed in seeds()]
 
 
 def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
-    """Changes traces by whole records and by sizes, which chance alone does not keep right."""
+    """Change a trace by whole records and by sizes, which random changes of bytes rarely keep right."""
     choice = draw.randrange(4)
     at = draw.randrange(len(data) // 8 + 1) * 8
     if choice == 0:
@@ -100,13 +100,13 @@ def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes
 
 
 def _resized(rest: bytes) -> bytes:
-    """The first record's size made to be that of all that follows."""
+    """Return the bytes with the size of the first record changed to that of all bytes."""
     whole = rest[: len(rest) // 8 * 8]
     return resized(whole, "little", RECORDS) if 8 <= len(whole) < 8 * 4096 else rest
 
 
 def drawn() -> Any:
-    """Damaged and arbitrary traces."""
+    """Return damaged and arbitrary traces."""
     from hypothesis import strategies as st
 
     return st.sampled_from(ORDERS).flatmap(lambda order: damaged_traces(order) | arbitrary(order))

@@ -1,4 +1,4 @@
-"""Third-party judges: programs that nobody here wrote, asked what is in a trace.
+"""Judges: programs of other projects whose reading of a trace is compared with that of fxtio.
 
 A test of our own writer against our own reader proves only that the two agree. Each module here wraps one foreign
 reader, hides its quirks as far as they are known, and returns plain data that a test can compare with what it meant

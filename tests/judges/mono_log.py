@@ -28,7 +28,7 @@ _SOURCE = Path(__file__).with_name("mono_log_dump.cs")
 
 @functools.cache
 def compiled(folder: Path) -> Path:
-    """The program that prints events."""
+    """Compile the program that prints events and return its path."""
     program = folder / "dump.exe"
     library = next(Path("/usr/lib/mono").rglob("Mono.Profiler.Log.dll"))
     shutil.copy(library, folder)
@@ -39,7 +39,7 @@ def compiled(folder: Path) -> Path:
 
 
 def library_rows(path: Path, folder: Path, *, order: str = "file") -> list[str]:
-    """The rows that the library gives for a program of 64 bits, in the order of the file or by time."""
+    """Return the rows that the library gives for a program of 64 bits, in the order of the file or by time."""
     done = subprocess.run(
         ["mono", str(compiled(folder)), str(path), *(["sorted"] if order == "time" else [])],
         check=True,
@@ -50,13 +50,13 @@ def library_rows(path: Path, folder: Path, *, order: str = "file") -> list[str]:
 
 
 def rows_of(text: str, pointer_size: int) -> list[str]:
-    """The rows of the events, without the totals at the end."""
+    """Return the rows of the events, without the totals at the end."""
     rows = [line for line in text.splitlines() if not line.startswith(("HEADER\t", "COUNT\t"))]
     return _unsigned(rows, pointer_size)
 
 
 def our_rows(trace: MonoTrace) -> list[str]:
-    """The rows by fxtio's reading."""
+    """Return the rows as fxtio reads them."""
     header = trace.info.header
     assert header is not None
     rows = ["\t".join(_row(entry, header.data_version)) for entry in trace.entries()]

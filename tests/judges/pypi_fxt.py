@@ -70,7 +70,7 @@ KINDS = {
 
 
 class PypiFxtError(Exception):
-    """The package refused the trace. The message is its own."""
+    """An error: the package refused the trace. The message is that of the package."""
 
 
 @dataclass
@@ -125,7 +125,7 @@ class PypiTrace:
 
 
 def available() -> str | None:
-    """None if the package can be asked here; otherwise the reason why not, in one sentence."""
+    """Return None if the package can be used here, otherwise the reason why not, in one sentence."""
     try:
         version = importlib.metadata.version("fxt")
     except importlib.metadata.PackageNotFoundError:
@@ -158,7 +158,7 @@ def read(trace: str | os.PathLike[str] | bytes, *, mended: bool = True) -> PypiT
 
 
 def timed_read(path: str | os.PathLike[str]) -> float:
-    """Seconds that the package takes to read the file as it is.
+    """Return the seconds that the package takes to read the file as it is.
 
     Raises:
         PypiFxtError: The package refused the trace.
@@ -234,7 +234,7 @@ def _unreadable(header: int) -> str | None:
 
 
 def _records(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields (header, record). What cannot be framed is yielded as it is, for the package to complain about."""
+    """Yield (header, record). Yield what cannot be framed unchanged, so that the package reports it."""
     at = 0
     while at + 8 <= len(data):
         (header,) = struct.unpack_from("<Q", data, at)

@@ -1,4 +1,4 @@
-"""The corpus's expectations, before a judge: the PyPI reader has to find in each vector what expectations.json says.
+"""The corpus's expectations, checked by a judge: the PyPI reader must agree with expectations.json on each vector.
 
 `derive.py` and fxtio are both ours and could share a misreading. The PyPI reader wants every reference bound, so each
 vector gets a preamble that registers the strings and threads it refers to, under texts and koids made from the index.

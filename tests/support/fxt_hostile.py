@@ -1,4 +1,4 @@
-"""Damaged records and traces, as hypothesis strategies: what was once right, with bits, words and sizes changed."""
+"""Damaged records and traces, as hypothesis strategies: valid ones with bits, words and sizes changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def retagged(data: bytes, order: Order, cls: type[Record]) -> bytes:
 @cache
 @st.composite
 def damaged(draw: st.DrawFn, cls: type[Record], order: Order = "little") -> bytes:
-    """A record of the class with changes in its words, or with words more or less; tags and size are right."""
+    """Generate a record of the class with changes in its words, or with words more or less; tags and size are right."""
     data = bytearray(encode(draw(strategies.records(cls, order=order)), order))
     for change in draw(st.lists(st.sampled_from(["bit", "header", "word", "cut", "more"]), min_size=1, max_size=4)):
         at = draw(st.integers(0, len(data) // 8 - 1)) * 8
@@ -57,7 +57,7 @@ def damaged(draw: st.DrawFn, cls: type[Record], order: Order = "little") -> byte
 @cache
 @st.composite
 def damaged_traces(draw: st.DrawFn, order: Order = "little", *, framed: bool = False) -> bytes:
-    """A trace in which some records are damaged, some bytes overwritten, and the end may be missing.
+    """Generate a trace in which some records are damaged, some bytes overwritten, and the end may be missing.
 
     Args:
         draw: given by hypothesis.
@@ -81,7 +81,7 @@ def damaged_traces(draw: st.DrawFn, order: Order = "little", *, framed: bool = F
 
 
 def arbitrary(order: Order = "little") -> st.SearchStrategy[bytes]:
-    """The magic number and any bytes behind it, often such as look like headers."""
+    """Return the magic number and any bytes behind it, often such as look like headers."""
     head = encode_magic(order)
     header = st.builds(lambda kind, size, rest: kind + size * 16 + rest * 65536, SMALL, st.integers(0, 6), SMALL48)
     words = st.lists(header | WORDS, max_size=20)

@@ -1,4 +1,4 @@
-"""Traces to be merged, and what became of them."""
+"""Helpers that write, merge and compare traces."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fxtio.fxt.reader import FxtTrace
 from fxtio.io.sink import open_sink
 
 SECOND = 10**9
-BEGUN = 1_700_000_000 * SECOND
+START_TIME = 1_700_000_000 * SECOND
 FRAME = (r.Magic, r.ProviderInfo, r.ProviderSection, r.ProviderEvent)
 
 
 def joined(*traces: bytes) -> tuple[bytes, list[FxtTrace], Merged]:
-    """The new trace, the old ones with their findings, and what was counted."""
+    """Merge traces; return the merged trace, the opened traces with their findings, and the counts."""
     out = io.BytesIO()
     opened = [fxtio.open(trace, format="fxt") for trace in traces]
     merged = merge(opened, open_sink(out))
@@ -43,14 +43,14 @@ def rules(trace: FxtTrace) -> dict[str, int]:
 
 
 def ticks_of(record: Any) -> list[str]:
-    """The fields of a record that are ticks, as the declaration says."""
+    """Return the fields of a record that are ticks, as the declaration says."""
     if not isinstance(record, Record):
         return []
     parts = layout_of(type(record)).parts
     return [name for name, part in parts if isinstance(part, Number) and part.tick]
 
 
-def timeless(records: Iterable[Any]) -> list[str]:
+def without_times(records: Iterable[Any]) -> list[str]:
     """Return the records without times; leave out frame records and strings of slot 0.
 
     Records are returned as text, in which NaN equals NaN.
@@ -74,6 +74,6 @@ def written(clock: dict[str, int], ticks: Sequence[int], provider_id: int) -> by
     return out.getvalue()
 
 
-def sound(data: bytes) -> list[str]:
+def readable_records(data: bytes) -> list[str]:
     """Return the readable records that a merge must not change."""
-    return timeless(record for record in records_of(data) if isinstance(record, Record))
+    return without_times(record for record in records_of(data) if isinstance(record, Record))

@@ -1,4 +1,4 @@
-"""A reader of whole traces in the plainest way: one record after the other, dictionaries for all tables.
+"""A simple reader of whole traces, as a model: one record after the other, dictionaries for all tables.
 
 What the real reader does for thousands of records at once is said here once more as a machine that takes one step for
 each record.  It shares the generated codec with the reader (that is compared elsewhere), and nothing else.
@@ -115,8 +115,8 @@ class Model:
         return record.replace(**changes)
 
 
-def pieces(data: bytes, order: Order) -> Iterator[tuple[int, bytes]]:
-    """The records of a well-framed trace with their offsets."""
+def framed_records(data: bytes, order: Order) -> Iterator[tuple[int, bytes]]:
+    """Yield the records of a well-framed trace with their offsets."""
     at = 0
     while at < len(data):
         size = RECORDS.size_of(native(data[at : at + 8], order)[0]) * 8
@@ -126,6 +126,6 @@ def pieces(data: bytes, order: Order) -> Iterator[tuple[int, bytes]]:
 
 
 def read(data: bytes, order: Order = "little") -> list[Entry]:
-    """All records of a well-framed trace."""
+    """Return all records of a well-framed trace."""
     model = Model()
-    return [model.step(offset, raw, order) for offset, raw in pieces(data, order)]
+    return [model.step(offset, raw, order) for offset, raw in framed_records(data, order)]

@@ -1,4 +1,4 @@
-"""Records of fxtio as the oracle's dicts: the two say the same in different words.
+"""Conversion of fxtio's records to the dicts of the oracle.
 
 The names are a table; the values follow the parts of the declaration.  The oracle keeps text as bytes and doubles as
 their bits, so that nothing compares by luck.

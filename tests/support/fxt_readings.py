@@ -54,7 +54,7 @@ class Trickle(io.RawIOBase):
         return len(data)
 
 
-def told(findings: Findings) -> list[tuple[str, str, int]]:
+def kept_findings(findings: Findings) -> list[tuple[str, str, int]]:
     """Return rule, level and offset of every finding that was kept."""
     return [(finding.rule, str(finding.level), finding.offset) for finding in findings]
 
@@ -74,10 +74,10 @@ def tables_of(trace: FxtTrace) -> dict[str, list[Any]]:
     return {name: rows_of(table) for name, table in trace.tables(*trace.table_names).items()}
 
 
-def everything(data: bytes) -> dict[str, Any]:
+def read_everything(data: bytes) -> dict[str, Any]:
     """Read a trace in memory in every way and return all results."""
     trace = FxtTrace(data)
-    result: dict[str, Any] = {"records": plain(list(trace)), "told": told(trace.findings)}
+    result: dict[str, Any] = {"records": plain(list(trace)), "findings": kept_findings(trace.findings)}
     result["raw"] = plain(list(trace.records(resolve=False)))
     result["entries"] = plain(list(trace.entries()))[1:]
     result["tables"] = tables_of(trace)

@@ -87,10 +87,10 @@ def _record(
             count = int(filled.column(owner, name, "count")[row])
             values[name] = None if count < 0 else _items(filled, layout, name, part, count, used, kind, data)
         elif isinstance(part, Choice):
-            values[name] = _chosen(filled, part, owner, name, row, values[part.by], data)
+            values[name] = _choice(filled, part, owner, name, row, values[part.by], data)
         elif isinstance(part, Text):
             values[name] = _text(filled, owner, name, row, data)
-        elif part.when is not None and not _asked(part, layout, values, filled, owner, row):
+        elif part.when is not None and not _is_present(part, layout, values, filled, owner, row):
             values[name] = None
         else:
             values[name] = int(filled.column(owner, name, "value")[row])
@@ -100,7 +100,7 @@ def _record(
     return layout.cls(**values)
 
 
-def _asked(part: Part, layout: RecordLayout, values: dict[str, Any], filled: Filled, owner: int, row: int) -> bool:
+def _is_present(part: Part, layout: RecordLayout, values: dict[str, Any], filled: Filled, owner: int, row: int) -> bool:
     assert part.when is not None
     name, values_wanted = part.when
     if name in values:
@@ -136,7 +136,7 @@ def _text(filled: Filled, owner: int, name: str, row: int, data: bytes) -> str |
     return None if begin < 0 else data[begin : begin + size].decode("utf-8", "surrogateescape")
 
 
-def _chosen(filled: Filled, part: Choice, owner: int, name: str, row: int, by: int, data: bytes) -> Any:
+def _choice(filled: Filled, part: Choice, owner: int, name: str, row: int, by: int, data: bytes) -> Any:
     case = next(case for values, case in part.cases if by in values)
     if isinstance(case, Text):
         return _text(filled, owner, name, row, data)

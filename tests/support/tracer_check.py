@@ -43,7 +43,7 @@ class Seen:
 
     @cached_property
     def names(self) -> list[str]:
-        """Their names."""
+        """Return the names of the events in the order of the file."""
         return [str(name) for name in self.tables["events"]["name"].to_list()]
 
     def rows(self, *, kind: str | None = None, name: str | None = None, category: str | None = None) -> Array:

@@ -191,14 +191,14 @@ _ERRORS = """
 
 
 def slices(query: Query) -> list[Slice]:
-    """All slices in the order of their start; equal starts keep file order."""
+    """Return all slices in the order of their start; equal starts keep file order."""
     args = arg_sets(query)
     rows: list[dict[str, Any]] = list(query(_SLICES))
     return [Slice(args=args.get(row.pop("arg_set_id"), {}), **row) for row in rows]
 
 
 def arg_sets(query: Query) -> dict[int, dict[str, ArgValue]]:
-    """All arguments by `arg_set_id`. Perfetto keeps its own track attributes in the same table."""
+    """Return all arguments by `arg_set_id`. Perfetto keeps its own track attributes in the same table."""
     sets: dict[int, dict[str, ArgValue]] = {}
     for row in query(_ARGS):
         arg_set, key = row["arg_set_id"], row["key"]
@@ -226,25 +226,25 @@ def _arg_value(row: Row) -> ArgValue:
 
 
 def counters(query: Query) -> list[CounterSample]:
-    """All counter samples in time order."""
+    """Return all counter samples in time order."""
     rows: list[dict[str, Any]] = list(query(_COUNTERS))
     return [CounterSample(**row) for row in rows]
 
 
 def flows(query: Query) -> list[Flow]:
-    """All arrows between slices. A begin-step-end chain gives two."""
+    """Return all arrows between slices. A begin-step-end chain gives two."""
     rows: list[dict[str, Any]] = list(query(_FLOWS))
     return [Flow(**row) for row in rows]
 
 
 def threads(query: Query) -> list[Thread]:
-    """All threads of the trace, without those that Perfetto made up."""
+    """Return all threads of the trace, without those that Perfetto made up."""
     rows: list[dict[str, Any]] = list(query(_THREADS))
     return [Thread(**row) for row in rows]
 
 
 def processes(query: Query) -> list[Process]:
-    """All processes of the trace, without the idle process that Perfetto made up."""
+    """Return all processes of the trace, without the idle process that Perfetto made up."""
     rows: list[dict[str, Any]] = list(query(_PROCESSES))
     return [Process(**row) for row in rows]
 
@@ -256,12 +256,12 @@ def sched(query: Query) -> list[SchedSlice]:
 
 
 def thread_states(query: Query) -> list[ThreadState]:
-    """The states that threads went through, in time order; wakeups are here."""
+    """Return the states that threads went through, in time order; wakeups are here."""
     rows: list[dict[str, Any]] = list(query(_STATES))
     return [ThreadState(**row) for row in rows]
 
 
 def errors(query: Query) -> dict[str, int]:
-    """Statistics that say something was rejected or lost, by name. Empty for a trace without fault."""
+    """Return statistics that say something was rejected or lost, by name. Empty for a trace without fault."""
     rows: list[dict[str, Any]] = list(query(_ERRORS))
     return {row["name"]: row["value"] for row in rows}
