@@ -1,4 +1,4 @@
-"""Additions to the build: the file `fxtio.pth`, and a report for each C extension that could not be built.
+"""Additions to the build: `fxtio.pth`, a report for each C extension that could not be built, an sdist with tests.
 
 Python reads `fxtio.pth` when it starts.  It lets `FXTIO=out.fxt python app.py` record, and the Python processes that a
 recorded program starts.
@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 _EXTENSIONS = runpy.run_path(str(Path(__file__).with_name("_native") / "extensions.py"))  # fxtio is not installed yet
 PACKAGE: str = _EXTENSIONS["PACKAGE"]
@@ -28,6 +29,10 @@ LINE = (
     'import os; os.environ.get("FXTIO") and '
     '__import__("fxtio.tracer.session", fromlist=["start_from_environment"]).start_from_environment()\n'
 )
+
+
+_GENERATED = {"__pycache__", "_build", "_generated", ".pyc", ".so"}
+"""Folders and suffixes of files that do not belong into an sdist."""
 
 
 class BuildWithStart(build_py):
@@ -42,6 +47,18 @@ class BuildWithStart(build_py):
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
         """Return the files that were built."""
         return [*super().get_outputs(include_bytecode), str(Path(self.build_lib, NAME))]
+
+
+class SourceWithTests(sdist):
+    """Makes an sdist that can run its tests: it has the tests, and the documents and examples that they run."""
+
+    def make_distribution(self) -> None:
+        """Add the files that are in no package, and write the archive."""
+        for folder in ("benchmarks", "conformance", "docs", "examples", "tests"):
+            files = (path for path in Path(folder).rglob("*") if path.is_file())
+            self.filelist.extend(sorted(str(path) for path in files if not _GENERATED & {*path.parts, path.suffix}))
+        self.filelist.extend(sorted(str(path) for path in Path().glob("*.md")))
+        super().make_distribution()
 
 
 class BuildExtensions(build_ext):

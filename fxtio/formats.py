@@ -68,7 +68,7 @@ class Format:
 
     @property
     def directory(self) -> bool:
-        """Whether traces of this format are directories."""
+        """True if traces of this format are directories."""
         return self.sniff_directory is not None
 
     def room(self, name: str) -> Any:
@@ -151,7 +151,7 @@ class Trace(Protocol):
         """The faults that the last reading found; reads the trace if nothing was read yet."""
 
     def __iter__(self) -> Iterator[Any]:
-        """The records, see `records`."""
+        """Yield the records, see `records`."""
 
     def records(self, *, resolve: bool = True) -> Iterator[Any]:
         """Yield the records as typed objects, in the order of the file.
@@ -205,7 +205,7 @@ class Writer(Protocol):
 
     @property
     def position(self) -> int:
-        """How many bytes were written, before compression."""
+        """The number of bytes written so far, before compression."""
 
     def put(self, record: Any) -> None:
         """Append a record as it is.  Where it belongs (a task, a thread) may be told by keyword.

@@ -211,9 +211,12 @@ def test_closed_standard_streams() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_disk() -> None:
+@pytest.mark.parametrize("buffering", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["buffered", "unbuffered"])
+def test_a_full_disk(buffering: dict[str, str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"} | buffering
+    command = [*COMMAND, "info", str(FXT / "ftr-demo.fxt")]
     with open("/dev/full", "wb") as full:
-        child = subprocess.run([*COMMAND, "info", str(FXT / "ftr-demo.fxt")], stdout=full, stderr=-1, check=False)
+        child = subprocess.run(command, stdout=full, stderr=-1, check=False, env=environment)
     assert child.returncode == 2
     assert child.stderr.count(b"\n") == 1
     assert b"No space left" in child.stderr

@@ -84,7 +84,7 @@ def forker():
                     work(-1)
                 fxtio.counter("in child", 1)
                 os._exit(number)
-            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 done = False
 others = [threading.Thread(target=forever) for _ in range(2)]
 for other in others: other.start()

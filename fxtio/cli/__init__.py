@@ -67,6 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FxtioError as error:
         return _refuse(str(error))
     except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError:  # it is standard output that failed, for example on a full disk
+            _discard_output()
         message = error.strerror or str(error)
         return _refuse(f"{error.filename}: {message}" if error.filename is not None else message)
     return code
@@ -92,7 +96,7 @@ def _refuse(message: str) -> int:
 
 
 def _discard_output() -> None:
-    """Discard buffered output; otherwise the interpreter prints an error when it flushes a closed pipe at exit."""
+    """Discard buffered output; otherwise the interpreter reports an error again when it flushes at exit."""
     with contextlib.suppress(OSError):
         null_device = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null_device, sys.stdout.fileno())

@@ -41,7 +41,7 @@ instruction pointers; Internal IDs within samples."""
 
 @dataclass(slots=True)
 class Style:
-    """How a file writes what can be written in several ways.
+    """The style of a file: a choice for everything that can be written in several ways.
 
     A file shows its style line by line.  What it has not shown yet is as in the given specification.  Once detected, a
     trait does not change, so records that were read and a writer that has the same style agree.

@@ -174,7 +174,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProfilerStart(Record, frozen=True, gc=False):
-    """When profiling began.
+    """The start of profiling.
 
     Attributes:
         started_at: local time; with its distance from UTC in newer dialects.
@@ -566,7 +566,7 @@ class HeapGenerations(Record, frozen=True, gc=False):
 
 
 class StackSample(ManagedThreadEvent, frozen=True, gc=False):
-    """How a thread's stack changed since its last sample.  `CoreProfilerTrace.samples` gives whole stacks.
+    """The change of a thread's stack since its last sample.  `CoreProfilerTrace.samples` gives whole stacks.
 
     Attributes:
         thread: the thread's Internal ID.
@@ -589,7 +589,7 @@ class StackSample(ManagedThreadEvent, frozen=True, gc=False):
 
 
 class MemorySample(ManagedThreadEvent, frozen=True, gc=False):
-    """What a thread allocated on its current stack since its last such record."""
+    """The allocations of a thread on its current stack since its last record of this kind."""
 
     tag: ClassVar[str] = "sam mem"
     table: ClassVar[str] = "memory_samples"

@@ -32,7 +32,7 @@ class TraceWriter(ABC):
     @property
     @abstractmethod
     def position(self) -> int:
-        """How many bytes were written, before compression."""
+        """The number of bytes written so far, before compression."""
 
     @abstractmethod
     def put(self, record: Any) -> None:
@@ -132,7 +132,7 @@ class FileWriter(TraceWriter):
 
     @property
     def position(self) -> int:
-        """How many bytes were written, before compression."""
+        """The number of bytes written so far, before compression."""
         return self._sink.position + len(self._out)
 
     def flush(self) -> None:

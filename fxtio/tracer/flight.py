@@ -54,7 +54,7 @@ _UNSUITABLE = frozenset({"SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGFPE", "S
 
 @dataclass(frozen=True)
 class Conditions:
-    """When dumps are taken.
+    """The conditions for taking dumps.
 
     Attributes:
         exception: whether for an exception that nobody catches.
@@ -134,7 +134,7 @@ class Dumps:
 
     @property
     def is_writing(self) -> bool:
-        """Whether a thread is writing a dump."""
+        """True while a thread is writing a dump."""
         return self._writing.locked()
 
     def take(self, path: str | os.PathLike[str] | None = None) -> _Copy:

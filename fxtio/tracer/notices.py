@@ -1,4 +1,4 @@
-"""What the tracer tells the user of a traced program: lines on standard error, and a category of warnings."""
+"""Messages of the tracer to the user of a traced program: lines on standard error, and a category of warnings."""
 
 from __future__ import annotations
 
