@@ -270,7 +270,7 @@ def test_text_is_quoted(text: str, expected: str) -> None:
 
 
 def test_the_records_use_every_part() -> None:
-    """What is tested of all records here is tested of all parts, except `Rest`, which only uftrace uses."""
+    """Tests of all records are tests of all parts, except `Rest`, which only uftrace uses."""
     classes = [*vars(parts).values(), *vars(references).values()]
     declared = {cls for cls in classes if isinstance(cls, type) and issubclass(cls, Part)}
     declared -= {Part, parts.Rest}
