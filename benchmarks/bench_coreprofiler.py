@@ -1,4 +1,4 @@
-"""How fast fxtio reads and writes CoreProfiler traces.
+"""Measure how fast fxtio reads and writes CoreProfiler traces.
 
     python benchmarks/bench_coreprofiler.py                 # about a minute
     python benchmarks/bench_coreprofiler.py --markdown
@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from measuring import best, peak_memory, show
+from harness import best, peak_memory, show
 
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
 from fxtio.coreprofiler.simulator import Simulator

@@ -1,4 +1,4 @@
-"""How fast fxtio reads and writes DCPI profiles.
+"""Measure how fast fxtio reads and writes DCPI profiles.
 
     python benchmarks/bench_dcpi.py                 # about a minute
     python benchmarks/bench_dcpi.py --markdown
@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from measuring import best, show
+from harness import best, show
 
 from fxtio.dcpi import DcpiTrace, DcpiWriter
 from fxtio.dcpi.synth import HEADER, SHAPES, synth

@@ -1,4 +1,4 @@
-"""How fast fxtio reads and writes FXT, beside its peers, all measured in one run.
+"""Measure how fast fxtio and its peers read and write FXT, all in one run.
 
     python benchmarks/bench_fxt.py                 # about two minutes
     python benchmarks/bench_fxt.py --markdown      # as the table that stands in docs/explanation/speed.md
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from measuring import best, in_child, peak_memory, show, without_kernels
+from harness import best, in_child, peak_memory, show, without_kernels
 
 import fxtio
 from fxtio import _native
@@ -28,7 +28,7 @@ NAMES = [f"name {number}" for number in range(64)]
 
 
 def write(path: Path, events: int) -> None:
-    """The workload's file, by the bulk writer."""
+    """Write the workload's file with the bulk writer."""
     with fxtio.create(path) as writer:
         tracks = [writer.thread(1, 100 + number, f"thread {number}", "benchmark") for number in range(8)]
         columns = make_columns(events)
@@ -36,7 +36,7 @@ def write(path: Path, events: int) -> None:
 
 
 def make_columns(events: int) -> dict[str, object]:
-    """The workload as columns."""
+    """Return the workload as columns."""
     number = np.arange(events)
     names = (NAMES, number % 64)
     return {
@@ -49,12 +49,12 @@ def make_columns(events: int) -> dict[str, object]:
 
 
 def columns(path: Path) -> object:
-    """Events and arguments, names resolved; columns that follow from others wait until they are asked for."""
+    """Read events and arguments, names resolved; columns derived from others are not computed."""
     return fxtio.open(path).tables("events", "args")
 
 
 def every_column(path: Path) -> object:
-    """The same with every column computed: nanoseconds, durations, koids, owners of arguments, texts."""
+    """Measure reading with every column computed: nanoseconds, durations, koids, owners of arguments, texts."""
     tables = fxtio.open(path).tables("events", "args")
     for table in tables.values():
         for _ in table.values():
@@ -63,35 +63,35 @@ def every_column(path: Path) -> object:
 
 
 def objects(path: Path) -> None:
-    """Every record as an object."""
+    """Read every record as an object."""
     for _ in fxtio.open(path):
         pass
 
 
 def bulk(folder: Path) -> float:
-    """Seconds to encode and write the workload, without making its columns."""
-    made = make_columns(EVENTS)
+    """Return the seconds to encode and write the workload, without making its columns."""
+    columns = make_columns(EVENTS)
     which = np.arange(EVENTS) % 8
 
     def work() -> None:
         with fxtio.create(folder / "bulk.fxt") as writer:
             tracks = [writer.thread(1, 100 + number) for number in range(8)]
-            writer.main.write_events("duration_complete", thread=(tracks, which), **made)
+            writer.main.write_events("duration_complete", thread=(tracks, which), **columns)
 
     return best(work)
 
 
 def encode_only() -> float:
-    """Seconds to encode the workload, written to the null device."""
-    made = make_columns(EVENTS)
+    """Return the seconds to encode the workload, written to the null device."""
+    columns = make_columns(EVENTS)
     which = np.arange(EVENTS) % 8
     with fxtio.create(os.devnull, format="fxt") as writer:
         tracks = [writer.thread(1, 100 + number) for number in range(8)]
-        return best(lambda: writer.main.write_events("duration_complete", thread=(tracks, which), **made))
+        return best(lambda: writer.main.write_events("duration_complete", thread=(tracks, which), **columns))
 
 
 def friendly(events: int = 200_000) -> float:
-    """Seconds per event through the friendly writer."""
+    """Return the seconds per event through the friendly writer."""
 
     def work() -> None:
         with fxtio.create(os.devnull, format="fxt") as writer:
@@ -111,13 +111,13 @@ rows = sum(tables["events"].num_rows for tables in fxtio.open(sys.argv[1]).batch
 
 
 def twins(path: Path) -> float:
-    """Seconds to columns with the Python twins of the kernels."""
+    """Return the seconds to read columns with the Python kernels."""
     with without_kernels("walk", "gather", "walk_many"):
         return best(lambda: columns(path), 3)
 
 
 def perfetto_import(path: Path) -> float | None:
-    """Seconds that Perfetto needs to import the file."""
+    """Return the seconds that Perfetto needs to import the file."""
     from judges import perfetto
 
     if reason := perfetto.available():
@@ -127,7 +127,7 @@ def perfetto_import(path: Path) -> float | None:
 
 
 def pypi_fxt(path: Path) -> float | None:
-    """Seconds that PyPI fxt needs to read the shorter file."""
+    """Return the seconds that PyPI fxt needs to read the shorter file."""
     from judges import pypi_fxt
 
     if reason := pypi_fxt.available():
@@ -168,7 +168,7 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
 
 
 def rate(count: int, seconds: float) -> str:
-    """Events per second."""
+    """Return the number of events per second."""
     return f"{count / seconds / 1e6:.2f} M events/s"
 
 

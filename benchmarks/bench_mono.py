@@ -1,4 +1,4 @@
-"""How fast fxtio reads and writes Mono recordings, beside Mono's own mprof-report, all measured in one run.
+"""Measure how fast fxtio reads and writes Mono recordings, beside Mono's own mprof-report, all measured in one run.
 
     python benchmarks/bench_mono.py                # about a minute
     python benchmarks/bench_mono.py FILE.mlpd      # on this recording
@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from measuring import best
+from harness import best
 
 import fxtio
 from fxtio import _native
@@ -130,8 +130,8 @@ def main() -> None:
             )
         else:
             print("mprof-report is not installed: no comparison")
-        one = plain(folder)
-        print(f"plain Python decoder      {one / 1e6:8.2f} M events/s; fxtio {events / read / one:.1f} times that")
+        rate = plain(folder)
+        print(f"plain Python decoder      {rate / 1e6:8.2f} M events/s; fxtio {events / read / rate:.1f} times that")
     print(f"write_table               {bulk() / 1e6:8.1f} M events/s")
 
 

@@ -65,25 +65,25 @@ class Row:
     notes: dict[str, str] = field(default_factory=dict)
 
     def cell(self, column: str) -> str:
-        """One figure as text."""
+        """Return a figure as text."""
         if column not in self.figures:
             return "-"
-        figure, ours = self.figures[column], self.figures.get("fxtio", 0)
+        figure, own = self.figures[column], self.figures.get("fxtio", 0)
         text = number(figure) + (f" ({self.notes[column]})" if column in self.notes else "")
-        if column != "fxtio" and ours >= 0.5:
-            text += f", {number(figure / ours)}x"
+        if column != "fxtio" and own >= 0.5:
+            text += f", {number(figure / own)}x"
         return text
 
     def missed(self) -> str:
         """Return how the target is missed, or an empty text."""
-        ours, peer = self.figures.get("fxtio"), self.figures.get("VizTracer")
-        if ours is None:
+        own, peer = self.figures.get("fxtio"), self.figures.get("VizTracer")
+        if own is None:
             return "was not measured" if self.limit.most is not None else ""
         rounding = 0.5 * (self.unit in ("ns", "bytes per call"))
-        if self.limit.most is not None and ours > self.limit.most + rounding:
-            return f"{number(ours)} {self.unit}, the target is at most {number(self.limit.most)}"
-        if self.limit.times and peer is not None and ours > 0 and peer / ours < self.limit.times:
-            return f"{peer / ours:.1f} times under VizTracer, the target is {self.limit.times:g}"
+        if self.limit.most is not None and own > self.limit.most + rounding:
+            return f"{number(own)} {self.unit}, the target is at most {number(self.limit.most)}"
+        if self.limit.times and peer is not None and own > 0 and peer / own < self.limit.times:
+            return f"{peer / own:.1f} times under VizTracer, the target is {self.limit.times:g}"
         return ""
 
 
@@ -158,15 +158,15 @@ def event_jobs(rounds: int) -> list[tuple[tuple[str, str], str]]:
 
 def events(children: Children, rounds: int) -> Iterator[Row]:
     """Measure the cost of one event."""
-    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    costs_by_case: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for (part, column), setup in event_jobs(rounds):
         for case, cost in (children.ask("tracer_cases.py", setup) or {}).items():
-            found[part, case, column].append(cost)
+            costs_by_case[part, case, column].append(cost)
     for part in ("", "off: "):
         for case in EVENTS:
             row = Row(f"{part}{case}", "ns", event_limit(part, case))
             for column in COLUMNS:
-                if costs := found.get((part, case, column)):
+                if costs := costs_by_case.get((part, case, column)):
                     row.figures[column] = min(costs)
                     row.notes[column] = number(statistics.median(costs))
             yield row
@@ -208,12 +208,12 @@ def programs(children: Children, rounds: int) -> Iterator[Row]:
     jobs |= {(tool, program) for tool in ("untraced", *THREADED.values()) for program in ("twice", "together")}
     order = sorted(jobs) * rounds
     random.Random(1).shuffle(order)
-    found: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
+    runs_by_job: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
     for job in order:
         if seconds := children.ask("tracer_programs.py", *job):
-            found[job].append(seconds)
-    best = {job: min(map(min, runs)) for job, runs in found.items()}
-    first = {job: min(run[0] for run in runs) for job, runs in found.items()}
+            runs_by_job[job].append(seconds)
+    best = {job: min(map(min, runs)) for job, runs in runs_by_job.items()}
+    first = {job: min(run[0] for run in runs) for job, runs in runs_by_job.items()}
     for program in PROGRAMS:
         untraced = ("untraced", program.program)
         row = Row(f"{program.what} ({number(best[untraced] * 1000)} ms untraced)", "times untraced", program.limit)
@@ -257,28 +257,28 @@ def run_whole(command: list[str], out: Path | None) -> Whole:
 
 def run_command(prefix: list[str], suffix: str, times: int, rounds: int) -> Whole:
     """Return the fastest of some runs of the realistic program under a command."""
-    found = []
+    results = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, f"out{suffix}") if suffix else None
             names = [str(out)] if out is not None else []
             command = [*prefix, *names, str(HERE / "tracer_workload.py"), str(times)]
-            found.append(run_whole(command, out))
-    return min(found, key=lambda one: one.seconds)
+            results.append(run_whole(command, out))
+    return min(results, key=lambda result: result.seconds)
 
 
 def command(children: Children, rounds: int) -> Iterator[Row]:
     """Measure the whole command on a program of two million calls: time, memory, size."""
     calls = children.ask("tracer_programs.py", "untraced", "count")
     times = -(-CALLS // calls)
-    ours = [sys.executable, "-m", "fxtio", "run", "-o"]
+    own = [sys.executable, "-m", "fxtio", "run", "-o"]
     peer = [sys.executable, "-m", "viztracer", "--quiet", "--tracer_entries", str(3 * CALLS)]
     whole = {
         "": run_command([sys.executable], "", times, rounds),
-        "fxtio": run_command(ours, ".fxt", times, rounds),
+        "fxtio": run_command(own, ".fxt", times, rounds),
     }
     with_c: dict[str, Whole] = {}
-    tenth = run_command(ours, ".fxt", times // 10, 1)
+    tenth = run_command(own, ".fxt", times // 10, 1)
     if importlib.util.find_spec("viztracer") is not None:
         whole["VizTracer"] = run_command([*peer, "--ignore_c_function", "-o"], ".json", times, 2)
         with_c["VizTracer"] = run_command([*peer, "-o"], ".json", times, 1)
@@ -290,12 +290,12 @@ def command(children: Children, rounds: int) -> Iterator[Row]:
         Row("size of its trace", "bytes per call", Limit(32, 5)),
     ]
     for column in columns:
-        one = whole[column]
-        for row, figure in zip(rows, (one.seconds, one.peak / MILLION, one.size / times / calls), strict=True):
+        result = whole[column]
+        for row, figure in zip(rows, (result.seconds, result.peak / MILLION, result.size / times / calls), strict=True):
             row.figures[column] = figure
-        rows[0].notes[column] = f"{number(one.seconds / plain)} x untraced"
-    for column, one in with_c.items():
-        rows[0].notes[column] += f", with C functions {number(one.seconds)} s"
+        rows[0].notes[column] = f"{number(result.seconds / plain)} x untraced"
+    for column, result in with_c.items():
+        rows[0].notes[column] += f", with C functions {number(result.seconds)} s"
     rows[1].notes["fxtio"] = f"{number(tenth.peak / MILLION)} at a tenth of the calls"
     more = (whole["fxtio"].size - tenth.size) / (times - times // 10) / calls  # names and the like come once
     rows[2].figures["fxtio"] = round(more, 2)
@@ -306,10 +306,10 @@ def saving(children: Children, rounds: int) -> Row:
     """Measure how long it takes to stop and save."""
     row = Row("stop and save, 10 million events", "s", Limit(0.5))
     for column, tool in (("fxtio", "fxtio"), ("VizTracer", "viztracer")):
-        if found := [
-            one for _ in range(rounds) if (one := children.ask("tracer_programs.py", tool, "save")) is not None
+        if times := [
+            seconds for _ in range(rounds) if (seconds := children.ask("tracer_programs.py", tool, "save")) is not None
         ]:
-            row.figures[column] = min(found)
+            row.figures[column] = min(times)
     if "VizTracer" in row.figures:
         row.notes["VizTracer"] = "ten times one million"
     return row

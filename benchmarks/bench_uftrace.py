@@ -15,7 +15,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-from measuring import best, peak_memory, show, without_kernels
+from harness import best, peak_memory, show, without_kernels
 
 import fxtio
 from fxtio import _native
@@ -94,9 +94,9 @@ def bulk(folder: Path) -> float:
             functions = [writer.function("main"), writer.function("work")]
             task = writer.task(1)
             for begin in range(0, WRITTEN, 1 << 18):
-                some = slice(begin, begin + (1 << 18))
+                rows = slice(begin, begin + (1 << 18))
                 task.write_records(
-                    type=kinds[some], time=times[some], depth=depth[some], function=(functions, codes[some])
+                    type=kinds[rows], time=times[rows], depth=depth[rows], function=(functions, codes[rows])
                 )
 
     return best(work, 3)

@@ -204,10 +204,10 @@ def opentelemetry(folder: Path) -> Setup:
     provider.add_span_processor(BatchSpanProcessor(Null()))
     trace.set_tracer_provider(provider)
     metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()]))
-    made = opentelemetry_off(folder)
+    off = opentelemetry_off(folder)
     gauge = metrics.get_meter("benchmark").create_gauge("queue")
-    names = made.names | {"current": trace.get_tracer("benchmark").start_span("open"), "gauge": gauge}
-    return Setup(made.statements | {"counter": "gauge.set(5)"}, names)
+    names = off.names | {"current": trace.get_tracer("benchmark").start_span("open"), "gauge": gauge}
+    return Setup(off.statements | {"counter": "gauge.set(5)"}, names)
 
 
 SETUPS: dict[str, Callable[[Path], Setup]] = {
@@ -228,17 +228,17 @@ def runner() -> Iterator[Callable[[Any], Any]]:
     with asyncio.Runner() as loop:
         loop.get_loop()
 
-        def run(made: Any) -> Any:
-            return loop.run(made) if isinstance(made, types.CoroutineType) else made
+        def run(block: Any) -> Any:
+            return loop.run(block) if isinstance(block, types.CoroutineType) else block
 
         yield run
 
 
 def compiled(loop: str, statement: str, names: dict[str, Any]) -> Callable[..., Any]:
     """Return a block: a function that repeats the statement and returns the seconds."""
-    space = names | {"clock": process_time}
-    exec(loop.format(statement), space)
-    block: Callable[..., Any] = space["block"]
+    namespace = names | {"clock": process_time}
+    exec(loop.format(statement), namespace)
+    block: Callable[..., Any] = namespace["block"]
     return block
 
 
@@ -266,8 +266,8 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     with runner() as run:
-        found = {name: measure(CASES[name], setup, text, run) for name, text in setup.statements.items()}
-    print(json.dumps(found))
+        results = {name: measure(CASES[name], setup, text, run) for name, text in setup.statements.items()}
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -44,12 +44,12 @@ def texts() -> int:
 
 def patterns() -> int:
     re.purge()
-    found = 0
+    count = 0
     for word in ("def", "class", "return", "import", "for"):
-        found += len(
+        count += len(
             re.findall(rf"\b{word}\s+(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?\s*(?=[(:,]|$)", SOURCE, re.MULTILINE)
         )
-    return found
+    return count
 
 
 def paths() -> int:

@@ -1,4 +1,4 @@
-"""The codec against the oracle: every format restated in construct from the specification, without a look at ours.
+"""The codec compared with the oracle, which restates the format in construct from the specification.
 
 Three ways round: our records, the oracle's dicts, and damaged bytes.  For the last, the oracle accepts what the
 specification allows to the bit; our exact mode keeps a record as such only if it can write it back, which is the same
@@ -29,8 +29,8 @@ from support.fxt_twins import Vector, plain, scalar
 ORACLE_KINDS = sorted(records_by_kind())
 
 
-def sayable(record: Any) -> Any:
-    """The record without what real producers write and the specification does not know."""
+def without_extensions(record: Any) -> Any:
+    """Return the record without extensions of real producers that the specification lacks."""
     if isinstance(record, rec.ProfilerBacktrace):
         return record.replace(flags=0)
     if isinstance(record, rec.Initialization) and record.wall_clock is None:
@@ -38,8 +38,8 @@ def sayable(record: Any) -> Any:
     return record
 
 
-def exactly(raw: bytes, order: Order) -> Any:
-    """The record that these bytes are, `Opaque` unless it encodes to them."""
+def decode_exactly(raw: bytes, order: Order) -> Any:
+    """Decode a record; return `Opaque` unless it encodes to the same bytes."""
     record = scalar(raw, order)
     try:
         return record if record is not None and encode(record, order) == raw else Opaque(raw)
@@ -48,12 +48,16 @@ def exactly(raw: bytes, order: Order) -> Any:
 
 
 def unlike_the_specification(record: Any) -> bool:
-    """What we deliver and the oracle refuses: see `sayable`."""
-    return not isinstance(record, Opaque) and sayable(record) is not record and plain(sayable(record)) != plain(record)
+    """Return whether fxtio delivers the record although the oracle refuses it: see `without_extensions`."""
+    return (
+        not isinstance(record, Opaque)
+        and without_extensions(record) is not record
+        and plain(without_extensions(record)) != plain(record)
+    )
 
 
 def kept_as_bytes(meaning: dict[str, Any]) -> bool:
-    """What the oracle accepts and we do not write: words behind a trace info record, slots that readers ignore."""
+    """Return whether fxtio keeps as `Opaque` what the oracle accepts: extra words of trace info, ignored slots."""
     if meaning["kind"] == "trace_info":
         return bool(meaning["payload"])
     for cls in (rec.String, rec.ThreadRecord):
@@ -71,8 +75,8 @@ def test_every_kind_has_a_class() -> None:
 @for_classes(rec.RECORDS.classes)
 @share(6)
 @given(data=st.data())
-def test_our_records_are_the_oracles_bytes(cls: type[Record], order: Order, data: st.DataObject) -> None:
-    record = sayable(data.draw(strategies.records(cls, order=order)))
+def test_encoded_records_equal_the_bytes_of_the_oracle(cls: type[Record], order: Order, data: st.DataObject) -> None:
+    record = without_extensions(data.draw(strategies.records(cls, order=order)))
     meaning, encoded = to_oracle(record, order), encode(record, order)
     assert build_record(meaning, order) == encoded
     assert parse_record(encoded, order) == meaning
@@ -82,7 +86,7 @@ def test_our_records_are_the_oracles_bytes(cls: type[Record], order: Order, data
 @pytest.mark.parametrize("kind", ORACLE_KINDS)
 @share(6)
 @given(data=st.data())
-def test_the_oracles_bytes_are_our_records(kind: str, order: Order, data: st.DataObject) -> None:
+def test_decoded_records_equal_those_of_the_oracle(kind: str, order: Order, data: st.DataObject) -> None:
     meaning = data.draw(records_by_kind(order)[kind])
     raw = build_record(meaning, order)
     record = scalar(raw, order)
@@ -90,39 +94,41 @@ def test_the_oracles_bytes_are_our_records(kind: str, order: Order, data: st.Dat
         assert to_oracle(record, order) | {"payload": meaning["payload"]} == meaning
     else:
         assert to_oracle(record, order) == meaning
-    assert isinstance(exactly(raw, order), Opaque) == (kind == "unknown" or kept_as_bytes(meaning))
+    assert isinstance(decode_exactly(raw, order), Opaque) == (kind == "unknown" or kept_as_bytes(meaning))
 
 
 @for_orders
 @for_classes(rec.RECORDS.classes)
 @share(4)
 @given(data=st.data())
-def test_damaged_bytes_mean_the_same_to_both(cls: type[Record], order: Order, data: st.DataObject) -> None:
+def test_both_agree_on_damaged_bytes(cls: type[Record], order: Order, data: st.DataObject) -> None:
     raw = data.draw(damaged(cls, order))
     assume(len(raw) < 4096 * 8)
-    ours = exactly(raw, order)
+    record = decode_exactly(raw, order)
     try:
         meaning = parse_record(raw, order)
     except OracleError:
-        assert isinstance(ours, Opaque) or unlike_the_specification(ours)
+        assert isinstance(record, Opaque) or unlike_the_specification(record)
         return
-    if isinstance(ours, Opaque):
+    if isinstance(record, Opaque):
         assert meaning["kind"] == "unknown" or kept_as_bytes(meaning)
     else:
-        assert to_oracle(ours, order) == meaning
+        assert to_oracle(record, order) == meaning
 
 
 @for_classes(rec.RECORDS.classes)
 @share(6)
 @given(data=st.data())
-def test_columns_give_the_oracles_bytes(cls: type[Record], data: st.DataObject) -> None:
-    """The long way round: the oracle's bytes to columns, columns to bytes, and the oracle reads what it has written."""
-    records = [sayable(one) for one in data.draw(st.lists(strategies.records(cls), min_size=1, max_size=4))]
-    meanings = [to_oracle(one) for one in records]
-    vector = Vector(cls, [build_record(one) for one in meanings], "little")
+def test_columns_give_the_bytes_of_the_oracle(cls: type[Record], data: st.DataObject) -> None:
+    """The oracle's bytes become columns, columns become bytes, and the oracle reads its own meaning from them."""
+    records = [
+        without_extensions(record) for record in data.draw(st.lists(strategies.records(cls), min_size=1, max_size=4))
+    ]
+    meanings = [to_oracle(record) for record in records]
+    vector = Vector(cls, [build_record(meaning) for meaning in meanings], "little")
     written = vector.rewritten()
-    assert [to_oracle(one) for one in vector.records()] == meanings
-    sizes = np.array([len(encode(one)) for one in records])
+    assert [to_oracle(record) for record in vector.records()] == meanings
+    sizes = np.array([len(encode(record)) for record in records])
     ends = np.cumsum(sizes).tolist()
     pieces = [written[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
-    assert [parse_record(piece) for piece in pieces] == meanings
+    assert [parse_record(raw_record) for raw_record in pieces] == meanings

@@ -1,7 +1,7 @@
-"""The house: imports go down only, bits live in layouts, `import fxtio` is cheap, files and functions stay small.
+"""The architecture: imports go down only and are cheap, bit positions are in layouts, files and functions are short.
 
-Every check is a function of a source tree that gives sentences, so that it can be shown a bad tree too: a check that
-nothing can fail proves nothing.
+Every check is a function that takes a source tree and returns messages. So each check is itself tested on a tree that
+breaks its rule.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ MAX_FUNCTION_LINES = 60
 
 
 def module_name(package: Path, path: Path) -> str:
-    """The dotted name of the module below the package: `fxt.layout`, and empty for the front door."""
+    """Return the dotted name of the module below the package: `fxt.layout`, and empty for the front door."""
     parts = path.relative_to(package).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -83,7 +83,7 @@ def is_module(package: Path, name: str) -> bool:
 
 
 def imported(package: Path, path: Path, node: ast.AST) -> list[str]:
-    """The full names of the modules that one node imports; `from a import b` gives `a.b` where that is a module."""
+    """Return the full names of the modules that a node imports; `from a import b` gives `a.b` if that is a module."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
@@ -103,13 +103,13 @@ def imported(package: Path, path: Path, node: ast.AST) -> list[str]:
 
 
 def room_of(name: str) -> str:
-    """The room of a module that is named below fxtio."""
+    """Return the room of a module that is named below fxtio."""
     room, _, module = name.partition(".")
     return DESCRIBING if module == "report" else room
 
 
 def wrong_import(importer: str, target: str) -> str | None:
-    """Why the module `importer` may not import `target` (both named below fxtio), or None."""
+    """Return why the module `importer` may not import `target` (both named below fxtio), or None."""
     floor_of = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
     room, other = room_of(importer), room_of(target)
     if room not in floor_of or other not in floor_of:
@@ -129,7 +129,7 @@ def wrong_import(importer: str, target: str) -> str | None:
 
 
 def wrong_imports(package: Path) -> list[str]:
-    found = []
+    problems = []
     for importer, path, tree in sources(package):
         banned = NOT_IN.get(importer.partition(".")[0], frozenset())
         for node in ast.walk(tree):
@@ -139,12 +139,12 @@ def wrong_imports(package: Path) -> list[str]:
                 if head in banned:
                     why = f"{importer.partition('.')[0]} never imports {head}"
                 if why:
-                    found.append(f"{path.relative_to(package)}:{getattr(node, 'lineno', 0)} imports {name}: {why}")
-    return found
+                    problems.append(f"{path.relative_to(package)}:{getattr(node, 'lineno', 0)} imports {name}: {why}")
+    return problems
 
 
 def type_checking_only(tree: ast.Module) -> set[ast.AST]:
-    """The nodes of a module that only type checkers look at."""
+    """Return the nodes of a module that only type checkers look at."""
     guarded = [
         node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
     ]
@@ -152,7 +152,7 @@ def type_checking_only(tree: ast.Module) -> set[ast.AST]:
 
 
 def circles(package: Path) -> list[str]:
-    """Groups of modules that import each other, within functions too; imports for type checkers do not count."""
+    """Return groups of modules that import each other, within functions too; imports for type checkers do not count."""
     imports: dict[str, set[str]] = {}
     for importer, path, tree in sources(package):
         ignored = type_checking_only(tree)
@@ -168,7 +168,7 @@ def circles(package: Path) -> list[str]:
 
 
 def reachable(start: str, imports: dict[str, set[str]]) -> set[str]:
-    """What a module imports, directly or through others."""
+    """Return the modules that a module imports, directly or through others."""
     result: set[str] = set()
     waiting = [start]
     while waiting:
@@ -179,7 +179,7 @@ def reachable(start: str, imports: dict[str, set[str]]) -> set[str]:
 
 
 def is_literal(node: ast.AST) -> bool:
-    """Whether the expression is made of integer literals only, as `0xF`, `~7` and `1 << 5` are."""
+    """Return whether the expression consists of integer literals only, as `0xF`, `~7` and `1 << 5` are."""
     if isinstance(node, ast.UnaryOp):
         return is_literal(node.operand)
     if isinstance(node, ast.BinOp):
@@ -188,7 +188,10 @@ def is_literal(node: ast.AST) -> bool:
 
 
 def knows_bits(operation: ast.operator, left: ast.AST, right: ast.AST) -> bool:
-    """Shifts by literals and masks of literals. A power of two, `1 << n`, is a size or a limit as `2**n` is."""
+    """Return whether this is a shift by a literal or a mask with a literal.
+
+    A power of two, `1 << n`, is a size or a limit as `2**n` is.
+    """
     if isinstance(operation, ast.LShift) and isinstance(left, ast.Constant) and left.value == 1:
         return False
     bitwise = ast.LShift | ast.RShift | ast.BitAnd | ast.BitOr | ast.BitXor
@@ -196,8 +199,8 @@ def knows_bits(operation: ast.operator, left: ast.AST, right: ast.AST) -> bool:
 
 
 def bits_outside_layouts(package: Path) -> list[str]:
-    """Operations that know a bit number where none may be known."""
-    found = []
+    """Return the operations with bit numbers outside of layout modules."""
+    problems = []
     for name, path, tree in sources(package):
         if name.startswith(("codec.", "_native.", "mono.stream.")) or path.name == "layout.py":
             continue
@@ -209,16 +212,16 @@ def bits_outside_layouts(package: Path) -> list[str]:
             else:
                 continue
             if bad:
-                found.append(f"{path.relative_to(package)}:{node.lineno}: {ast.unparse(node)}")
-    return found
+                problems.append(f"{path.relative_to(package)}:{node.lineno}: {ast.unparse(node)}")
+    return problems
 
 
 def too_long(root: Path) -> list[str]:
-    found = []
+    problems = []
     for path in sorted(file for suffix in ("py", "c", "h") for file in root.rglob(f"*.{suffix}")):
         text = path.read_text(encoding="utf-8")
         if (lines := text.count("\n")) > MAX_FILE_LINES:
-            found.append(f"{path.relative_to(root)}: {lines} lines, {MAX_FILE_LINES} at most")
+            problems.append(f"{path.relative_to(root)}: {lines} lines, {MAX_FILE_LINES} at most")
         if path.suffix != ".py":
             continue
         for node in ast.walk(ast.parse(text, str(path))):
@@ -226,8 +229,8 @@ def too_long(root: Path) -> list[str]:
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > MAX_FUNCTION_LINES:
                     where = f"{path.relative_to(root)}:{node.lineno} {node.name}"
-                    found.append(f"{where}: {lines} lines, {MAX_FUNCTION_LINES} at most")
-    return found
+                    problems.append(f"{where}: {lines} lines, {MAX_FUNCTION_LINES} at most")
+    return problems
 
 
 def wrong_includes(folder: Path) -> list[str]:
@@ -259,7 +262,7 @@ def test_no_modules_import_each_other() -> None:
     assert circles(PACKAGE) == []
 
 
-def test_bit_positions_stand_in_layouts_only() -> None:
+def test_bit_positions_are_only_in_layout_modules() -> None:
     assert bits_outside_layouts(PACKAGE) == []
 
 
@@ -269,7 +272,7 @@ def test_files_and_functions_are_small(folder: str) -> None:
 
 
 def loaded_by(statement: str, names: frozenset[str]) -> set[str]:
-    """Which of the modules `names` a fresh interpreter has loaded after the statement."""
+    """Return those of the modules `names` that a fresh interpreter has loaded after the statement."""
     code = f"import sys; {statement}; print(*[name for name in {sorted(names)} if name in sys.modules])"
     return set(run_python("-c", code).stdout.split())
 
@@ -312,7 +315,7 @@ def grow(root: Path, files: dict[str, str]) -> Path:
         ("cellar.py", "import fxtio.errors", "stands on no floor"),
     ],
 )
-def test_wrong_imports_are_found(tmp_path: Path, importer: str, statement: str, why: str) -> None:
+def test_wrong_imports_are_detected(tmp_path: Path, importer: str, statement: str, why: str) -> None:
     rooms = ("cli/__init__.py", "fxt/layout.py", "fxt/report.py", "fxt/reader.py", "mono/layout.py")
     package = grow(tmp_path, {**dict.fromkeys(rooms, ""), importer: statement})
     assert [why in sentence for sentence in wrong_imports(package)] == [True]
@@ -329,7 +332,7 @@ def test_right_imports_pass(tmp_path: Path) -> None:
     assert wrong_imports(grow(tmp_path, files)) == []
 
 
-def test_wrong_includes_are_found(tmp_path: Path) -> None:
+def test_wrong_includes_are_detected(tmp_path: Path) -> None:
     files = {
         "common.h": "/* The modules:\n *\n *   common  this\n *   low     a\n *   high    b\n *   absent  c */\n",
         "low.h": '#include "common.h"\n#include <stdint.h>\n',
@@ -347,7 +350,7 @@ def test_wrong_includes_are_found(tmp_path: Path) -> None:
     ]
 
 
-def test_circles_are_found(tmp_path: Path) -> None:
+def test_import_cycles_are_detected(tmp_path: Path) -> None:
     files = {
         "codec/a.py": "def f():\n    from fxtio.codec import b",
         "codec/b.py": "import fxtio.codec.c",
@@ -370,14 +373,14 @@ BITS = (
 NO_BITS = ("a | b", "flags & other", "2**20", "1 << 20", "1 << width", "word >> field.lo", "True | flag")
 
 
-def test_bits_are_found(tmp_path: Path) -> None:
+def test_bit_numbers_are_detected(tmp_path: Path) -> None:
     text = "\n".join((*BITS, *NO_BITS))
     package = grow(tmp_path, {"fxt/reader.py": text, "fxt/layout.py": text, "codec/word.py": text})
-    found = [sentence.split(": ")[1] for sentence in bits_outside_layouts(package)]
-    assert sorted(found) == sorted(BITS)
+    operations = [sentence.split(": ")[1] for sentence in bits_outside_layouts(package)]
+    assert sorted(operations) == sorted(BITS)
 
 
-def test_length_is_found(tmp_path: Path) -> None:
+def test_excess_length_is_detected(tmp_path: Path) -> None:
     long_function = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
     grow(tmp_path, {"a.py": long_function, "b.c": "\n" * (MAX_FILE_LINES + 1), "c.py": "\n" * MAX_FILE_LINES})
     assert [sentence.split(":")[0] for sentence in too_long(tmp_path)] == ["a.py", "b.c"]

@@ -1,4 +1,4 @@
-"""The list of bad input, each with the rule that it breaks and the place where, and with what is still delivered.
+"""Bad input of many kinds: the rule that it breaks, the offset of the finding, and what is still delivered.
 
 Whatever is well-formed before a fault and behind it comes out.  `test_bounds` has what is bad by its amount.
 """
@@ -27,13 +27,13 @@ from fxtio.fxt.references import Thread
 from fxtio.testing import strategies
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, delivered, instants, packed, words
-from support.fxt_readings import Trickle, in_batches, rules, told
+from support.fxt_readings import Trickle, in_batches, kept_findings, rules
 from support.fxt_samples import for_classes, for_orders, minimal, share
 from support.fxt_twins import plain
 
 
 def check(bad: bytes, findings: list[tuple[str, int]], *, order: Order = "little", inside: int = 0) -> None:
-    """A fault between good records: what is told (offsets from where the bad bytes begin), and that all else is there.
+    """Check the findings of a fault between good records, and that all other records are delivered.
 
     Args:
         bad: the bad bytes.
@@ -50,7 +50,7 @@ def check(bad: bytes, findings: list[tuple[str, int]], *, order: Order = "little
         assert plain(read[:8]) == plain(before)
         assert plain(read[-6:]) == plain(behind)
         assert len(read) == 14 + inside
-        assert [(rule, offset - len(start)) for rule, _, offset in told(trace.findings)] == findings
+        assert [(rule, offset - len(start)) for rule, _, offset in kept_findings(trace.findings)] == findings
     with pytest.raises(DecodeError) as caught:
         list(FxtTrace(data, strict=True))
     assert (caught.value.rule, caught.value.offset) == (findings[0][0], len(start) + findings[0][1])
@@ -62,7 +62,7 @@ def check(bad: bytes, findings: list[tuple[str, int]], *, order: Order = "little
 @for_orders
 @pytest.mark.parametrize("body", [(), (7 << 32,), (0, 0, 0), (4, 4, 4), (0xFFFF_0004,) * 2000])
 def test_a_record_of_size_zero(order: Order, body: tuple[int, ...]) -> None:
-    """Its body goes with it, whatever it is."""
+    """The body of a record with a bad header is left out as well."""
     check(words(0x0001_0004, *body, order=order), [("zero-size", 0)], order=order)
 
 
@@ -92,8 +92,8 @@ def test_zero_words_do_not_make_a_frame_each() -> None:
     assert rules(trace.findings) == {"zero-words": 3000}
 
 
-def test_many_bad_headers_do_not_read_the_buffer_again_for_each() -> None:
-    """The time for a fault depends on what lies up to the next good record, not on how much was read."""
+def test_many_bad_headers_do_not_rescan_the_buffer() -> None:
+    """The time for a fault depends on the distance to the next good record, not on the size of the buffer."""
     data = encode(rec.Magic()) + (words(0x0001_0004) + encoded(instants(1, 4))) * 3000
     with patch.object(frames, "_chains", side_effect=frames._chains) as chains:
         trace = FxtTrace(data)
@@ -104,14 +104,14 @@ def test_many_bad_headers_do_not_read_the_buffer_again_for_each() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_random_bytes_in_the_middle(seed: int) -> None:
-    """They may pass for a header and swallow what its size says, 4,095 words at the most."""
+    """Random bytes may look like a header and hide as many words as its size field says, at most 4,095."""
     draw = random.Random(seed)
     before, behind = [*HEAD, *instants(0, 5)], instants(100, 3000)
     data = encoded(before) + draw.randbytes(8 * draw.randint(1, 40)) + encoded(behind)
     read = delivered(FxtTrace(data))
     assert plain(read[:8]) == plain(before)
-    kept = 3000 - 4096 // (len(encode(behind[0])) // 8)
-    assert plain(read[-kept:]) == plain(behind[-kept:])
+    count = 3000 - 4096 // (len(encode(behind[0])) // 8)
+    assert plain(read[-count:]) == plain(behind[-count:])
 
 
 @given(junk=st.binary(min_size=1, max_size=200))
@@ -124,7 +124,7 @@ def test_random_bytes_at_the_end(junk: bytes) -> None:
 
 
 def test_the_reader_finds_its_way_across_batches() -> None:
-    """The bad header, the good records behind it and the end of a batch in every position to each other."""
+    """Test every distance between the bad header, the good records behind it, and the end of a batch."""
     bad = words(0x0001_0004, *[4] * 3)
     for count in range(20):
         data = encoded([*HEAD, *instants(0, count)]) + bad + encoded(instants(100, 9))
@@ -138,18 +138,18 @@ def test_the_reader_finds_its_way_across_batches() -> None:
 # --- The end is missing ---------------------------------------------------------------------------------------------
 
 
-def cut_is_told(data: bytes, last: int, count: int, source: Callable[[bytes], Any]) -> None:
-    """A trace cut in its last record gives all others and one finding."""
+def check_truncation(data: bytes, last: int, count: int, source: Callable[[bytes], Any]) -> None:
+    """Check that a trace cut in its last record gives all other records and one finding."""
     trace = FxtTrace(source(data))
     assert sum(1 for _ in trace) == count
-    assert [(rule, offset) for rule, _, offset in told(trace.findings)] == [("truncated", last)]
+    assert [(rule, offset) for rule, _, offset in kept_findings(trace.findings)] == [("truncated", last)]
     assert len(trace.findings) == 1
 
 
 @pytest.mark.no_cover  # the same again and again, slow to measure
 @for_classes(rec.RECORDS.classes)
 def test_the_end_is_missing_at_every_byte(cls: type[Record]) -> None:
-    """The arguments of the last record are such as look like records when their own record is gone."""
+    """The arguments of the last record look like records of their own."""
     args = (Uint32Argument(1, 0), PointerArgument(0x110, 5), NullArgument(0x12), BlobArgument(1, bytes(9)))
     fields = cls.__struct_fields__
     record = minimal(
@@ -161,8 +161,8 @@ def test_the_end_is_missing_at_every_byte(cls: type[Record]) -> None:
     start = encoded(before)
     data = start + encode(record)
     for end in range(len(start) + 1, len(data)):
-        cut_is_told(data[:end], len(start), len(before), bytes)
-        cut_is_told(data[:end], len(start), len(before), lambda piece: Trickle(piece, 50))
+        check_truncation(data[:end], len(start), len(before), bytes)
+        check_truncation(data[:end], len(start), len(before), lambda raw: Trickle(raw, 50))
 
 
 @for_orders
@@ -170,23 +170,25 @@ def test_the_end_is_missing_at_every_byte(cls: type[Record]) -> None:
 @given(data=st.data())
 def test_the_end_is_missing_anywhere(order: Order, data: st.DataObject) -> None:
     records = data.draw(strategies.traces(order=order))
-    pieces = [encode(one, order) for one in records]
+    pieces = [encode(record, order) for record in records]
     number = data.draw(st.integers(1, len(pieces)))
-    kept = data.draw(st.integers(1, len(pieces[number]) - 1)) if number < len(pieces) else 0
+    size = data.draw(st.integers(1, len(pieces[number]) - 1)) if number < len(pieces) else 0
     start = b"".join(pieces[:number])
-    trace = FxtTrace(start + (pieces[number][:kept] if kept else b""))
+    trace = FxtTrace(start + (pieces[number][:size] if size else b""))
     read = list(trace)
-    if four_seem_to_follow(pieces[number][:kept] if kept else b"", order):
+    if looks_like_records(pieces[number][:size] if size else b"", order):
         return
     assert plain(read) == plain(list(FxtTrace(start)))
-    assert [(rule, offset) for rule, _, offset in told(trace.findings)] == ([("truncated", len(start))] if kept else [])
+    assert [(rule, offset) for rule, _, offset in kept_findings(trace.findings)] == (
+        [("truncated", len(start))] if size else []
+    )
 
 
-def four_seem_to_follow(cut: bytes, order: Order) -> bool:
-    """Whether so many arguments of the last record look like records that nobody could tell."""
+def looks_like_records(cut: bytes, order: Order) -> bool:
+    """Return whether so many arguments of the last record look like records that a reader resynchronizes in it."""
     for at in range(8, len(cut), 8):
         trace = FxtTrace(encode(rec.Magic(), order) + cut[at:])
-        if sum(isinstance(one, Record) for one in trace.records(resolve=False)) > 4:
+        if sum(isinstance(record, Record) for record in trace.records(resolve=False)) > 4:
             return True
     return False
 
@@ -195,17 +197,17 @@ def test_the_end_is_missing_where_a_batch_ends() -> None:
     before = [*HEAD, *instants(0, 4)]
     start = encoded(before)
     cut = encode(rec.Counter(1, 1, 1, 1, (NullArgument(0),) * 15, 2))
-    for kept in range(1, len(cut)):
-        for batch in (len(start) // 8 + 1, (len(start) + kept) // 8, 7):
+    for size in range(1, len(cut)):
+        for batch in (len(start) // 8 + 1, (len(start) + size) // 8, 7):
             with in_batches(max(batch, 1)):
-                trace = FxtTrace(start + cut[:kept])
+                trace = FxtTrace(start + cut[:size])
                 assert sum(1 for _ in trace) == len(before)
-                assert told(trace.findings) == [("truncated", "error", len(start))]
+                assert kept_findings(trace.findings) == [("truncated", "error", len(start))]
 
 
 @pytest.mark.parametrize("kind", ["zstd", "gzip", "xz"])
-def test_a_cut_compressed_trace_gives_what_is_there(kind: str) -> None:
-    """As after a crash while writing: everything up to the cut, then a finding about the container."""
+def test_a_truncated_compressed_trace_gives_all_records_before_the_cut(kind: str) -> None:
+    """The reader delivers the records before the cut, and reports a finding of the container, as after a crash."""
     records = [*HEAD, *[rec.Log(number, 1, random.Random(number).randbytes(40).hex()) for number in range(5000)]]
     whole = packed(kind, encoded(records))
     trace = FxtTrace(whole[: len(whole) * 3 // 4])
@@ -217,10 +219,10 @@ def test_a_cut_compressed_trace_gives_what_is_there(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CONTAINERS)
-def test_a_cut_compressed_trace_is_told(kind: str) -> None:
+def test_a_truncated_compressed_trace_is_reported(kind: str) -> None:
     whole = packed(kind, encoded([*HEAD, *instants(0, 50)]))
-    for kept in range(len(whole) - 20, len(whole)):
-        trace = FxtTrace(whole[:kept])
+    for size in range(len(whole) - 20, len(whole)):
+        trace = FxtTrace(whole[:size])
         list(trace)
         assert rules(trace.findings)["source"] == 1
 
@@ -229,7 +231,7 @@ def test_a_cut_compressed_trace_is_told(kind: str) -> None:
 
 
 def changed(record: Any, at: int, value: int, order: Order = "little") -> bytes:
-    """The bytes of a record with one word changed."""
+    """Return the bytes of a record with one word changed."""
     data = bytearray(encode(record, order))
     data[at * 8 : at * 8 + 8] = words(value, order=order)
     return bytes(data)
@@ -249,13 +251,13 @@ def test_an_argument_of_a_wrong_size(order: Order, header: int) -> None:
 
 
 def test_an_argument_too_short_for_its_type() -> None:
-    """It is left out; its neighbors are delivered."""
+    """The bad record is left out; its neighbors are delivered."""
     bad = changed(EVENT, 3, 0x0001_0013)
     check(bad, [("argument-content", 0)], inside=1)
     assert list(FxtTrace(encoded(HEAD) + bad))[-1].args == (NullArgument("name"), NullArgument("name"))
 
 
-def test_more_arguments_than_there_is_room() -> None:
+def test_an_argument_count_beyond_the_record() -> None:
     check(encode(rec.Instant(9, 1, 1, 1, ())).replace(b"\x24\0\0\1", b"\x24\0\x30\1"), [("argument-size", 0)], inside=1)
 
 
@@ -290,7 +292,7 @@ def test_text_that_is_not_utf_8() -> None:
     *_, string, instant, log = trace
     assert (string.text, instant.category, instant.name, log.message) == (text,) * 4
     assert encode(string) == encode(rec.String(2, text))
-    assert b"".join([encode(one) for one in trace.records(resolve=False)]) == data
+    assert b"".join([encode(record) for record in trace.records(resolve=False)]) == data
     tables = trace.tables("events", "logs", "strings")
     assert tables["events"]["name"][0] == text == tables["logs"]["message"][0]
     assert not trace.findings
@@ -303,7 +305,7 @@ def test_references_that_nobody_defined() -> None:
     trace = FxtTrace(encoded([*HEAD, record, rec.String(8, "too late")]))
     assert list(trace)[3] == record
     offset = len(encoded(HEAD))
-    assert sorted(told(trace.findings)) == [
+    assert sorted(kept_findings(trace.findings)) == [
         ("undefined-string", "warning", offset), ("undefined-string", "warning", offset),
         ("undefined-string", "warning", offset), ("undefined-thread", "warning", offset),
     ]  # fmt: skip
@@ -318,7 +320,7 @@ def test_slot_zero_cannot_be_defined() -> None:
     assert not trace.findings
 
 
-def test_a_clock_that_stands_still() -> None:
+def test_a_clock_with_rate_zero() -> None:
     check(encode(rec.Initialization(0)), [("zero-tick-rate", 0)], inside=1)
     trace = FxtTrace(encoded([*HEAD, rec.Initialization(1000), rec.Initialization(0), rec.Instant(5, 1, 0, 0, ())]))
     assert trace.table("events")["time"].tolist() == [5_000_000]
@@ -333,7 +335,7 @@ def test_empty_files(tmp_path: Path) -> None:
         path.touch()
     with fxtio.open(named) as trace:
         assert list(trace) == []
-        assert told(trace.findings) == [("empty", "error", 0)]
+        assert kept_findings(trace.findings) == [("empty", "error", 0)]
     with pytest.raises(FormatError, match="is empty"):
         fxtio.open(other)
     with pytest.raises(FormatError, match="<bytes> is empty"):

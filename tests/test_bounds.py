@@ -19,7 +19,7 @@ from fxtio.fxt import records as rec
 from fxtio.fxt.references import Thread
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, MIB, delivered, instants, memory, words
-from support.fxt_readings import Trickle, in_batches, rules, told
+from support.fxt_readings import Trickle, in_batches, kept_findings, rules
 from support.fxt_twins import plain
 
 # --- Sizes that are claimed -------------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def test_a_large_record_that_claims_16_gib(source: Callable[[bytes], Any]) -> No
     with memory(24 * MIB):
         read = delivered(trace)
     assert plain(read) == plain([*before, *behind])
-    assert told(trace.findings) == [("record-too-large", "error", len(encoded(before)))]
+    assert kept_findings(trace.findings) == [("record-too-large", "error", len(encoded(before)))]
 
 
 def test_a_record_larger_than_any_that_is_taken_in() -> None:
@@ -47,8 +47,8 @@ def test_a_record_larger_than_any_that_is_taken_in() -> None:
     assert len(list(FxtTrace(data))) == 14
 
 
-def test_a_cut_large_record_allocates_what_there_is() -> None:
-    """It claims 200 MiB, the stream ends after 5."""
+def test_a_truncated_large_record_allocates_only_the_bytes_present() -> None:
+    """The record claims 200 MiB, but the stream ends after 5."""
     data = encoded(HEAD) + words((200 * MIB // 8) << 4 | 15) + bytes(5 * MIB)
     for target in (data, Trickle(data, MIB)):
         trace = FxtTrace(target)
@@ -66,7 +66,7 @@ def test_a_large_record_across_many_batches() -> None:
     data = encoded([*HEAD, blob, *instants(0, 3), blob])
     with in_batches(64):
         read = list(FxtTrace(data))
-    assert [len(one.payload) for one in read if isinstance(one, rec.LargeBlobNoMetadata)] == [40_001] * 2
+    assert [len(record.payload) for record in read if isinstance(record, rec.LargeBlobNoMetadata)] == [40_001] * 2
     assert read[3].payload == blob.payload
 
 
@@ -76,7 +76,7 @@ BOMB = 160 * MIB
 
 
 def bomb(kind: str) -> bytes:
-    """A small compressed file that unpacks to one good trace and then zero words without end."""
+    """Return a small compressed file that unpacks to one good trace and then zero words without end."""
     compressors: dict[str, Callable[[], Any]] = {
         "gzip": lambda: zlib.compressobj(wbits=31),
         "xz": lambda: lzma.LZMACompressor(preset=0),
@@ -119,7 +119,7 @@ def test_no_more_is_read_than_allowed(limit: int) -> None:
 
 @pytest.mark.no_cover  # the same again and again, slow to measure
 def test_100_000_provider_infos() -> None:
-    data = encode(rec.Magic()) + b"".join([encode(rec.ProviderInfo(one, "p")) for one in range(100_000)])
+    data = encode(rec.Magic()) + b"".join([encode(rec.ProviderInfo(number, "p")) for number in range(100_000)])
     trace = FxtTrace(data)
     with memory(64 * MIB):
         assert sum(1 for _ in trace) == 100_001
@@ -128,22 +128,26 @@ def test_100_000_provider_infos() -> None:
 
 
 def redefinitions(names: int, every: int) -> bytes:
-    """Slot 1 means a new name with each record; now and then an event refers to it."""
+    """Yield redefinitions of slot 1, each with a new name, and now and then an event that refers to it."""
     header, instant = encode(rec.String(1, "n0000000"))[:8], encode(rec.Instant(1, Thread(1, 1), 1, 1, ()))
     pieces = [header + b"n%07d" % number + (instant if number % every == every - 1 else b"") for number in range(names)]
     return encode(rec.Magic()) + b"".join(pieces)
 
 
 def test_more_providers_than_are_kept_apart() -> None:
-    """The rest shares the state of the last one."""
+    """Further providers share the state of the last provider."""
     records: list[Any] = [rec.Magic()]
-    for one in range(6):
-        records += [rec.ProviderInfo(one, "p"), rec.String(1, f"s{one}"), rec.Instant(1, Thread(1, 1), 1, 1, ())]
+    for provider_id in range(6):
+        records += [
+            rec.ProviderInfo(provider_id, "p"),
+            rec.String(1, f"s{provider_id}"),
+            rec.Instant(1, Thread(1, 1), 1, 1, ()),
+        ]
     records += [rec.ProviderSection(0), rec.Instant(1, Thread(1, 1), 1, 1, ()), rec.ProviderSection(9)]
     records += [rec.Instant(1, Thread(1, 1), 1, 1, ())]
     with patch.object(state, "MAX_PROVIDERS", 3):
         trace = FxtTrace(encoded(records))
-        assert [one.name for one in trace if isinstance(one, rec.Instant)] == [
+        assert [record.name for record in trace if isinstance(record, rec.Instant)] == [
             "s0",
             "s1",
             "s2",
@@ -154,11 +158,11 @@ def test_more_providers_than_are_kept_apart() -> None:
             "s5",
         ]
         assert rules(trace.findings) == {"too-many-providers": 4, "unknown-provider": 1}
-        assert [one.id for one in trace.info.providers] == [0, 1, 2]
+        assert [provider.id for provider in trace.info.providers] == [0, 1, 2]
 
 
 def test_more_clocks_than_are_kept() -> None:
-    """A clock too many is ignored: the one before it goes on."""
+    """A clock beyond the limit is ignored; the clock before it stays in use."""
     records: list[Any] = [rec.Magic(), rec.ThreadRecord(1, 1, 1)]
     for rate in (1000, 500, 250, 1000):
         records += [rec.Initialization(rate), rec.Instant(1, 1, 0, 0, ())]
@@ -172,7 +176,7 @@ def test_more_clocks_than_are_kept() -> None:
 def test_a_million_string_redefinitions() -> None:
     names, every = 1 << 20, 1 << 16
     trace = FxtTrace(redefinitions(names, every))
-    assert [one.name for one in trace if type(one) is rec.Instant] == [
+    assert [record.name for record in trace if type(record) is rec.Instant] == [
         f"n{at:07}" for at in range(every - 1, names, every)
     ]
     assert not trace.findings
@@ -180,7 +184,7 @@ def test_a_million_string_redefinitions() -> None:
 
 @pytest.mark.no_cover  # the same again and again, slow to measure
 def test_names_out_of_use_are_forgotten() -> None:
-    """What is kept depends on the batch and on the slots, not on how many names there were."""
+    """Memory depends on the size of a batch and the number of slots, not on the number of names."""
     data = redefinitions(200_000, 1000)
     with in_batches(4096, 2048, kept_names=1000):
         trace = FxtTrace(data)

@@ -20,7 +20,7 @@ BROKEN = '#include "there-is-no-such-header.h"\n'
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what the build of the extensions needs."""
+    """Return a copy of what the build of the extensions needs."""
     folder = tmp_path / "checkout"
     for name in ("pyproject.toml", "README.md", "LICENSE", "fxtio/__init__.py", "fxtio/errors.py", "fxtio/_build.py"):
         target = folder / name

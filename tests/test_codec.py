@@ -29,8 +29,8 @@ from support.fxt_twins import native, plain, scalar
 WORD = 2**64
 
 
-def again(record: Any, order: Order = "little") -> Any:
-    """The record after a way to bytes and back."""
+def round_trip(record: Any, order: Order = "little") -> Any:
+    """Encode the record and decode the result."""
     return scalar(encode(record, order), order, union=union_of(type(record)))
 
 
@@ -56,7 +56,7 @@ def test_every_record_comes_back(cls: type[Record], order: Order, data: st.DataO
 @given(data=st.data())
 def test_resolved_records_come_back(cls: type[Record], data: st.DataObject) -> None:
     record = data.draw(strategies.records(cls, resolved=True))
-    assert plain(again(record)) == plain(record)
+    assert plain(round_trip(record)) == plain(record)
     for name, part in layout_of(cls).parts:
         if isinstance(part, StringReference | ThreadReference):
             assert not isinstance(getattr(record, name), int)
@@ -108,7 +108,7 @@ def test_generated_source_can_be_read(cls: type[Record]) -> None:
 
 
 def good_values(part: Part, header: dict[str, Any]) -> list[Any]:
-    """The ends of what a part can hold."""
+    """Return the limits of the values of a part."""
     if isinstance(part, Header):
         return [False, True] if part.boolean else [*part.field.limits]
     if isinstance(part, Number):
@@ -132,11 +132,11 @@ def good_values(part: Part, header: dict[str, Any]) -> list[Any]:
     if isinstance(part, Words):
         return [(), (0,), (WORD - 1,) * header[part.count].mask]
     assert isinstance(part, Many)
-    return [(), (NullArgument(0),), tuple([minimal(one) for one in part.union.classes]), (NullArgument("x"),) * 15]
+    return [(), (NullArgument(0),), tuple([minimal(cls) for cls in part.union.classes]), (NullArgument("x"),) * 15]
 
 
 def bad_values(part: Part, header: dict[str, Any]) -> list[Any]:
-    """Values that a part cannot hold, beside each of its limits."""
+    """Return values just outside of the limits of a part."""
     if isinstance(part, Header):
         least, most = part.field.limits
         return [least - 1, most + 1, None, "text", 1.5]
@@ -174,8 +174,8 @@ def cases(values: Values) -> Iterator[Any]:
         layout = layout_of(cls)
         header = {field.name: field for _, field in layout.header_fields()}
         for name, part in layout.parts:
-            if made := values(part, header):
-                yield pytest.param(cls, name, made, id=f"{cls.__name__}.{name}")
+            if samples := values(part, header):
+                yield pytest.param(cls, name, samples, id=f"{cls.__name__}.{name}")
 
 
 @pytest.mark.parametrize(("cls", "name", "values"), [*cases(good_values)])
@@ -185,11 +185,11 @@ def test_both_ends_of_every_field_come_back(cls: type[Record], name: str, values
         if name == "wall_clock" and value is not None:
             record = record.replace(base_ticks=0)
         for order in ORDERS:
-            assert plain(again(record, order)) == plain(record)
+            assert plain(round_trip(record, order)) == plain(record)
 
 
 @pytest.mark.parametrize(("cls", "name", "values"), [*cases(bad_values)])
-def test_what_does_not_fit_a_field_is_refused(cls: type[Record], name: str, values: list[Any]) -> None:
+def test_values_that_do_not_fit_a_field_are_refused(cls: type[Record], name: str, values: list[Any]) -> None:
     for value in values:
         record = minimal(cls, **{name: value})
         with pytest.raises(EncodeError) as caught:
@@ -227,11 +227,11 @@ def test_trace_info_cannot_pass_for_the_magic_number() -> None:
 
 def test_a_record_of_4095_words_is_the_largest() -> None:
     largest = minimal(Log, message="x" * 31_000)
-    assert plain(again(largest)) == plain(largest)
+    assert plain(round_trip(largest)) == plain(largest)
     text, blob = "x" * 16_000, bytes(16_752)
     record = Blob(text, 1, blob)
     assert len(encode(record)) == 4095 * 8
-    assert again(record) == record
+    assert round_trip(record) == record
     with pytest.raises(EncodeError, match=r"Blob\.size: 4096 does not fit"):
         encode(Blob(text, 1, bytes(16_753)))
 
@@ -239,7 +239,7 @@ def test_a_record_of_4095_words_is_the_largest() -> None:
 @for_classes(tuple(LARGE_CLASSES))
 def test_large_records_are_larger(cls: type[Record]) -> None:
     record = minimal(cls, payload=bytes(300_001))
-    assert again(record) == record
+    assert round_trip(record) == record
 
 
 # --- What decoding refuses ------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_large_records_are_larger(cls: type[Record]) -> None:
 @share(10)
 @given(data=st.data())
 def test_a_record_cut_short_is_refused_or_has_faults(cls: type[Record], data: st.DataObject) -> None:
-    """The size says less than the content needs.  Whatever may lie behind the last word is not looked at."""
+    """The size field is smaller than the content. The decoder must not read beyond the last word."""
     record = data.draw(strategies.records(cls))
     encoded = encode(record)
     stop = data.draw(st.integers(1, len(encoded) // 8))

@@ -1,4 +1,4 @@
-"""The numpy codec against its twin, the generated scalar codec: same records, same refusals, same bytes.
+"""The numpy codec compared with the generated scalar codec: same records, same refusals, same bytes.
 
 `support.fxt_twins` takes columns apart one value at a time.  Records are drawn from their declarations, in both byte
 orders, right ones and damaged ones; for each of the damaged ones both codecs must come to the same decision.
@@ -33,12 +33,12 @@ from support.fxt_samples import for_classes, for_orders, minimal, share, union_o
 from support.fxt_twins import Vector, plain, scalar
 
 
-def decided(cls: type[Record], data: list[bytes], order: Order) -> tuple[list[Any], list[list[str]]]:
-    """What the scalar codec makes of these bytes: the records (None for none), and the faults of those delivered."""
+def decoded_singly(cls: type[Record], data: list[bytes], order: Order) -> tuple[list[Any], list[list[str]]]:
+    """Decode with the scalar codec: the records (None for a refused one), and the faults of those delivered."""
     records, faults = [], []
-    for one in data:
+    for raw in data:
         seen: list[tuple[str, str]] = []
-        record = scalar(one, order, seen, union_of(cls))
+        record = scalar(raw, order, seen, union_of(cls))
         records.append(record)
         if record is not None:
             faults.append(sorted(rule for rule, _ in seen))
@@ -49,10 +49,12 @@ def decided(cls: type[Record], data: list[bytes], order: Order) -> tuple[list[An
 @for_classes()
 @share(4)
 @given(data=st.data())
-def test_columns_hold_what_the_scalar_codec_gives(cls: type[Record], order: Order, data: st.DataObject) -> None:
-    encoded = [encode(one, order) for one in data.draw(st.lists(strategies.records(cls, order=order), max_size=6))]
+def test_columns_equal_the_scalar_codec(cls: type[Record], order: Order, data: st.DataObject) -> None:
+    encoded = [
+        encode(record, order) for record in data.draw(st.lists(strategies.records(cls, order=order), max_size=6))
+    ]
     vector = Vector(cls, encoded, order)
-    records, faults = decided(cls, encoded, order)
+    records, faults = decoded_singly(cls, encoded, order)
     assert plain(vector.records()) == plain(records)
     assert vector.good.all()
     assert vector.faults() == faults == [[]] * len(encoded)
@@ -62,28 +64,30 @@ def test_columns_hold_what_the_scalar_codec_gives(cls: type[Record], order: Orde
 @share(4)
 @given(data=st.data())
 def test_columns_go_back_to_the_same_bytes(cls: type[Record], data: st.DataObject) -> None:
-    encoded = [encode(one) for one in data.draw(st.lists(strategies.records(cls), max_size=6))]
+    encoded = [encode(record) for record in data.draw(st.lists(strategies.records(cls), max_size=6))]
     assert Vector(cls, encoded, "little").rewritten() == b"".join(encoded)
 
 
 @for_classes()
 @share(6)
 @given(data=st.data())
-def test_columns_of_big_endian_bytes_go_back_to_little_endian_ones(cls: type[Record], data: st.DataObject) -> None:
+def test_columns_of_big_endian_bytes_are_encoded_as_little_endian(cls: type[Record], data: st.DataObject) -> None:
     records = data.draw(st.lists(strategies.records(cls), max_size=4))
-    records = [one.replace(args=()) if "args" in one.__struct_fields__ else one for one in records]
-    vector = Vector(cls, [encode(one, "big") for one in records], "big")
-    assert vector.rewritten() == b"".join([encode(one, "little") for one in records])
+    records = [record.replace(args=()) if "args" in record.__struct_fields__ else record for record in records]
+    vector = Vector(cls, [encode(record, "big") for record in records], "big")
+    assert vector.rewritten() == b"".join([encode(record, "little") for record in records])
 
 
 @for_orders
 @for_classes()
 @share(3)
 @given(data=st.data())
-def test_damaged_records_are_judged_alike(cls: type[Record], order: Order, data: st.DataObject) -> None:
+def test_columns_and_scalar_codec_agree_on_damaged_records(
+    cls: type[Record], order: Order, data: st.DataObject
+) -> None:
     hostile = data.draw(st.lists(damaged(cls, order), min_size=1, max_size=4))
     vector = Vector(cls, hostile, order)
-    records, faults = decided(cls, hostile, order)
+    records, faults = decoded_singly(cls, hostile, order)
     assert [record is not None for record in records] == vector.good.tolist()
     assert plain(vector.records()) == plain(records)
     assert vector.faults() == faults
@@ -92,13 +96,13 @@ def test_damaged_records_are_judged_alike(cls: type[Record], order: Order, data:
 @for_classes()
 @share(6)
 @given(data=st.data())
-def test_what_scatter_writes_of_damaged_records_is_right(cls: type[Record], data: st.DataObject) -> None:
+def test_columns_of_damaged_records_are_encoded_correctly(cls: type[Record], data: st.DataObject) -> None:
     """Columns of damaged records written back are the records that the scalar codec writes, or a refusal by both."""
     hostile = data.draw(st.lists(damaged(cls, "little"), min_size=1, max_size=3))
-    records = [one for one in decided(cls, hostile, "little")[0] if one is not None]
+    records = [record for record in decoded_singly(cls, hostile, "little")[0] if record is not None]
     vector = Vector(cls, hostile, "little")
     try:
-        written = b"".join([encode(one) for one in records])
+        written = b"".join([encode(record) for record in records])
     except EncodeError:
         with pytest.raises(EncodeError):
             vector.rewritten()
@@ -155,12 +159,12 @@ def test_the_last_record_does_not_read_behind_the_block() -> None:
 # --- What scatter takes and refuses ---------------------------------------------------------------------------------
 
 
-def test_one_value_can_stand_for_all_rows() -> None:
+def test_a_scalar_is_the_value_of_all_rows() -> None:
     ticks = np.arange(3, dtype=np.uint64)
     none = ManyWords(0, Ragged(np.empty(0, np.uint64), 0))
     columns = {"timestamp": ticks, "thread": 7, "category": 1, "name": 2, "args": none, "scope": None}
-    made = words_of(rec.Instant, 3, columns)
-    assert made.words.tobytes() == b"".join([encode(rec.Instant(t, 7, 1, 2, ())) for t in range(3)])
+    built = words_of(rec.Instant, 3, columns)
+    assert built.words.tobytes() == b"".join([encode(rec.Instant(t, 7, 1, 2, ())) for t in range(3)])
 
 
 @pytest.mark.parametrize(
@@ -177,7 +181,9 @@ def test_one_value_can_stand_for_all_rows() -> None:
         (rec.Blob, {"name": 1, "blob_type": 1, "payload": streams([bytes(32_760)])}, "size: 4096 does not fit"),
     ],
 )
-def test_scatter_refuses_what_the_format_cannot_say(cls: type[Record], columns: dict[str, Any], sentence: str) -> None:
+def test_encoding_columns_refuses_values_beyond_the_format(
+    cls: type[Record], columns: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(EncodeError) as caught:
         words_of(cls, 1, columns)
     assert sentence in str(caught.value)

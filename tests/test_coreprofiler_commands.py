@@ -61,9 +61,9 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
     ]
     assert largest["with_callees"] == sum(sample.ticks for sample in on_stack if not sample.paused)
     assert main(["dump", "--json", "out.cpl"]) == 0
-    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [item["offset"] for item in objects] == [entry.offset for entry in trace.entries()]
-    assert all(list(item)[:3] == ["offset", "type", "time"] for item in objects)
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [item["offset"] for item in documents] == [entry.offset for entry in trace.entries()]
+    assert all(list(item)[:3] == ["offset", "type", "time"] for item in documents)
 
 
 def test_negative_times(tmp_path: Path, capsys: Capture) -> None:

@@ -49,10 +49,10 @@ def test_any_line_is_a_record_or_a_fault(line: bytes) -> None:
         assert result.message
     else:
         try:
-            again = encode(result, D2)
+            encoded = encode(result, D2)
         except EncodeError:
             return  # a name with NUL, a line end within, or a line that would be read as something else
-        assert decode(again.removesuffix(b"\n")) == result
+        assert decode(encoded.removesuffix(b"\n")) == result
 
 
 @given(data=support.damaged())
@@ -139,7 +139,7 @@ def in_the_specification(record: Any) -> bool:
 
 @CLASSES
 @given(data=st.data())
-def test_the_oracle_reads_what_is_written(cls: type[Any], data: st.DataObject) -> None:
+def test_the_oracle_reads_encoded_records(cls: type[Any], data: st.DataObject) -> None:
     record = data.draw(support.RECORDS_OF[cls])
     line = encode(record, D2).decode("utf-8", "surrogateescape").removesuffix("\n")
     if in_the_specification(record):
@@ -253,5 +253,5 @@ def test_the_reference_shows_every_record_as_the_specification_does() -> None:
     kinds = {tag: [kind for _, kind in fields] for tag, ((_, fields), *_) in oracle.FORMS.items()}
     for cls in r.RECORDS:
         if cls.spec and cls.tag in kinds and cls not in (r.StackSample, r.GcStarted, r.ProfilerConfig):
-            ours = [part.split(":")[-1].strip("<>[] ") for part in usage(cls)[8:].replace("...", "").split(" ")]
-            assert ours == [kind.removesuffix("...") for kind in kinds[cls.tag]], cls.__name__
+            shown = [part.split(":")[-1].strip("<>[] ") for part in usage(cls)[8:].replace("...", "").split(" ")]
+            assert shown == [kind.removesuffix("...") for kind in kinds[cls.tag]], cls.__name__

@@ -34,7 +34,7 @@ STYLES = pytest.mark.parametrize("style", DIALECTS)
     lines=st.booleans(),
     threads=st.integers(1, 4),
 )
-def test_every_stack_is_the_true_one(style: str, shape: str, seed: int, lines: bool, threads: int) -> None:
+def test_every_stack_is_right(style: str, shape: str, seed: int, lines: bool, threads: int) -> None:
     data, records, truth = support.simulated(seed, shape=shape, style=style, lines=lines, threads=threads, steps=120)
     trace = CoreProfilerTrace(data)
     assert list(trace) == records
@@ -61,7 +61,7 @@ def test_the_oracle_sees_the_same_stacks(seed: int, lines: bool) -> None:
     assert oracle.stacks(data.decode().splitlines()) == true
 
 
-def test_the_match_is_not_what_stacks_have_in_common() -> None:
+def test_a_frame_that_was_entered_again_does_not_match() -> None:
     """A frame that was left and entered again is a new activation, although nothing looks different."""
     frames = (r.Frame(2), r.Frame(3))
     trace = CoreProfilerTrace(
@@ -232,12 +232,12 @@ def test_tables_have_the_values_of_the_records(style: str, monkeypatch: pytest.M
     tables = trace.tables(*trace.table_names)
     entries = [(type(entry.record), entry.offset) for entry in trace.entries()]
     for cls in r.RECORDS:
-        mine = [record for record in records if type(record) is cls]
+        records_of_class = [record for record in records if type(record) is cls]
         table = tables[cls.table]
-        assert table.num_rows == len(mine), cls
+        assert table.num_rows == len(records_of_class), cls
         assert table["offset"].tolist() == [offset for kind, offset in entries if kind is cls]
     samples = [record for record in records if type(record) is r.StackSample]
-    expected = [(row, f.function_iid, f.ip) for row, one in enumerate(samples) for f in one.frames]
+    expected = [(row, f.function_iid, f.ip) for row, sample in enumerate(samples) for f in sample.frames]
     table = tables["frames"]
     columns = (table["sample"].tolist(), table["function_iid"].tolist(), table["ip"].to_list())
     assert list(zip(*columns, strict=True)) == expected
@@ -248,7 +248,7 @@ def test_tables_have_the_values_of_the_records(style: str, monkeypatch: pytest.M
     jit = tables["jit_starts"]
     assert set(jit["thread_is_os"].tolist()) == {style in ("D3", "D4")}
     assert set(tables["gc_starts"]["generations"].to_list()) <= {"tfff", "ttff", "tttt", "tfft"}
-    pieces = [piece["frames"].num_rows for piece in trace.batches("frames")]
+    pieces = [batch["frames"].num_rows for batch in trace.batches("frames")]
     assert len(pieces) > 5
     assert sum(pieces) == len(expected)
     with pytest.raises(KeyError, match="there is no table"):
@@ -313,8 +313,8 @@ def test_a_long_line_is_not_a_record() -> None:
     assert peak < 40 * frames.BLOCK
     assert [kind for kind in kinds if kind is not Opaque] == [type(record) for record in DEFINED] * 2
     assert [(finding.rule, finding.offset) for finding in trace.findings] == [("line-too-long", len(good))]
-    again = CoreProfilerTrace(data)
-    assert support.written(again.records(resolve=False), again.style) == data
+    reopened = CoreProfilerTrace(data)
+    assert support.written(reopened.records(resolve=False), reopened.style) == data
 
 
 def test_a_byte_order_mark_is_not_a_line() -> None:

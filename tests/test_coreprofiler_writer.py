@@ -54,8 +54,8 @@ def test_tables_of_a_simulation(style: str) -> None:
     trace = CoreProfilerTrace(data)
     for name, cls in RECORD_TABLES.items():
         table = trace.table(name)
-        again = CoreProfilerTrace(written_table(name, table, style=style)).records()
-        assert list(again) == [record for record in records if type(record) is cls]
+        result = CoreProfilerTrace(written_table(name, table, style=style)).records()
+        assert list(result) == [record for record in records if type(record) is cls]
 
 
 def test_columns_of_any_kind() -> None:

@@ -33,11 +33,11 @@ BODY = GOOD.index(b"samples\n") + 8
 
 
 def without(word: str) -> bytes:
-    return oracle.build([(one, value) for one, value in HEADER if one != word], [(0, [1])])
+    return oracle.build([(name, value) for name, value in HEADER if name != word], [(0, [1])])
 
 
 def with_value(word: str, value: bytes) -> bytes:
-    return oracle.build([(one, value if one == word else old) for one, old in HEADER], [(0, [1])])
+    return oracle.build([(name, value if name == word else old) for name, old in HEADER], [(0, [1])])
 
 
 def with_line(word: str, value: bytes) -> bytes:
@@ -56,7 +56,7 @@ def errors(data: bytes) -> list[tuple[str, int]]:
     return [(finding.rule, finding.offset) for finding in DcpiTrace(data).findings if finding.rule != "header-size"]
 
 
-def test_the_sound_profile_has_no_faults() -> None:
+def test_the_valid_profile_has_no_findings() -> None:
     assert BODY % 4 == 0
     assert errors(GOOD) == []
 

@@ -57,11 +57,11 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
         assert main([verb, "--json", "out.dcpi"]) == 0
         assert json.loads(capsys.readouterr().out)["samples"] > 500
     assert main(["dump", "--json", "out.dcpi"]) == 0
-    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     trace = DcpiTrace("out.dcpi")
-    assert [item["offset"] for item in objects] == [entry.offset for entry in trace.entries()]
-    assert all(list(item)[:3] == ["offset", "type", "time"] for item in objects)
-    assert sum(sum(item["counts"]) for item in objects if item["type"] == "Chunk") == trace.info.samples
+    assert [item["offset"] for item in documents] == [entry.offset for entry in trace.entries()]
+    assert all(list(item)[:3] == ["offset", "type", "time"] for item in documents)
+    assert sum(sum(item["counts"]) for item in documents if item["type"] == "Chunk") == trace.info.samples
     assert main(["synth", "profile", "--format", "dcpi", "-o", "x", "--threads", "2"]) == 2
 
 

@@ -21,7 +21,7 @@ kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels ar
 Array = np.ndarray[Any, Any]
 
 U32 = st.integers(0, 2**32 - 1)
-NUMBERS = st.lists(st.sampled_from([0, 0, 1, 2, 3]) | U32, max_size=40).map(lambda some: np.array(some, np.uint32))
+NUMBERS = st.lists(st.sampled_from([0, 0, 1, 2, 3]) | U32, max_size=40).map(lambda values: np.array(values, np.uint32))
 HOSTILE = st.sampled_from([-(2**63), -1, 41, 2**32, 2**63 - 1])
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10), U32 | st.integers(-(2**63), 2**63 - 1)), max_size=8)
 PLAIN = np.array([5, 0, 7, 1], np.uint32)
@@ -117,19 +117,19 @@ def test_profiles_are_the_same_with_either(data: bytes, block: int) -> None:
 
 
 def test_batches_keep_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks share their memory; batches do not."""
+    """Blocks share their memory; batches have memory of their own."""
     monkeypatch.setattr(frames, "BLOCK", 40)
     out = io.BytesIO()
     with DcpiWriter(out, header=support.HEADER) as writer:
         for number in range(30):
             writer.chunk(number * 40, [number + 1, 0, 3][: 1 + number % 3])
     trace = DcpiTrace(out.getvalue(), strict=True)
-    kept = [*trace.batches("samples", "chunks")]
-    assert len(kept) > 5
+    batches = [*trace.batches("samples", "chunks")]
+    assert len(batches) > 5
     for name in ("samples", "chunks"):
         whole = trace.table(name)
         for column in whole:
-            pieces = [each for batch in kept for each in batch[name][column]]
+            pieces = [each for batch in batches for each in batch[name][column]]
             assert pieces == [*whole[column]]
 
 

@@ -49,10 +49,10 @@ def test_a_written_listing_is_read_back(data: bytes) -> None:
     listing = dcpicat.of_profile(DcpiTrace(data))
     text = "\n".join(dcpicat.text(listing)).encode() + b"\n"
     for target in (text, text.replace(b"\n", b"\r\n"), Trickle(text, 11)):
-        again = dcpicat.read(target, strict=True)
-        assert (again.lines, again.events) == (listing.lines, listing.events)
-        assert again.address.tolist() == listing.address.tolist()
-        assert [column.tolist() for column in again.counts] == [column.tolist() for column in listing.counts]
+        reread = dcpicat.read(target, strict=True)
+        assert (reread.lines, reread.events) == (listing.lines, listing.events)
+        assert reread.address.tolist() == listing.address.tolist()
+        assert [column.tolist() for column in reread.counts] == [column.tolist() for column in listing.counts]
 
 
 @given(data=st.binary(max_size=80) | st.sampled_from([LISTING[:n] for n in range(0, len(LISTING), 7)]))

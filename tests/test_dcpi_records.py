@@ -42,8 +42,8 @@ def test_an_encoded_record_decodes_to_itself(name: str, data: st.DataObject) -> 
 @given(raw=st.binary(max_size=40) | st.sampled_from([b"samples\n", b"samples x\n", b"a\tb\n", b"a b"]))
 def test_any_line_is_decoded_to_itself(raw: bytes) -> None:
     record = r.decode_line(raw)
-    known = isinstance(record, r.Line) and record.word in KEYWORDS
-    if not known:  # the values of known words must have their syntax
+    is_keyword = isinstance(record, r.Line) and record.word in KEYWORDS
+    if not is_keyword:  # the values of known words must have their syntax
         assert r.encode(record) == raw
 
 
@@ -95,9 +95,9 @@ def test_blocks_of_any_size_give_the_same(data: bytes, block: int) -> None:
     with patch.context() as small:
         small.setattr(frames, "BLOCK", block)
         for target in (data, Trickle(data, 7)):
-            again = DcpiTrace(target)
-            assert list(again.table("samples").rows()) == samples
-            assert {(finding.rule, finding.offset) for finding in again.findings} == findings
+            trickled = DcpiTrace(target)
+            assert list(trickled.table("samples").rows()) == samples
+            assert {(finding.rule, finding.offset) for finding in trickled.findings} == findings
         assert support.sums(DcpiTrace(data).info) == sums
         assert support.copied(DcpiTrace(data)) == data
     strict = DcpiTrace(data, strict=True)

@@ -44,8 +44,8 @@ def test_columns_come_back(gaps: list[int], cut: int, counts: st.DataObject, lon
         patch.setattr(encode, "BATCH", at_once)
         data = written((offset[:cut], count[:cut]), (offset[cut:], count[cut:]))
     chunks = oracle.parse(data)["chunks"]
-    samples = [(at + 4 * i, one) for at, numbers in chunks for i, one in enumerate(numbers) if one]
-    assert samples == [(at, one) for at, one in zip(offset.tolist(), count.tolist(), strict=True) if one]
+    samples = [(at + 4 * i, value) for at, numbers in chunks for i, value in enumerate(numbers) if value]
+    assert samples == [(at, value) for at, value in zip(offset.tolist(), count.tolist(), strict=True) if value]
     assert all(len(numbers) <= longest for _, numbers in chunks)
     assert data.index(b"samples") and len(data) % 4 == 0
     assert not DcpiTrace(data).findings or set(DcpiTrace(data).findings.counts) == {"beyond-text"}
@@ -66,7 +66,7 @@ def test_single_chunks_are_written_as_given() -> None:
     assert oracle.parse(out.getvalue())["chunks"] == [(0, [1]), (4, [0, 0, 2]), (16, [0])]
 
 
-def test_lines_keep_their_order_and_unknown_ones_stay(tmp_path: Path) -> None:
+def test_header_lines_keep_their_order_and_unknown_lines_are_kept(tmp_path: Path) -> None:
     first = written(([0], [1]))
     lines = [r.Line("label", "synthetic", "\t "), *reversed(DcpiTrace(first).header.lines), r.Line("later", "a b ")]
     path = tmp_path / "out.dcpi"
@@ -206,7 +206,7 @@ def test_records_and_columns_are_mixed() -> None:
     assert profile["totals"] == (5, 20)
 
 
-def test_a_put_footer_is_the_only_one() -> None:
+def test_a_footer_that_is_put_replaces_the_computed_footer() -> None:
     out = io.BytesIO()
     with DcpiWriter(out, header=HEADER) as writer:
         write_sample(writer, 0)
@@ -232,7 +232,7 @@ def test_a_chunk_that_lacks_counts_gets_no_footer() -> None:
     assert set(trace.findings.counts) == {"chunk-over-end"}
 
 
-def test_samples_without_a_header_get_one_of_placeholders() -> None:
+def test_samples_without_a_header_get_a_placeholder_header() -> None:
     for write in (lambda writer: writer.chunk(2**32 - 4, [1]), lambda writer: write_sample(writer, 2**32 - 4)):
         out = io.BytesIO()
         with DcpiWriter(out) as writer:
@@ -248,9 +248,9 @@ def test_a_whole_profile_from_its_tables() -> None:
     with DcpiWriter(out) as writer:
         assert writer.write_table("header", first.table("header")) == len(HEADER) + 1
         assert writer.write_table("samples", first.table("samples")) == 3
-    again = DcpiTrace(out.getvalue(), strict=True)
-    assert again.header.lines == first.header.lines
-    assert list(again) == list(first)
+    result = DcpiTrace(out.getvalue(), strict=True)
+    assert result.header.lines == first.header.lines
+    assert list(result) == list(first)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What people read: every range against the decoder's own values and messages, every table against the declaration."""
+"""Explanations for people: ranges against the decoder's values and messages, tables against the declarations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ranges_of(data: bytes, order: Order = "little", **options: Any) -> list[Byte
 
 
 def decoded(data: bytes, order: Order) -> tuple[Any, Faults]:
-    """The record, and what the decoder has to say; if it cannot be delivered, None and the reason at the end."""
+    """Return the record and its faults; for a refused record, None and the reason as the last fault."""
     faults = Faults()
     try:
         record = decode(RECORDS, words_of(data, order), data, 0, len(data) // 8, faults)
@@ -60,7 +60,7 @@ def decoded(data: bytes, order: Order) -> tuple[Any, Faults]:
 
 
 def faults_of(ranges: list[ByteRange]) -> list[str]:
-    return [told for byte_range in ranges for told in byte_range.faults]
+    return [message for byte_range in ranges for message in byte_range.faults]
 
 
 @st.composite
@@ -71,7 +71,7 @@ def any_record(draw: st.DrawFn) -> tuple[bytes, Order]:
 
 @st.composite
 def damaged_record(draw: st.DrawFn) -> tuple[bytes, Order]:
-    """A record that was cut, lengthened, or had words overwritten."""
+    """Generate a record that was cut, lengthened, or had words overwritten."""
     data, order = draw(any_record())
     words = words_of(data, order)
     for _ in range(draw(st.integers(0, 2))):
@@ -85,7 +85,7 @@ def damaged_record(draw: st.DrawFn) -> tuple[bytes, Order]:
 
 
 @given(damaged_record() | any_record())
-def test_spans_cover_every_byte_once(case: tuple[bytes, Order]) -> None:
+def test_ranges_cover_every_byte_once(case: tuple[bytes, Order]) -> None:
     data, order = case
     ranges = ranges_of(data, order)
     assert b"".join(byte_range.raw for byte_range in ranges) == data
@@ -98,13 +98,13 @@ def test_the_fields_of_a_header_make_up_its_word(case: tuple[bytes, Order]) -> N
     data, order = case
     for byte_range in ranges_of(data, order):
         if byte_range.bits:
-            made = [one.value % 2**one.field.width * 2**one.field.lo for one in byte_range.bits]
-            assert sum(made) == int.from_bytes(byte_range.raw, order)
-            assert sum(one.field.width for one in byte_range.bits) == 64
+            parts = [item.value % 2**item.field.width * 2**item.field.lo for item in byte_range.bits]
+            assert sum(parts) == int.from_bytes(byte_range.raw, order)
+            assert sum(item.field.width for item in byte_range.bits) == 64
 
 
 @given(damaged_record())
-def test_what_the_decoder_refuses_is_told_in_its_words(case: tuple[bytes, Order]) -> None:
+def test_ranges_have_the_messages_of_the_decoder(case: tuple[bytes, Order]) -> None:
     data, order = case
     ranges, (record, faults) = ranges_of(data, order), decoded(data, order)
     if "argument-size" in dict(faults):  # then arguments may lie in words that are read as what follows them
@@ -126,14 +126,14 @@ def test_a_valid_record_has_no_faults(case: tuple[bytes, Order]) -> None:
 
 
 def shown(value: object) -> str:
-    """How a range begins to show a value."""
+    """Return the beginning of the text that a range shows for a value."""
     if isinstance(value, str):
         return quoted(value)
     return f"{len(value)} bytes" if isinstance(value, bytes) else str(value)
 
 
 @given(any_record())
-def test_spans_show_what_the_decoder_gives(case: tuple[bytes, Order]) -> None:
+def test_ranges_show_the_values_of_the_decoder(case: tuple[bytes, Order]) -> None:
     data, order = case
     record, _ = decoded(data, order)
     seen = set()
@@ -146,12 +146,12 @@ def test_spans_show_what_the_decoder_gives(case: tuple[bytes, Order]) -> None:
                 break
             owner, value = value, value[int(step[1:-1])] if step[0] == "[" else getattr(value, step)
         else:
-            told = f"{value:#x}" if isinstance(owner, tuple) else shown(value)
-            assert byte_range.value.removeprefix("koid ").startswith(told) or byte_range.label == "payload size"
-        for one in byte_range.bits:
-            if hasattr(value, one.field.name) and path == ["header"]:
-                given = getattr(value, one.field.name)
-                assert isinstance(given, str | bytes | Thread | tuple) or given == one.value
+            text = f"{value:#x}" if isinstance(owner, tuple) else shown(value)
+            assert byte_range.value.removeprefix("koid ").startswith(text) or byte_range.label == "payload size"
+        for item in byte_range.bits:
+            if hasattr(value, item.field.name) and path == ["header"]:
+                given = getattr(value, item.field.name)
+                assert isinstance(given, str | bytes | Thread | tuple) or given == item.value
     if isinstance(record, Record):
         present = {name for name, _ in layout_of(type(record)).body if getattr(record, name) not in ("", b"", (), None)}
         assert {name for name in present if not isinstance(getattr(record, name), int)} <= seen
@@ -179,7 +179,7 @@ def test_an_event_word_by_word() -> None:
         ("args[1].header", "StringArgument"),
         ("end", "9"),
     ]
-    assert [(one.field.name, one.meaning, one.fault) for one in ranges[0].bits] == [
+    assert [(item.field.name, item.meaning, item.fault) for item in ranges[0].bits] == [
         ("type", "EVENT", ""),
         ("size", "words, 56 bytes", ""),
         ("event_type", "DURATION_COMPLETE", ""),
@@ -188,18 +188,18 @@ def test_an_event_word_by_word() -> None:
         ("category", "inline, 2 bytes", ""),
         ("name", 'slot 7: "seven"', ""),
     ]
-    argument = {one.field.name: one for one in ranges[3].bits}
+    argument = {item.field.name: item for item in ranges[3].bits}
     assert argument["value"].shown == "-1"
-    text = {one.field.name: one for one in ranges[5].bits}
+    text = {item.field.name: item for item in ranges[5].bits}
     assert (text["name"].meaning, text["name"].fault) == ("slot 2", "not defined before this record")
     assert text["value"].meaning == "the empty string"
 
 
 def edited(record: Record, *, word: int = 0, value: int | None = None, flip: int = 0, more: int = 0) -> bytes:
-    """A record's bytes with a word replaced, bits of it flipped, or words added."""
+    """Return a record's bytes with a word replaced, bits of it flipped, or words added."""
     words = words_of(encode(record), "little")
     words[word] = (words[word] if value is None else value) ^ flip
-    return b"".join(one.to_bytes(8, "little") for one in [*words, *[0] * more])
+    return b"".join(number.to_bytes(8, "little") for number in [*words, *[0] * more])
 
 
 SECTION = r.ProviderSection(provider_id=1)
@@ -223,11 +223,11 @@ MESSAGE = r.Log(timestamp=1, thread=1, message="hello")
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_wrong_is_told(data: bytes, fault: str) -> None:
+def test_faults_are_reported(data: bytes, fault: str) -> None:
     assert fault in faults_of(ranges_of(data))
 
 
-def test_what_follows_broken_arguments_is_found_from_the_end() -> None:
+def test_fields_after_broken_arguments_are_located_from_the_end() -> None:
     ranges = ranges_of(edited(EVENT, word=5, value=0))
     assert [byte_range.label for byte_range in ranges[3:]] == ["args[0].header", "args[0].name", "unexplained", "end"]
     assert ranges[-1].value == "9"
@@ -244,16 +244,16 @@ def test_what_follows_broken_arguments_is_found_from_the_end() -> None:
 )
 def test_the_header_of_an_unknown_record(word: int, fields: list[str]) -> None:
     header, content = ranges_of(word.to_bytes(8, "little") + bytes(8))
-    assert [one.field.name for one in header.bits] == fields
+    assert [item.field.name for item in header.bits] == fields
     assert (header.value, content.label, faults_of([header, content])) == ("unknown", "content", [])
 
 
-def test_nothing_at_all_has_no_spans() -> None:
+def test_no_bytes_have_no_ranges() -> None:
     assert annotate(RECORDS, [], b"", 0, 0) == []
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("plain é", '"plain é"'),
         ('a "b" \\', '"a \\"b\\" \\\\"'),
@@ -262,17 +262,17 @@ def test_nothing_at_all_has_no_spans() -> None:
         ("\\udcff", '"\\\\udcff"'),
     ],
 )
-def test_text_is_quoted(text: str, wanted: str) -> None:
-    assert quoted(text) == wanted
+def test_text_is_quoted(text: str, expected: str) -> None:
+    assert quoted(text) == expected
 
 
 # ---- the documents
 
 
 def test_the_records_use_every_part() -> None:
-    """So that what is true of all records here is true of all parts; one is uftrace's."""
+    """Tests of all records are tests of all parts, except `Rest`, which only uftrace uses."""
     classes = [*vars(parts).values(), *vars(references).values()]
-    declared = {one for one in classes if isinstance(one, type) and issubclass(one, Part)}
+    declared = {cls for cls in classes if isinstance(cls, type) and issubclass(cls, Part)}
     declared -= {Part, parts.Rest}
     assert declared == {type(part) for cls in EVERY for _, part in layout_of(cls).parts}
 
@@ -299,7 +299,7 @@ def test_a_layout_in_words() -> None:
     assert "the tick at which the operation ended." in layout_markdown(r.DurationComplete)
 
 
-def test_the_reference_is_whole() -> None:
+def test_the_reference_is_complete() -> None:
     text = describe_markdown()
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     assert headings[0] == "Fuchsia trace format"
@@ -315,7 +315,7 @@ def test_an_enumeration_lists_its_values() -> None:
     assert text.endswith("| 1 | `DATA` |\n| 2 | `LAST_BRANCH` |\n| 3 | `PERFETTO` |\n")
 
 
-def test_a_docstring_is_taken_apart() -> None:
+def test_a_docstring_is_parsed() -> None:
     class Sample:
         """Something.  spec: Some record.  And more.
 
@@ -331,7 +331,7 @@ def test_a_docstring_is_taken_apart() -> None:
 
 
 class Nameless(Part):
-    """A part that nobody taught how to be described."""
+    """A part without a description."""
 
 
 class OddWord(Word):
@@ -357,43 +357,45 @@ def trace_of(*written: Record | Opaque, order: Order = "little") -> bytes:
     return b"".join(encode(record, order) for record in (r.Magic(), *written))
 
 
-def pieces(data: bytes, **options: Any) -> list[AnnotatedRecord]:
+def annotated_records(data: bytes, **options: Any) -> list[AnnotatedRecord]:
     return list(explain(fxtio.open(data), **options))
 
 
-def test_pieces_are_the_records(corpus: Path) -> None:
+def test_annotated_records_equal_the_records(corpus: Path) -> None:
     data = (corpus / "fxt" / "janestreet-demo.fxt").read_bytes()
-    found = pieces(data)
+    annotated = annotated_records(data)
     records = [(entry.offset, type(entry.record).__name__) for entry in fxtio.open(data).entries()]
-    assert [(piece.offset, piece.name) for piece in found] == records
-    assert b"".join(byte_range.raw for piece in found for byte_range in piece.ranges) == data
-    assert [piece.number for piece in found] == list(range(len(found)))
-    assert [piece.faults for piece in found if piece.faults] == []
+    assert [(record.offset, record.name) for record in annotated] == records
+    assert b"".join(byte_range.raw for record in annotated for byte_range in record.ranges) == data
+    assert [record.number for record in annotated] == list(range(len(annotated)))
+    assert [record.faults for record in annotated if record.faults] == []
 
 
-def test_slots_mean_what_they_mean_at_the_record() -> None:
+def test_slots_have_their_meaning_at_the_record() -> None:
     begin = r.DurationBegin(timestamp=1, thread=1, category=0, name=1, args=())
     thread = r.ThreadRecord(1, process=10, thread=11)
     data = trace_of(r.String(1, "one"), begin, thread, r.String(1, "two"), begin)
-    before, after = (piece for piece in pieces(data) if piece.name == "DurationBegin")
-    meanings = [{one.field.name: one for one in piece.ranges[0].bits} for piece in (before, after)]
-    assert [one["name"].meaning for one in meanings] == ['slot 1: "one"', 'slot 1: "two"']
-    assert [one["thread"].meaning for one in meanings] == ["slot 1", "slot 1: process 10, thread 11"]
+    before, after = (record for record in annotated_records(data) if record.name == "DurationBegin")
+    meanings = [{item.field.name: item for item in record.ranges[0].bits} for record in (before, after)]
+    assert [fields["name"].meaning for fields in meanings] == ['slot 1: "one"', 'slot 1: "two"']
+    assert [fields["thread"].meaning for fields in meanings] == ["slot 1", "slot 1: process 10, thread 11"]
     assert before.faults == ["not defined before this record"]
-    assert before.findings == [], "what a byte_range tells is not told twice"
+    assert before.findings == [], "a fault of a range is not reported twice"
     assert after.faults == []
 
 
 def test_both_byte_orders_read_the_same() -> None:
-    little, big = (pieces(trace_of(r.String(1, "a name"), EVENT, order=order)) for order in ORDERS)
-    told = [[[(s.label, s.value, s.bits) for s in piece.ranges] for piece in found] for found in (little, big)]
-    assert told[0] == told[1]
+    little, big = (annotated_records(trace_of(r.String(1, "a name"), EVENT, order=order)) for order in ORDERS)
+    shown_parts = [
+        [[(s.label, s.value, s.bits) for s in record.ranges] for record in annotated] for annotated in (little, big)
+    ]
+    assert shown_parts[0] == shown_parts[1]
     assert little[0].ranges[0].raw == big[0].ranges[0].raw[::-1]
 
 
-def test_findings_of_the_reader_stand_with_the_record() -> None:
-    (piece,) = pieces(trace_of(r.Initialization(0), SECTION), record=1)[:1]
-    assert [finding.rule for finding in piece.findings] == ["zero-tick-rate"]
+def test_findings_of_the_reader_belong_to_the_record() -> None:
+    (record,) = annotated_records(trace_of(r.Initialization(0), SECTION), record=1)[:1]
+    assert [finding.rule for finding in record.findings] == ["zero-tick-rate"]
 
 
 FIRST, LAST = trace_of(SECTION, SECTION), encode(SECTION) * 5
@@ -410,41 +412,41 @@ FIRST, LAST = trace_of(SECTION, SECTION), encode(SECTION) * 5
         (b"\xf9\xff" + bytes(14), "no record, though it begins like Log", ["truncated"]),
     ],
 )
-def test_what_is_no_record_is_shown(gap: bytes, name: str, rules: list[str]) -> None:
+def test_bytes_that_are_no_record_are_shown(gap: bytes, name: str, rules: list[str]) -> None:
     rest = b"" if rules[0] == "truncated" else LAST
-    found = pieces(FIRST + gap + rest)
-    assert [(piece.name, piece.offset, piece.size) for piece in found if piece.number is None] == [
+    annotated = annotated_records(FIRST + gap + rest)
+    assert [(record.name, record.offset, record.size) for record in annotated if record.number is None] == [
         (name, len(FIRST), len(gap))
     ]
-    assert [finding.rule for finding in found[3].findings] == rules
-    assert [piece.number for piece in found[4:]] == list(range(3, 3 + len(rest) // 8))
-    if found[3].ranges:
-        assert found[3].ranges[0].raw == gap[:8]
+    assert [finding.rule for finding in annotated[3].findings] == rules
+    assert [record.number for record in annotated[4:]] == list(range(3, 3 + len(rest) // 8))
+    if annotated[3].ranges:
+        assert annotated[3].ranges[0].raw == gap[:8]
 
 
 def test_a_trace_that_begins_with_no_record() -> None:
-    (piece,) = explain(fxtio.open(encode(MESSAGE)[:-8], format="fxt"))
-    assert (piece.number, piece.offset, piece.size) == (None, 0, 16)
-    assert "Log.message: 5 bytes do not fit in the record" in piece.faults
+    (record,) = explain(fxtio.open(encode(MESSAGE)[:-8], format="fxt"))
+    assert (record.number, record.offset, record.size) == (None, 0, 16)
+    assert "Log.message: 5 bytes do not fit in the record" in record.faults
 
 
 def test_where_to_begin() -> None:
     data = FIRST + bytes(16) + LAST
     gap = len(FIRST)
-    assert pieces(data, offset=gap - 1)[0].number == 2
-    assert pieces(data, offset=gap)[0].number is None
-    assert pieces(data, offset=gap + 15)[0].number is None
-    assert pieces(data, offset=gap + 16)[0].number == 3
-    assert [piece.number for piece in pieces(data, record=2)][:3] == [2, None, 3]
-    assert pieces(data, record=3)[0].number == 3
-    assert pieces(data, record=99) == []
-    assert pieces(data, offset=len(data)) == []
+    assert annotated_records(data, offset=gap - 1)[0].number == 2
+    assert annotated_records(data, offset=gap)[0].number is None
+    assert annotated_records(data, offset=gap + 15)[0].number is None
+    assert annotated_records(data, offset=gap + 16)[0].number == 3
+    assert [annotated.number for annotated in annotated_records(data, record=2)][:3] == [2, None, 3]
+    assert annotated_records(data, record=3)[0].number == 3
+    assert annotated_records(data, record=99) == []
+    assert annotated_records(data, offset=len(data)) == []
     kinds = frozenset({RECORDS.classes.index(r.ProviderSection)})
-    assert [piece.number for piece in pieces(data, kinds=kinds)] == [*range(1, 8)]
+    assert [record.number for record in annotated_records(data, kinds=kinds)] == [*range(1, 8)]
 
 
 def test_streams_keep_their_parts() -> None:
-    """A text and data that are padded, whatever the order of the bytes in the words."""
+    """Padded text and data do not depend on the byte order of words."""
     module = r.ProfilerModule(module=1, timestamp=2, thread=Thread(3, None), name="libc.so.6", build_id=b"\1\2\3")
     assert isinstance(dict(layout_of(r.ProfilerModule).parts)["build_id"], Stream)
     for order in ORDERS:

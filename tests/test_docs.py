@@ -118,7 +118,7 @@ def test_functions_of_the_tracer_are_on_its_page() -> None:
     assert {name for name in tracer.__all__ if name.islower()} - described == set()
 
 
-def test_blocks_are_found() -> None:
+def test_code_blocks_are_extracted() -> None:
     text = f"a\n\n```python\nx = 1\n```\n\n{NOT_RUN}\n\n```python\nno\n```\n\n```sh\nls\n```\n\n```console\n$ ls\n```\n"
     assert list(blocks(text)) == [Block("python", 4, "x = 1\n"), Block("console", 18, "$ ls\n")]
 

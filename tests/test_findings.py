@@ -36,7 +36,7 @@ def cases_of(name: str) -> dict[str, Callable[[Path], Findings]]:
 
 
 @pytest.mark.parametrize(("name", "rule", "level"), DOCUMENTED)
-def test_a_documented_rule_is_found(name: str, rule: str, level: str, tmp_path: Path) -> None:
+def test_a_documented_rule_is_reported(name: str, rule: str, level: str, tmp_path: Path) -> None:
     findings = cases_of(name)[rule](tmp_path)
     assert rule in findings.counts
     assert {finding.level.value for finding in findings if finding.rule == rule} == {level}

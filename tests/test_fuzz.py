@@ -1,4 +1,4 @@
-"""The fuzz targets for a moment: they take their seeds and some changed ones, and the engine tells what it finds."""
+"""Short runs of the fuzz targets: they accept seeds and mutated seeds, and the engine reports crashes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ FEW = 6  # inputs of each target, of either kind
 
 
 def flipped(data: bytes, most: int) -> bytes:
-    """Stands for an engine's way of changing bytes."""
+    """Flip bits of the data, as an engine does."""
     at = len(data) // 3
     return (data[:at] + bytes([data[at] ^ 0x41]) + data[at + 1 :] if data else b"A")[:most]
 
 
 @pytest.mark.parametrize("name", engine.TARGETS)
-def test_targets_take_seeds_and_changed_ones(name: str) -> None:
+def test_targets_accept_seeds_and_mutated_seeds(name: str) -> None:
     target = engine.target_of(name)
     seeds = list(target.seeds())
     draw = random.Random(name)
-    found = [target.check(data) for data in draw.sample(seeds, min(FEW, len(seeds)))]
-    assert not all(found)
+    results = [target.check(data) for data in draw.sample(seeds, min(FEW, len(seeds)))]
+    assert not all(results)
     assert target.check(b"")
     for _ in range(FEW):
         data = draw.choice(seeds)
@@ -36,7 +36,7 @@ def test_targets_take_seeds_and_changed_ones(name: str) -> None:
         target.check(changed)
 
 
-def test_what_is_counted_outlives_a_crash(tmp_path: Path) -> None:
+def test_counts_survive_a_crash(tmp_path: Path) -> None:
     def check(data: bytes) -> bool:
         engine.require(data != b"bad", "it is not bad")
         return data == b"odd"

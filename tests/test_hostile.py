@@ -27,7 +27,7 @@ from fxtio.fxt import records as rec
 from fxtio.testing.strategies import encoded
 from support import fxt_model
 from support.fxt_hostile import arbitrary, damaged_traces
-from support.fxt_readings import Trickle, in_batches, narrow_traces, rules, tables_of, told
+from support.fxt_readings import Trickle, in_batches, kept_findings, narrow_traces, rules, tables_of
 from support.fxt_samples import ORDERS, for_orders
 from support.fxt_twins import plain
 
@@ -37,7 +37,7 @@ READINGS: dict[str, Callable[[FxtTrace], Any]] = {
     "raw": lambda trace: list(trace.records(resolve=False)),
     "entries": lambda trace: list(trace.entries()),
     "tables": tables_of,
-    "batches": lambda trace: [one for batch in trace.batches(*trace.table_names) for one in batch.values()],
+    "batches": lambda trace: [table for batch in trace.batches(*trace.table_names) for table in batch.values()],
 }
 
 hostile_traces = st.sampled_from(ORDERS).flatmap(lambda order: damaged_traces(order) | arbitrary(order))
@@ -45,13 +45,13 @@ some_batches = st.sampled_from([(1, 1), (8, 3), (64, 64), (1 << 19, 1 << 17)])
 
 
 def check_findings(trace: FxtTrace, data: bytes) -> None:
-    """Findings say where and what, and there are never more of them than are counted."""
-    for one in trace.findings:
-        assert 0 <= one.offset <= len(data)
-        assert one.level in (Level.ERROR, Level.WARNING)
-        assert one.message
-        assert f"[{one.rule}]" in str(one)
-    assert len(trace.findings) >= len(told(trace.findings))
+    """Check that findings have a place and a message, and that no more are kept than are counted."""
+    for finding in trace.findings:
+        assert 0 <= finding.offset <= len(data)
+        assert finding.level in (Level.ERROR, Level.WARNING)
+        assert finding.message
+        assert f"[{finding.rule}]" in str(finding)
+    assert len(trace.findings) >= len(kept_findings(trace.findings))
     assert bool(trace.findings) == bool(len(trace.findings))
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_raised(reading: str, data: bytes, batches: tuple[int, int]) 
 
 @pytest.mark.parametrize("reading", READINGS)
 @given(data=hostile_traces)
-def test_strict_reading_raises_where_there_are_findings(reading: str, data: bytes) -> None:
+def test_strict_reading_raises_for_findings(reading: str, data: bytes) -> None:
     lenient, strict = FxtTrace(data), FxtTrace(data, strict=True)
     READINGS[reading](lenient)
     if not lenient.findings:
@@ -74,16 +74,18 @@ def test_strict_reading_raises_where_there_are_findings(reading: str, data: byte
         return
     with pytest.raises(DecodeError) as caught:
         READINGS[reading](strict)
-    assert (caught.value.rule, caught.value.offset) in {(rule, offset) for rule, _, offset in told(lenient.findings)}
+    assert (caught.value.rule, caught.value.offset) in {
+        (rule, offset) for rule, _, offset in kept_findings(lenient.findings)
+    }
 
 
 @given(data=hostile_traces, batches=some_batches)
-def test_pieces_are_the_same_as_the_whole(data: bytes, batches: tuple[int, int]) -> None:
-    """A source of unknown size, a few bytes at a time: the same records, and the same faults at the same places."""
+def test_small_reads_and_batches_give_the_same_records(data: bytes, batches: tuple[int, int]) -> None:
+    """A source of unknown size, read a few bytes at a time, gives the same records and findings."""
     at_once, in_pieces = FxtTrace(data), FxtTrace(Trickle(data, 11))
     expected = plain(list(at_once))
     assert plain(list(in_pieces)) == expected
-    assert told(in_pieces.findings) == told(at_once.findings)
+    assert kept_findings(in_pieces.findings) == kept_findings(at_once.findings)
     with in_batches(*batches):
         in_batch = FxtTrace(data)
         assert plain(list(in_batch)) == expected
@@ -91,29 +93,29 @@ def test_pieces_are_the_same_as_the_whole(data: bytes, batches: tuple[int, int])
 
 
 def counted(trace: FxtTrace) -> dict[str, int]:
-    """How often each rule was broken; a run of zero words may be told in pieces."""
+    """Return how often each rule was broken. Batches may split a run of zero words, so it counts once."""
     return {rule: 1 if rule == "zero-words" else count for rule, count in rules(trace.findings).items()}
 
 
 @for_orders
 @given(data=st.data())
-def test_what_a_damaged_trace_still_says(order: Order, data: st.DataObject) -> None:
-    """As long as it is well-framed, it is for each record what the model makes of it."""
+def test_a_damaged_trace_has_the_meaning_of_the_model(order: Order, data: st.DataObject) -> None:
+    """Each record of a well-framed trace has the meaning that the model gives it."""
     trace = data.draw(damaged_traces(order, framed=True))
     expected = fxt_model.read(trace, order)
     reader = FxtTrace(trace)
-    assert plain(list(reader)) == plain([one.record for one in expected])
-    found = rules(reader.findings)
-    said = [one for one in expected if not isinstance(one.record, Opaque)]
-    refused = [one for one in expected if isinstance(one.record, Opaque) and known(one.raw, order)]
-    broken = Counter(rule for one in said for rule, _ in one.faults)
-    assert all(found.get(rule, 0) >= count for rule, count in broken.items())
+    assert plain(list(reader)) == plain([entry.record for entry in expected])
+    counts = rules(reader.findings)
+    delivered = [entry for entry in expected if not isinstance(entry.record, Opaque)]
+    refused = [entry for entry in expected if isinstance(entry.record, Opaque) and has_known_type(entry.raw, order)]
+    broken = Counter(rule for entry in delivered for rule, _ in entry.faults)
+    assert all(counts.get(rule, 0) >= count for rule, count in broken.items())
     refusals = ("record-short", "stream-over-record", "constant", "argument-size")
-    assert sum(found.get(rule, 0) for rule in refusals) - broken["argument-size"] == len(refused)
-    assert found.get("argument-content", 0) == broken["argument-content"]
+    assert sum(counts.get(rule, 0) for rule in refusals) - broken["argument-size"] == len(refused)
+    assert counts.get("argument-content", 0) == broken["argument-content"]
 
 
-def known(raw: bytes, order: Order) -> bool:
+def has_known_type(raw: bytes, order: Order) -> bool:
     return rec.RECORDS.kind_of(int.from_bytes(raw[:8], order)) >= 0
 
 
@@ -121,7 +123,7 @@ def known(raw: bytes, order: Order) -> bool:
 @given(data=st.data())
 def test_a_copy_of_a_damaged_trace_is_the_same_bytes(order: Order, data: st.DataObject) -> None:
     trace = data.draw(damaged_traces(order, framed=True))
-    assert b"".join([encode(one, order) for one in FxtTrace(trace).records(resolve=False)]) == trace
+    assert b"".join([encode(record, order) for record in FxtTrace(trace).records(resolve=False)]) == trace
 
 
 @given(data=st.binary(max_size=100))
@@ -150,16 +152,16 @@ def test_findings_are_kept_to_a_bound(strict: bool) -> None:
             list(trace)
         return
     with in_batches(2, 2):
-        assert sum(isinstance(one, Record) for one in trace) == 801
+        assert sum(isinstance(record, Record) for record in trace) == 801
     assert rules(trace.findings) == {"undefined-thread": 400}
     assert len(list(trace.findings)) == KEPT_PER_RULE
 
 
 @given(records=narrow_traces(), data=st.data())
-def test_one_record_damaged_leaves_the_others(records: list[Any], data: st.DataObject) -> None:
-    """Bits of one body change: what comes before is the same, and what follows is still there."""
+def test_a_damaged_record_does_not_affect_the_others(records: list[Any], data: st.DataObject) -> None:
+    """Bits of one body change: the records before it stay the same, and those after it are still delivered."""
     assume(len(records) > 1)
-    pieces = [encode(one) for one in records]
+    pieces = [encode(record) for record in records]
     number = data.draw(st.integers(1, len(pieces) - 1))
     body = bytearray(pieces[number])
     assume(len(body) > 8)
@@ -169,7 +171,7 @@ def test_one_record_damaged_leaves_the_others(records: list[Any], data: st.DataO
     read, expected = list(damaged), list(FxtTrace(b"".join(pieces)))
     assert len(read) == len(expected)
     assert plain(read[:number]) == plain(expected[:number])
-    assert [type(one) for one in read[number + 1 :]] == [type(one) for one in expected[number + 1 :]]
+    assert [type(record) for record in read[number + 1 :]] == [type(record) for record in expected[number + 1 :]]
 
 
 def test_a_wall_clock_beyond_all_dates() -> None:

@@ -1,4 +1,4 @@
-"""Tests of the judges themselves, on the corpus: a judge that is wrong, or asleep, is worse than none.
+"""Tests of the judges themselves, on the corpus: a judge that overlooks errors would prove nothing.
 
 What each judge makes of each trace is written down here as it was observed, quirks included. When a new version of a
 judge changes its mind, one of these tests says so first.
@@ -56,7 +56,7 @@ def string_record(index: int, text: str) -> bytes:
 # ------------------------------------------------------------------------------------------------------- the corpus
 
 
-def test_expectations_are_what_the_corpus_says() -> None:
+def test_expectations_match_the_corpus() -> None:
     run = subprocess.run([sys.executable, str(CORPUS / "derive.py"), "--check"], check=False, capture_output=True)
     assert run.returncode == 0, run.stderr.decode()
 

@@ -70,7 +70,7 @@ def test_the_stub_has_the_functions_of_the_module_and_of_the_stand_in() -> None:
     assert in_python == {name: stub[name] for name in in_python}
 
 
-def test_c_is_what_runs() -> None:
+def test_the_c_kernels_are_in_use() -> None:
     assert _native.IMPLEMENTATION == "c"
     assert _native.walk is kernels.walk
 
@@ -200,9 +200,9 @@ def test_gather_refuses_wrong_lengths() -> None:
 
 
 def test_walk_many_refuses_wrong_lengths() -> None:
-    one, two = i64(0), i64(0, 0)
+    single, pair = i64(0), i64(0, 0)
     with pytest.raises(ValueError, match="lengths differ"):
-        kernels.walk_many(FEW, one, two, one, RULES, TABLE, *outputs(4), one.copy(), one.copy())
+        kernels.walk_many(FEW, single, pair, single, RULES, TABLE, *outputs(4), single.copy(), single.copy())
     with pytest.raises(TypeError, match="11 arguments"):
         kernels.walk_many(FEW)
 

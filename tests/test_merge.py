@@ -1,4 +1,4 @@
-"""Merging: whatever the traces are, each event keeps its moment and everything else that it says.
+"""Merging traces: each event keeps its time and all its content.
 
 The command itself is in `test_merge_command.py`.
 """
@@ -28,16 +28,16 @@ from fxtio.testing import strategies
 from support.checkout import CORPUS
 from support.fxt_hostile import damaged_traces
 from support.fxt_merge import (
-    BEGUN,
     FRAME,
     SECOND,
+    START_TIME,
     joined,
+    readable_records,
     records_of,
     rules,
-    sound,
     ticks_of,
-    timeless,
     trace_of,
+    without_times,
     written,
 )
 
@@ -53,29 +53,29 @@ def clocks(draw: st.DrawFn) -> dict[str, int]:
     return {
         "ticks_per_second": rate,
         "base_ticks": draw(st.integers(0, 1000 * rate)),
-        "wall_clock": BEGUN + draw(st.integers(-(10**15), 10**15)),
+        "wall_clock": START_TIME + draw(st.integers(-(10**15), 10**15)),
     }
 
 
 def wall_times(data: bytes) -> list[tuple[str, Fraction, Fraction]]:
-    """Every tick: its field, its time by the wall clock of its provider, and by the common axis (nanoseconds)."""
+    """Return for every tick its field, its time by the wall clock of its provider, and by the common axis, in ns."""
     with fxtio.open(data, format="fxt") as trace:
-        known = {one.id: one.clock for one in trace.info.providers}
-        found = []
+        clocks_by_id = {provider.id: provider.clock for provider in trace.info.providers}
+        times = []
         for entry in trace.entries():
-            clock = known[entry.provider]
+            clock = clocks_by_id[entry.provider]
             assert clock.wall_clock is not None
             assert clock.base_ticks is not None
             for name in ticks_of(entry.record):
                 tick = getattr(entry.record, name)
                 since = Fraction((tick - clock.base_ticks) * SECOND, clock.ticks_per_second)
                 axis = Fraction(tick * SECOND, clock.ticks_per_second)
-                found.append((name, clock.wall_clock + since, axis))
-    return found
+                times.append((name, clock.wall_clock + since, axis))
+    return times
 
 
 @given(st.lists(st.tuples(clocks(), st.lists(st.integers(0, 2**42), max_size=6)), min_size=1, max_size=4))
-def test_every_event_keeps_its_moment(drawn: list[tuple[dict[str, int], list[int]]]) -> None:
+def test_every_event_keeps_its_time(drawn: list[tuple[dict[str, int], list[int]]]) -> None:
     traces = [written(clock, sorted(ticks), number + 1) for number, (clock, ticks) in enumerate(drawn)]
     data, opened, merged = joined(*traces)
     assert [rules(trace) for trace in opened] == [{}] * len(traces)
@@ -86,7 +86,7 @@ def test_every_event_keeps_its_moment(drawn: list[tuple[dict[str, int], list[int
     zero = min(wall - axis for _, wall, axis in before)
     slowest = Fraction(SECOND, min(clock["ticks_per_second"] for clock, _ in drawn))
     assert all(abs(wall - zero - axis) <= slowest / 2 for _, wall, axis in after)
-    assert timeless(records_of(data)) == [one for trace in traces for one in timeless(records_of(trace))]
+    assert without_times(records_of(data)) == [text for trace in traces for text in without_times(records_of(trace))]
     assert merged.providers == len(traces)
 
 
@@ -98,14 +98,14 @@ def test_every_moment_is_declared_as_a_tick() -> None:
 
 def test_a_trace_that_began_first_may_come_last() -> None:
     clock = {"ticks_per_second": SECOND, "base_ticks": 0}
-    later = written(clock | {"wall_clock": BEGUN + 500}, [10], 1)
-    sooner = written(clock | {"wall_clock": BEGUN}, [10], 2)
+    later = written(clock | {"wall_clock": START_TIME + 500}, [10], 1)
+    sooner = written(clock | {"wall_clock": START_TIME}, [10], 2)
     data, _, _ = joined(later, sooner)
-    assert [one.timestamp for one in records_of(data) if isinstance(one, r.DurationComplete)] == [510, 10]
+    assert [record.timestamp for record in records_of(data) if isinstance(record, r.DurationComplete)] == [510, 10]
 
 
 def test_clocks_within_a_trace() -> None:
-    """Each goes by its own wall clock, one that has none by that of its trace, in ticks of its own rate."""
+    """Each clock uses its own wall clock, or that of its trace, in ticks of its own rate."""
     instant = r.Instant(1000, Thread(1, 2), "", "", ())
     several = trace_of(
         r.ProviderInfo(1, "no wall clock"),
@@ -113,64 +113,70 @@ def test_clocks_within_a_trace() -> None:
         r.Initialization(2 * SECOND),
         instant,
         r.ProviderInfo(2, "one"),
-        r.Initialization(SECOND, 50, BEGUN + 150),
+        r.Initialization(SECOND, 50, START_TIME + 150),
         instant,
-        r.Initialization(SECOND, 0, BEGUN + 300),
+        r.Initialization(SECOND, 0, START_TIME + 300),
         instant,
     )
-    first = trace_of(r.Initialization(SECOND, 0, BEGUN), instant)
+    first = trace_of(r.Initialization(SECOND, 0, START_TIME), instant)
     data, opened, _ = joined(first, several)
-    assert [one.timestamp for one in records_of(data) if isinstance(one, r.Instant)] == [1000, 1100, 1200, 1100, 1300]
-    inits = [one for one in records_of(data) if isinstance(one, r.Initialization)]
+    assert [record.timestamp for record in records_of(data) if isinstance(record, r.Instant)] == [
+        1000,
+        1100,
+        1200,
+        1100,
+        1300,
+    ]
+    inits = [record for record in records_of(data) if isinstance(record, r.Initialization)]
     assert inits[1:] == [
         r.Initialization(2 * SECOND),
-        r.Initialization(SECOND, 150, BEGUN + 150),
-        r.Initialization(SECOND, 300, BEGUN + 300),
+        r.Initialization(SECOND, 150, START_TIME + 150),
+        r.Initialization(SECOND, 300, START_TIME + 300),
     ]
     assert [rules(trace) for trace in opened] == [{}, {}]
 
 
-def test_without_a_wall_clock_ticks_stay() -> None:
+def test_ticks_without_a_wall_clock_are_unchanged() -> None:
     bare = trace_of(r.Initialization(1000), r.Instant(5, Thread(1, 2), "", "", ()))
-    known = written({"ticks_per_second": SECOND, "wall_clock": BEGUN}, [10], 2)
-    data, opened, _ = joined(known, bare, bare)
-    assert [one.timestamp for one in records_of(data) if isinstance(one, r.Instant)] == [10, 5, 5]
+    with_clock = written({"ticks_per_second": SECOND, "wall_clock": START_TIME}, [10], 2)
+    data, opened, _ = joined(with_clock, bare, bare)
+    assert [record.timestamp for record in records_of(data) if isinstance(record, r.Instant)] == [10, 5, 5]
     assert [rules(trace) for trace in opened] == [{}, {"no-wall-clock": 1}, {"no-wall-clock": 1}]
     assert rules(joined(bare)[1][0]) == {}
 
 
-def test_wall_clocks_that_cannot_be() -> None:
+def test_impossible_wall_clocks() -> None:
     instant = r.Instant(5, Thread(1, 2), "", "", ())
-    now = trace_of(r.Initialization(SECOND, 0, BEGUN), instant)
-    # The last one has a rate for which the distance is no word.
-    far = trace_of(r.Initialization(2**64 - 1, 0, 2**64 - 1), instant)
+    now = trace_of(r.Initialization(SECOND, 0, START_TIME), instant)
+    # At the rate of the last trace, the distance does not fit in a word.
+    distant = trace_of(r.Initialization(2**64 - 1, 0, 2**64 - 1), instant)
     back = trace_of(r.Initialization(1, 2**64 - 1, 0), instant)
-    data, opened, _ = joined(now, far, back)
-    assert [one.timestamp for one in records_of(data) if isinstance(one, r.Instant)] == [5, 5, 5]
+    data, opened, _ = joined(now, distant, back)
+    assert [record.timestamp for record in records_of(data) if isinstance(record, r.Instant)] == [5, 5, 5]
     assert [rules(trace) for trace in opened] == [{"clock-apart": 1}, {"clock-apart": 1}, {}]
 
 
-def test_an_earlier_clock_behind_the_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_earlier_clock_after_the_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxtio.fxt.frames.BATCH_WORDS", 64)
     instant = r.Instant(5, Thread(1, 2), "", "", ())
     padding = [instant] * 100
-    late = r.ProviderInfo(2, "late"), r.Initialization(SECOND, 0, BEGUN - 10), instant
-    first = r.ProviderInfo(1, "first"), r.Initialization(SECOND, 0, BEGUN)
+    late = r.ProviderInfo(2, "late"), r.Initialization(SECOND, 0, START_TIME - 10), instant
+    first = r.ProviderInfo(1, "first"), r.Initialization(SECOND, 0, START_TIME)
     data, opened, _ = joined(trace_of(*first, *padding, *late))
     assert records_of(data)[-1].timestamp == 5
     assert rules(opened[0]) == {"clock-apart": 1}
 
 
-def test_ticks_that_go_beyond_a_word() -> None:
+def test_ticks_that_overflow() -> None:
     thread = Thread(1, 2)
-    known = trace_of(r.Initialization(SECOND, 0, BEGUN))
+    earlier = trace_of(r.Initialization(SECOND, 0, START_TIME))
     over = trace_of(
-        r.Initialization(SECOND, 0, BEGUN + 10),
+        r.Initialization(SECOND, 0, START_TIME + 10),
         r.DurationComplete(2**64 - 11, thread, "", "", (), 2**64 - 10),
         r.DurationComplete(7, thread, "", "", (), 8),
     )
-    data, opened, _ = joined(known, over)
-    spans = [(one.timestamp, one.end) for one in records_of(data) if isinstance(one, r.DurationComplete)]
+    data, opened, _ = joined(earlier, over)
+    spans = [(record.timestamp, record.end) for record in records_of(data) if isinstance(record, r.DurationComplete)]
     assert spans == [(2**64 - 1, 2**64 - 1), (17, 18)]
     assert rules(opened[1])["time-overflow"] >= 1
 
@@ -179,11 +185,11 @@ def test_ticks_that_go_beyond_a_word() -> None:
 
 
 def test_provider_ids_are_different_afterwards() -> None:
-    one = trace_of(
+    trace = trace_of(
         r.ProviderInfo(1, "a"), r.ProviderInfo(2, "b"), r.ProviderSection(1), r.ProviderEvent(2, 0), r.String(1, "x")
     )
-    data, _, merged = joined(one, one, one)
-    assert [one for one in records_of(data) if isinstance(one, FRAME)] == [
+    data, _, merged = joined(trace, trace, trace)
+    assert [record for record in records_of(data) if isinstance(record, FRAME)] == [
         r.Magic(),
         *(r.ProviderInfo(1, "a"), r.ProviderInfo(2, "b"), r.ProviderSection(1), r.ProviderEvent(2, 0)),
         *(r.ProviderInfo(3, "a"), r.ProviderInfo(4, "b"), r.ProviderSection(3), r.ProviderEvent(4, 0)),
@@ -193,13 +199,13 @@ def test_provider_ids_are_different_afterwards() -> None:
 
 
 def test_the_last_provider_id_is_followed_by_the_first() -> None:
-    one = trace_of(r.ProviderInfo(2**32 - 1, "a"))
-    data, _, _ = joined(one, one)
+    trace = trace_of(r.ProviderInfo(2**32 - 1, "a"))
+    data, _, _ = joined(trace, trace)
     assert records_of(data)[1:] == [r.ProviderInfo(2**32 - 1, "a"), r.ProviderInfo(0, "a")]
 
 
 def test_records_without_a_provider() -> None:
-    """They do not become those of the trace before; a provider that is named later is named before them."""
+    """Such records do not go to the provider of the trace before. A provider named later is moved before them."""
     bare = trace_of(r.String(1, "bare"))
     named = trace_of(r.String(1, "named"), r.ProviderInfo(7, "late"), r.String(2, "too"))
     data, _, _ = joined(trace_of(r.ProviderInfo(0, "first")), bare, named, trace_of(), MAGIC)
@@ -215,7 +221,7 @@ def test_records_without_a_provider() -> None:
     ]
 
 
-def test_a_provider_that_is_named_far_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_that_is_named_after_the_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxtio.fxt.frames.BATCH_WORDS", 64)
     strings = [r.String(number, "s") for number in range(1, 100)]
     data, opened, _ = joined(trace_of(*strings, r.ProviderInfo(3, "late"), r.ProviderEvent(3, 0), r.String(100, "s")))
@@ -225,9 +231,9 @@ def test_a_provider_that_is_named_far_too_late(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_unknown_providers() -> None:
-    one = trace_of(r.ProviderInfo(1, "a"), r.ProviderEvent(9, 0), r.ProviderSection(5), r.String(1, "x"))
-    data, opened, _ = joined(one, one)
-    frames = [one for one in records_of(data)[1:] if not isinstance(one, r.String)]
+    unknown = trace_of(r.ProviderInfo(1, "a"), r.ProviderEvent(9, 0), r.ProviderSection(5), r.String(1, "x"))
+    data, opened, _ = joined(unknown, unknown)
+    frames = [record for record in records_of(data)[1:] if not isinstance(record, r.String)]
     assert frames == [
         *(r.ProviderInfo(1, "a"), r.ProviderEvent(9, 0), r.ProviderInfo(5, "")),
         *(r.ProviderInfo(2, "a"), r.ProviderEvent(10, 0), r.ProviderInfo(6, "")),
@@ -238,7 +244,7 @@ def test_unknown_providers() -> None:
 # ---------------------------------------------------------------------------------------------------- whatever they are
 
 
-def test_what_lies_between_records_is_left_out() -> None:
+def test_bytes_between_records_are_left_out() -> None:
     first, second = r.String(1, "first"), r.String(2, "second")
     data, (trace,), _ = joined(trace_of(first) + bytes(64) + encode(second))
     assert data == trace_of(r.ProviderInfo(0, ""), first, second)
@@ -246,36 +252,37 @@ def test_what_lies_between_records_is_left_out() -> None:
 
 
 @given(st.lists(strategies.traces(), min_size=1, max_size=3))
-def test_sound_traces_stay_what_they_are(drawn: list[list[Any]]) -> None:
-    traces = [b"".join(encode(one) for one in records) for records in drawn]
+def test_valid_traces_keep_all_records(drawn: list[list[Any]]) -> None:
+    traces = [b"".join(encode(record) for record in records) for records in drawn]
     data, _, merged = joined(*traces)
-    assert timeless(records_of(data)) == [one for trace in traces for one in timeless(records_of(trace))]
-    assert merged.records >= sum(isinstance(one, Opaque) for records in drawn for one in records)
+    assert without_times(records_of(data)) == [text for trace in traces for text in without_times(records_of(trace))]
+    assert merged.records >= sum(isinstance(record, Opaque) for records in drawn for record in records)
 
 
 @given(st.lists(damaged_traces(), min_size=1, max_size=3))
-def test_what_is_sound_in_damaged_traces_stays(traces: list[bytes]) -> None:
+def test_damaged_traces_keep_all_readable_records(traces: list[bytes]) -> None:
     data, opened, _ = joined(*traces)
-    assert sound(data) == [one for trace in traces for one in sound(trace)]
+    assert readable_records(data) == [text for trace in traces for text in readable_records(trace)]
     with fxtio.open(data) as trace:
         assert not {"truncated", "zero-words", "zero-size", "size-beyond-end", "record-short"} & rules(trace).keys()
-    for one, trace in zip(traces, opened, strict=True):
-        with fxtio.open(one, format="fxt") as alone:
-            found = rules(alone)
-        for rule in found.keys() - {"undefined-string", "time-overflow"}:  # of names and times that merge does not need
-            assert rules(trace)[rule] >= found[rule]
+    for original, trace in zip(traces, opened, strict=True):
+        with fxtio.open(original, format="fxt") as alone:
+            expected = rules(alone)
+        # A merge does not look at names, nor at all times.
+        for rule in expected.keys() - {"undefined-string", "time-overflow"}:
+            assert rules(trace)[rule] >= expected[rule]
 
 
 @given(strategies.traces(order="big"), clocks())
 def test_big_endian_traces(drawn: list[Any], clock: dict[str, int]) -> None:
-    known = [one for one in drawn if isinstance(one, Record)]
-    known = [one for one in known if not any(isinstance(arg, Opaque) for arg in getattr(one, "args", ()))]
+    records = [record for record in drawn if isinstance(record, Record)]
+    records = [record for record in records if not any(isinstance(arg, Opaque) for arg in getattr(record, "args", ()))]
     other = written(clock, [1], 1)
-    little, big = (b"".join(encode(one, order) for one in known) for order in ("little", "big"))
+    little, big = (b"".join(encode(record, order) for record in records) for order in ("little", "big"))
     assert joined(other, big)[0] == joined(other, little)[0]
 
 
-def test_what_cannot_be_turned_to_little_endian() -> None:
+def test_records_that_cannot_be_converted_to_little_endian() -> None:
     data = encode(r.Magic(), "big") + (13 + 16).to_bytes(8, "big") + encode(r.String(1, "text"), "big")
     merged, (trace,), _ = joined(data)
     assert records_of(merged)[2:] == [r.String(1, "text")]
@@ -286,12 +293,12 @@ def test_what_cannot_be_turned_to_little_endian() -> None:
 def test_traces_of_other_programs(name: str, tmp_path: Path) -> None:
     data = (CORPUS / "fxt" / name).read_bytes()
     merged, _, _ = joined(data, data)
-    assert sound(merged) == sound(data) * 2
+    assert readable_records(merged) == readable_records(data) * 2
 
 
 def test_many_batches(tmp_path: Path) -> None:
     for number in range(2):
-        with fxtio.create(tmp_path / f"{number}.fxt", wall_clock=BEGUN + number * SECOND) as writer:
+        with fxtio.create(tmp_path / f"{number}.fxt", wall_clock=START_TIME + number * SECOND) as writer:
             synth.mixed(writer, events=200_000, seed=number)
     paths = [str(tmp_path / f"{number}.fxt") for number in range(2)]
     assert main(["merge", "-o", str(tmp_path / "out.fxt.gz"), *paths]) == 0

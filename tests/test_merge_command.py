@@ -15,7 +15,7 @@ import judges
 from fxtio.cli import main
 from judges import perfetto
 from support.checkout import run_python
-from support.fxt_merge import BEGUN, SECOND, joined, records_of, sound, written
+from support.fxt_merge import SECOND, START_TIME, joined, readable_records, records_of, written
 from support.tracer_check import check_trace
 from support.tracer_run import fine
 
@@ -24,9 +24,9 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[str, str]:
-    """Two traces."""
+    """Write two traces and return their paths."""
     for number in range(2):
-        clock = {"ticks_per_second": SECOND, "wall_clock": BEGUN + number}
+        clock = {"ticks_per_second": SECOND, "wall_clock": START_TIME + number}
         (tmp_path / f"{number}.fxt").write_bytes(written(clock, [10, 20], 1))
     return str(tmp_path / "0.fxt"), str(tmp_path / "1.fxt")
 
@@ -34,39 +34,40 @@ def two(tmp_path: Path) -> tuple[str, str]:
 def test_the_command(two: tuple[str, str], tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "out.fxt"
     assert main(["merge", "-o", str(out), *two]) == 0
-    said = capsys.readouterr()
-    assert said.out == ""
-    data, _, merged = joined(*(Path(one).read_bytes() for one in two))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    data, _, merged = joined(*(Path(path).read_bytes() for path in two))
     assert out.read_bytes() == data
     assert len(records_of(data)) == 1 + merged.records
-    assert said.err == f"fxtio: wrote {merged.records} records of 2 providers ({len(data):,} bytes) to {out}\n"
+    assert captured.err == f"fxtio: wrote {merged.records} records of 2 providers ({len(data):,} bytes) to {out}\n"
 
 
-def test_into_one_of_its_inputs(two: tuple[str, str], tmp_path: Path) -> None:
-    wanted, _, _ = joined(*(Path(one).read_bytes() for one in two))
+def test_the_output_may_be_an_input(two: tuple[str, str], tmp_path: Path) -> None:
+    expected, _, _ = joined(*(Path(path).read_bytes() for path in two))
     assert main(["merge", "-o", two[0], *two]) == 0
-    assert Path(two[0]).read_bytes() == wanted
+    assert Path(two[0]).read_bytes() == expected
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.fxt", "1.fxt"]
 
 
 def test_pipes_and_compression(two: tuple[str, str]) -> None:
-    first, second = (Path(one).read_bytes() for one in two)
+    first, second = (Path(path).read_bytes() for path in two)
     command = [sys.executable, "-P", "-m", "fxtio", "merge", "-o", "-", "-", two[1]]
     done = subprocess.run(command, input=gzip.compress(first), capture_output=True, check=True)
     assert done.stdout == joined(first, second)[0]
     assert done.stderr.endswith(b" to standard output\n")
 
 
-def test_findings_are_told_for_each_trace(two: tuple[str, str], tmp_path: Path, capsys: Capture) -> None:
+def test_findings_are_printed_for_each_trace(two: tuple[str, str], tmp_path: Path, capsys: Capture) -> None:
     cut = tmp_path / "cut.fxt"
     cut.write_bytes(Path(two[0]).read_bytes()[:-8])
     out = tmp_path / "out.fxt"
     assert main(["merge", "-o", str(out), str(cut), two[1]]) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == f"fxtio: {cut}: 1 finding"
-    assert "[truncated]" in told[1]
-    assert len(told) == 3
-    assert sound(out.read_bytes()) == sound(cut.read_bytes()) + sound(Path(two[1]).read_bytes())
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"fxtio: {cut}: 1 finding"
+    assert "[truncated]" in lines[1]
+    assert len(lines) == 3
+    first, second = (readable_records(path.read_bytes()) for path in (cut, Path(two[1])))
+    assert readable_records(out.read_bytes()) == first + second
 
 
 @pytest.mark.parametrize("bad", ["missing.fxt", "text.fxt", "empty.fxt"])
@@ -105,12 +106,12 @@ def test_more_traces_than_open_files(two: tuple[str, str], tmp_path: Path) -> No
     )
     run_python("-c", code)
     with fxtio.open(tmp_path / "out.fxt") as trace:
-        assert len({one.id for one in trace.info.providers}) == 100
+        assert len({provider.id for provider in trace.info.providers}) == 100
 
 
 @pytest.mark.recorder
 def test_the_parts_of_a_recording(tmp_path: Path) -> None:
-    """Merged or recorded as one, it is the same trace."""
+    """Merging the parts gives the same trace as recording them together."""
     source = """
     import shutil
     fxtio.start(OUT)
@@ -129,15 +130,15 @@ def test_the_parts_of_a_recording(tmp_path: Path) -> None:
     fine(source, out)
     merged = tmp_path / "merged.fxt"
     assert main(["merge", "-o", str(merged), f"{out}.raw", f"{out}.part"]) == 0
-    seen, wanted = check_trace(merged), check_trace(out)
-    assert [span.name for span in seen.spans()] == [span.name for span in wanted.spans()]
-    assert seen.names_of("process") == wanted.names_of("process")
+    seen, expected = check_trace(merged), check_trace(out)
+    assert [span.name for span in seen.spans()] == [span.name for span in expected.spans()]
+    assert seen.names_of("process") == expected.names_of("process")
     assert merged.stat().st_size < 8192
 
 
 @pytest.mark.recorder
 def test_two_recordings_of_two_programs(tmp_path: Path) -> None:
-    """They lie to each other as the programs did."""
+    """Events of the two programs keep their distance in time."""
     paths = [str(tmp_path / name) for name in ("second.fxt", "first.fxt.zst")]
     for path in reversed(paths):
         fine("time.sleep(0.05); fxtio.instant('moment', wall=time.time_ns())", path, start=True)
@@ -158,9 +159,13 @@ def test_two_recordings_of_two_programs(tmp_path: Path) -> None:
 def test_perfetto_sees_both() -> None:
     judges.require(perfetto.available())
     traces = []
-    for number, rate, begun in (1, SECOND, BEGUN + 3000), (2, 25_000_000, BEGUN), (3, 2_000_000_000, BEGUN + 500):
+    for number, rate, start in (
+        (1, SECOND, START_TIME + 3000),
+        (2, 25_000_000, START_TIME),
+        (3, 2_000_000_000, START_TIME + 500),
+    ):
         out = io.BytesIO()
-        with fxtio.create(out, format="fxt", ticks_per_second=rate, wall_clock=begun) as writer:
+        with fxtio.create(out, format="fxt", ticks_per_second=rate, wall_clock=start) as writer:
             track = writer.thread(number, number * 10, f"thread {number}", f"process {number}")
             track.begin("outer", 100, args={"number": number})
             track.complete("inner", 125, 150, category="c")
@@ -170,7 +175,7 @@ def test_perfetto_sees_both() -> None:
     data, _, _ = joined(*traces)
     with perfetto.load(data) as p:
         assert p.errors() == {}
-        assert [(one.pid, one.tid, one.name, one.ts, one.dur, one.depth) for one in p.slices()] == [
+        assert [(span.pid, span.tid, span.name, span.ts, span.dur, span.depth) for span in p.slices()] == [
             (3, 30, "outer", 550, 50, 0),
             (3, 30, "inner", 562, 13, 1),
             (1, 10, "outer", 3100, 100, 0),
@@ -178,7 +183,7 @@ def test_perfetto_sees_both() -> None:
             (2, 20, "outer", 4000, 4000, 0),
             (2, 20, "inner", 5000, 1000, 1),
         ]
-        assert [one.args for one in p.slices()] == [{"number": 3}, {}, {"number": 1}, {}, {"number": 2}, {}]
-        assert {(one.pid, one.name) for one in p.processes()} == {(n, f"process {n}") for n in (1, 2, 3)}
-        assert {(one.tid, one.name) for one in p.threads()} == {(n * 10, f"thread {n}") for n in (1, 2, 3)}
-        assert [(one.ts, one.value) for one in p.counters()] == [(600, 3.0), (3200, 1.0), (8000, 2.0)]
+        assert [span.args for span in p.slices()] == [{"number": 3}, {}, {"number": 1}, {}, {"number": 2}, {}]
+        assert {(process.pid, process.name) for process in p.processes()} == {(n, f"process {n}") for n in (1, 2, 3)}
+        assert {(thread.tid, thread.name) for thread in p.threads()} == {(n * 10, f"thread {n}") for n in (1, 2, 3)}
+        assert [(counter.ts, counter.value) for counter in p.counters()] == [(600, 3.0), (3200, 1.0), (8000, 2.0)]

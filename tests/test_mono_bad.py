@@ -32,12 +32,12 @@ BILLION = b"\xff\xff\xff\xff\x7f"
 
 
 def buffer(events: bytes, *, size: int | None = None, thread: int = 1) -> bytes:
-    """A buffer with bases 0 around any bytes."""
+    """Return a buffer with bases 0 around any bytes."""
     return encode_buffer_header(BufferHeader(thread=thread), len(events) if size is None else size) + events
 
 
 def read(data: bytes, **options: Any) -> tuple[list[Any], list[Finding]]:
-    """All events and findings; the same of tables and of the summary."""
+    """Return all events and findings; check that tables and the summary give the same findings."""
     trace = MonoTrace(data, **options)
     events, findings = list(trace), list(trace.findings)
     info = MonoTrace(data).info
@@ -75,11 +75,11 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("events", "rule", "place"), BROKEN.values(), ids=list(BROKEN))
-def test_a_fault_ends_its_buffer_and_the_next_goes_on(events: bytes, rule: str, place: int) -> None:
+def test_reading_continues_with_the_buffer_after_a_fault(events: bytes, rule: str, place: int) -> None:
     data = HEAD + buffer(events) + buffer(GOOD_BYTES)
     read_events, findings = read(data)
     assert read_events == [GOOD] * (2 if place else 1)
-    assert [(one.rule, one.offset) for one in findings] == [(rule, len(HEAD) + BUFFER_HEADER_SIZE + place)]
+    assert [(finding.rule, finding.offset) for finding in findings] == [(rule, len(HEAD) + BUFFER_HEADER_SIZE + place)]
     assert copied(MonoTrace(data)) == data
     with pytest.raises(DecodeError) as caught:
         list(MonoTrace(data, strict=True))
@@ -135,15 +135,15 @@ HEADERS = {
 def test_a_header_that_cannot_be_read(data: bytes, rule: str) -> None:
     trace = MonoTrace(data + (buffer(GOOD_BYTES) if len(data) > 60 else b""))
     assert list(trace) == []
-    assert [one.rule for one in trace.findings] == [rule]
+    assert [finding.rule for finding in trace.findings] == [rule]
     assert trace.info.header is None
     assert trace.recording is None
     assert {table.num_rows for table in trace.tables(*trace.table_names).values()} == {0}
 
 
-def test_unknown_flags_are_told() -> None:
+def test_unknown_flags_are_reported() -> None:
     data = HEAD[:28] + b"\x01" + HEAD[29:] + buffer(GOOD_BYTES)
-    assert [one.rule for one in MonoTrace(data).findings] == ["header-flags"]
+    assert [finding.rule for finding in MonoTrace(data).findings] == ["header-flags"]
     assert list(MonoTrace(data)) == [GOOD]
 
 
@@ -152,14 +152,16 @@ def test_a_hole_between_buffers() -> None:
     data = HEAD + buffer(GOOD_BYTES) + hole + buffer(GOOD_BYTES)
     events, findings = read(data)
     assert events == [GOOD, GOOD]
-    assert [(one.rule, one.offset) for one in findings] == [("buffer-id", len(HEAD) + BUFFER_HEADER_SIZE + 3)]
+    assert [(finding.rule, finding.offset) for finding in findings] == [
+        ("buffer-id", len(HEAD) + BUFFER_HEADER_SIZE + 3)
+    ]
     assert f"{len(hole)} bytes" in findings[0].message
 
 
 def test_only_garbage_behind_a_buffer() -> None:
     events, findings = read(HEAD + buffer(GOOD_BYTES) + b"x" * 100)
     assert events == [GOOD]
-    assert [one.rule for one in findings] == ["buffer-id"]
+    assert [finding.rule for finding in findings] == ["buffer-id"]
 
 
 @pytest.mark.parametrize("size", [30, 40, 60, 1 << 20])
@@ -167,10 +169,10 @@ def test_a_buffer_that_overlaps_the_next(size: int) -> None:
     data = HEAD + buffer(GOOD_BYTES, size=size) + buffer(GOOD_BYTES, thread=2) + buffer(GOOD_BYTES, thread=3)
     trace = MonoTrace(data)
     assert [entry.thread for entry in trace.entries()] == [1, 2, 3]
-    assert [(one.rule, one.offset) for one in trace.findings] == [("buffer-overlap", len(HEAD))]
+    assert [(finding.rule, finding.offset) for finding in trace.findings] == [("buffer-overlap", len(HEAD))]
 
 
-def test_a_wrong_size_is_seen_wherever_a_block_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_size_is_detected_for_every_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "MAX_HEADER", len(HEAD))
     for size in (8, 14, 40, 60):
         data = HEAD + buffer(GOOD_BYTES, size=size) + buffer(GOOD_BYTES, thread=2) + buffer(GOOD_BYTES, thread=3)
@@ -178,21 +180,21 @@ def test_a_wrong_size_is_seen_wherever_a_block_ends(monkeypatch: pytest.MonkeyPa
             monkeypatch.setattr(frames, "BLOCK", block)
             trace = MonoTrace(data)
             assert [entry.thread for entry in trace.entries()] == [1, 2, 3], (size, block)
-            assert [one.rule for one in trace.findings] == ["buffer-overlap"]
+            assert [finding.rule for finding in trace.findings] == ["buffer-overlap"]
 
 
 def test_a_buffer_that_is_too_short() -> None:
     data = HEAD + buffer(GOOD_BYTES * 2, size=4) + buffer(GOOD_BYTES, thread=2)
     trace = MonoTrace(data)
     assert [entry.thread for entry in trace.entries()] == [1, 2]
-    assert [one.rule for one in trace.findings] == ["buffer-id", "event-cut"] or trace.findings.counts == {
+    assert [finding.rule for finding in trace.findings] == ["buffer-id", "event-cut"] or trace.findings.counts == {
         "buffer-id": 1,
         "event-cut": 1,
     }
 
 
 @pytest.mark.parametrize("size", [1 << 26, (1 << 28) + 1, (1 << 32) - 1])
-def test_a_size_that_is_not_there_costs_no_memory(size: int) -> None:
+def test_a_size_beyond_the_end_allocates_no_memory(size: int) -> None:
     data = HEAD + buffer(GOOD_BYTES, size=size)
     tracemalloc.start()
     try:
@@ -211,12 +213,14 @@ def test_a_header_alone_is_a_recording() -> None:
     assert trace.info.header == header()
 
 
-def test_recordings_one_behind_the_other() -> None:
+def test_concatenated_recordings() -> None:
     old = encode_header(header(14, 4))
     data = HEAD + buffer(GOOD_BYTES) + old + buffer(GOOD_BYTES)
     events, findings = read(data)
     assert events == [GOOD, GOOD]
-    assert [(one.rule, one.offset) for one in findings] == [("another-recording", len(HEAD) + BUFFER_HEADER_SIZE + 3)]
+    assert [(finding.rule, finding.offset) for finding in findings] == [
+        ("another-recording", len(HEAD) + BUFFER_HEADER_SIZE + 3)
+    ]
     assert copied(MonoTrace(data)) == data
 
 

@@ -1,4 +1,4 @@
-"""The declarations of the Mono log profiler's events: each way back, twins, all data versions, the oracle."""
+"""The declarations of the Mono log profiler's events: round trips, kernels, all data versions, the oracle."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ BUFFERS = DIALECTS.flatmap(lambda dialect: st.tuples(st.just(dialect), buffers(d
 Drawn = tuple[Dialect, tuple[BufferHeader, list[Any]]]
 
 
-def exactly(dialect: Dialect, header: BufferHeader, data: bytes) -> list[Any]:
+def decode_exactly(dialect: Dialect, header: BufferHeader, data: bytes) -> list[Any]:
     """Return the events of a buffer with `Opaque` for what would give other bytes."""
     return [event for _, event in decode_events_exactly(dialect, header, data)]
 
 
 @given(BUFFERS)
-def test_what_is_written_is_read_again(drawn: Drawn) -> None:
+def test_encoded_events_are_decoded(drawn: Drawn) -> None:
     dialect, (header, events) = drawn
     data = encode_events(dialect, header, events)
     assert [event for _, event in decode_events(dialect, header, data)] == events
-    assert exactly(dialect, header, data) == events  # none of them is Opaque: the bytes are the same
+    assert decode_exactly(dialect, header, data) == events  # none of them is Opaque: the bytes are the same
 
 
 @given(DIALECTS, st.binary(max_size=64))
 def test_any_bytes_can_be_copied(dialect: Dialect, data: bytes) -> None:
     header = BufferHeader(time=5, pointer=1 << 20, object=1 << 17, method=1 << 30)
-    assert encode_events(dialect, header, exactly(dialect, header, data)) == data
+    assert encode_events(dialect, header, decode_exactly(dialect, header, data)) == data
 
 
 @given(BUFFERS, st.data())
-def test_any_damage_is_told_or_read(drawn: Drawn, more: st.DataObject) -> None:
+def test_damaged_events_give_faults_or_events(drawn: Drawn, more: st.DataObject) -> None:
     dialect, (header, events) = drawn
     data = bytearray(encode_events(dialect, header, events))
     for _ in range(more.draw(st.integers(1, 3)) if data else 0):
@@ -75,7 +75,7 @@ def _scalar_end(dialect: Dialect, header: BufferHeader, data: bytes) -> tuple[in
 
 @pytest.mark.parametrize("kernel", all_kernels(), ids=lambda kernel: type(kernel).__name__)
 @given(drawn=BUFFERS)
-def test_columns_hold_what_the_events_say(kernel: Kernels, drawn: Drawn) -> None:
+def test_columns_equal_the_events(kernel: Kernels, drawn: Drawn) -> None:
     dialect, (header, events) = drawn
     data = encode_events(dialect, header, events)
     filled = columns_of(kernel, dialect, header, data)
@@ -154,7 +154,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("event", "field"), REFUSED, ids=[field for _, field in REFUSED])
-def test_what_the_format_cannot_say_is_refused(event: Any, field: str) -> None:
+def test_values_beyond_the_format_are_refused(event: Any, field: str) -> None:
     state = state_of(BufferHeader(time=3, method=7), dialect_of(17, 8))
     with pytest.raises(EncodeError) as caught:
         stream_codec_of(type(event), 17).encode(event, state)
@@ -162,20 +162,20 @@ def test_what_the_format_cannot_say_is_refused(event: Any, field: str) -> None:
     assert state.copy() == {"time": 3, "method": 7, "pointer": 0, "object": 0}
 
 
-def test_the_time_of_an_event_without_one_goes_on() -> None:
+def test_an_event_without_time_has_the_time_of_the_event_before() -> None:
     dialect, header = dialect_of(12, 8), BufferHeader(time=40)
     event = r.NativeSymbol(time=40, address=8, size=0, name="f")
     data = encode_events(dialect, header, [event])
-    assert [one for _, one in decode_events(dialect, header, data)] == [event]
+    assert [decoded for _, decoded in decode_events(dialect, header, data)] == [event]
     with pytest.raises(EncodeError, match="no time here"):
         encode_events(dialect, header, [event.replace(time=41)])
 
 
 @pytest.mark.skipif(_native.IMPLEMENTATION != "c", reason="the kernels in C are not built")
-def test_a_kernel_refuses_a_program_that_is_not_sound() -> None:
+def test_a_kernel_refuses_an_invalid_program() -> None:
     program = Program(dialect_of(17, 8))
     program.steps[0, 0] = 99
-    one, four = np.zeros(1, np.int64), np.zeros((1, 4), np.uint64)
+    zero, four = np.zeros(1, np.int64), np.zeros((1, 4), np.uint64)
     byte = np.zeros(1, np.uint8)
     with pytest.raises(ValueError, match="not sound"):
-        CompiledKernels().scan(program, byte, one, one, four, one.copy(), one.copy(), byte.copy())
+        CompiledKernels().scan(program, byte, zero, zero, four, zero.copy(), zero.copy(), byte.copy())

@@ -35,9 +35,14 @@ def test_dump(capsys: Capture) -> None:
     assert len(lines) == 62
     assert 'ClassLoad         pointer=0x6100 image=0x6200 name="My.Cläss"' in lines[2]
     assert any("refs" not in line and "references=(2) [(field_offset=8" in line for line in lines)
-    objects = [json.loads(line) for line in ran(capsys, "dump", V17, "--json").splitlines()]
-    assert list(objects[2].items())[:4] == [("offset", 196), ("type", "ClassLoad"), ("time", 1030), ("thread", 0x1111)]
-    assert objects[2]["name"] == "My.Cläss"
+    documents = [json.loads(line) for line in ran(capsys, "dump", V17, "--json").splitlines()]
+    assert list(documents[2].items())[:4] == [
+        ("offset", 196),
+        ("type", "ClassLoad"),
+        ("time", 1030),
+        ("thread", 0x1111),
+    ]
+    assert documents[2]["name"] == "My.Cläss"
 
 
 def test_stats(capsys: Capture) -> None:
@@ -58,7 +63,7 @@ def test_explain(capsys: Capture) -> None:
     assert "ImageUnload" not in text
 
 
-def test_explain_tells_what_is_wrong(capsys: Capture, tmp_path: Path) -> None:
+def test_explain_prints_faults(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "bad.mlpd"
     data = bytearray(Path(V17).read_bytes())
     place = data.index(b"My:Main") - 7

@@ -54,40 +54,40 @@ def program(folder: Path) -> Path:
 
 @pytest.fixture(scope="module", params=OPTIONS, ids=list(OPTIONS))
 def fresh(request: pytest.FixtureRequest, folder: Path) -> Path:
-    """A recording that Mono makes now."""
+    """Return a new recording made by the installed Mono."""
     out = folder / f"{request.param}.mlpd"
     busy = "150" if request.param in ("sample", "counter") else "0"  # milliseconds
     return recorded(program(folder), OPTIONS[request.param], out, busy)
 
 
-def agrees(path: Path, *, without_unloads: bool = False) -> None:
-    """mprof-report prints what fxtio's events say."""
+def check_agreement(path: Path, *, without_unloads: bool = False) -> None:
+    """Check that mprof-report prints the same events as fxtio."""
     trace = MonoTrace(path)
     assert trace.info.header is not None
     text = mono.report(path, "--debug", "--reports=stats")
     wide = trace.info.header.pointer_size == 8
-    theirs, ours = mono.debug_of(text, wide=wide), list(mono.Lines(trace).all())
+    theirs, actual = mono.debug_of(text, wide=wide), list(mono.Lines(trace).all())
     stats, our_stats = mono.stats_of(text), mono.our_stats(trace)
     if without_unloads:  # IMAGE_UNLOAD
         stats.pop("TYPE_END_UNLOAD", None)
         our_stats.pop("TYPE_END_UNLOAD", None)
     assert stats == our_stats
-    assert theirs == ours
+    assert theirs == actual
     assert not trace.findings
 
 
 @needs_mono
-def test_mprof_report_agrees_on_what_mono_records_here(fresh: Path) -> None:
-    agrees(fresh)
+def test_mprof_report_agrees_on_new_recordings(fresh: Path) -> None:
+    check_agreement(fresh)
 
 
 @needs_mono
-def test_the_library_agrees_on_what_mono_records_here(fresh: Path, folder: Path) -> None:
+def test_the_library_agrees_on_new_recordings(fresh: Path, folder: Path) -> None:
     assert mono_log.library_rows(fresh, folder) == mono_log.our_rows(MonoTrace(fresh))
 
 
 @needs_mono
-def test_what_mono_records_here_is_copied_byte_by_byte(fresh: Path) -> None:
+def test_new_recordings_are_copied_byte_for_byte(fresh: Path) -> None:
     assert copied(MonoTrace(fresh)) == content(fresh)
 
 
@@ -95,27 +95,27 @@ def test_what_mono_records_here_is_copied_byte_by_byte(fresh: Path) -> None:
 def test_the_order_by_time_is_that_of_the_library(fresh: Path, folder: Path) -> None:
     trace = MonoTrace(fresh)
     theirs = mono_log.library_rows(fresh, folder, order="time")
-    ours = [int(row.split("\t")[1]) for row in theirs]
-    assert [entry.time for entry in trace.entries(order="time")] == ours
+    times = [int(row.split("\t")[1]) for row in theirs]
+    assert [entry.time for entry in trace.entries(order="time")] == times
 
 
 @needs_mono
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_mprof_report_agrees_on_the_corpus(path: Path, tmp_path: Path) -> None:
     plain = tmp_path / "plain.mlpd"
-    unloads = [one for one in MonoTrace(path) if isinstance(one, r.Image) and one.action == LoadAction.UNLOAD]
+    unloads = [event for event in MonoTrace(path) if isinstance(event, r.Image) and event.action == LoadAction.UNLOAD]
     if unloads and "v16" not in path.name and "v17" not in path.name:
         unloads = []  # before data version 16 they are read well
     plain.write_bytes(content(path) if not unloads else _without_unloads(path))
-    agrees(plain)
+    check_agreement(plain)
 
 
 def _without_unloads(path: Path) -> bytes:
     """Return the recording without the unloading of images (IMAGE_UNLOAD)."""
     trace = MonoTrace(path)
     assert trace.info.header is not None
-    kept = [one for one in trace if not (isinstance(one, r.Image) and one.action == LoadAction.UNLOAD)]
-    return written(trace.info.header.data_version, kept, thread=0x1111)
+    events = [event for event in trace if not (isinstance(event, r.Image) and event.action == LoadAction.UNLOAD)]
+    return written(trace.info.header.data_version, events, thread=0x1111)
 
 
 TSV = sorted((Path(FILES[0]).parent).glob("*.tsv"))
@@ -135,14 +135,14 @@ def test_mprof_report_agrees_on_every_event_of_every_version(version: int, size:
     events = every_event(version)
     path.write_bytes(written(version, events, pointer_size=size))
     assert list(MonoTrace(path)) == events
-    agrees(path)
+    check_agreement(path)
 
 
 @needs_mono
 @pytest.mark.parametrize("version", range(13, 18))
 def test_the_library_agrees_on_every_event_of_its_versions(version: int, tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "every.mlpd"
-    events = [one for one in every_event(version) if not type(one).__name__.startswith("Coverage")]
+    events = [event for event in every_event(version) if not type(event).__name__.startswith("Coverage")]
     path.write_bytes(written(version, events))
     assert mono_log.library_rows(path, folder) == mono_log.our_rows(MonoTrace(path))
 
@@ -150,25 +150,25 @@ def test_the_library_agrees_on_every_event_of_its_versions(version: int, tmp_pat
 @pytest.mark.no_cover  # the same again and again, slow to measure
 @needs_mono
 @pytest.mark.parametrize("shape", synth.SHAPES)
-def test_both_agree_on_what_is_made_in_bulk(shape: str, tmp_path: Path, folder: Path) -> None:
+def test_both_agree_on_synthetic_recordings(shape: str, tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "made.mlpd"
     synth.synth(path, shape, events=20_000, threads=3)
-    agrees(path)
+    check_agreement(path)
     assert mono_log.library_rows(path, folder) == mono_log.our_rows(MonoTrace(path))
 
 
 @needs_mono
 def test_the_unloading_of_an_image_misleads_mprof_report(tmp_path: Path) -> None:
-    """The day this fails, IMAGE_UNLOAD can go."""
+    """When this fails, the exception IMAGE_UNLOAD is no longer needed."""
     path = tmp_path / "unload.mlpd"
     image = r.Image(time=5, action=LoadAction.UNLOAD, pointer=64, name="/a.exe")
     path.write_bytes(written(17, [image, r.GcResize(time=6, size=1), r.GcResize(time=7, size=1)]))
     assert MonoTrace(path).info.records["GcResize"] == 2
     with pytest.raises(AssertionError):
-        agrees(path)
+        check_agreement(path)
 
 
-def test_the_friendly_writer_makes_what_is_read_by_name(tmp_path: Path) -> None:
+def test_names_of_the_friendly_writer_are_read(tmp_path: Path) -> None:
     path = tmp_path / "friendly.mlpd"
     with fxtio.create(path, format="mono") as writer:
         method = writer.method("My:Work ()", time=0)

@@ -24,7 +24,7 @@ _LEFT_OUT = {"_io", "exinfo", "num", "mtype", "num_roots", "there"}
 
 
 def values_of_event(event: Any) -> list[Any]:
-    """All values of fxtio's event, in the order of the declaration; what the version does not have is left out."""
+    """Return all values of fxtio's event, in the order of the declaration, without those that the version lacks."""
     parsed: list[Any] = []
     for name in event.__struct_fields__:
         value = getattr(event, name)
@@ -36,68 +36,68 @@ def values_of_event(event: Any) -> list[Any]:
 
 def _flat(value: Any) -> list[Any]:
     if isinstance(value, tuple):
-        return [one for item in value for one in _flat(item)]
+        return [leaf for item in value for leaf in _flat(item)]
     if hasattr(value, "__struct_fields__"):
         return values_of_event(value)
     return [value.encode("utf-8", "surrogateescape") if isinstance(value, str) else _bits(value)]
 
 
 def _bits(value: Any) -> Any:
-    """Doubles by their bits, so that minus zero differs from zero."""
+    """Return doubles as their bits, so that minus zero differs from zero."""
     return struct.pack("<d", value) if isinstance(value, float) else value
 
 
 def values_of_oracle(parsed: Any) -> list[Any]:
-    """All values of the oracle's event, in the order of the specification."""
+    """Return all values of the oracle's event, in the order of the specification."""
     if isinstance(parsed, dict):
         names = [name for name in parsed if name not in _LEFT_OUT]
-        return [one for name in names for one in values_of_oracle(parsed[name])]
+        return [leaf for name in names for leaf in values_of_oracle(parsed[name])]
     if isinstance(parsed, list):
-        return [one for item in parsed for one in values_of_oracle(item)]
+        return [leaf for item in parsed for leaf in values_of_oracle(item)]
     return [] if parsed is None else [_bits(parsed)]
 
 
-def settled(key: tuple[int, int], event: Any) -> list[Any]:
-    """The oracle's values as fxtio tells them: offsets of references added up, no end of a list of counters."""
+def normalized(key: tuple[int, int], event: Any) -> list[Any]:
+    """Return the oracle's values as fxtio has them: offsets of references added up, counters without end mark."""
     if key == (6, 2):
         total = 0
-        for one in event["refs"]["items"]:
-            total = one["offset"] = (total + one["offset"]) % (1 << 64)
+        for reference in event["refs"]["items"]:
+            total = reference["offset"] = (total + reference["offset"]) % (1 << 64)
     if key == (7, 4):
         event["counters"].pop()
     return values_of_oracle(event)
 
 
-def same(data: bytes, version: int, bits: int, header: BufferHeader) -> None:
+def compare(data: bytes, version: int, bits: int, header: BufferHeader) -> None:
     dialect = dialect_of(version, bits // 8)
-    ours = [event for _, event in decode_events(dialect, header, data)]
+    events = [event for _, event in decode_events(dialect, header, data)]
     bases = {theirs: getattr(header, name) for theirs, name in BASES.items()}
     theirs = oracle.parse_events(data, version, bits, bases)
-    assert len(ours) == len(theirs)
-    for event, (key, parsed) in zip(ours, theirs, strict=True):
-        assert values_of_event(event) == settled(key, parsed)
+    assert len(events) == len(theirs)
+    for event, (key, parsed) in zip(events, theirs, strict=True):
+        assert values_of_event(event) == normalized(key, parsed)
 
 
 @pytest.mark.parametrize("version", [14, 17])
 @given(st.data(), st.sampled_from([32, 64]))
-def test_what_fxtio_writes_the_specification_reads(version: int, draw: st.DataObject, bits: int) -> None:
+def test_the_oracle_reads_events_written_by_fxtio(version: int, draw: st.DataObject, bits: int) -> None:
     dialect = dialect_of(version, bits // 8)
     header, events = draw.draw(buffers(dialect))
-    same(encode_events(dialect, header, events), version, bits, header)
+    compare(encode_events(dialect, header, events), version, bits, header)
 
 
 @pytest.mark.parametrize("version", [14, 17])
 @given(st.data())
-def test_what_the_specification_forbids_fxtio_refuses(version: int, draw: st.DataObject) -> None:
+def test_fxtio_refuses_events_that_the_specification_forbids(version: int, draw: st.DataObject) -> None:
     head = draw.draw(st.integers(0, 255))
-    known = (head & 15, head >> 4) in oracle.BY_VERSION[version]
+    is_specified = (head & 15, head >> 4) in oracle.BY_VERSION[version]
     dialect = dialect_of(version, 8)
     rule = ""
     try:
         list(decode_events(dialect, BufferHeader(), bytes([head])))
     except DecodeError as error:
         rule = error.rule
-    assert rule == ("event-cut" if known else "unknown-event")
+    assert rule == ("event-cut" if is_specified else "unknown-event")
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if "v13" not in path.name and "v16" not in path.name],
@@ -108,4 +108,4 @@ def test_the_corpus_reads_the_same(path: Path) -> None:
     assert len(parsed.buffers) == len(headers)
     for theirs, header in zip(parsed.buffers, headers, strict=True):
         assert theirs["thread id"] == header.thread
-        same(theirs.data, parsed.header.format, 8 * parsed.header.ptrsize, header)
+        compare(theirs.data, parsed.header.format, 8 * parsed.header.ptrsize, header)

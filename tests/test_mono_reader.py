@@ -33,7 +33,7 @@ def test_a_copy_has_the_same_bytes(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_tables_and_events_tell_the_same(path: Path) -> None:
+def test_tables_and_events_agree(path: Path) -> None:
     trace = fxtio.open(path, format="mono")
     events = list(trace)
     assert Counter(type(event).__name__ for event in events) == trace.info.records
@@ -48,8 +48,8 @@ def test_tables_and_events_tell_the_same(path: Path) -> None:
         None if event.backtrace is None else len(event.backtrace) for event in allocations
     ]
     assert tables["classes"]["name"].to_list() == [event.name for event in events if isinstance(event, r.ClassLoad)]
-    pieces = [one["allocations"]["object"].tolist() for one in trace.batches("allocations")]
-    assert [address for piece in pieces for address in piece] == [event.object for event in allocations]
+    pieces = [batch["allocations"]["object"].tolist() for batch in trace.batches("allocations")]
+    assert [address for addresses in pieces for address in addresses] == [event.object for event in allocations]
     assert not trace.findings
 
 
@@ -143,7 +143,7 @@ def test_slices() -> None:
     ]  # fmt: skip
 
 
-def test_an_exit_closes_what_was_entered_behind_its_entry() -> None:
+def test_an_exit_closes_the_calls_entered_after_its_entry() -> None:
     steps = [(2, 1), (2, 2), (2, 3), (1, 1), (1, 7), (2, 5), (1, 5)]
     events = [r.Call(time=10 * number, action=action, method=method) for number, (action, method) in enumerate(steps)]
     table = MonoTrace(written(17, events)).table("slices")
@@ -159,9 +159,9 @@ def test_both_ways_of_pairing_agree() -> None:
         stack: list[int] = []
         for _ in range(int(random.integers(0, 30))):
             enters = not stack or bool(random.integers(0, 2))
-            stack, one = ([*stack, int(random.integers(1, 4))], 0) if enters else (stack[:-1], stack[-1])
+            stack, left = ([*stack, int(random.integers(1, 4))], 0) if enters else (stack[:-1], stack[-1])
             entry.append(enters)
-            method.append(stack[-1] if enters else one)
+            method.append(stack[-1] if enters else left)
         columns = np.array(entry, bool), np.array(method, np.uint64)
         fast, slow = pair_by_depth(*columns), pair_in_order(*columns)
         assert fast is not None
@@ -171,12 +171,12 @@ def test_both_ways_of_pairing_agree() -> None:
             )
 
 
-def test_what_follows_from_the_events_of_a_heap_shot() -> None:
+def test_tables_derived_from_a_heap_shot() -> None:
     trace = MonoTrace(MONO / "i386-heap.mlpd.gz")
     shots, classes = trace.table("heap_shots"), trace.table("heap_classes")
-    objects = trace.table("heap_objects")
-    assert int(shots["objects"].sum()) == int((objects["size"] > 0).sum()) == int(classes["count"].sum())
-    assert int(shots["bytes"].sum()) == int(objects["size"].sum()) == int(classes["bytes"].sum())
+    heap_objects = trace.table("heap_objects")
+    assert int(shots["objects"].sum()) == int((heap_objects["size"] > 0).sum()) == int(classes["count"].sum())
+    assert int(shots["bytes"].sum()) == int(heap_objects["size"].sum()) == int(classes["bytes"].sum())
     assert int(shots["references"].sum()) == trace.table("heap_references").num_rows
     assert shots["end"].present.all()
     assert (shots["end"].values > shots["start"]).all()
@@ -222,7 +222,7 @@ def test_stacks_and_sites() -> None:
     assert (np.diff(sites["allocation_sites"]["bytes"]) <= 0).all()
 
 
-def test_there_is_no_such_table() -> None:
+def test_an_unknown_table_is_refused() -> None:
     with pytest.raises(KeyError, match="there is no table 'events'"):
         MonoTrace(MONO / "minimal-v17.mlpd").table("events")
 
@@ -231,8 +231,8 @@ def test_the_kernels_in_python_read_the_same(monkeypatch: pytest.MonkeyPatch) ->
     trace = MonoTrace(MONO / "synth-v17.mlpd")
     expected = {name: list(table.rows()) for name, table in trace.tables(*trace.table_names).items()}
     monkeypatch.setattr(_native, "IMPLEMENTATION", "python")
-    again = MonoTrace(MONO / "synth-v17.mlpd")
-    assert {name: list(table.rows()) for name, table in again.tables(*trace.table_names).items()} == expected
+    with_python = MonoTrace(MONO / "synth-v17.mlpd")
+    assert {name: list(table.rows()) for name, table in with_python.tables(*trace.table_names).items()} == expected
 
 
 def test_a_recording_of_mono_5_10_0() -> None:
@@ -257,7 +257,7 @@ def test_progress_and_strict(tmp_path: Path) -> None:
     assert seen[-1] == (741, 741)
 
 
-def test_the_file_as_it_stands_has_headers_and_opaque_records() -> None:
+def test_unresolved_records_include_headers_and_opaque_records() -> None:
     event = r.GcResize(time=5, size=77)
     long = bytes.fromhex("21 85 00 4d")  # a time of two bytes where one is enough
     events = bytes.fromhex("21 05 4d") + long + b"\x0c" * 3

@@ -1,4 +1,4 @@
-"""Damaged recordings are read alike however their bytes arrive, and files of several recordings are copied."""
+"""Damaged recordings give the same events for any sizes of reads; files of several recordings are copied."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGEST = 400
 
 
 def buffer(events: bytes = GOOD_BYTES, *, more: int = 0, thread: int = 1) -> bytes:
-    """A buffer that claims some bytes more or less than it has."""
+    """Return a buffer that claims some bytes more or less than it has."""
     return encode_buffer_header(BufferHeader(thread=thread), max(len(events) + more, 0)) + events
 
 
@@ -50,7 +50,7 @@ def small(block: int = frames.BLOCK) -> Any:
         yield
 
 
-def everything(data: Any, **options: Any) -> tuple[Any, ...]:
+def read_everything(data: Any, **options: Any) -> tuple[Any, ...]:
     """Return the entries and findings of a reading."""
     trace = MonoTrace(data, **options)
     entries = list(trace.entries())
@@ -80,32 +80,34 @@ PIECES = st.one_of(
 @given(st.lists(PIECES, max_size=12), st.integers(1, 200), st.integers(1, 80), st.integers(0, 60))
 @example([buffer(), b"x", buffer(more=150), b"\0" * 90, buffer(thread=3), buffer(thread=4)], 60, 7, 0)
 @example([buffer(more=180), buffer(more=100), b"\0" * 40, buffer(thread=3), b"\0" * 90], 150, 7, 0)
-def test_damage_is_read_alike_however_the_bytes_arrive(pieces: list[bytes], block: int, chunk: int, cut: int) -> None:
+def test_damaged_recordings_do_not_depend_on_the_sizes_of_reads(
+    pieces: list[bytes], block: int, chunk: int, cut: int
+) -> None:
     data = HEAD + b"".join(pieces)
     data = data[: max(len(data) - cut, len(HEAD))]
     with small():
-        expected, fault, exact = everything(data), first_fault(data), list(MonoTrace(data).entries(resolve=False))
-    assert [one.offset for one in expected[1]][:1] == ([] if fault is None else [fault[1]])
+        expected, fault, exact = read_everything(data), first_fault(data), list(MonoTrace(data).entries(resolve=False))
+    assert [finding.offset for finding in expected[1]][:1] == ([] if fault is None else [fault[1]])
     with small(block):
-        assert everything(data) == expected
+        assert read_everything(data) == expected
         assert first_fault(data) == fault
         assert list(MonoTrace(data).entries(resolve=False)) == exact
-        assert everything(Trickle(data, chunk)) == expected
+        assert read_everything(Trickle(data, chunk)) == expected
         assert first_fault(Trickle(data, chunk)) == fault
 
 
 @pytest.mark.parametrize("block", [60, 500, frames.BLOCK])
-def test_a_mapped_file_is_read_alike(tmp_path: Path, block: int) -> None:
+def test_a_mapped_file_gives_the_same_events(tmp_path: Path, block: int) -> None:
     path = tmp_path / "bad.mlpd"
     data = HEAD + buffer(more=9) + buffer() + buffer() + b"hole" + buffer(more=150) + b"\0" * 90 + buffer()[:-1]
     path.write_bytes(data)
     with small():
-        expected = everything(data)
+        expected = read_everything(data)
     assert expected[2].keys() == {"buffer-id", "buffer-overlap", "truncated"}
     with small(block), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        assert everything(path) == expected
-        assert everything(file) == expected
-        assert everything(mapped) == expected
+        assert read_everything(path) == expected
+        assert read_everything(file) == expected
+        assert read_everything(mapped) == expected
 
 
 @pytest.mark.parametrize("more", range(1, 60))
@@ -117,11 +119,11 @@ def test_a_size_that_is_a_little_too_large_costs_no_buffer(more: int) -> None:
         assert threads == [1, 3]
     else:
         assert threads == [1, 2, 3]
-        assert [(one.rule, one.offset) for one in trace.findings] == [("buffer-overlap", len(HEAD))]
+        assert [(finding.rule, finding.offset) for finding in trace.findings] == [("buffer-overlap", len(HEAD))]
 
 
-def test_marks_in_a_hole_are_believed_only_as_far_as_the_chain_holds() -> None:
-    """Also where what they claim lies behind the block; before, such a mark took the good buffers behind it."""
+def test_buffer_marks_in_a_hole_count_only_in_a_valid_chain() -> None:
+    """The claimed end may be beyond the block. Such a mark must not hide the valid buffers after it."""
     hole = buffer(b"", more=300) + b"\0" * 20
     good = b"".join(buffer(thread=number) for number in range(2, 12))
     data = HEAD + buffer() + b"hole" + hole + good
@@ -129,7 +131,7 @@ def test_marks_in_a_hole_are_believed_only_as_far_as_the_chain_holds() -> None:
         with small(block):
             trace = MonoTrace(data)
             assert [entry.thread for entry in trace.entries()] == list(range(1, 12)), block
-            assert [one.offset for one in trace.findings] == [len(HEAD + buffer())]
+            assert [finding.offset for finding in trace.findings] == [len(HEAD + buffer())]
 
 
 @pytest.mark.parametrize("mark", [BUFFER_MARK, encode_buffer_header(BufferHeader(), 60_000)])
@@ -155,7 +157,7 @@ def test_memory_is_bounded_while_the_next_header_is_looked_for(mark: bytes, firs
 
 def test_the_first_fault_of_the_file_is_the_first_that_is_noted() -> None:
     data = HEAD + buffer(b"\x0c") + buffer(more=20) + buffer() + buffer(b"\x0c") + buffer() + b"x" + buffer()[:-1]
-    places = [one.offset for one in MonoTrace(data).findings]
+    places = [finding.offset for finding in MonoTrace(data).findings]
     assert len(places) == 5
     fault = first_fault(data)
     assert fault is not None
@@ -183,23 +185,27 @@ def test_recordings_without_buffers_are_delivered(pieces: list[bytes], block: in
     data = b"".join(pieces)
     with small(block):
         trace = MonoTrace(data)
-        headers = [one for one in trace.entries(resolve=False) if isinstance(one.record, StreamHeader | BufferHeader)]
+        headers = [
+            entry for entry in trace.entries(resolve=False) if isinstance(entry.record, StreamHeader | BufferHeader)
+        ]
         assert copied(MonoTrace(data)) == copied(MonoTrace(Trickle(data))) == data
         assert copied_whole(MonoTrace(data)) == copied_whole(MonoTrace(Trickle(data))) == data
     places = [len(b"".join(pieces[:number])) for number in range(len(pieces))]
     assert [entry.offset for entry in headers] == places
     heads = [encode_header(entry.record) for entry in headers if isinstance(entry.record, StreamHeader)]
-    assert heads == [piece for piece in pieces if piece in (HEAD, OLD)]
-    further = [(one.rule, one.offset) for one in trace.findings]
-    assert further == [("another-recording", one.offset) for one in headers[1:] if isinstance(one.record, StreamHeader)]
+    assert heads == [raw for raw in pieces if raw in (HEAD, OLD)]
+    further = [(finding.rule, finding.offset) for finding in trace.findings]
+    assert further == [
+        ("another-recording", entry.offset) for entry in headers[1:] if isinstance(entry.record, StreamHeader)
+    ]
     assert trace.info.recordings == len(heads)
     assert trace.info.header == header()
     assert trace.table("gc_resizes").num_rows == pieces.count(buffer())
     annotated = list(explain(trace, record=None, offset=0, kinds=None))
-    assert b"".join(byte_range.raw for piece in annotated for byte_range in piece.ranges) == data
+    assert b"".join(byte_range.raw for record in annotated for byte_range in record.ranges) == data
 
 
-def test_the_command_tells_how_many_recordings_there_are() -> None:
+def test_info_prints_the_number_of_recordings() -> None:
     several = report.info(MonoTrace(HEAD + buffer() + OLD))
     assert dict(several.facts)["recordings"] == "2; the header is that of the first"
     assert several.json["recordings"] == 2
@@ -209,4 +215,4 @@ def test_the_command_tells_how_many_recordings_there_are() -> None:
 def test_a_header_alone_is_explained() -> None:
     trace = fxtio.open(HEAD, format="mono")
     annotated = list(explain(trace, record=None, offset=0, kinds=None))
-    assert [piece.name for piece in annotated] == ["StreamHeader"]
+    assert [record.name for record in annotated] == ["StreamHeader"]

@@ -30,7 +30,7 @@ from support.mono_samples import header
 
 
 def friendly(writer: MonoWriter) -> None:
-    """Every named call that the writer's version can say."""
+    """Make every named call that the writer's version supports."""
     version = writer.header.data_version
     image = writer.image("/a.exe", time=1, mvid="m" if version >= 16 else "")
     writer.assembly("a, Version=1", time=2, image=image)
@@ -97,16 +97,16 @@ def test_named_calls(version: int, pointer_size: int) -> None:
     assert trace.table("contentions")["duration"].tolist() == [10]
     series = trace.table("counter_series")
     assert series["number"].to_list() == [5, 5, 2.5, 3, 3, 1.5, 8, 8, 4]
-    objects = trace.table("heap_objects")
-    assert (objects["size"].tolist(), objects["references"].tolist()) == ([24, 0, 0, 24], [128, 128, 44, 0])
+    heap_objects = trace.table("heap_objects")
+    assert (heap_objects["size"].tolist(), heap_objects["references"].tolist()) == ([24, 0, 0, 24], [128, 128, 44, 0])
     assert trace.info.threads[7] == "Main"
     covered = trace.tables("coverage_methods", "coverage_statements")
-    there = 10 <= version < 16
-    assert covered["coverage_methods"]["statements"].tolist() == [2] * there
-    assert covered["coverage_statements"]["il_offset"].tolist() == [0, 7] * there
+    has_coverage = 10 <= version < 16
+    assert covered["coverage_methods"]["statements"].tolist() == [2] * has_coverage
+    assert covered["coverage_statements"]["il_offset"].tolist() == [0, 7] * has_coverage
 
 
-def test_definitions_come_before_what_uses_them() -> None:
+def test_definitions_precede_their_uses() -> None:
     out = io.BytesIO()
     with MonoWriter(out) as writer:
         method = 0
@@ -114,13 +114,13 @@ def test_definitions_come_before_what_uses_them() -> None:
             if number % 100 == 0:
                 method = writer.method(f"P:M{number} ()", time=number)
             writer.enter(method, time=number, thread=number % 3)
-    known: set[int] = set()
+    defined: set[int] = set()
     for event in MonoTrace(out.getvalue()):
         if isinstance(event, r.JitMethod):
-            known.add(event.method)
+            defined.add(event.method)
         else:
             assert isinstance(event, r.Call)
-            assert event.method in known
+            assert event.method in defined
 
 
 def test_buffers_keep_to_the_limit() -> None:
@@ -147,7 +147,7 @@ def test_any_events_go_through_the_writer(drawn: tuple[int, Any]) -> None:
     assert list(MonoTrace(out.getvalue(), strict=True)) == events
 
 
-def test_what_is_refused_is_not_written() -> None:
+def test_refused_events_are_not_written() -> None:
     out = io.BytesIO()
     with MonoWriter(out) as writer:
         before = writer.position
@@ -179,11 +179,11 @@ def test_what_is_refused_is_not_written() -> None:
 def test_a_counter_keeps_its_last_value_when_a_reading_is_refused() -> None:
     out = io.BytesIO()
     with MonoWriter(out) as writer:
-        one = writer.counter("n", 1, time=0)
-        writer.counters({one: 5}, time=1)
+        counter = writer.counter("n", 1, time=0)
+        writer.counters({counter: 5}, time=1)
         with pytest.raises(EncodeError):
-            writer.counters({one: 7, 9: 1}, time=2)
-        writer.counters({one: 6}, time=3)
+            writer.counters({counter: 7, 9: 1}, time=2)
+        writer.counters({counter: 6}, time=3)
     assert MonoTrace(out.getvalue()).table("counter_series")["integer"].to_list() == [5, 6]
 
 
@@ -196,7 +196,7 @@ def use(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_tables_write_what_single_records_do(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_and_single_records_give_the_same_bytes(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use(kernel, monkeypatch)
     count = 3000
     times = np.arange(count) * 10
@@ -260,10 +260,10 @@ def test_tables_of_a_trace_are_written_back(version: int, kernel: str, monkeypat
             writer.flush()
     trace = MonoTrace(out.getvalue(), strict=True)
     for name in MonoWriter.writable_tables:
-        table, again = trace.table(name), io.BytesIO()
-        with MonoWriter(again, header=header(version)) as writer:
+        table, target = trace.table(name), io.BytesIO()
+        with MonoWriter(target, header=header(version)) as writer:
             assert writer.write_table(name, table) == table.num_rows
-        copy = MonoTrace(again.getvalue(), strict=True)
+        copy = MonoTrace(target.getvalue(), strict=True)
         assert rows_of(copy.table(name)) == rows_of(table), name
         assert copy.info.records.total() == table.num_rows
 
@@ -278,10 +278,10 @@ def test_tables_with_lists_are_written_back_together(version: int) -> None:
     pairs = [("allocations", "allocation_frames"), ("gc_moves", "moved_objects"), ("throws", "throw_frames")]
     pairs += [("handles_created", "handle_created_frames"), ("monitors", "monitor_frames")]
     for names in [*pairs, ("samples", "sample_addresses", "sample_frames")]:
-        tables, again = trace.tables(*names), io.BytesIO()
-        with MonoWriter(again, header=header(version)) as writer:
+        tables, target = trace.tables(*names), io.BytesIO()
+        with MonoWriter(target, header=header(version)) as writer:
             assert writer.write_tables(tables) == tables[names[0]].num_rows > 0
-        copies = MonoTrace(again.getvalue(), strict=True).tables(*names)
+        copies = MonoTrace(target.getvalue(), strict=True).tables(*names)
         assert {name: rows_of(copies[name]) for name in names} == {name: rows_of(tables[name]) for name in names}
 
 
@@ -440,30 +440,32 @@ def test_a_closed_writer_refuses_everything() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_headers_of_all_versions(version: int) -> None:
-    made = header_for(version)
-    raw = encode_header(made)
-    assert decode_header(raw) == (made, len(raw))
-    wrong = StreamHeader(**{name: getattr(made, name) for name in made.__struct_fields__} | {"startup_tick": None})
-    if made.major >= 3:
+    original = header_for(version)
+    raw = encode_header(original)
+    assert decode_header(raw) == (original, len(raw))
+    wrong = StreamHeader(
+        **{name: getattr(original, name) for name in original.__struct_fields__} | {"startup_tick": None}
+    )
+    if original.major >= 3:
         with pytest.raises(EncodeError, match="startup_tick"):
             encode_header(wrong)
 
 
-def test_texts_of_a_header_have_a_size_and_may_hold_zero_bytes() -> None:
-    made = msgspec.structs.replace(header(), args="a\0b")
-    raw = encode_header(made)
-    assert decode_header(raw) == (made, len(raw))
-    assert [*MonoTrace(raw).records(resolve=False)] == [made]
+def test_header_texts_may_contain_zero_bytes() -> None:
+    original = msgspec.structs.replace(header(), args="a\0b")
+    raw = encode_header(original)
+    assert decode_header(raw) == (original, len(raw))
+    assert [*MonoTrace(raw).records(resolve=False)] == [original]
     with pytest.raises(EncodeError, match=r"StreamHeader\.args: text with a lone surrogate"):
-        encode_header(msgspec.structs.replace(made, args="\ud800"))
+        encode_header(msgspec.structs.replace(original, args="\ud800"))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_synthetic_recordings_have_nothing_wrong(shape: str) -> None:
-    out, again = io.BytesIO(), io.BytesIO()
+    out, repeated = io.BytesIO(), io.BytesIO()
     events, size = synth(out, shape, events=5_000, threads=3, seed=3)
-    assert (events, size) == synth(again, shape, events=5_000, threads=3, seed=3)
-    assert out.getvalue() == again.getvalue()
+    assert (events, size) == synth(repeated, shape, events=5_000, threads=3, seed=3)
+    assert out.getvalue() == repeated.getvalue()
     trace = MonoTrace(out.getvalue(), strict=True)
     assert (trace.info.records.total(), len(out.getvalue())) == (events, size)
     assert abs(events - 5_000) < 300

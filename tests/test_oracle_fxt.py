@@ -215,7 +215,7 @@ def test_large_record_beyond_12_bits_of_size(byteorder: ByteOrder) -> None:
 
 
 @pytest.mark.parametrize("one_short", [True, False])
-def test_pid_only_is_told_by_the_size(one_short: bool) -> None:
+def test_pid_only_follows_from_the_record_size(one_short: bool) -> None:
     thread = {"process": 7} if one_short else {"process": 7, "thread": 8}
     for record in [
         module(1, thread, 2, b"name", build_id=BUILD_ID),

@@ -1,4 +1,4 @@
-"""What the writer writes, judged by Perfetto: spans, instants and their arguments.
+"""Output of the writer, judged by Perfetto: spans, instants and their arguments.
 
 A test that has to step around something that Perfetto bends or drops names it ("deviation"). The other areas are in
 `test_perfetto_tracks.py` (counters, asynchronous operations, flows, scheduling) and `test_perfetto_tables.py` (names,
@@ -31,7 +31,7 @@ def _judge() -> None:
 
 
 def seen(p: Perfetto) -> list[tuple[int | None, str | None, int, int, int]]:
-    """Thread, name, start, duration and depth of every slice."""
+    """Return thread, name, start, duration and depth of every slice."""
     assert p.errors() == {}
     return [(item.tid, item.name, item.ts, item.dur, item.depth) for item in p.slices()]
 
@@ -42,14 +42,14 @@ def seen(p: Perfetto) -> list[tuple[int | None, str | None, int, int, int]]:
 def test_complete_spans_nest() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        one, two = writer.thread(1, 11), writer.thread(1, 12)
-        one.complete("outer", 100, 200, category="c1")
-        one.complete("first", 100, 150, category="c2")
-        one.complete("second", 150, 200)  # touches its neighbor and ends with its parent
+        first, two = writer.thread(1, 11), writer.thread(1, 12)
+        first.complete("outer", 100, 200, category="c1")
+        first.complete("first", 100, 150, category="c2")
+        first.complete("second", 150, 200)  # touches its neighbor and ends with its parent
         two.complete("elsewhere", 120, 300)  # on another thread nothing nests under "outer"
-        one.complete("next", 200, 210)
-        one.complete("twin", 200, 210)  # the same interval once more nests
-        one.complete("no time", 205, 205)
+        first.complete("next", 200, 210)
+        first.complete("twin", 200, 210)  # the same interval once more nests
+        first.complete("no time", 205, 205)
     with perfetto.load(out.getvalue()) as p:
         assert seen(p) == [
             (11, "outer", 100, 100, 0),
@@ -278,8 +278,8 @@ def forests(draw: st.DrawFn, args: st.SearchStrategy[dict[str, Any]], first: int
 
 
 @st.composite
-def grown(draw: st.DrawFn) -> dict[int, Forest]:
-    """Forests by thread, all with the same names of arguments."""
+def thread_forests(draw: st.DrawFn) -> dict[int, Forest]:
+    """Generate forests by thread, all with the same names of arguments."""
     names = draw(st.lists(st.sampled_from(sorted(ARGUMENTS)), unique=True))
     args = st.fixed_dictionaries({name: ARGUMENTS[name] for name in names})
     first = draw(st.sampled_from([0, 1_700_000_000_000_000_000]))
@@ -320,7 +320,7 @@ def write_bulk(writer: FxtWriter, process: int, grove: dict[int, Forest]) -> Non
     assert written == len(spans)
 
 
-@given(grown())
+@given(thread_forests())
 @settings(max_examples=settings().max_examples // 2)
 def test_well_nested_spans_come_back(grove: dict[int, Forest]) -> None:
     out = io.BytesIO()
@@ -332,9 +332,9 @@ def test_well_nested_spans_come_back(grove: dict[int, Forest]) -> None:
         slices = p.slices()
     for process in (1, 2):
         for thread, forest in grove.items():
-            mine = [item for item in slices if (item.pid, item.tid) == (process, thread)]
-            assert [(item.name, item.ts, item.dur, item.depth, item.args) for item in mine] == [
+            slices_of_thread = [item for item in slices if (item.pid, item.tid) == (process, thread)]
+            assert [(item.name, item.ts, item.dur, item.depth, item.args) for item in slices_of_thread] == [
                 (span.name, span.start, span.end - span.start, span.depth, span.args) for span in forest.spans
             ]
-            assert {item.category for item in mine} <= {"cat"}
+            assert {item.category for item in slices_of_thread} <= {"cat"}
     assert len(slices) == 2 * sum(len(forest.spans) for forest in grove.values())

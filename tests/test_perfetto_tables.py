@@ -1,4 +1,4 @@
-"""What the writer writes, judged by Perfetto: string and thread tables that overflow, providers, clocks, bulk, exact.
+"""Output of the writer, judged by Perfetto: string and thread tables that overflow, providers, clocks, bulk, exact.
 
 A test that has to step around something that Perfetto bends or drops names it ("deviation").
 """
@@ -30,12 +30,12 @@ def _judge() -> None:
 
 
 def names_by_thread(p: Perfetto) -> dict[int | None, list[str | None]]:
-    """The names of all slices in time order, by thread."""
+    """Return the names of all slices in time order, by thread."""
     assert p.errors() == {}
-    found: dict[int | None, list[str | None]] = {}
+    names: dict[int | None, list[str | None]] = {}
     for item in p.slices():
-        found.setdefault(item.tid, []).append(item.name)
-    return found
+        names.setdefault(item.tid, []).append(item.name)
+    return names
 
 
 # ------------------------------------------------------------------------------------------------------------- tables
@@ -66,9 +66,9 @@ def test_more_threads_than_slots() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         tracks = [writer.thread(1, 1000 + number) for number in range(count)]
-        for turn in range(3):
+        for lap in range(3):
             for number, track in enumerate(tracks):
-                track.instant(f"turn {turn}", turn * count + number)
+                track.instant(f"turn {lap}", lap * count + number)
     with perfetto.load(out.getvalue()) as p:
         assert names_by_thread(p) == {1000 + number: ["turn 0", "turn 1", "turn 2"] for number in range(count)}
         assert len(p.threads()) == count
@@ -92,17 +92,17 @@ def test_long_strings_in_every_place() -> None:
 
 
 def test_providers_take_turns() -> None:
-    """Each has tables of its own: the same slots mean other things."""
+    """Each provider has its own tables: the same slot has another meaning."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt", provider="first") as writer:
         providers = [writer.main, writer.provider("second"), writer.provider("third", 0xFFFF_FFFF)]
         tracks = [provider.thread(number, 100 + number) for number, provider in enumerate(providers, 1)]
-        for turn in range(4):
+        for lap in range(4):
             for number, track in enumerate(tracks):
-                track.instant(f"{number} in turn {turn}", 10 * turn + number, args={f"key {number}": f"value {number}"})
+                track.instant(f"{number} in turn {lap}", 10 * lap + number, args={f"key {number}": f"value {number}"})
     with perfetto.load(out.getvalue()) as p:
         assert names_by_thread(p) == {
-            101 + number: [f"{number} in turn {turn}" for turn in range(4)] for number in range(3)
+            101 + number: [f"{number} in turn {lap}" for lap in range(4)] for number in range(3)
         }
         assert [item.args for item in p.slices()[:3]] == [{f"key {n}": f"value {n}"} for n in range(3)]
 
@@ -159,7 +159,7 @@ TIMES = np.arange(ROWS, dtype=np.int64) * 10
 
 
 def bulk(kind: str, **columns: Any) -> Perfetto:
-    """Many events of one kind on three threads, surrounded by friendly ones of the same names."""
+    """Write many events of one kind on three threads, surrounded by friendly ones of the same names."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         tracks = [writer.thread(1, 10 + number, f"thread {number}") for number in range(3)]
@@ -247,7 +247,7 @@ def test_bulk_async_operations() -> None:
     with perfetto.load(out.getvalue()) as p:
         assert p.errors() == {}
         assert [(item.ts, item.dur, item.name, item.depth) for item in p.slices()] == [
-            one for row in range(ROWS) for one in ((row * 10, 5, "job", 0), (row * 10 + 2, 0, "job", 1))
+            row_values for row in range(ROWS) for row_values in ((row * 10, 5, "job", 0), (row * 10 + 2, 0, "job", 1))
         ]
 
 
@@ -262,11 +262,11 @@ def test_bulk_flows() -> None:
             writer.main.write_events(kind, timestamp=at + 1, thread=track, name="flow", id=ids)
     with perfetto.load(out.getvalue()) as p:
         assert p.errors() == {}
-        found = Counter((flow.ts_out, flow.name_out, flow.ts_in, flow.name_in) for flow in p.flows())
-    assert found == Counter(
-        one
+        flows = Counter((flow.ts_out, flow.name_out, flow.ts_in, flow.name_in) for flow in p.flows())
+    assert flows == Counter(
+        flow
         for time in TIMES.tolist()
-        for one in ((time, "flow_begin", time + 1, "flow_step"), (time + 1, "flow_step", time + 2, "flow_end"))
+        for flow in ((time, "flow_begin", time + 1, "flow_step"), (time + 1, "flow_step", time + 2, "flow_end"))
     )
 
 
@@ -274,7 +274,7 @@ def test_bulk_flows() -> None:
 
 
 def test_exact_records() -> None:
-    """Written by hand: inline strings and threads, slots that nobody but the test chose."""
+    """Exact records: inline strings and threads, and slots chosen by the test."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         for record in [
@@ -316,7 +316,7 @@ def test_exact_and_friendly_records_mixed() -> None:
 
 
 def test_a_gzipped_file(tmp_path: Path) -> None:
-    """Perfetto unpacks gzip by itself; the other compressions it does not know."""
+    """Perfetto unpacks gzip only."""
     path = tmp_path / "trace.fxt.gz"
     with fxtio.create(path) as writer:
         track = writer.thread(1, 2)
@@ -351,7 +351,7 @@ def write_ignored(writer: FxtWriter) -> None:
 
 
 def test_records_that_perfetto_ignores() -> None:
-    """Deviation: they leave no trace and no error, and harm nothing around them."""
+    """Deviation: they are ignored without an error, and do not affect the records around them."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         writer.thread(1, 2).instant("before", 1)
@@ -373,7 +373,7 @@ def test_large_records_of_4096_words_are_misread() -> None:
 
 
 def protobuf(number: int, value: int | bytes) -> bytes:
-    """One field of a protobuf message; for numbers below 16, and small values."""
+    """Return a field of a protobuf message; for field numbers below 16, and small values."""
     if isinstance(value, int):
         return bytes([number << 3, value])
     return bytes([number << 3 | 2, len(value)]) + value

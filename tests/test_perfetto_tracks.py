@@ -1,4 +1,4 @@
-"""What the writer writes, judged by Perfetto: counters, asynchronous operations, flows, scheduling, names.
+"""Output of the writer, judged by Perfetto: counters, asynchronous operations, flows, scheduling, names.
 
 A test that has to step around something that Perfetto bends or drops names it ("deviation").
 """
@@ -39,10 +39,10 @@ def _judge() -> None:
 def test_counters() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        one, same_process, other = writer.thread(1, 11), writer.thread(1, 12), writer.thread(2, 21)
-        one.counter("memory", 10, {"heap": 5, "stack": 2.5})
-        one.counter("memory", 20, {"heap": -6})
-        one.counter("memory", 20, {"heap": 7}, id=(1 << 64) - 1)
+        first, same_process, other = writer.thread(1, 11), writer.thread(1, 12), writer.thread(2, 21)
+        first.counter("memory", 10, {"heap": 5, "stack": 2.5})
+        first.counter("memory", 20, {"heap": -6})
+        first.counter("memory", 20, {"heap": 7}, id=(1 << 64) - 1)
         same_process.counter("memory", 30, {"heap": 8}, category="elsewhere")
         other.counter("memory", 40, {"heap": 9})
     with perfetto.load(out.getvalue()) as p:
@@ -80,15 +80,15 @@ def test_counters_of_every_type() -> None:
 def test_async_operations() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        one, two = writer.thread(1, 11), writer.thread(1, 12)
-        one.async_begin("request", 10, 7, category="net", args={"url": "a", "both": 1})
-        one.async_begin("parse", 12, 7, category="net")
+        first, two = writer.thread(1, 11), writer.thread(1, 12)
+        first.async_begin("request", 10, 7, category="net", args={"url": "a", "both": 1})
+        first.async_begin("parse", 12, 7, category="net")
         two.async_instant("header", 13, 7, category="net", args={"bytes": 80})
         two.async_end("parse", 20, 7, category="net")
         two.async_end("request", 30, 7, category="net", args={"status": 200, "both": 2})
-        one.async_begin("request", 15, 8, category="net")
-        one.async_end("request", 25, 8, category="net")
-        one.async_begin("endless", 40, (1 << 64) - 1)
+        first.async_begin("request", 15, 8, category="net")
+        first.async_end("request", 25, 8, category="net")
+        first.async_begin("endless", 40, (1 << 64) - 1)
     with perfetto.load(out.getvalue()) as p:
         assert p.errors() == {}
         slices = p.slices()
@@ -104,7 +104,7 @@ def test_async_operations() -> None:
     assert slices[2].args == {"bytes": 80}
 
 
-def test_async_ids_hold_for_the_whole_trace() -> None:
+def test_async_ids_are_valid_in_the_whole_trace() -> None:
     """Deviation: the same id in two processes nests on one track; see the advice at `Track.async_begin`."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
@@ -123,7 +123,7 @@ def test_async_ids_hold_for_the_whole_trace() -> None:
 
 @pytest.mark.parametrize(("name", "category"), [("other", "cat"), ("name", "other")])
 def test_async_end_must_repeat_name_and_category(name: str, category: str) -> None:
-    """Deviation: otherwise the operation stays open, and no statistic tells."""
+    """Deviation: otherwise the operation stays open, and no statistic counts it."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         track = writer.thread(1, 2)
@@ -145,17 +145,17 @@ def arrows(p: Perfetto) -> list[tuple[str | None, str | None]]:
 def test_flows_across_threads_and_processes() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        one, two, other = writer.thread(1, 11), writer.thread(1, 12), writer.thread(2, 21)
-        one.complete("send", 10, 20)
-        one.flow_begin("flow", 15, 1, category="c", args={"lost": 1})
+        first, two, other = writer.thread(1, 11), writer.thread(1, 12), writer.thread(2, 21)
+        first.complete("send", 10, 20)
+        first.flow_begin("flow", 15, 1, category="c", args={"lost": 1})
         two.complete("pass", 30, 40)
         two.complete("inner", 32, 38)
         two.flow_step("flow", 35, 1)
         other.begin("receive", 50)
         other.flow_end("flow", 55, 1)
         other.end("receive", 60)
-        one.complete("unrelated", 62, 68)
-        one.flow_begin("flow", 65, (1 << 64) - 1)
+        first.complete("unrelated", 62, 68)
+        first.flow_begin("flow", 65, (1 << 64) - 1)
         two.complete("unrelated too", 70, 80)
         two.flow_end("flow", 75, (1 << 64) - 1)
     with perfetto.load(out.getvalue()) as p:
@@ -166,9 +166,9 @@ def test_flows_at_the_start_of_a_span() -> None:
     """Deviation: at the span's own start tick the flow must stand behind it in the file."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        one, two = writer.thread(1, 11), writer.thread(1, 12)
-        one.complete("out", 10, 20)
-        one.flow_begin("flow", 10, 1)
+        first, two = writer.thread(1, 11), writer.thread(1, 12)
+        first.complete("out", 10, 20)
+        first.flow_begin("flow", 10, 1)
         two.complete("in", 30, 40)
         two.flow_end("flow", 30, 1)
     with perfetto.load(out.getvalue()) as p:
@@ -186,10 +186,10 @@ def test_flows_bind_to_what_came_last() -> None:
     """Deviation: to an instant, or to a complete span that is over, rather than to the span around them."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
-        one, two = writer.thread(1, 11), writer.thread(1, 12)
-        one.complete("outer", 10, 30)
-        one.instant("mark", 15)
-        one.flow_begin("flow", 16, 1)
+        first, two = writer.thread(1, 11), writer.thread(1, 12)
+        first.complete("outer", 10, 30)
+        first.instant("mark", 15)
+        first.flow_begin("flow", 16, 1)
         two.complete("outer two", 40, 60)
         two.complete("over", 42, 44)
         two.flow_end("flow", 50, 1)
@@ -256,9 +256,9 @@ def test_legacy_context_switches() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         name_all(writer)
-        one, two, idle = writer.thread(1, 11), writer.thread(1, 12), writer.thread(0, 0)
-        writer.main.legacy_context_switch(100, 0, idle, one, RUNNING, 0, 20)
-        writer.main.legacy_context_switch(200, 0, one, two, BLOCKED, 20, 255)
+        first, two, idle = writer.thread(1, 11), writer.thread(1, 12), writer.thread(0, 0)
+        writer.main.legacy_context_switch(100, 0, idle, first, RUNNING, 0, 20)
+        writer.main.legacy_context_switch(200, 0, first, two, BLOCKED, 20, 255)
         writer.main.legacy_context_switch(300, 0, two, idle, SUSPENDED, 255, 0)
         writer.main.legacy_context_switch(400, 255, idle, two, RUNNING, 0, 1)
     with perfetto.load(out.getvalue()) as p:

@@ -1,4 +1,4 @@
-"""What the writer writes, judged by the `fxt` reader from PyPI: what Perfetto drops arrives here.
+"""Output of the writer, judged by the `fxt` reader from PyPI, which also shows what Perfetto drops.
 
 It reads every file as it is, unless a test says that it is mended; the defects that have to be stepped around are
 named ("defect"), `judges.pypi_fxt` lists them all.
@@ -77,7 +77,7 @@ def test_every_event() -> None:
 
 
 def test_every_argument_type() -> None:
-    """Defects: blob arguments are refused, and of several arguments with one name the last stays."""
+    """Defects: blob arguments are refused, and only the last of several arguments with the same name is kept."""
     args: dict[str, Any] = {
         "null": None, "no": False, "yes": True, "int32": -(1 << 31), "uint32": (1 << 32) - 1, "int64": -(1 << 63),
         "uint64": (1 << 64) - 1, "double": 0.1, "table": "x" * 256, "inline": "ä" * 16_000, "empty": "",
@@ -143,7 +143,7 @@ def write_unreadable(writer: FxtWriter) -> None:
 
 
 def test_records_that_the_package_cannot_read() -> None:
-    """Defect: it refuses such a trace; with them left out, it reads the rest."""
+    """Defect: it refuses a trace with such records; without them it reads the rest."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         write_unreadable(writer)
@@ -158,9 +158,9 @@ def test_providers_with_clocks_of_their_own() -> None:
     def write(writer: FxtWriter) -> None:
         slow = writer.provider("slow ü", 0xFFFF_FFFF, ticks_per_second=24_000_000)
         tracks = [writer.thread(1, 2), slow.thread(3, 4)]
-        for turn in range(3):
+        for number in range(3):
             for track in tracks:
-                track.instant(f"turn {turn}", 10**12 + turn, category=f"of {track.process}")
+                track.instant(f"turn {number}", 10**12 + number, category=f"of {track.process}")
         writer.main.buffer_filled_up()
 
     trace = judged(write, provider="fast", provider_id=0)
@@ -168,10 +168,10 @@ def test_providers_with_clocks_of_their_own() -> None:
     fast, slow = trace.providers.values()
     assert (fast.buffer_filled_up, slow.buffer_filled_up) == (1, 0)
     assert [(r["name"], r["category"], r["timestamp_ns"]) for r in fast.records] == [
-        (f"turn {turn}", "of 1", 10**12 + turn) for turn in range(3)
+        (f"turn {number}", "of 1", 10**12 + number) for number in range(3)
     ]
     assert [(r["name"], r["category"], r["timestamp_ns"]) for r in slow.records] == [
-        (f"turn {turn}", "of 3", (10**12 + turn) * 10**9 // 24_000_000) for turn in range(3)
+        (f"turn {number}", "of 3", (10**12 + number) * 10**9 // 24_000_000) for number in range(3)
     ]
 
 
@@ -214,7 +214,7 @@ def test_exact_and_friendly_records_mixed() -> None:
         writer.put(rec.ProviderSection(9))
         writer.thread(1, 3).instant("friendly again", 4)
     records = {n: p.records for n, p in pypi_fxt.read(read_so_far, mended=False).providers.items()}
-    assert [(n, r["name"]) for n, found in records.items() for r in found] == [(9, "taken"), (1, "friendly")]
+    assert [(n, r["name"]) for n, taken in records.items() for r in taken] == [(9, "taken"), (1, "friendly")]
     with pytest.raises(pypi_fxt.PypiFxtError, match="multiple ProviderInfo"):
         pypi_fxt.read(out.getvalue(), mended=False)
 
@@ -237,7 +237,7 @@ def test_bulk_events(kind: str, rows: list[tuple[Any, ...]], threads: list[tuple
         writer.main.write_events(
             kind,
             timestamp=np.array(times, np.uint64),
-            thread=([writer.thread(*one) for one in threads], np.array(indices, int)),
+            thread=([writer.thread(*koids) for koids in threads], np.array(indices, int)),
             name=(known_names, np.array([known_names.index(name) for name in names], int)),
             category="cat",
             args={
@@ -254,6 +254,6 @@ def test_bulk_events(kind: str, rows: list[tuple[Any, ...]], threads: list[tuple
         (time, threads[index], name, {"text": value, "number": number}, kind, "cat")
         for time, index, name, value, _, number in rows
     ]  # fmt: skip
-    told = {"end": "end_ns", "id": "counter_id" if kind == "counter" else "correlation_id"}.get(str(tail))
-    if told:
-        assert [record[told] for record in records] == list(tails)
+    key = {"end": "end_ns", "id": "counter_id" if kind == "counter" else "correlation_id"}.get(str(tail))
+    if key:
+        assert [record[key] for record in records] == list(tails)

@@ -1,4 +1,4 @@
-"""Whole traces: every reference means what it meant at its place, whatever the size of a batch and the kind of file.
+"""Whole traces: references are resolved as of their place, for any size of a batch and any kind of file.
 
 What the reader gives is compared with `support.fxt_model`, a machine of one step per record.  The traces define a few
 slots of a few providers again and again; most are read in batches of a few words.
@@ -38,13 +38,13 @@ from fxtio.testing.strategies import encoded
 from support import fxt_model
 from support.fxt_readings import (
     Trickle,
-    everything,
     in_batches,
+    kept_findings,
     many_records,
     narrow_traces,
+    read_everything,
     rules,
     tables_of,
-    told,
     u64,
 )
 from support.fxt_samples import for_orders, share
@@ -59,7 +59,7 @@ def entries(trace: FxtTrace) -> list[Any]:
 
 def modeled(data: bytes, order: Order) -> list[Any]:
     read = fxt_model.read(data, order)
-    return [plain((one.offset, one.time, one.record, one.end, one.provider)) for one in read]
+    return [plain((entry.offset, entry.time, entry.record, entry.end, entry.provider)) for entry in read]
 
 
 # --- Meaning by position --------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def modeled(data: bytes, order: Order) -> list[Any]:
 
 @for_orders
 @given(data=st.data())
-def test_a_trace_means_what_the_model_says(order: Order, data: st.DataObject) -> None:
+def test_a_trace_has_the_meaning_of_the_model(order: Order, data: st.DataObject) -> None:
     trace = encoded(data.draw(narrow_traces(order) | strategies.traces(order=order)), order)
     assert entries(FxtTrace(trace)) == modeled(trace, order)
 
@@ -81,26 +81,26 @@ def test_small_batches_mean_the_same(order: Order, data: st.DataObject, batches:
     expected = modeled(trace, order)
     with in_batches(*batches, kept_names=2):
         assert entries(FxtTrace(trace))[1:] == expected[1:]  # the magic number comes before any provider
-        assert plain(list(FxtTrace(trace))) == tuple([one[2] for one in expected])
+        assert plain(list(FxtTrace(trace))) == tuple([entry[2] for entry in expected])
 
 
 @given(data=st.data(), batches=BATCHES)
 def test_everything_is_the_same_in_small_batches(data: st.DataObject, batches: tuple[int, int]) -> None:
     magic, *others = data.draw(narrow_traces(most=12))
     trace = encoded([magic, rec.ProviderInfo(1, "first"), *others])
-    at_once = everything(trace)
+    at_once = read_everything(trace)
     with in_batches(*batches):
-        in_pieces = everything(trace)
+        in_pieces = read_everything(trace)
     assert list(in_pieces) == list(at_once)
     for name, expected in at_once.items():
-        if name != "told":
+        if name != "findings":
             assert in_pieces[name] == expected, name
-    assert {rule for rule, *_ in in_pieces["told"]} == {rule for rule, *_ in at_once["told"]}
+    assert {rule for rule, *_ in in_pieces["findings"]} == {rule for rule, *_ in at_once["findings"]}
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("words", "records"), [(1 << 19, 1 << 17), (256, 64), (2000, 1999)])
-def test_a_long_trace_means_what_the_model_says(seed: int, words: int, records: int) -> None:
+def test_a_long_trace_has_the_meaning_of_the_model(seed: int, words: int, records: int) -> None:
     trace = encoded(many_records(seed, 3000))
     with in_batches(words, records, kept_names=20):
         assert entries(FxtTrace(trace))[1:] == modeled(trace, "little")[1:]
@@ -113,7 +113,9 @@ def test_a_provider_introduced_late() -> None:
         [rec.Magic(), rec.String(1, "a"), rec.ThreadRecord(1, 2, 3), instant, rec.ProviderInfo(7, "late"), instant]
     )
     assert entries(FxtTrace(trace)) == modeled(trace, "little")
-    assert [(one.id, one.name, one.records) for one in FxtTrace(trace).info.providers] == [(7, "late", 6)]
+    assert [(provider.id, provider.name, provider.records) for provider in FxtTrace(trace).info.providers] == [
+        (7, "late", 6)
+    ]
     assert FxtTrace(trace).table("events")["provider"].tolist() == [7, 7]
     assert not FxtTrace(trace).findings
 
@@ -127,7 +129,7 @@ def test_providers_and_their_sections() -> None:
     ]  # fmt: skip
     trace = encoded(records)
     assert entries(FxtTrace(trace)) == modeled(trace, "little")
-    names = [one.category for one in FxtTrace(trace) if isinstance(one, rec.Instant)]
+    names = [record.category for record in FxtTrace(trace) if isinstance(record, rec.Instant)]
     assert names == ["nobody", "seven", 1]
     reader = FxtTrace(trace)
     list(reader)
@@ -136,7 +138,7 @@ def test_providers_and_their_sections() -> None:
 
 def test_references_that_nobody_defined_stay_numbers() -> None:
     trace = FxtTrace(encoded([rec.Magic(), rec.Instant(0, 9, 8, 7, (fxtio_null(6),)), rec.String(8, "late")]))
-    (instant,) = [one for one in trace if isinstance(one, rec.Instant)]
+    (instant,) = [record for record in trace if isinstance(record, rec.Instant)]
     assert instant == rec.Instant(0, 9, 8, 7, (fxtio_null(6),))
     assert all(type(value) is int for value in (instant.thread, instant.category, instant.name))
     assert rules(trace.findings) == {"undefined-string": 3, "undefined-thread": 1}
@@ -160,8 +162,8 @@ def test_right_traces_have_no_findings(records: list[Any]) -> None:
 @given(strategies.traces())
 def test_the_summary_counts_records(records: list[Any]) -> None:
     trace = FxtTrace(encoded(records))
-    assert trace.info.records == Counter(type(one).__name__ for one in records)
-    assert sum(one.records for one in trace.info.providers) == len(records)
+    assert trace.info.records == Counter(type(record).__name__ for record in records)
+    assert sum(provider.records for provider in trace.info.providers) == len(records)
     assert set(rules(trace.findings)) <= {"time-overflow"}
 
 
@@ -189,12 +191,12 @@ def test_a_copy_is_the_same_bytes(order: Order, data: st.DataObject, batches: tu
     if framed(bytes(damaged), order):
         trace = bytes(damaged)
     with in_batches(*batches):
-        assert b"".join([encode(one, order) for one in FxtTrace(trace).records(resolve=False)]) == trace
+        assert b"".join([encode(record, order) for record in FxtTrace(trace).records(resolve=False)]) == trace
 
 
 def framed(data: bytes, order: Order) -> bool:
     try:
-        return all(True for _ in fxt_model.pieces(data, order))
+        return all(True for _ in fxt_model.framed_records(data, order))
     except AssertionError:
         return False
 
@@ -219,9 +221,9 @@ def zst(data: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(data)
 
 
-def halves(pack: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Several members or frames one behind the other, an empty one among them."""
-    return lambda data: pack(data[:13]) + pack(b"") + pack(data[13:100]) + pack(data[100:])
+def halves(compress: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Return a function that compresses data as several members or frames, with an empty one among them."""
+    return lambda data: compress(data[:13]) + compress(b"") + compress(data[13:100]) + compress(data[100:])
 
 
 PACKED: dict[str, Callable[[bytes], bytes]] = {
@@ -238,7 +240,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 
 
 class Chunks:
-    """The least that can be read from: `read`, and nothing else."""
+    """A minimal source: it has only the method `read`."""
 
     def __init__(self, data: bytes) -> None:
         self._data = io.BytesIO(data)
@@ -267,7 +269,7 @@ def written(path: Path, data: bytes) -> Path:
 
 
 def sample(order: Order = "little") -> bytes:
-    """A trace with a little of everything, and a fault in the middle."""
+    """Return a trace with a little of everything, and a fault in the middle."""
     good = encoded([*many_records(5, 60), rec.Blob("b", 1, bytes(3000)), *many_records(6, 60)[1:]], order)
     return good + (0x0000_0001_0000_0004).to_bytes(8, order) + encoded(many_records(8, 30)[1:], order)
 
@@ -280,7 +282,7 @@ def test_every_way_in_gives_the_same(way: str, packed: str, tmp_path: Path) -> N
     expected = plain(list(at_once))
     with fxtio.open(OPENERS[way](PACKED[packed](data), tmp_path / "trace.fxt")) as trace:
         assert plain(list(trace)) == expected
-        assert told(trace.findings) == told(at_once.findings)
+        assert kept_findings(trace.findings) == kept_findings(at_once.findings)
     assert rules(at_once.findings)["zero-size"] == 1
 
 
@@ -346,9 +348,9 @@ def test_ticks_to_nanoseconds_are_exact(rate: int, ticks: list[int]) -> None:
     clock = Clock(rate)
     exact = [tick * 10**9 // rate for tick in ticks]
     assert [clock.ns(tick) for tick in ticks] == exact
-    made = clock.to_ns(u64(*ticks))
-    assert made.dtype == np.int64
-    assert made.tolist() == [min(one, 2**63 - 1) for one in exact]
+    result = clock.to_ns(u64(*ticks))
+    assert result.dtype == np.int64
+    assert result.tolist() == [min(ns, 2**63 - 1) for ns in exact]
 
 
 @given(rate=RATES | st.integers(1, 2**64 - 1))

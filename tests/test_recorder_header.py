@@ -1,4 +1,4 @@
-"""The generated header of the recorder in C: it is what the declarations say."""
+"""The generated header of the recorder in C agrees with the declarations."""
 
 from __future__ import annotations
 
@@ -41,29 +41,29 @@ def test_the_module_prints_the_header() -> None:
 
 
 def test_headers_are_sums_of_units() -> None:
-    known = constants(header_text())
+    values = constants(header_text())
     word = event_word(EventType.DURATION_BEGIN, size=2, arg_count=3, thread=4, category=5, name=6)
     events = dict(re.findall(r"\[(EVENT_\w+)\] = UINT64_C\((\w+)\)", header_text()))
-    total = int(events["EVENT_BEGIN"], 0) + 2 * known["SIZE_UNIT"] + 3 * known["EVENT_ARGUMENTS_UNIT"]
-    total += 4 * known["EVENT_THREAD_UNIT"] + 5 * known["EVENT_CATEGORY_UNIT"] + 6 * known["EVENT_NAME_UNIT"]
+    total = int(events["EVENT_BEGIN"], 0) + 2 * values["SIZE_UNIT"] + 3 * values["EVENT_ARGUMENTS_UNIT"]
+    total += 4 * values["EVENT_THREAD_UNIT"] + 5 * values["EVENT_CATEGORY_UNIT"] + 6 * values["EVENT_NAME_UNIT"]
     assert total == word
 
 
 def test_enumerations_are_those_of_python() -> None:
-    known = constants(header_text())
-    assert {kind: known[f"EVENT_{kind.upper()}"] for kind in EVENT_TYPES} == KINDS
-    assert [known[f"RETURNS_{kind.name}"] for kind in ReturnKind] == list(ReturnKind)
-    assert known["RETURN_KINDS"] == len(ReturnKind)
-    assert known["EVENT_KINDS"] == len(KINDS)
+    values = constants(header_text())
+    assert {kind: values[f"EVENT_{kind.upper()}"] for kind in EVENT_TYPES} == KINDS
+    assert [values[f"RETURNS_{kind.name}"] for kind in ReturnKind] == list(ReturnKind)
+    assert values["RETURN_KINDS"] == len(ReturnKind)
+    assert values["EVENT_KINDS"] == len(KINDS)
 
 
 def test_limits_are_those_of_the_fields() -> None:
-    known = constants(header_text())
-    assert known["MAX_ARGUMENTS"] == w.EventWord.fields["arg_count"].mask == 15
-    assert known["MAX_RECORD_WORDS"] * known["SIZE_UNIT"] == w.RecordWord.fields["size"].mask << 4
-    assert known["MAX_STRING_SLOT"] == 32_767
-    assert known["MAX_THREAD_SLOT"] == 255
-    assert known["MAX_TEXT_BYTES"] == 32_000
+    values = constants(header_text())
+    assert values["MAX_ARGUMENTS"] == w.EventWord.fields["arg_count"].mask == 15
+    assert values["MAX_RECORD_WORDS"] * values["SIZE_UNIT"] == w.RecordWord.fields["size"].mask << 4
+    assert values["MAX_STRING_SLOT"] == 32_767
+    assert values["MAX_THREAD_SLOT"] == 255
+    assert values["MAX_TEXT_BYTES"] == 32_000
 
 
 def test_a_field_in_two_places_is_refused() -> None:

@@ -171,8 +171,10 @@ def test_parts_that_are_left_out(tmp_path: Path, capsys: Capture) -> None:
     shutil.copy(of_older, tmp_path)
     (tmp_path / "out.fxt.999999999.part").write_text("no trace at all")
     (tmp_path / "out.fxt.notes.part").write_text("somebody's notes")
-    mine = [path for path in tmp_path.glob("out.fxt.*.part") if path.stat().st_size > 99 and path.name != of_older.name]
-    running = mine[0].rename(tmp_path / f"out.fxt.{os.getpid()}.part")
+    parts = [
+        path for path in tmp_path.glob("out.fxt.*.part") if path.stat().st_size > 99 and path.name != of_older.name
+    ]
+    running = parts[0].rename(tmp_path / f"out.fxt.{os.getpid()}.part")
     assert main(["recover", str(out)]) == 1
     message = capsys.readouterr().err
     assert " with 1 child process," in message
@@ -194,7 +196,7 @@ def test_the_end_of_a_recording_leaves_parts_of_another_one(out: Path) -> None:
 
 @pytest.mark.parametrize("where", ["trace", "part"])
 def test_damage(where: str, out: Path, capsys: Capture) -> None:
-    """As after a power failure: no file is changed, and the message names `merge`."""
+    """After a power failure, recovery changes no file, and the message names `merge`."""
     killed(out, 1)
     (part,) = out.parent.glob("*.part")
     damaged = out if where == "trace" else part

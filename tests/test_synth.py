@@ -1,4 +1,4 @@
-"""Synthetic traces: the same bytes for the same seed, the wanted amount, and nothing that Perfetto would refuse."""
+"""Synthetic traces: the same bytes for the same seed, the requested amount, and nothing that Perfetto refuses."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def by_thread(events: Iterable[Any]) -> dict[Thread, list[Any]]:
 
 @pytest.fixture(scope="module", params=SHAPES)
 def shaped(request: pytest.FixtureRequest) -> tuple[str, bytes]:
-    """A trace of each shape, of more than one chunk for the shapes whose chunks are small."""
+    """Return a trace of each shape, of more than one chunk for the shapes whose chunks are small."""
     threads = {"threads": 600} if request.param == "threads" else {"threads": 5}
     return request.param, make(request.param, events=30_000, seed=3, **threads)
 
@@ -77,18 +77,20 @@ def shaped(request: pytest.FixtureRequest) -> tuple[str, bytes]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_seeded(shape: str) -> None:
-    one = make(shape, events=2_000, seed=1)
-    assert make(shape, events=2_000, seed=1) == one
-    assert make(shape, events=2_000, seed=2) != one
+    first = make(shape, events=2_000, seed=1)
+    assert make(shape, events=2_000, seed=1) == first
+    assert make(shape, events=2_000, seed=2) != first
 
 
 def test_the_same_on_every_machine() -> None:
-    """Told by the contents, which stay when the writer lays out a trace in another way."""
+    """Compares the content, which does not depend on how the writer lays out a trace."""
     records: list[Any] = read(make("mixed", events=5_000, seed=5))
     events = [record for record in records if isinstance(record, Event)]
-    told: list[Any] = [(type(one).__name__, one.timestamp, one.name, getattr(one, "id", 0)) for one in events]
-    told += [(arg.name, arg.value) for record in records for arg in getattr(record, "args", ())]
-    assert hashlib.sha256(repr(told).encode()).hexdigest()[:16] == "ba3cd979d0435775"
+    content: list[Any] = [
+        (type(event).__name__, event.timestamp, event.name, getattr(event, "id", 0)) for event in events
+    ]
+    content += [(arg.name, arg.value) for record in records for arg in getattr(record, "args", ())]
+    assert hashlib.sha256(repr(content).encode()).hexdigest()[:16] == "ba3cd979d0435775"
 
 
 @pytest.mark.parametrize(("shape", "unit"), [("spans", 1), ("counters", 1), ("threads", 1), ("flows", 6), ("async", 3)])
@@ -96,9 +98,9 @@ def test_number_of_events(shape: str, unit: int) -> None:
     for events in (1, 17, 1_000):
         out = io.BytesIO()
         with fxtio.create(out, format="fxt") as writer:
-            told = getattr(synth, FUNCTIONS[shape])(writer, events=events, threads=3)
-        assert told == -(-events // unit) * unit
-        assert sum(isinstance(record, Event) for record in read(out.getvalue())) == told
+            count = getattr(synth, FUNCTIONS[shape])(writer, events=events, threads=3)
+        assert count == -(-events // unit) * unit
+        assert sum(isinstance(record, Event) for record in read(out.getvalue())) == count
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -110,17 +112,17 @@ def test_size(shape: str, size: int) -> None:
 @pytest.mark.parametrize(
     "amount", [{"events": 1, "size": 1}, {"events": 0}, {"size": 0}, {"threads": 0}, {"events": -1}]
 )
-def test_what_is_refused(amount: dict[str, int]) -> None:
+def test_invalid_amounts_are_refused(amount: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"both|positive"):
         make("spans", **amount)
 
 
 def test_progress() -> None:
-    told: list[tuple[int, int | None]] = []
-    make("mixed", events=40_000, progress=lambda done, total: told.append((done, total)))
-    assert told[0] == (0, 40_000)
-    assert told == sorted(told)
-    assert len(told) > 3
+    reports: list[tuple[int, int | None]] = []
+    make("mixed", events=40_000, progress=lambda done, total: reports.append((done, total)))
+    assert reports[0] == (0, 40_000)
+    assert reports == sorted(reports)
+    assert len(reports) > 3
 
 
 def test_trees_are_trees() -> None:
@@ -157,11 +159,15 @@ def test_spans_nest_with_room_between_all_ticks(shaped: tuple[str, bytes]) -> No
 
 def test_everything_has_a_name(shaped: tuple[str, bytes]) -> None:
     records: list[Any] = read(shaped[1])
-    objects = [record for record in records if isinstance(record, KernelObject)]
-    processes = {one.koid for one in objects if one.object_type == ObjectType.PROCESS}
-    threads = {Thread(one.args[0].value, one.koid) for one in objects if one.object_type == ObjectType.THREAD}  # type: ignore[union-attr]
+    kernel_objects = [record for record in records if isinstance(record, KernelObject)]
+    processes = {record.koid for record in kernel_objects if record.object_type == ObjectType.PROCESS}
+    threads = {
+        Thread(record.args[0].value, record.koid)  # type: ignore[union-attr]
+        for record in kernel_objects
+        if record.object_type == ObjectType.THREAD
+    }
     events = [record for record in records if isinstance(record, Event)]
-    assert all(one.name for one in objects)
+    assert all(record.name for record in kernel_objects)
     assert all(event.name and event.category for event in events)
     assert {event.thread for event in events} <= threads
     assert {thread.process for thread in threads} == processes
@@ -224,8 +230,8 @@ def test_perfetto_finds_no_fault(shaped: tuple[str, bytes]) -> None:
         assert judge.errors() == {}
         slices = judge.slices()
         assert len(slices) == count(DurationComplete, Instant, AsyncBegin, AsyncInstant)
-        assert all(one.dur >= 0 for one in slices)
-        depths = {one.depth for one in slices if one.tid is not None}
+        assert all(span.dur >= 0 for span in slices)
+        depths = {span.depth for span in slices if span.tid is not None}
         assert depths == (
             set(range(10)) if shape in {"spans", "threads", "mixed"} else {0} if count(FlowBegin) else set()
         )
@@ -280,16 +286,16 @@ def test_command_whose_output_nobody_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--format", "nothing"], "no format 'nothing'"),
         (["--seed", "-1"], "the seed cannot be negative"),
         (["-o", "/nowhere/at/all.fxt"], "/nowhere/at/all.fxt: No such file or directory"),
     ],
 )
-def test_command_refuses(arguments: list[str], told: str, tmp_path: Path, capsys: Capture) -> None:
+def test_command_refuses(arguments: list[str], message: str, tmp_path: Path, capsys: Capture) -> None:
     assert main(["synth", "spans", "-o", str(tmp_path / "x.fxt"), *arguments]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

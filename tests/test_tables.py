@@ -1,4 +1,4 @@
-"""Every table against the plain model: the same rows from records, one at a time, as from whole columns.
+"""Tables against the plain model: columns give the same rows as records decoded one at a time.
 
 Damaged records are among them, so that rows that point to others by number still point to the right ones.
 """
@@ -40,8 +40,8 @@ def koids(ref: Any) -> Row:
 
 
 def label(value: int, names: Any) -> str:
-    known: dict[int, str] = {member.value: member.name.lower() for member in names}
-    return known.get(value, str(value))
+    labels: dict[int, str] = {member.value: member.name.lower() for member in names}
+    return labels.get(value, str(value))
 
 
 def common(entry: Entry) -> Row:
@@ -53,82 +53,87 @@ def timed(entry: Entry) -> Row:
 
 
 def event(entry: Entry) -> Row:
-    one = entry.record
-    complete = isinstance(one, rec.DurationComplete)
-    return timed(entry) | koids(one.thread) | {
-        "type": KINDS[type(one)][0],
-        "category": name_of(one.category),
-        "name": name_of(one.name),
-        "end_ticks": one.end if complete else None,
+    record = entry.record
+    complete = isinstance(record, rec.DurationComplete)
+    return timed(entry) | koids(record.thread) | {
+        "type": KINDS[type(record)][0],
+        "category": name_of(record.category),
+        "name": name_of(record.name),
+        "end_ticks": record.end if complete else None,
         "duration": entry.end - entry.time if complete and entry.end is not None and entry.time is not None else None,
-        "id": getattr(one, "id", None),
+        "id": getattr(record, "id", None),
     }  # fmt: skip
 
 
-def argument(one: Any) -> Row:
-    if isinstance(one, Opaque):
+def argument_row(argument: Any) -> Row:
+    if isinstance(argument, Opaque):
         return {"name": None, "type": None, "bits": 0, "text": None}
-    value = getattr(one, "value", 0)
-    text = name_of(value) if isinstance(one, arg.StringArgument) else None
-    if isinstance(one, arg.DoubleArgument):
+    value = getattr(argument, "value", 0)
+    text = name_of(value) if isinstance(argument, arg.StringArgument) else None
+    if isinstance(argument, arg.DoubleArgument):
         value = int.from_bytes(struct.pack("<d", value), "little")
-    bits = 0 if isinstance(one, arg.StringArgument | arg.BlobArgument) else int(value) % 2**64
-    return {"name": name_of(one.name), "type": ARGUMENT_TYPES[type(one)], "bits": bits, "text": text}
+    bits = 0 if isinstance(argument, arg.StringArgument | arg.BlobArgument) else int(value) % 2**64
+    return {"name": name_of(argument.name), "type": ARGUMENT_TYPES[type(argument)], "bits": bits, "text": text}
 
 
-def value_of(one: Any, name: str, kind: type[Any]) -> Any:
-    """The value of an argument by its name and type."""
-    found = [each.value for each in one.args if type(each) is kind and each.name == name]
-    return found[-1] if found else None
+def value_of(record: Any, name: str, kind: type[Any]) -> Any:
+    """Return the value of an argument by its name and type."""
+    values = [each.value for each in record.args if type(each) is kind and each.name == name]
+    return values[-1] if values else None
 
 
 def kernel_object(entry: Entry) -> Row:
-    one = entry.record
-    made = {"kind": "kernel", "type": label(one.object_type, ObjectType), "id": one.koid, "name": name_of(one.name)}
-    return common(entry) | made | {"process": value_of(one, "process", arg.KoidArgument)}
+    record = entry.record
+    row = {
+        "kind": "kernel",
+        "type": label(record.object_type, ObjectType),
+        "id": record.koid,
+        "name": name_of(record.name),
+    }
+    return common(entry) | row | {"process": value_of(record, "process", arg.KoidArgument)}
 
 
 def userspace_object(entry: Entry) -> Row:
-    one = entry.record
-    made = {"kind": "userspace", "type": None, "id": one.pointer, "name": name_of(one.name)}
-    return common(entry) | made | {"process": koids(one.process)["process"]}
+    record = entry.record
+    row = {"kind": "userspace", "type": None, "id": record.pointer, "name": name_of(record.name)}
+    return common(entry) | row | {"process": koids(record.process)["process"]}
 
 
 def blob(entry: Entry) -> Row:
-    one = entry.record
+    record = entry.record
     return common(entry) | {
-        "category": name_of(getattr(one, "category", 1)),
-        "name": name_of(one.name),
-        "type": label(one.blob_type, BlobType) if isinstance(one, rec.Blob) else None,
-        "size": len(one.payload),
-        "payload": one.payload,
+        "category": name_of(getattr(record, "category", 1)),
+        "name": name_of(record.name),
+        "type": label(record.blob_type, BlobType) if isinstance(record, rec.Blob) else None,
+        "size": len(record.payload),
+        "payload": record.payload,
     }
 
 
 def scheduling(entry: Entry) -> Row:
-    one = entry.record
-    code = type(one).words[0].fields["scheduling_type"].value
-    row = timed(entry) | {"type": label(code, SchedulingType), "cpu": one.cpu}
-    if isinstance(one, rec.LegacyContextSwitch):
-        out, into = koids(one.outgoing), koids(one.incoming)
+    record = entry.record
+    code = type(record).words[0].fields["scheduling_type"].value
+    row = timed(entry) | {"type": label(code, SchedulingType), "cpu": record.cpu}
+    if isinstance(record, rec.LegacyContextSwitch):
+        out, into = koids(record.outgoing), koids(record.incoming)
         return row | {
             "outgoing_process": out["process"], "outgoing_thread": out["thread"],
             "incoming_process": into["process"], "incoming_thread": into["thread"],
-            "outgoing_state": label(one.outgoing_state, ThreadState), "outgoing_priority": one.outgoing_priority,
-            "incoming_priority": one.incoming_priority, "waker": None,
+            "outgoing_state": label(record.outgoing_state, ThreadState), "outgoing_priority": record.outgoing_priority,
+            "incoming_priority": record.incoming_priority, "waker": None,
         }  # fmt: skip
     row |= {"outgoing_process": None, "incoming_process": None}
-    if isinstance(one, rec.ContextSwitch):
+    if isinstance(record, rec.ContextSwitch):
         return row | {
-            "outgoing_thread": one.outgoing, "incoming_thread": one.incoming, "waker": None,
-            "outgoing_state": label(one.outgoing_state, ThreadState),
-            "outgoing_priority": value_of(one, "outgoing_weight", arg.Int32Argument),
-            "incoming_priority": value_of(one, "incoming_weight", arg.Int32Argument),
+            "outgoing_thread": record.outgoing, "incoming_thread": record.incoming, "waker": None,
+            "outgoing_state": label(record.outgoing_state, ThreadState),
+            "outgoing_priority": value_of(record, "outgoing_weight", arg.Int32Argument),
+            "incoming_priority": value_of(record, "incoming_weight", arg.Int32Argument),
         }  # fmt: skip
     return row | {
-        "outgoing_thread": None, "incoming_thread": one.waking, "outgoing_state": None, "outgoing_priority": None,
-        "incoming_priority": value_of(one, "weight", arg.Int32Argument),
-        "waker": value_of(one, "waker", arg.KoidArgument),
+        "outgoing_thread": None, "incoming_thread": record.waking, "outgoing_state": None, "outgoing_priority": None,
+        "incoming_priority": value_of(record, "weight", arg.Int32Argument),
+        "waker": value_of(record, "waker", arg.KoidArgument),
     }  # fmt: skip
 
 
@@ -141,9 +146,10 @@ def fields(*names: str) -> Callable[[Entry], Row]:
 
 
 def mmap(entry: Entry) -> Row:
-    one = entry.record
+    record = entry.record
     return {
-        "module": one.module, "flags": one.flags, "address": one.start, "size": one.range, "vaddr": one.vaddr,
+        "module": record.module, "flags": record.flags, "address": record.start, "size": record.range,
+        "vaddr": record.vaddr,
     }  # fmt: skip
 
 
@@ -183,22 +189,22 @@ OWNED: dict[str, tuple[str, Any]] = {
 def owned(entries: list[Entry], owner: str, classes: Any) -> Iterator[Row]:
     owners = [entry.record for entry in entries if isinstance(entry.record, classes)]
     for number, record in enumerate(owners):
-        for one in getattr(record, "args", ()):
-            yield {owner: number, **argument(one)}
+        for item in getattr(record, "args", ()):
+            yield {owner: number, **argument_row(item)}
 
 
 def expected(entries: list[Entry]) -> dict[str, list[Row]]:
     tables: dict[str, list[Row]] = {}
     for table, makers in MAKERS.items():
-        made = [make(entry) for entry in entries for classes, make in makers if isinstance(entry.record, classes)]
-        tables[table] = made
+        rows = [make(entry) for entry in entries for classes, make in makers if isinstance(entry.record, classes)]
+        tables[table] = rows
     for table, (owner, classes) in OWNED.items():
         tables[table] = list(owned(entries, owner, classes))
     traces = [entry.record for entry in entries if isinstance(entry.record, rec.ProfilerBacktrace)]
     tables["frames"] = [
         {"backtrace": number, "depth": depth, "address": address}
-        for number, one in enumerate(traces)
-        for depth, address in enumerate(one.frames)
+        for number, trace in enumerate(traces)
+        for depth, address in enumerate(trace.frames)
     ]
     return tables
 
@@ -215,7 +221,7 @@ def compare(data: bytes, order: Order) -> None:
 
 @for_orders
 @given(data=st.data())
-def test_tables_hold_what_the_model_says(order: Order, data: st.DataObject) -> None:
+def test_tables_equal_the_model(order: Order, data: st.DataObject) -> None:
     compare(encoded(data.draw(narrow_traces(order) | strategies.traces(order=order)), order), order)
 
 
@@ -233,8 +239,8 @@ def test_tables_of_small_batches(records: list[Any], words: int) -> None:
 
 
 @given(records=narrow_traces(), words=st.integers(1, 64))
-def test_batches_are_pieces_of_tables(records: list[Any], words: int) -> None:
-    """But for the numbers of owners, which count within the batch."""
+def test_batches_concatenate_to_tables(records: list[Any], words: int) -> None:
+    """Numbers of owners are not compared: they count within the batch."""
     trace = FxtTrace(encoded([rec.Magic(), rec.ProviderInfo(1, "first"), *records[1:]]))
     whole = {name: list(table.rows()) for name, table in trace.tables(*trace.table_names).items()}
     joined: dict[str, list[Row]] = {name: [] for name in whole}
@@ -245,8 +251,8 @@ def test_batches_are_pieces_of_tables(records: list[Any], words: int) -> None:
     numbers = {"event", "object", "scheduling", "backtrace"}
     for name, rows in whole.items():
         without = [
-            [{key: value for key, value in row.items() if key not in numbers} for row in one]
-            for one in (rows, joined[name])
+            [{key: value for key, value in row.items() if key not in numbers} for row in table_rows]
+            for table_rows in (rows, joined[name])
         ]
         assert plain_rows(without[0]) == plain_rows(without[1]), name
 
@@ -256,7 +262,7 @@ def plain_rows(rows: list[Row]) -> list[Any]:
 
 
 def test_a_broken_switch_does_not_shift_the_owners() -> None:
-    """Records that cannot be delivered are rows of no table, so no arguments can count them."""
+    """A record that cannot be delivered is no row, so it must not be counted as an owner of arguments."""
     short = encoded([rec.LegacyContextSwitch(0, 0, 0, 0, 5, 1, 1)]).replace(b"\x28\0", b"\x18\0", 1)[:8]
     switch = rec.ContextSwitch(0, 0, 1, 2, 3, (arg.NullArgument("a"),))
     compare(encoded([rec.Magic()]) + short + encoded([switch]), "little")

@@ -24,7 +24,7 @@ def work(numbers: list[int]) -> None:
     OrderedDict(a=1).get("b")  # of its base class
     with contextlib.suppress(AttributeError):
         getattr(numbers, "there is none")
-    functools.reduce(lambda one, other: one + other, numbers)
+    functools.reduce(lambda total, other: total + other, numbers)
 
 
 def record(out: Path, **options: Any) -> Seen:

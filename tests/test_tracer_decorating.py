@@ -125,11 +125,11 @@ def twice_of(n: int) -> int:
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="another object stands for the function")
 def test_a_function_is_only_marked() -> None:
     """The function and its code stay the same objects; from CPython 3.13 on, calls of replaced code are slower."""
-    space: dict[str, Any] = {}
-    exec("def work(): pass", space)
-    code = space["work"].__code__
-    assert fxtio.trace(space["work"]) is space["work"]
-    assert space["work"].__code__ is code
+    namespace: dict[str, Any] = {}
+    exec("def work(): pass", namespace)
+    code = namespace["work"].__code__
+    assert fxtio.trace(namespace["work"]) is namespace["work"]
+    assert namespace["work"].__code__ is code
 
 
 def test_functions_that_a_loop_makes(out: Path) -> None:
@@ -143,17 +143,17 @@ def test_functions_that_a_loop_makes(out: Path) -> None:
 
 
 def test_decorating_a_running_function(out: Path) -> None:
-    """It is recorded from its next call on; the end of the present call would end another span."""
-    space: dict[str, Any] = {"trace": fxtio.trace}
-    exec("def work():\n return trace(work)", space)
+    """Recording begins with the next call; the end of the present call would end another span."""
+    namespace: dict[str, Any] = {"trace": fxtio.trace}
+    exec("def work():\n return trace(work)", namespace)
     with fxtio.tracing(out), fxtio.span("before"):
-        traced = space["work"]()
+        traced = namespace["work"]()
         with fxtio.span("between"):
             traced()
     assert [(item.name, item.depth) for item in View(out).slices] == [("before", 0), ("between", 1), ("work", 2)]
 
 
-def test_doctests_are_found() -> None:
+def test_doctests_of_decorated_functions_are_collected() -> None:
     module = ModuleType(__name__)
     module.__dict__.update(plain=plain, Shop=Shop)
     tests = {

@@ -128,8 +128,8 @@ def test_forty_thousand_functions(out: Path) -> None:
     )
     seen = check_trace(out, open_spans=True)
     names = [name.rpartition(".")[2] for name in (seen.names[row] for row in seen.rows(kind="duration_begin"))]
-    mine = [name for name in names if name[1:].isdigit()]
-    assert mine == [f"f{n}" for n in range(count)] * 2
+    numbered = [name for name in names if name[1:].isdigit()]
+    assert numbered == [f"f{n}" for n in range(count)] * 2
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])

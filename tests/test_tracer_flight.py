@@ -69,9 +69,9 @@ def test_a_dump_of_a_ring_has_the_last_events(out: Path) -> None:
         second = dumped()
         steps(40_000, 40_010)
     for path, last in ((first, 20_000), (second, 40_000), (out, 40_010)):
-        kept = numbers(check_trace(path, ring=True))
-        assert kept == list(range(last - len(kept), last))
-        assert len(kept) > 1_000
+        recorded = numbers(check_trace(path, ring=True))
+        assert recorded == list(range(last - len(recorded), last))
+        assert len(recorded) > 1_000
         assert path.stat().st_size < 1 << 20
 
 
@@ -239,8 +239,8 @@ def test_dumps_while_threads_record(options: dict[str, Any], out: Path) -> None:
         assert path == str(out.with_name(f"out-{at + 1}.fxt"))
         seen = check_trace(path, ring=ring, open_spans=True)
         check_contiguous(seen, [int(count) for count in counts], ring=ring)
-        begun = {f"worker {number}" for number, count in enumerate(counts) if int(count)}
-        assert begun <= set(seen.names_of("thread").values())
+        started = {f"worker {number}" for number, count in enumerate(counts) if int(count)}
+        assert started <= set(seen.names_of("thread").values())
     check_contiguous(check_trace(out, ring=ring), [], ring=ring)
     if perfetto.available() is None:
         for number in (1, 20):

@@ -183,7 +183,7 @@ def test_recover_works(suffix: str, tmp_path: Path) -> None:
 
 
 def test_an_import_that_fails_is_quoted(tmp_path: Path) -> None:
-    """As when the extension was built for another interpreter."""
+    """The extension cannot be imported if it was built for another interpreter."""
     broken = "fxtio._native._recorder"
     front = textwrap.dedent(f"""
         import sys
@@ -199,7 +199,7 @@ def test_an_import_that_fails_is_quoted(tmp_path: Path) -> None:
     assert version.splitlines()[2] == "recorder: no, programs cannot be traced (undefined symbol: _Py_Nothing)"
 
 
-def test_version_says_so() -> None:
+def test_version_reports_the_missing_extension() -> None:
     lines = run(COMMAND, "--version").stdout.splitlines()
     assert lines[0] == f"fxtio {fxtio.__version__}"
     assert lines[2].startswith("recorder: no, programs cannot be traced (it was not built ")

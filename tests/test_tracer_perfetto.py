@@ -1,4 +1,4 @@
-"""What Perfetto shows of a recording, compared with what the program itself observed."""
+"""Slices of a recording in Perfetto, compared with the times that the program itself measured."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROUNDING = 1_000
 
 def test_nesting_and_durations(out: Path) -> None:
     """Each slice begins and ends between the times that the program measures right outside and right inside of it."""
-    known: list[tuple[str, int, int, int, int, int]] = []
+    measured: list[tuple[str, int, int, int, int, int]] = []
     now = time.perf_counter_ns
 
     def deeper(depth: int) -> None:
@@ -44,21 +44,21 @@ def test_nesting_and_durations(out: Path) -> None:
                 if depth < 3:
                     deeper(depth + 1)
             end = now()
-        known.append((f"depth {depth}", depth, around, begin, end, now()))
+        measured.append((f"depth {depth}", depth, around, begin, end, now()))
 
     with fxtio.tracing(out):
         for _ in range(3):
             deeper(0)
     view = View(out)
-    known.sort(key=lambda span: span[2])
+    measured.sort(key=lambda span: span[2])
     shown = [item for item in view.slices if item.dur > 0]
-    assert [(item.name, item.depth) for item in shown] == [(name, depth) for name, depth, *_ in known]
-    for item, (_, _, around, begin, end, behind) in zip(shown, known, strict=True):
+    assert [(item.name, item.depth) for item in shown] == [(name, depth) for name, depth, *_ in measured]
+    for item, (_, _, around, begin, end, behind) in zip(shown, measured, strict=True):
         assert end - begin - ROUNDING <= item.dur * RATE_ERROR
         assert item.dur <= (behind - around) * RATE_ERROR + ROUNDING
-    for (one, other), (first, second) in zip(pairwise(shown), pairwise(known), strict=True):
-        assert (other.ts - one.ts) <= (second[3] - first[2]) * RATE_ERROR + ROUNDING
-        assert (second[2] - first[3]) - ROUNDING <= (other.ts - one.ts) * RATE_ERROR
+    for (previous, other), (first, second) in zip(pairwise(shown), pairwise(measured), strict=True):
+        assert (other.ts - previous.ts) <= (second[3] - first[2]) * RATE_ERROR + ROUNDING
+        assert (second[2] - first[3]) - ROUNDING <= (other.ts - previous.ts) * RATE_ERROR
 
 
 def soonest(items: list[Any]) -> tuple[int, int]:
@@ -151,9 +151,9 @@ def test_closures_that_share_their_code(out: Path) -> None:
 
         return closure
 
-    one, two, bare = fxtio.trace(name="one")(make(1)), fxtio.trace(name="two")(make(2)), make(3)
+    first, two, bare = fxtio.trace(name="one")(make(1)), fxtio.trace(name="two")(make(2)), make(3)
     with fxtio.tracing(out):
-        assert [one(), two(), bare(), one()] == [1, 2, 3, 1]
+        assert [first(), two(), bare(), first()] == [1, 2, 3, 1]
     assert [item.name for item in View(out).slices] == ["one", "two", "one"]
 
 

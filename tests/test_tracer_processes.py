@@ -40,8 +40,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
     folder = tmp_path / "start"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(START)  # an editable install has no fxtio.pth
-    ours = ("FXTIO", "FXTIO_OPTIONS", "FXTIO_PARENT")
-    return {name: value for name, value in os.environ.items() if name not in ours} | {"PYTHONPATH": str(folder)}
+    ignored = ("FXTIO", "FXTIO_OPTIONS", "FXTIO_PARENT")
+    return {name: value for name, value in os.environ.items() if name not in ignored} | {"PYTHONPATH": str(folder)}
 
 
 def run(tmp_path: Path, environment: dict[str, str], source: str, *arguments: str) -> str:

@@ -237,11 +237,11 @@ def test_nothing_happens_while_nothing_is_recorded() -> None:
 def test_sessions_do_not_mix(tmp_path: Path) -> None:
     first, second = tmp_path / "first.fxt", tmp_path / "second.fxt"
     with recording(first):
-        kept = recorder.span("left open")
-        kept.__enter__()
+        span = recorder.span("left open")
+        span.__enter__()
     with recording(second):
         recorder.span("left open").__enter__()
-        kept.__exit__(None, None, None)
+        span.__exit__(None, None, None)
     for path in (first, second):
         assert [event[0] for event in only_thread(read_events(path))] == ["DurationBegin"]
 

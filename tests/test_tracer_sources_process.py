@@ -190,8 +190,8 @@ def test_imports(modules: Path, out: Path) -> None:
 def test_imports_with_everything_else(modules: Path, out: Path) -> None:
     recorded(IMPORTS.format(folder=str(modules)), out, sources=["all"], functions=True)
     seen = check_trace(out)
-    ours = ("fxtio.", "fxtio: ", "seen_by.", "_telling.")
-    assert not [name for name in seen.names if any(part in name for part in ours)]
+    prefixes = ("fxtio.", "fxtio: ", "seen_by.", "_telling.")
+    assert not [name for name in seen.names if any(part in name for part in prefixes)]
 
 
 def test_imports_in_threads(modules: Path, out: Path) -> None:

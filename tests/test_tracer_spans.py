@@ -101,7 +101,7 @@ def test_a_long_chain_of_spans_is_freed(out: Path) -> None:
     assert fine(source, out) == "alive\n"
 
 
-def test_spans_can_be_used_again(out: Path) -> None:
+def test_spans_can_be_reused(out: Path) -> None:
     with fxtio.tracing(out):
         span = fxtio.span("again", n=1)
         for _ in range(2):
@@ -244,7 +244,7 @@ def test_start_and_stop_inside_of_calls(functions: bool, tmp_path: Path) -> None
     assert len(seen.spans("open")) == 1
 
 
-def test_nested_recordings_are_one(tmp_path: Path) -> None:
+def test_nested_recordings_share_a_session(tmp_path: Path) -> None:
     with fxtio.tracing(tmp_path / "outer.fxt"):
         with fxtio.tracing(tmp_path / "inner.fxt"), fxtio.span("in"):
             pass
@@ -266,13 +266,13 @@ def test_generators_that_never_end(out: Path) -> None:
             n += 1
 
     with fxtio.tracing(out):
-        kept, closed = numbers(), numbers()
-        assert [next(kept), next(closed), next(kept)] == [0, 0, 1]
+        running, closed = numbers(), numbers()
+        assert [next(running), next(closed), next(running)] == [0, 0, 1]
         closed.close()
         assert next(numbers()) == 0  # and is let go
         never = numbers()
         with pytest.raises(ValueError, match="thrown"):
-            kept.throw(ValueError("thrown"))
+            running.throw(ValueError("thrown"))
     del never
     spans = check_trace(out).spans()
     assert len(spans) >= 5
@@ -347,7 +347,7 @@ def test_losses_give_a_warning(out: Path) -> None:
         summary = fxtio.stop()
     assert summary is not None
     seen = check_trace(out)
-    kept = seen.rows(name="here").size
-    assert summary.lost == 200_000 - kept
+    recorded = seen.rows(name="here").size
+    assert summary.lost == 200_000 - recorded
     (row,) = seen.rows(name="drop_stats")
     assert seen.args(int(row))["records"] == summary.lost

@@ -82,7 +82,7 @@ print(threading.excepthook is own)
 
 @pytest.mark.parametrize("when", ["before", "after, telling", "after"])
 def test_the_hook_of_the_program_is_called(when: str, out: Path) -> None:
-    """If it replaces ours, the dump is taken at the end."""
+    """If the program replaces the handler of fxtio, the dump is taken at the end."""
     dumped = "{name for name in os.listdir(os.path.dirname(OUT)) if name == 'out-1.fxt'}"
     telling = "before(*args)" if when == "after, telling" else ""
     start = "fxtio.start(OUT, dump_on=['exception'])\n"
@@ -119,7 +119,7 @@ def test_hooks_are_restored(out: Path) -> None:
 
 
 def test_a_hook_that_cannot_be_removed_takes_no_dumps(out: Path) -> None:
-    """The program has wrapped our hook, and still calls it after the end."""
+    """The program has wrapped the hook of fxtio, and still calls it after the end."""
     done = run(
         """
         fxtio.start(OUT, dump_on=["exception"])

@@ -50,7 +50,7 @@ def test_specifications_are_understood(text: str, value: ValueSpec) -> None:
 @pytest.mark.parametrize(
     "text", ["", "arg", "arg1/q", "arg1/i7", "arg1/i128", "fparg1/16", "argx", "retval1", "arg1/t9999"]
 )
-def test_what_is_no_specification(text: str) -> None:
+def test_invalid_specifications(text: str) -> None:
     assert parse_value(text, 8) is None
 
 
@@ -104,7 +104,7 @@ def test_long_doubles_beyond_a_double() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "value", "told"),
+    ("spec", "value", "message"),
     [
         ("arg1/i8", 128, "does not fit"),
         ("arg1/u8", -129, "does not fit"),
@@ -116,8 +116,8 @@ def test_long_doubles_beyond_a_double() -> None:
         ("fparg1/64", "x", "does not fit"),
     ],
 )
-def test_values_that_do_not_fit(spec: str, value: object, told: str) -> None:
-    with pytest.raises(EncodeError, match=told):
+def test_values_that_do_not_fit(spec: str, value: object, message: str) -> None:
+    with pytest.raises(EncodeError, match=message):
         payloads.encode(checked_values(spec, 8), [value])
 
 
@@ -130,10 +130,10 @@ def test_a_payload_that_is_too_short() -> None:
 
 def info_with(**lines: str) -> InfoFile:
     info = InfoFile()
-    told = [f"{key.replace('_', '-')}:{value}" for key, value in lines.items() if key != "cmdline"]
+    rows = [f"{key.replace('_', '-')}:{value}" for key, value in lines.items() if key != "cmdline"]
     if "cmdline" in lines:
         info.set_block(InfoBit.CMDLINE, f"cmdline:{lines['cmdline']}")
-    info.set_block(InfoBit.ARG_SPEC, f"argspec:lines={len(told)}", *told)
+    info.set_block(InfoBit.ARG_SPEC, f"argspec:lines={len(rows)}", *rows)
     return info
 
 
@@ -176,7 +176,7 @@ def test_enumerations() -> None:
     assert parse_enums(texts) == {"Mode": {0: "Off", 3: "On", 4: "Both"}, "e": {16: "A", 17: "B", -1: "C"}}
 
 
-def test_bad_specifications_are_told() -> None:
+def test_invalid_specifications_are_reported() -> None:
     findings = Findings()
     ArgumentSpecs(info_with(argspec="f@arg1/q8;(g@arg1"), findings)
     assert findings.counts == {"argspec": 1, "argspec-pattern": 1}
@@ -222,7 +222,7 @@ def test_patterns(pattern: str, kind: str, yes: list[str], no: list[str]) -> Non
 
 
 @pytest.mark.parametrize("pattern", ["(", ")", "[a", "a{", "a{1,x}", "[[:no:]]", "(" * 60 + ")" * 60, "a{999}{999}"])
-def test_what_is_no_pattern(pattern: str) -> None:
+def test_invalid_patterns(pattern: str) -> None:
     with pytest.raises(BadPatternError):
         matcher(pattern, "regex")
 

@@ -25,7 +25,7 @@ from support.uftrace_samples import SAMPLES, UFTRACE, copied, minimal, opened, p
 RECORD = 16
 
 
-def everything(trace: UftraceTrace) -> tuple[int, dict[str, int]]:
+def read_everything(trace: UftraceTrace) -> tuple[int, dict[str, int]]:
     """Read everything; return the number of records and the counts of findings by rule."""
     count = sum(1 for _ in trace.entries())
     counts = dict(trace.findings.counts)
@@ -38,12 +38,12 @@ def everything(trace: UftraceTrace) -> tuple[int, dict[str, int]]:
 
 @pytest.mark.parametrize("name", ["args-all-v013", "thread-v019", "synth-events", "old-v05-fork", "dlopen-v013"])
 def test_every_missing_file_is_survived(name: str, tmp_path: Path) -> None:
-    count, _ = everything(opened(name))
+    count, _ = read_everything(opened(name))
     for file in (UFTRACE / name).iterdir():
         shutil.rmtree(tmp_path / "t", ignore_errors=True)
         target = copied(name, tmp_path / "t")
         (target / file.name).unlink()
-        result, rules = everything(UftraceTrace(target))
+        result, rules = read_everything(UftraceTrace(target))
         if file.name[0].isdigit():
             assert rules["no-task-file"] == 1 and result < count
         else:
@@ -69,7 +69,7 @@ def test_a_cut_file_gives_all_whole_records(tmp_path: Path) -> None:
         assert trace.findings.counts["truncated"] == (size not in complete and size > 0)
 
 
-def test_reading_goes_on_behind_bad_magic_bits(tmp_path: Path) -> None:
+def test_reading_continues_after_bad_magic_bits(tmp_path: Path) -> None:
     minimal(tmp_path / "t", records=30)
     path = tmp_path / "t" / "1.dat"
     raw = bytearray(path.read_bytes())
@@ -113,7 +113,7 @@ def test_time_that_goes_back_is_reported(tmp_path: Path) -> None:
         ],
     )
     trace = UftraceTrace(tmp_path / "t")
-    assert everything(trace) == (4, {"time-backwards": 1})
+    assert read_everything(trace) == (4, {"time-backwards": 1})
 
 
 def test_a_task_that_is_not_in_the_task_file(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_nothing_outside_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(os, "open", watched)
     trace = UftraceTrace(target)
-    _, rules = everything(trace)
+    _, rules = read_everything(trace)
     assert outside == []
     assert trace.tids == [1]
     assert rules["not-a-file"] == 7
@@ -186,7 +186,7 @@ def test_no_name_leads_out_when_writing(tmp_path: Path) -> None:
 def test_a_large_small_file_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minimal(tmp_path / "t")
     monkeypatch.setattr("fxtio.uftrace.directory.MAX_WHOLE_FILE", 100)
-    _, rules = everything(UftraceTrace(tmp_path / "t"))
+    _, rules = read_everything(UftraceTrace(tmp_path / "t"))
     assert rules["file-too-large"] > 1
 
 
@@ -205,7 +205,7 @@ def test_a_library_takes_the_place_of_another(tmp_path: Path) -> None:
 def test_very_many_symbols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minimal(tmp_path / "t")
     monkeypatch.setattr("fxtio.uftrace.state.MAX_SYMBOLS", 1)
-    count, rules = everything(UftraceTrace(tmp_path / "t"))
+    count, rules = read_everything(UftraceTrace(tmp_path / "t"))
     assert count > 60 and rules["too-many-symbols"] == 1
 
 
@@ -267,7 +267,7 @@ def test_any_damage_is_survived(file: str, changes: list[tuple[int, int]], cut: 
         raw[position % len(raw)] = value
     (target / file).write_bytes(raw[: len(raw) // 2] if cut == 0 else raw)
     try:
-        everything(UftraceTrace(target))
+        read_everything(UftraceTrace(target))
     except FxtioError:
         assert file == "info"
     finally:
@@ -284,12 +284,12 @@ def test_arbitrary_records(words: list[int], tail: bytes, tmp_path: Path) -> Non
     (target / "1.dat").write_bytes(raw)
     trace = UftraceTrace(target)
     assert b"".join(encode(record) for record in trace) == raw  # not one byte is lost
-    everything(trace)
+    read_everything(trace)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_real_directories_have_no_findings(name: str) -> None:
-    check: Callable[[UftraceTrace], tuple[int, dict[str, int]]] = everything
+    check: Callable[[UftraceTrace], tuple[int, dict[str, int]]] = read_everything
     assert check(opened(name))[1] == {}
 
 

@@ -38,7 +38,7 @@ def test_dump(capsys: pytest.CaptureFixture[str]) -> None:
     assert "payload=" in raw and "main" not in raw
 
 
-def test_dump_of_everything_that_there_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_dump_of_all_events_of_a_damaged_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     target = copied("synth-events", tmp_path / "t")
     path = target / "1.dat"
     path.write_bytes(path.read_bytes()[:-9])
@@ -81,7 +81,7 @@ def test_explain_counts_over_the_files(capsys: pytest.CaptureFixture[str]) -> No
     assert f"record {first // 16}: FunctionEntry of task {trace.tids[1]}, 16 bytes at {first:,}" in text
 
 
-def test_explain_tells_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_explain_prints_faults(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     minimal(tmp_path / "t")
     path = tmp_path / "t" / "1.dat"
     path.write_bytes(path.read_bytes()[:-3])
@@ -104,7 +104,7 @@ def test_synth(shape: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert set(states) == {"whole"}
 
 
-def test_synth_by_size_and_into_what_is_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_synth_by_size_and_into_an_existing_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     target = tmp_path / "t"
     run(capsys, "synth", "calls", "--format", "uftrace", "-o", target, "--size", "1MB")
     assert 1_000_000 <= UftraceTrace(target).info.size < 1_600_000

@@ -82,7 +82,7 @@ def test_calls_are_paired_by_depth(records: list[Any], block: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("deepest", [DEPTHS - 1, DEPTHS, DEPTHS + 1, 2 * DEPTHS + 7])
-def test_depths_beyond_what_a_record_can_say(deepest: int, tmp_path: Path) -> None:
+def test_depths_beyond_the_limit_of_a_record(deepest: int, tmp_path: Path) -> None:
     def record(cls: Any, time: int, depth: int) -> Any:
         lap, rest = divmod(depth, DEPTHS)
         return cls(time, rest, 0x400000 + lap)

@@ -47,13 +47,13 @@ def test_copies_look_the_same(name: str, tmp_path: Path) -> None:
         writer.copy(opened(name))
     original = UFTRACE / name
     for view, theirs in views(original, judged(name)).items():
-        ours = views(tmp_path / "copy", (view,))[view]
-        assert ours.replace(bytes(tmp_path / "copy"), bytes(original)) == theirs, view
+        actual = views(tmp_path / "copy", (view,))[view]
+        assert actual.replace(bytes(tmp_path / "copy"), bytes(original)) == theirs, view
 
 
 @needs_uftrace
 @pytest.mark.parametrize("name", ["args-all-v013", "auto-args-cpp-v013", "synth-args", "synth-class32"])
-def test_values_written_anew_look_the_same(name: str, tmp_path: Path) -> None:
+def test_rewritten_values_look_the_same(name: str, tmp_path: Path) -> None:
     """Payloads from decoded values, their padding zero."""
     trace = opened(name)
     with UftraceWriter(tmp_path / "copy") as writer:
@@ -90,7 +90,7 @@ def test_uftrace_reads_synthetic_traces(shape: str, tmp_path: Path) -> None:
 
 
 @needs_uftrace
-def test_the_friendly_writer_says_what_it_is_told(tmp_path: Path) -> None:
+def test_uftrace_reads_the_calls_of_the_friendly_writer(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t", program="/usr/bin/game", command='game "-x"') as writer:
         load = writer.function("load", arguments="arg1/s,arg2/i32,arg3/c", returns="retval/f64")
         puts = writer.function("puts", library=True)
@@ -150,7 +150,7 @@ def test_processes_that_begin_as_copies(tmp_path: Path) -> None:
 
 @needs_uftrace
 def test_every_format_of_a_value(tmp_path: Path) -> None:
-    """Not `o`, which came with 0.16, and not an 80-bit float, on which 0.13 aborts."""
+    """All formats except `o`, which is new in 0.16, and 80-bit floats, on which 0.13 aborts."""
     specs = "arg1/i8,arg2/u16,arg3/x32,arg4/d64,arg5/c,arg6/s,arg7/p,fparg1/32,fparg2/64,arg8/S,arg9/i16,arg10/t12:P"
     with UftraceWriter(tmp_path / "t") as writer:
         function = writer.function("f", arguments=specs, returns="retval/s")
@@ -159,9 +159,9 @@ def test_every_format_of_a_value(tmp_path: Path) -> None:
             task.enter(function, 10 * number + 1, -3, 65535, 0xDEADBEEF, -(2**63), "c", "", 0, 1.5, -0.25, "ä" * number,
                        -1, b"abcdefghijkl")  # fmt: skip
             task.leave(10 * number + 5, None if number else "NULL")
-    ours = uftrace_dump.of_trace(UftraceTrace(tmp_path / "t"))
-    assert uftrace_dump.reference(run("dump", tmp_path / "t")) == ours
-    assert ours.count(b"x32: 0xdeadbeef") == 3 and ours.count(b"retval str: NULL") == 3
+    actual = uftrace_dump.of_trace(UftraceTrace(tmp_path / "t"))
+    assert uftrace_dump.reference(run("dump", tmp_path / "t")) == actual
+    assert actual.count(b"x32: 0xdeadbeef") == 3 and actual.count(b"retval str: NULL") == 3
 
 
 @needs_uftrace
@@ -254,20 +254,20 @@ SPECS = (
 @pytest.mark.parametrize(
     "specs", [(), SPECS, ("-D", "2"), ("-W", "cpu"), ("-a",)], ids=["plain", "values", "depth", "watch", "auto"]
 )
-def test_what_uftrace_records_is_read(flags: tuple[str, ...], specs: tuple[str, ...], tmp_path: Path) -> None:
+def test_recordings_of_uftrace_are_read(flags: tuple[str, ...], specs: tuple[str, ...], tmp_path: Path) -> None:
     program = compile_c(PROGRAM, tmp_path / "program", *flags, "-pthread")
     directory = record(tmp_path / "t", program, *specs)
     program.rename(tmp_path / "moved")  # uftrace would look into it
     trace = UftraceTrace(directory)
-    ours = uftrace_dump.of_trace(trace)
-    assert ours == uftrace_dump.reference(run("dump", directory))
+    actual = uftrace_dump.of_trace(trace)
+    assert actual == uftrace_dump.reference(run("dump", directory))
     assert trace.findings.counts.total() == 0
-    assert ours.count(b"[entry] add(") >= (53 if "-D" not in specs else 1)
-    assert (ours.count(b"str: even, \xc3\xa9") == 50) == (specs is SPECS and "-finstrument-functions" not in flags)
+    assert actual.count(b"[entry] add(") >= (53 if "-D" not in specs else 1)
+    assert (actual.count(b"str: even, \xc3\xa9") == 50) == (specs is SPECS and "-finstrument-functions" not in flags)
 
 
 @needs_compiler
-def test_what_uftrace_records_of_cxx_is_read(tmp_path: Path) -> None:
+def test_recordings_of_cxx_programs_are_read(tmp_path: Path) -> None:
     pytest.importorskip("pydemumble")
     program = compile_c(CXX_PROGRAM, tmp_path / "program", "-pg", compiler="g++")
     directory = record(tmp_path / "t", program, "-A", "shapes::Square::area@arg2/i32", "-R", "risky@retval/i32")
@@ -280,7 +280,7 @@ def test_what_uftrace_records_of_cxx_is_read(tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_a_recording_written_anew_looks_the_same(tmp_path: Path) -> None:
+def test_a_rewritten_recording_looks_the_same(tmp_path: Path) -> None:
     """Every record and every fact, by the exact writer; and without the symbols of libraries."""
     program = compile_c(PROGRAM, tmp_path / "program", "-pg", "-pthread")
     directory = record(tmp_path / "t", program, *SPECS)

@@ -46,8 +46,8 @@ def test_uftrace_reads_them(tmp_path: Path) -> None:
         assert f"{name}() {{" in output
     assert "prev_comm=game prev_pid=100 ==> next_comm=swapper/0" in output
     dumped = [line.split() for line in run("dump", tmp_path / "t").decode().splitlines() if "ffff81" in line]
-    ours = list(UftraceTrace(tmp_path / "t").table("kernel").rows())
-    expected = [f"{row['time'] // 10**9}.{row['time'] % 10**9:09d}" for row in ours if row["function"]]
+    rows = list(UftraceTrace(tmp_path / "t").table("kernel").rows())
+    expected = [f"{row['time'] // 10**9}.{row['time'] % 10**9:09d}" for row in rows if row["function"]]
     assert [line[0] for line in dumped] == expected
 
 
@@ -104,7 +104,7 @@ def test_damage_gives_findings(tmp_path: Path) -> None:
     assert trace.findings.counts["kernel-header"] == 1
 
 
-def test_what_pages_cannot_hold() -> None:
+def test_invalid_events_of_pages_are_refused() -> None:
     entry = HEADER.formats[11]
     with pytest.raises(EncodeError, match="time goes back"):
         kernel.build_pages([(5, bytes(8)), (4, bytes(8))], HEADER)
@@ -173,7 +173,7 @@ PERF_RECORDS = st.one_of(
 
 @given(drawn=st.lists(st.tuples(PERF_RECORDS, SAMPLE, st.integers(0, 2**16 - 1)), max_size=20),
        order=st.sampled_from(["little", "big"]), size=st.integers(1, 300))  # fmt: skip
-def test_scheduler_events_are_what_the_oracle_writes(drawn: list[Any], order: perf.Order, size: int) -> None:
+def test_scheduler_events_equal_those_of_the_oracle(drawn: list[Any], order: perf.Order, size: int) -> None:
     raws, expected = [], []
     for (kind, body), sample, misc in drawn:
         length = 8 + len(body["comm"]) if kind == 3 else 24 if kind in (4, 7) else len(body)
@@ -201,7 +201,7 @@ def expected_event(kind: int, body: Any, sample: dict[str, int], *, out: bool, p
     return source["time"], source["pid"], source["tid"], name, comm, parent
 
 
-def test_what_scheduler_events_cannot_hold() -> None:
+def test_scheduler_events_that_do_not_fit() -> None:
     for event, match in (
         (perf.PerfEvent(2**64, 1, 1, "sched-in"), "time: a value does not fit 64 bits"),
         (perf.PerfEvent(-1, 1, 1, "sched-in"), "time: a value does not fit 64 bits"),
@@ -223,7 +223,7 @@ def test_any_scheduler_file_is_survived(raw: bytes) -> None:
 
 
 @needs_uftrace
-def test_uftrace_shows_what_the_scheduler_did(tmp_path: Path) -> None:
+def test_uftrace_shows_scheduler_events(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:
         task = writer.task(1)
         task.enter("main", 1000)

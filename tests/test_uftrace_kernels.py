@@ -85,7 +85,7 @@ def test_numbers_are_the_same(values: list[int], seed: int) -> None:
     assert results[0] == results[1]
 
 
-def test_c_refuses_what_does_not_fit() -> None:
+def test_the_c_kernels_refuse_invalid_arguments() -> None:
     none, wide, codes = np.empty(0, np.uint64), np.empty(1, np.int64), np.empty(1, np.int32)
     item = np.zeros(1, np.uint64)
     with pytest.raises(ValueError, match="do not fit"):

@@ -23,12 +23,12 @@ _CUT_FLOAT, _FLOAT = b"f80: 0x0000c000000000000000", b"f80: 0x3fffc0000000000000
 _CPP = {"cpp-v019", "auto-args-cpp-v013"}
 
 
-def test_there_is_a_corpus() -> None:
+def test_the_corpus_is_present() -> None:
     assert len(SAMPLES) >= 26
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if name not in MISREAD_BY_UFTRACE])
-def test_records_are_what_uftrace_dumps(name: str) -> None:
+def test_records_equal_the_dump_of_uftrace(name: str) -> None:
     if name in _CPP and not available():
         pytest.skip("pydemumble is not installed")
     text = expected(name, "dump.txt")
@@ -39,13 +39,13 @@ def test_records_are_what_uftrace_dumps(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cpp-v019", "dlopen-v013", "old-v08-dlopen", "read-args-v013", "synth-args"])
-def test_slices_are_what_uftrace_adds_up(name: str) -> None:
+def test_slices_add_up_to_the_times_of_uftrace(name: str) -> None:
     if name in _CPP and not available():
         pytest.skip("pydemumble is not installed")
     text = expected(name, "flame.txt")
     assert text is not None
-    ours = flame(opened(name))
-    assert {path: n for path, n in ours.items() if n} == dict(reference_flame(text))
+    actual = flame(opened(name))
+    assert {path: n for path, n in actual.items() if n} == dict(reference_flame(text))
 
 
 @pytest.mark.parametrize("name", ["args-all-v013", "estimate-v013", "thread-v019"])
@@ -60,7 +60,7 @@ def test_calls_are_counted_as_uftrace_counts(name: str) -> None:
         assert int(table["name"].is_in(row["Function"]).sum()) == int(row["Calls"]), row
 
 
-def test_deep_calls_are_all_there() -> None:
+def test_deep_calls_are_complete() -> None:
     # uftrace leaves out what is deeper than 1024; the depth wraps around and carries into the address.
     table = opened("synth-deep-wrap").table("slices")
     assert table.num_rows == 1100
@@ -118,7 +118,7 @@ def test_events_and_their_values() -> None:
     assert rows[-1]["name"] == "cpu" and rows[-1]["value"] == 3
 
 
-def test_what_the_scheduler_did() -> None:
+def test_scheduler_events() -> None:
     rows = list(opened("synth-perf").table("sched").rows())
     kinds = [row["kind"] for row in rows if row["kind"] != "other"]
     assert kinds == [

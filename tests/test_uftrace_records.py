@@ -39,7 +39,7 @@ def test_records_come_back(record: Any, order: str) -> None:
 
 
 @given(record=records(), order=ORDERS)
-def test_records_are_what_the_oracle_reads(record: Any, order: str) -> None:
+def test_the_oracle_reads_the_same_records(record: Any, order: str) -> None:
     result = RECORD[order].parse(encode(record, order))
     assert result.time == record.time
     assert TYPE_OF[type(record)] == result.second.type
@@ -51,7 +51,7 @@ def test_records_are_what_the_oracle_reads(record: Any, order: str) -> None:
 
 @given(time=st.integers(0, 2**64 - 1), address=st.integers(0, 2**48 - 1), depth=st.integers(0, 1023),
        kind=st.sampled_from(["ENTRY", "EXIT", "LOST", "EVENT"]), order=ORDERS)  # fmt: skip
-def test_what_the_oracle_writes_is_read(time: int, address: int, depth: int, kind: str, order: str) -> None:
+def test_records_written_by_the_oracle_are_read(time: int, address: int, depth: int, kind: str, order: str) -> None:
     second = {"address": address, "depth": depth, "marker": False, "type": kind}
     raw = RECORD[order].build({"time": time, "second": second})
     record: Any = decode(words_of(raw, order), raw, 0, 2)
@@ -69,7 +69,7 @@ def test_the_numbers_that_real_files_hold() -> None:
         assert int.from_bytes(deeper[8:], "little") == value + 0x40 + 4
 
 
-def test_what_the_format_cannot_hold() -> None:
+def test_values_beyond_the_format_are_refused() -> None:
     for bad in (
         FunctionEntry(0, 1024, 0),
         FunctionEntry(0, 0, 2**48),
@@ -100,7 +100,7 @@ def test_a_wrong_magic_number_is_refused() -> None:
     text=st.binary(max_size=60),
     order=ORDERS,
 )
-def test_info_headers_are_what_the_oracle_reads(
+def test_the_oracle_reads_the_same_info_headers(
     version: int, features: int, blocks: int, stack: int, size: int, text: bytes, order: Any
 ) -> None:
     lines = text.decode("utf-8", "surrogateescape").split("\n")

@@ -102,7 +102,7 @@ def refused(writer: UftraceWriter, match: str, work: Any) -> None:
     assert writer.position == size  # nothing was written
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_invalid_calls_are_refused(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t", program="/x/prog") as writer:
         function = writer.function("f", arguments="arg1/i32", returns="retval/i32")
         task = writer.task(1)
@@ -134,7 +134,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert UftraceTrace(tmp_path / "t", strict=True).table("slices").num_rows == 1 + DEPTHS
 
 
-def test_what_columns_are_refused(tmp_path: Path) -> None:
+def test_invalid_columns_are_refused(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:
         task, target = writer.task(1), writer.function("f")
         zeros = np.array([0, 0])
@@ -234,7 +234,7 @@ def test_recorded_slices_come_back(name: str, tmp_path: Path) -> None:
         assert slices_of(tmp_path / "t") == slices_of(UFTRACE / name)
 
 
-def test_what_slices_are_refused(tmp_path: Path) -> None:
+def test_invalid_slices_are_refused(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:
         each = {"tid": 1, "name": "f", "start": [10, 15], "duration": [10, 10], "depth": [0, 1]}
 
@@ -305,7 +305,7 @@ def test_a_directory_that_is_not_empty(tmp_path: Path) -> None:
         UftraceWriter(tmp_path)
 
 
-def test_modules_and_files_of_ones_own(tmp_path: Path) -> None:
+def test_modules_and_files_given_by_the_caller(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t", program="/usr/bin/prog") as writer:
         other = writer.function("shared", module="/lib/libx.so")
         register = writer.function("g", arguments="arg1/i32%rdi")

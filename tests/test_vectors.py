@@ -27,11 +27,11 @@ from fxtio.fxt.state import Clock
 from support import fxt_model
 from support.checkout import CORPUS
 from support.fxt_oracle import ARGUMENT_TYPES, KINDS
-from support.fxt_readings import rules, told
+from support.fxt_readings import kept_findings, rules
 from support.fxt_twins import native, plain, scalar
 
 FXT = CORPUS / "fxt"
-VECTORS: dict[str, Any] = {one["name"]: one for one in json.loads((FXT / "vectors.json").read_text("utf-8"))}
+VECTORS: dict[str, Any] = {vector["name"]: vector for vector in json.loads((FXT / "vectors.json").read_text("utf-8"))}
 EXPECTED: dict[str, Any] = json.loads((FXT / "expectations.json").read_text("utf-8"))
 FILES: dict[str, Any] = json.loads((FXT / "files.json").read_text("utf-8"))
 
@@ -64,7 +64,7 @@ RENAMED_IN = {
 
 
 def record_of(entry: dict[str, Any]) -> Any:
-    """The record that an entry of the expectations describes."""
+    """Return the record that an entry of the expectations describes."""
     entry = dict(entry)
     kind = entry.pop("kind")
     if kind in ("unknown", "malformed"):
@@ -87,7 +87,7 @@ def value_of(part: Any, value: Any) -> Any:
     if isinstance(part, ThreadReference) and isinstance(value, list):
         return Thread(*value) if len(value) == 2 else Thread(value[0], None)
     if isinstance(part, Many):
-        return tuple([argument_of(*one) for one in value])
+        return tuple([argument_of(*item) for item in value])
     if isinstance(part, Words):
         return tuple(value)
     if isinstance(part, Stream):
@@ -108,7 +108,7 @@ def bytes_of(name: str) -> bytes:
 
 
 def decoded(data: bytes) -> list[Any]:
-    return [scalar(raw, "little") for _, raw in fxt_model.pieces(data, "little")]
+    return [scalar(raw, "little") for _, raw in fxt_model.framed_records(data, "little")]
 
 
 def records_of(name: str) -> list[Any]:
@@ -118,36 +118,39 @@ def records_of(name: str) -> list[Any]:
 # --- Vectors --------------------------------------------------------------------------------------------------------
 
 
-def test_the_vectors_are_all_here() -> None:
+def test_all_vectors_are_present() -> None:
     assert list(VECTORS) == list(EXPECTED)
     assert len(VECTORS) >= 89
     assert len(REASONS) <= 16
-    for one in VECTORS.values():
-        assert struct.pack(f"<{len(one['words'])}Q", *[int(word, 16) for word in one["words"]]).hex() == one["hex"]
+    for vector in VECTORS.values():
+        assert (
+            struct.pack(f"<{len(vector['words'])}Q", *[int(word, 16) for word in vector["words"]]).hex()
+            == vector["hex"]
+        )
 
 
 def test_every_class_has_a_vector() -> None:
     seen = [record for name in SOUND for record in records_of(name)]
     arguments = [argument for record in seen for argument in getattr(record, "args", ())]
-    assert {type(one) for one in arguments} == set(arg.ARGUMENTS.classes)
-    assert {type(one) for one in seen} == set(rec.RECORDS.classes) - {rec.TraceInfo}
+    assert {type(argument) for argument in arguments} == set(arg.ARGUMENTS.classes)
+    assert {type(record) for record in seen} == set(rec.RECORDS.classes) - {rec.TraceInfo}
 
 
 @pytest.mark.parametrize("name", ENCODABLE)
-def test_a_vector_means_what_it_should(name: str) -> None:
+def test_a_vector_decodes_to_its_expectation(name: str) -> None:
     data, records = bytes_of(name), records_of(name)
     assert plain(decoded(data)) == plain(records)
-    assert b"".join([encode(one) for one in records]) == data
+    assert b"".join([encode(record) for record in records]) == data
     assert plain(list(FxtTrace(data).records(resolve=False))) == plain(records)
 
 
 @pytest.mark.parametrize("name", ENCODABLE)
 def test_a_vector_in_the_other_byte_order(name: str) -> None:
     records = records_of(name)
-    big = [encode(one, "big") for one in records]
-    assert plain([scalar(one, "big") for one in big]) == plain(records)
-    for one, other in zip(big, fxt_model.pieces(bytes_of(name), "little"), strict=True):
-        assert native(one[:8], "big") == native(other[1][:8], "little")
+    big = [encode(record, "big") for record in records]
+    assert plain([scalar(raw, "big") for raw in big]) == plain(records)
+    for raw, other in zip(big, fxt_model.framed_records(bytes_of(name), "little"), strict=True):
+        assert native(raw[:8], "big") == native(other[1][:8], "little")
 
 
 def test_a_record_that_must_be_ignored() -> None:
@@ -161,7 +164,7 @@ def test_a_record_that_must_be_ignored() -> None:
 @pytest.mark.parametrize("name", SOUND)
 def test_a_vector_in_a_trace_resolved(name: str) -> None:
     trace = encode(rec.Magic()) + bytes_of(name)
-    assert plain(list(FxtTrace(trace))) == plain([one.record for one in fxt_model.read(trace)])
+    assert plain(list(FxtTrace(trace))) == plain([entry.record for entry in fxt_model.read(trace)])
 
 
 # --- Vectors that are not what a writer should write ------------------------------------------------------------------
@@ -170,7 +173,7 @@ SEEN: set[str] = set()
 
 
 def reason(name: str, word: str) -> tuple[bytes, list[Any]]:
-    """The bytes and the records of a vector whose reason begins with this word."""
+    """Return the bytes and the records of a vector whose reason begins with this word."""
     SEEN.add(name)
     assert EXPECTED[name]["reason"].startswith(f"{word}:")
     return bytes_of(name), records_of(name)
@@ -202,9 +205,9 @@ def test_unknown_records_are_kept(name: str) -> None:
 
 def test_unknown_arguments_are_kept() -> None:
     data, records = reason("janestreet/unknown_arg_type_15", "unknown")
-    assert any(isinstance(one, Opaque) for one in records[-1].args)
+    assert any(isinstance(argument, Opaque) for argument in records[-1].args)
     assert decoded(data) == records
-    assert b"".join([encode(one) for one in records]) == data
+    assert b"".join([encode(record) for record in records]) == data
     trace = FxtTrace(data)
     assert list(trace)[-1].args == fxt_model.read(data)[-1].record.args
     assert not trace.findings
@@ -215,7 +218,7 @@ def test_a_cut_record() -> None:
     left = bytes.fromhex(EXPECTED["janestreet/truncated_last_word"]["left_over"])
     trace = FxtTrace(data)
     assert list(trace.records(resolve=False)) == records
-    assert told(trace.findings) == [("truncated", "error", len(data) - len(left))]
+    assert kept_findings(trace.findings) == [("truncated", "error", len(data) - len(left))]
     whole = list(FxtTrace(data + (100).to_bytes(8, "little")))
     assert (whole[-1].timestamp, whole[-1].thread) == (100, Thread(0, 0))
 
@@ -225,7 +228,7 @@ def test_a_thread_that_is_never_bound() -> None:
     assert decoded(data) == records
     trace = FxtTrace(data)
     assert list(trace)[-1].thread == 42
-    assert [(rule, level) for rule, level, _ in told(trace.findings)] == [("undefined-thread", "warning")]
+    assert [(rule, level) for rule, level, _ in kept_findings(trace.findings)] == [("undefined-thread", "warning")]
 
 
 def test_a_provider_name_with_a_wrong_length() -> None:
@@ -233,16 +236,16 @@ def test_a_provider_name_with_a_wrong_length() -> None:
     assert decoded(data) == records
     trace = FxtTrace(data)
     raw = list(trace.records(resolve=False))
-    assert [one for one in raw if isinstance(one, Opaque)] == [raw[3]]
-    assert b"".join([encode(one) for one in raw]) == data
-    assert [one for one in raw if not isinstance(one, Opaque)] == records[:3] + records[4:]
+    assert [record for record in raw if isinstance(record, Opaque)] == [raw[3]]
+    assert b"".join([encode(record) for record in raw]) == data
+    assert [record for record in raw if not isinstance(record, Opaque)] == records[:3] + records[4:]
 
 
 def test_zero_words_between_records() -> None:
     data, records = reason("quirk/zero_word_padding", "malformed")
     trace = FxtTrace(data)
     assert list(trace) == records
-    assert [(rule, level) for rule, level, _ in told(trace.findings)] == [("zero-words", "warning")]
+    assert [(rule, level) for rule, level, _ in kept_findings(trace.findings)] == [("zero-words", "warning")]
 
 
 @pytest.mark.parametrize("name", [name for name in REASONS if name.startswith("perfetto/ticks_to_ns")])
@@ -271,28 +274,28 @@ def test_every_reason_was_looked_at() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_holds_what_it_should(name: str) -> None:
-    path, known = FXT / name, FILES[name]
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == known["sha256"]
+def test_a_file_has_the_expected_counts(name: str) -> None:
+    path, expected = FXT / name, FILES[name]
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == expected["sha256"]
     trace = FxtTrace(path)
-    assert trace.info.size == known["bytes"]
-    counts = Counter(known["counts"])
-    found = Counter({KINDS[getattr(rec, cls)][0]: count for cls, count in trace.info.records.items()})
+    assert trace.info.size == expected["bytes"]
+    counts = Counter(expected["counts"])
+    actual = Counter({KINDS[getattr(rec, cls)][0]: count for cls, count in trace.info.records.items()})
     if name == "ftr-counter-malformed.fxt":
-        assert found.pop("counter") == counts.pop("malformed") == 3
-    assert found == counts
+        assert actual.pop("counter") == counts.pop("malformed") == 3
+    assert actual == counts
     list(trace)
-    assert set(rules(trace.findings)) == ({"argument-size"} if "malformed" in known["counts"] else set())
+    assert set(rules(trace.findings)) == ({"argument-size"} if "malformed" in expected["counts"] else set())
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_copy_of_a_file_is_the_file(name: str) -> None:
     data = (FXT / name).read_bytes()
-    assert b"".join([encode(one) for one in FxtTrace(FXT / name).records(resolve=False)]) == data
+    assert b"".join([encode(record) for record in FxtTrace(FXT / name).records(resolve=False)]) == data
 
 
-@pytest.mark.parametrize("name", [name for name, known in FILES.items() if "records" in known])
-def test_a_small_file_means_what_it_should(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name, entry in FILES.items() if "records" in entry])
+def test_a_small_file_has_the_expected_records(name: str) -> None:
     data = (FXT / name).read_bytes()
     for record, entry in zip(decoded(data), FILES[name]["records"], strict=True):
         if entry["kind"] == "malformed":
@@ -305,11 +308,13 @@ def test_a_small_file_means_what_it_should(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_resolved(name: str) -> None:
     data = (FXT / name).read_bytes()
-    assert plain(list(FxtTrace(FXT / name))) == plain([one.record for one in fxt_model.read(data)])
+    assert plain(list(FxtTrace(FXT / name))) == plain([entry.record for entry in fxt_model.read(data)])
 
 
-def test_the_arguments_of_malformed_counters_are_told() -> None:
+def test_the_arguments_of_malformed_counters_are_reported() -> None:
     trace = FxtTrace(FXT / "ftr-counter-malformed.fxt")
-    counters = [one for one in trace if isinstance(one, rec.Counter)]
-    assert [(one.args, one.id) for one in counters] == [((), 0x10023)] * 3, "the id is found from the record's end"
+    counters = [record for record in trace if isinstance(record, rec.Counter)]
+    assert [(counter.args, counter.id) for counter in counters] == [((), 0x10023)] * 3, (
+        "the id is found from the record's end"
+    )
     assert rules(trace.findings) == {"argument-size": 3}

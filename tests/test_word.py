@@ -33,7 +33,7 @@ class Sample(Word):
 
 
 class Whole(Word):
-    """One field of 64 bits."""
+    """A word with one field of 64 bits."""
 
     value_: int = bits(0, 63)
 
@@ -46,14 +46,14 @@ class Small(Word, width=8):
 
 
 class Part(Word, partial=True):
-    """What a union of words has in common."""
+    """The fields that the words of a union share."""
 
     kind: int = tag(0, 3)
     size: int = bits(4, 15)
 
 
 class PartOne(Part):
-    """The rest of it, and the tag pinned."""
+    """The remaining fields of a member of the union, and its tag."""
 
     kind: int = tag(0, 3, 9)
     more: int = bits(16, 63)
@@ -71,10 +71,10 @@ FIELDS = [(word, field) for word in (Sample, Whole, Small, PartOne) for field in
 def declare(width: int = 64, partial: bool = False, **fields: Any) -> type[Word]:
     annotations = dict.fromkeys(fields, int)
     metaclass: Any = type(Word)
-    made: type[Word] = metaclass(
+    word: type[Word] = metaclass(
         "Made", (Word,), {"__annotations__": annotations, **fields}, width=width, partial=partial
     )
-    return made
+    return word
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_wrong_declarations_are_refused(fields: dict[str, Any], sentence: str) -
 
 
 def test_the_order_of_a_declaration_does_not_matter() -> None:
-    made = declare(high=bits(8, 63), low=bits(0, 7))
-    assert list(made.fields) == ["low", "high"]
+    word = declare(high=bits(8, 63), low=bits(0, 7))
+    assert list(word.fields) == ["low", "high"]
 
 
 def test_a_partial_word_may_have_gaps_but_no_overlaps() -> None:
@@ -120,10 +120,10 @@ def test_a_partial_word_can_be_read_but_not_built() -> None:
 
 
 def test_tags_are_pinned_in_a_copy() -> None:
-    one: Any = PartOne
-    two = one.of("Two", kind=2)
+    original: Any = PartOne
+    two = original.of("Two", kind=2)
     assert int(two(size=1, more=0)) == 0x12
-    assert int(one(size=1, more=0)) == 0x19
+    assert int(original(size=1, more=0)) == 0x19
     assert two.__name__ == "Two"
     assert PartOne.of(kind=1).__name__ == "PartOne"
     with pytest.raises(LayoutError, match="PartOne has no field color"):
@@ -143,7 +143,7 @@ def test_class_attributes_are_the_declared_fields() -> None:
 # --- Values ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("word", "field"), FIELDS, ids=lambda one: getattr(one, "name", one.__class__.__name__))
+@pytest.mark.parametrize(("word", "field"), FIELDS, ids=lambda item: getattr(item, "name", item.__class__.__name__))
 def test_the_ends_of_every_field(word: type[Word], field: Field) -> None:
     least, most = field.limits
     for value in (least, most):
@@ -178,9 +178,9 @@ def test_a_built_word_reads_back(size: int, shade: int, level: int, rest: int) -
     built: Any = sample(size=size, shade=shade, level=level, rest=rest)
     assert (built.size, built.shade, built.level, built.rest) == (size, shade, level, rest)
     assert (built.kind, built.fixed, built.unused) == (Color.BLUE, 0xA, 0)
-    again = Sample.read(int(built))
-    assert again == built
-    assert hash(again) == hash(built)
+    reread = Sample.read(int(built))
+    assert reread == built
+    assert hash(reread) == hash(built)
     many: Any = sample(size=np.array([size] * 2), shade=shade, level=np.array([level] * 2), rest=rest)
     assert many.value.dtype == np.uint64
     assert many.value.tolist() == [int(built)] * 2
@@ -200,7 +200,7 @@ def test_a_built_word_reads_back(size: int, shade: int, level: int, rest: int) -
         ({"kind": 1}, "Sample.kind: no such field"),
     ],
 )
-def test_what_does_not_fit_is_refused(changes: dict[str, Any], sentence: str) -> None:
+def test_values_that_do_not_fit_are_refused(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(EncodeError) as caught:
         sample(**GOOD | changes)
     assert sentence in str(caught.value)

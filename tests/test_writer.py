@@ -41,7 +41,7 @@ def written(write: Callable[[FxtWriter], object], **options: Any) -> bytes:
 
 
 def read(data: bytes) -> list[Any]:
-    """All records but those that fill tables; any fault raises."""
+    """Return all records except definitions of slots; raise for any fault."""
     return [record for record in fxtio.open(data, strict=True) if not isinstance(record, DEFINITIONS)]
 
 
@@ -56,17 +56,17 @@ def test_an_empty_trace_has_a_preamble() -> None:
     assert read(written(lambda _: None)) == PREAMBLE
 
 
-def test_the_preamble_says_what_was_told() -> None:
+def test_the_preamble_has_the_given_provider_and_clock() -> None:
     clock = {"ticks_per_second": 1, "base_ticks": 2, "wall_clock": 3}
     number, name = 0xFFFF_FFFF, "ü" * 127
     provider = [rec.ProviderInfo(number, name), rec.ProviderSection(number)]
-    found = read(written(lambda _: None, provider=name, provider_id=number, **clock))
-    assert found == [rec.Magic(), *provider, rec.Initialization(1, 2, 3)]
+    records = read(written(lambda _: None, provider=name, provider_id=number, **clock))
+    assert records == [rec.Magic(), *provider, rec.Initialization(1, 2, 3)]
 
 
 def test_exact_records_need_no_preamble() -> None:
     record = rec.Instant(1, Thread(1, 2), "", "name", ())
-    assert read(written(lambda writer: [writer.put(one) for one in (rec.Magic(), record)])) == [rec.Magic(), record]
+    assert read(written(lambda writer: [writer.put(item) for item in (rec.Magic(), record)])) == [rec.Magic(), record]
     with fxtio.open(written(lambda writer: writer.put(record)), format="fxt") as trace:
         assert list(trace) == [record]
     assert read(written(lambda writer: None)) == PREAMBLE
@@ -156,7 +156,7 @@ def test_paths(tmp_path: Path, suffix: str) -> None:
             assert trace.info.records["Instant"] == 20_000
 
 
-def test_the_format_is_told_by_the_name(tmp_path: Path) -> None:
+def test_the_format_follows_from_the_file_name(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="is of no known format"):
         fxtio.create(tmp_path / "trace.dat")
     fxtio.create(tmp_path / "trace.dat", format="fxt").close()
@@ -196,7 +196,7 @@ def test_a_file_object_that_takes_little_at_a_time() -> None:
     assert len(out.taken) == position
 
 
-def test_what_is_no_target() -> None:
+def test_invalid_targets_are_refused() -> None:
     with pytest.raises(FormatError, match="text"):
         fxtio.create(io.StringIO(), format="fxt")
     with pytest.raises(FormatError, match="int"):
@@ -257,7 +257,7 @@ def test_writing_after_the_end(after: Callable[[FxtWriter], object]) -> None:
     assert out.getvalue() == whole
 
 
-def test_an_exception_keeps_what_was_written() -> None:
+def test_an_exception_keeps_the_records_written_before() -> None:
     out = io.BytesIO()
 
     def fail() -> None:
@@ -344,7 +344,7 @@ def test_blobs(size: int) -> None:
 
 
 @pytest.mark.parametrize("data", [bytearray(b"12345678"), memoryview(b"12345678"), array.array("i", [1, 2])])
-def test_whatever_holds_bytes_is_a_blob(data: Any) -> None:
+def test_every_buffer_of_bytes_can_be_a_blob(data: Any) -> None:
     def write(writer: FxtWriter) -> None:
         writer.main.blob("name", data)
         writer.thread(1, 2).large_blob("name", data, 1)
@@ -353,7 +353,7 @@ def test_whatever_holds_bytes_is_a_blob(data: Any) -> None:
 
 
 @pytest.mark.parametrize("data", ["text", 5, None, [1, 2], memoryview(b"12345678")[::2]])
-def test_what_is_no_blob(data: Any) -> None:
+def test_invalid_blobs_are_refused(data: Any) -> None:
     def write(writer: FxtWriter) -> None:
         with pytest.raises(EncodeError, match="data"):
             writer.main.blob("name", data)
@@ -372,7 +372,7 @@ NO_SIZE = Opaque(bytes(8))
     "record",
     [NullArgument("a"), Thread(1, 2), None, b"bytes", Opaque(b""), Opaque(b"1234"), BIG_ENDIAN, TWO_RECORDS, NO_SIZE],
 )
-def test_what_is_no_record(record: Any) -> None:
+def test_put_refuses_other_objects(record: Any) -> None:
     def write(writer: FxtWriter) -> None:
         with pytest.raises(EncodeError):
             writer.put(record)

@@ -1,4 +1,4 @@
-"""Events from columns: the same events as one by one, whatever the columns are made of, and what is refused."""
+"""Events from columns: equal to events written one at a time, for all kinds of columns; and refused columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ METHODS: dict[str, tuple[Callable[..., None], str | None]] = {
     "flow_step": (Track.flow_step, "id"),
     "flow_end": (Track.flow_end, "id"),
 }
-"""How an event of each kind is written alone, and what its word behind the arguments is called."""
+"""For each kind of event, the method that writes one event, and the name of the word behind the arguments."""
 
 INTEGERS = (arg.Int32Argument, arg.Uint32Argument, arg.Int64Argument, arg.Uint64Argument)
 
@@ -46,24 +46,36 @@ def written(write: Callable[[FxtWriter], object]) -> bytes:
 
 
 def events(data: bytes) -> list[Any]:
-    """The events, comparable: integers by value, whatever their width, and doubles by their bits."""
+    """Return the events as tuples: integers by value, whatever their width, and doubles as their bits."""
     return [
-        (type(one), one.timestamp, one.thread, one.category, one.name, tuple(map(plain, one.args)), *tail(one))
-        for one in fxtio.open(data, strict=True)
-        if isinstance(one, rec.Event)
+        (
+            type(record),
+            record.timestamp,
+            record.thread,
+            record.category,
+            record.name,
+            tuple(map(plain, record.args)),
+            *tail(record),
+        )
+        for record in fxtio.open(data, strict=True)
+        if isinstance(record, rec.Event)
     ]
 
 
-def plain(one: Any) -> tuple[Any, ...]:
-    kind = "integer" if isinstance(one, INTEGERS) else type(one)
-    return one.name, kind, struct.pack("<d", one.value) if isinstance(one, arg.DoubleArgument) else one.value
+def plain(argument: Any) -> tuple[Any, ...]:
+    kind = "integer" if isinstance(argument, INTEGERS) else type(argument)
+    return (
+        argument.name,
+        kind,
+        struct.pack("<d", argument.value) if isinstance(argument, arg.DoubleArgument) else argument.value,
+    )
 
 
 def tail(record: Any) -> tuple[Any, ...]:
     return getattr(record, "end", None), getattr(record, "id", None)
 
 
-# ---------------------------------------------------------------------------------------------- the same as one by one
+# ------------------------------------------------------------------------------------------ compared with single events
 
 texts = st.sampled_from(["", "a", "ü", "\udcff", "x" * 300]) | st.text(max_size=4)
 
@@ -74,17 +86,17 @@ WIDTHS: dict[int, Literal[16, 32, 64]] = {2: 16, 4: 32, 8: 64}
 def numbers(rows: int, dtype: str) -> st.SearchStrategy[Any]:
     kind = np.dtype(dtype)
     if kind.kind == "f":
-        one: st.SearchStrategy[Any] = st.floats(width=WIDTHS[kind.itemsize])
+        value: st.SearchStrategy[Any] = st.floats(width=WIDTHS[kind.itemsize])
     elif kind.kind == "b":
-        one = st.booleans()
+        value = st.booleans()
     else:
         limits = np.iinfo(kind)
-        one = st.integers(int(limits.min), int(limits.max)) | st.integers(0, 3)
-    return st.lists(one, min_size=rows, max_size=rows).map(lambda values: np.array(values, kind))
+        value = st.integers(int(limits.min), int(limits.max)) | st.integers(0, 3)
+    return st.lists(value, min_size=rows, max_size=rows).map(lambda values: np.array(values, kind))
 
 
 def choices(rows: int, values: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[list[Any], Any]]:
-    """Distinct values and which of them each row has; some of them no row has."""
+    """Generate distinct values, some of them unused, and the index of the value of each row."""
     lists = st.lists(values, min_size=1, max_size=5, unique=True)
     dtypes = st.sampled_from([np.int64, np.uint8, np.int32])
 
@@ -97,26 +109,28 @@ def choices(rows: int, values: st.SearchStrategy[Any]) -> st.SearchStrategy[tupl
 
 @st.composite
 def columns(draw: st.DrawFn) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
-    """A kind, columns for `write_events`, and the same as rows. Threads are pairs of koids still."""
+    """Generate a kind, columns for `write_events`, and the same as rows. Threads are pairs of koids."""
     kind, rows = draw(st.sampled_from(sorted(METHODS))), draw(st.integers(0, 12))
-    made: dict[str, Any] = {"timestamp": draw(numbers(rows, "uint64"))}
-    told: dict[str, list[Any]] = {"timestamp": made["timestamp"].tolist()}
-    made["thread"] = draw(choices(rows, st.tuples(st.integers(0, 3), st.sampled_from([5, (1 << 64) - 1]))))
-    told["thread"] = [made["thread"][0][code] for code in made["thread"][1]]
+    arguments: dict[str, Any] = {"timestamp": draw(numbers(rows, "uint64"))}
+    values_by_field: dict[str, list[Any]] = {"timestamp": arguments["timestamp"].tolist()}
+    arguments["thread"] = draw(choices(rows, st.tuples(st.integers(0, 3), st.sampled_from([5, (1 << 64) - 1]))))
+    values_by_field["thread"] = [arguments["thread"][0][code] for code in arguments["thread"][1]]
     if (last := METHODS[kind][1]) is not None:
-        made[last] = draw(numbers(rows, "uint64") | numbers(rows, "uint8"))
-        told[last] = made[last].tolist()
+        arguments[last] = draw(numbers(rows, "uint64") | numbers(rows, "uint8"))
+        values_by_field[last] = arguments[last].tolist()
     for field in ("name", "category"):
-        made[field], told[field] = draw(text_column(rows))
-    made["args"] = {}
+        arguments[field], values_by_field[field] = draw(text_column(rows))
+    arguments["args"] = {}
     args: list[dict[str, Any]] = [{} for _ in range(rows)]
     for key in draw(st.lists(texts, max_size=4, unique=True)):
         dtype = draw(st.sampled_from(["text", "text", *(np.dtype(code).name for code in "bBhHiIqQefd?")]))
-        made["args"][key], values = draw(text_column(rows)) if dtype == "text" else draw(number_column(rows, dtype))
+        column = text_column(rows) if dtype == "text" else number_column(rows, dtype)
+        arguments["args"][key], values = draw(column)
         for row, value in zip(args, values, strict=True):
             row[key] = value
-    told["args"] = args
-    return kind, made, [dict(zip(told, row, strict=True)) for row in zip(*told.values(), strict=True)]
+    values_by_field["args"] = args
+    events = zip(*values_by_field.values(), strict=True)
+    return kind, arguments, [dict(zip(values_by_field, event, strict=True)) for event in events]
 
 
 @st.composite
@@ -136,14 +150,14 @@ def number_column(draw: st.DrawFn, rows: int, dtype: str) -> tuple[Any, list[Any
 
 
 @given(columns())
-def test_bulk_equals_one_by_one(given: tuple[str, dict[str, Any], list[dict[str, Any]]]) -> None:
-    kind, made, rows = given
+def test_bulk_events_equal_single_events(given: tuple[str, dict[str, Any], list[dict[str, Any]]]) -> None:
+    kind, arguments, rows = given
     method, last = METHODS[kind]
 
     def bulk(writer: FxtWriter) -> None:
-        koids, codes = made["thread"]
+        koids, codes = arguments["thread"]
         thread = [writer.thread(*pair) for pair in koids], codes
-        assert writer.main.write_events(kind, **{**made, "thread": thread}) == len(rows)
+        assert writer.main.write_events(kind, **{**arguments, "thread": thread}) == len(rows)
 
     def one_by_one(writer: FxtWriter) -> None:
         for row in rows:
@@ -169,20 +183,20 @@ def test_integers_take_the_smallest_type_that_holds_the_column() -> None:
             args = {"a": np.array(values, np.uint64 if max(values) >> 63 else np.int64)}
             writer.main.write_events("instant", timestamp=[0, 1], thread=writer.thread(1, 2), name="a", args=args)
 
-    records = [one for one in fxtio.open(written(write), strict=True) if isinstance(one, rec.Instant)]
-    assert [[type(value) for value in one.args] for one in records] == [[cls] for cls in rows for _ in range(2)]
-    assert [one.args[0].value for one in records] == [value for values in rows.values() for value in values]  # type: ignore[union-attr]
+    records = [record for record in fxtio.open(written(write), strict=True) if isinstance(record, rec.Instant)]
+    assert [[type(value) for value in record.args] for record in records] == [[cls] for cls in rows for _ in range(2)]
+    assert [record.args[0].value for record in records] == [value for values in rows.values() for value in values]  # type: ignore[union-attr]
 
 
-def test_scalars_stand_for_all_rows() -> None:
+def test_a_scalar_is_the_value_of_all_rows() -> None:
     def write(writer: FxtWriter) -> None:
         args = {"number": 7, "double": 0.5, "flag": True, "text": "t"}
         writer.main.write_events(
             "counter", timestamp=range(3), thread=writer.thread(1, 2), name="a", category="c", id=9, args=args
         )
 
-    records = [one for one in fxtio.open(written(write), strict=True) if isinstance(one, rec.Counter)]
-    assert [(one.timestamp, one.id, [value.value for value in one.args]) for one in records] == [  # type: ignore[union-attr]
+    records = [record for record in fxtio.open(written(write), strict=True) if isinstance(record, rec.Counter)]
+    assert [(record.timestamp, record.id, [value.value for value in record.args]) for record in records] == [  # type: ignore[union-attr]
         (time, 9, [7, 0.5, True, "t"]) for time in range(3)
     ]
 
@@ -215,7 +229,7 @@ def test_indices_of_any_integer_type(code: str) -> None:
         name, args = (["a", "b", "c"], rows), {"a": (["d", "e", "f"], rows)}
         writer.main.write_events("instant", timestamp=rows, thread=(tracks, rows), name=name, args=args)
 
-    assert [(one[1], one[2].thread, one[4], one[5][0][2]) for one in events(written(write))] == [
+    assert [(event[1], event[2].thread, event[4], event[5][0][2]) for event in events(written(write))] == [
         (2, 2, "c", "f"), (0, 0, "a", "d"), (2, 2, "c", "f"),
     ]  # fmt: skip
 
@@ -282,8 +296,10 @@ def test_nothing_is_written_of_wrong_columns(kind: str, wrong: dict[str, Any], m
         track.instant("a", 4)
 
     records = list(fxtio.open(written(write), strict=True))
-    found = [one for one in records[4:] if not isinstance(one, rec.String | rec.ThreadRecord)]
-    assert [(type(one), getattr(one, "timestamp", None)) for one in found] == [(rec.Instant, n) for n in range(1, 5)]
+    instants = [record for record in records[4:] if not isinstance(record, rec.String | rec.ThreadRecord)]
+    assert [(type(event), getattr(event, "timestamp", None)) for event in instants] == [
+        (rec.Instant, n) for n in range(1, 5)
+    ]
 
 
 def test_more_strings_or_threads_than_there_are_slots() -> None:
@@ -297,11 +313,11 @@ def test_more_strings_or_threads_than_there_are_slots() -> None:
         tracks = [writer.thread(1, number) for number in range(256)]
         with pytest.raises(EncodeError, match="256 threads at once; the limit is 255"):
             writer.main.write_events("instant", timestamp=many[:256], thread=(tracks, many[:256]), name="a")
-        for first in range(0, 40_000, 10_000):  # piece by piece it works, and only what a piece uses takes a slot
-            piece = slice(first, first + 10_000)
-            writer.main.write_events("instant", timestamp=many[piece], thread=track, name=(names, many[piece]))
+        for first in range(0, 40_000, 10_000):  # smaller parts work: only the strings that a part uses take slots
+            part = slice(first, first + 10_000)
+            writer.main.write_events("instant", timestamp=many[part], thread=track, name=(names, many[part]))
 
-    assert [one[4] for one in events(written(write))] == names
+    assert [event[4] for event in events(written(write))] == names
 
 
 # OPEN BUG (fxtio/fxt/encode.py): indices given as an empty list become floats, and an IndexError.

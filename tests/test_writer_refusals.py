@@ -1,4 +1,4 @@
-"""What the writer refuses: nothing of the event is written, the file stays valid, the writer stays usable."""
+"""Events that the writer refuses: nothing of the event is written, the file stays valid, the writer stays usable."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[Callable[[Track], object], str]] = {
 
 
 def refuses(refused: Callable[[Track], object], message: str, *, before: int = 1) -> None:
-    """Refused twice among good events, which all arrive, and nothing else does."""
+    """Check that two refused calls among good events write nothing."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         track = writer.thread(1, 2)
@@ -86,10 +86,15 @@ def refuses(refused: Callable[[Track], object], message: str, *, before: int = 1
 
 
 def events(data: bytes) -> list[tuple[str, int, dict[str, Any]]]:
-    """The events of the thread 1, 2, as which there must be nothing but definitions, and no fault."""
-    records = [one for one in fxtio.open(data, strict=True) if not isinstance(one, rec.String | rec.ThreadRecord)][4:]
+    """Return the events of the thread 1, 2; check that the trace has no other events, and no findings."""
+    records = [
+        record for record in fxtio.open(data, strict=True) if not isinstance(record, rec.String | rec.ThreadRecord)
+    ][4:]
     assert {(type(record), record.thread) for record in records} == {(rec.Instant, Thread(1, 2))}
-    return [(record.name, record.timestamp, {one.name: one.value for one in record.args}) for record in records]
+    return [
+        (record.name, record.timestamp, {argument.name: argument.value for argument in record.args})
+        for record in records
+    ]
 
 
 @pytest.mark.parametrize(("refused", "message"), REFUSED.values(), ids=REFUSED)
@@ -146,14 +151,14 @@ def test_wrong_threads_take_no_slot() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         tracks = [writer.thread(1, number) for number in range(1000, 1255)]
-        for turn in range(2):
+        for _ in range(2):
             for track in tracks:
-                track.instant("event", turn)
+                track.instant("event", _)
             for wrong in WRONG_THREADS:
                 with pytest.raises(EncodeError):
                     writer.thread(*wrong).instant("event", 5)
-    found = [one.thread for one in fxtio.open(out.getvalue(), strict=True) if isinstance(one, rec.Instant)]
-    assert found == [Thread(1, number) for number in range(1000, 1255)] * 2
+    threads = [record.thread for record in fxtio.open(out.getvalue(), strict=True) if isinstance(record, rec.Instant)]
+    assert threads == [Thread(1, number) for number in range(1000, 1255)] * 2
 
 
 OTHER: dict[str, tuple[Callable[[FxtWriter], object], str]] = {
@@ -185,7 +190,7 @@ OTHER: dict[str, tuple[Callable[[FxtWriter], object], str]] = {
 
 
 @pytest.mark.parametrize(("refused", "message"), OTHER.values(), ids=OTHER)
-def test_other_records_are_refused_likewise(refused: Callable[[FxtWriter], object], message: str) -> None:
+def test_other_records_are_refused_as_a_whole(refused: Callable[[FxtWriter], object], message: str) -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         track = writer.thread(1, 2)
@@ -193,9 +198,12 @@ def test_other_records_are_refused_likewise(refused: Callable[[FxtWriter], objec
         with pytest.raises(EncodeError, match=message):
             refused(writer)
         track.instant("event", 2)
-    found = [one for one in fxtio.open(out.getvalue(), strict=True) if not isinstance(one, rec.KernelObject)]
-    assert [(one.name, one.timestamp) for one in found if isinstance(one, rec.Event)] == [("event", 1), ("event", 2)]
-    assert all(isinstance(one, rec.String | rec.ThreadRecord | rec.Instant) for one in found[4:])
+    records = [record for record in fxtio.open(out.getvalue(), strict=True) if not isinstance(record, rec.KernelObject)]
+    assert [(record.name, record.timestamp) for record in records if isinstance(record, rec.Event)] == [
+        ("event", 1),
+        ("event", 2),
+    ]
+    assert all(isinstance(record, rec.String | rec.ThreadRecord | rec.Instant) for record in records[4:])
 
 
 # --------------------------------------------------------------------------------- values that are not of plain types
@@ -220,7 +228,7 @@ def value_of(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         (np.int8(-5), -5),
         (np.uint64((1 << 64) - 1), (1 << 64) - 1),
@@ -234,14 +242,14 @@ def value_of(value: Any) -> Any:
         (10**18, 10**18),
     ],
 )
-def test_values_like_plain_ones(value: Any, told: Any) -> None:
-    found = value_of(value)
-    assert (type(found), found) == (type(told), told)
+def test_objects_that_act_as_plain_values(value: Any, expected: Any) -> None:
+    actual = value_of(value)
+    assert (type(actual), actual) == (type(expected), expected)
 
 
 # OPEN BUG (fxtio/fxt/events.py, _argument): a boolean of numpy becomes the double 1.0.
 @pytest.mark.parametrize("value", [True, False])
-def test_a_boolean_of_numpy_stays_one(value: bool) -> None:
+def test_a_numpy_boolean_is_written_as_a_boolean(value: bool) -> None:
     assert value_of(np.bool_(value)) is value
 
 

@@ -138,8 +138,8 @@ def test_ticks_of_other_rates() -> None:
     assert [record.timestamp for record in events(data)] == [0, 24, 48]
     with fxtio.open(data) as trace:
         table = trace.table("events")
-    again = written(lambda writer: writer.write_table("events", table), ticks_per_second=24_000_000)
-    assert [record.timestamp for record in events(again)] == [0, 24, 48]
+    converted = written(lambda writer: writer.write_table("events", table), ticks_per_second=24_000_000)
+    assert [record.timestamp for record in events(converted)] == [0, 24, 48]
     with pytest.raises(EncodeError, match="time: 1000 ns does not agree with the ticks: at 1,000,000,000 ticks"):
         written(lambda writer: writer.write_table("events", table))
 
@@ -218,7 +218,7 @@ def plain(table: Table, ignored: tuple[str, ...]) -> dict[str, list[Any]]:
 
 
 def is_whole(table: Table) -> bool:
-    """Whether no row refers to a slot that is not defined, which the writer does not write."""
+    """Return whether all slots that rows refer to are defined; the writer never writes others."""
     return all(-1 not in table[name].codes for name in ("name", "category") if name in table and len(table))
 
 
@@ -247,7 +247,7 @@ def test_rows_of_any_trace_come_back(data: st.DataObject) -> None:
 
 @for_orders
 @given(data=st.data())
-def test_a_copy_is_byte_for_byte_whatever_the_bytes_are(order: Order, data: st.DataObject) -> None:
+def test_a_copy_of_any_bytes_is_identical(order: Order, data: st.DataObject) -> None:
     trace = strategies.encoded(data.draw(strategies.traces(order=order)), order)
     damage = data.draw(st.binary(max_size=20))
     where = data.draw(st.integers(8, len(trace)))
@@ -261,7 +261,7 @@ def test_a_copy_finds_the_faults_of_the_trace() -> None:
     assert set(trace.findings.counts) == {"truncated"}
 
 
-def test_a_copy_goes_on() -> None:
+def test_a_writer_continues_after_a_copy() -> None:
     first = written(lambda writer: writer.thread(1, 2).instant("first", 1))
 
     def write(writer: FxtWriter) -> None:

@@ -53,7 +53,7 @@ KEYS = [(), ("a",), ("b",), ("a", "b"), ("b", "a"), tuple(str(number) for number
 
 @st.composite
 def event(draw: st.DrawFn) -> tuple[Any, ...]:
-    """What `ProviderEncoder.event` takes; few names, so that shapes come back, and values of any type."""
+    """Generate arguments of `ProviderEncoder.event`: few names, so that shapes repeat, and values of any type."""
     kind = draw(st.sampled_from(sorted(EVENT_CLASSES)))
     args = {key: draw(values) for key in draw(st.sampled_from(KEYS))}
     category, name = draw(st.sampled_from(["", "c"])), draw(st.sampled_from(["a", "name", "name 2"]))
@@ -62,10 +62,10 @@ def event(draw: st.DrawFn) -> tuple[Any, ...]:
 
 
 def packer() -> ProviderEncoder:
-    made = ProviderEncoder(bytearray(), lambda: None)
-    made.is_current = True
-    assert [made.thread_number(Thread(1, 2)), made.thread_number(Thread(1, 3))] == [0, 1]
-    return made
+    encoder = ProviderEncoder(bytearray(), lambda: None)
+    encoder.is_current = True
+    assert [encoder.thread_number(Thread(1, 2)), encoder.thread_number(Thread(1, 3))] == [0, 1]
+    return encoder
 
 
 def refusal(emit: Callable[..., None], given: tuple[Any, ...]) -> str | None:
@@ -79,8 +79,8 @@ def refusal(emit: Callable[..., None], given: tuple[Any, ...]) -> str | None:
 @given(st.lists(event(), max_size=30))
 def test_packed_events_equal_typed_records(given: list[tuple[Any, ...]]) -> None:
     quick, thorough = packer(), packer()
-    for one in given:
-        assert refusal(quick.put_event, one) == refusal(thorough.put_event_record, one)
+    for values in given:
+        assert refusal(quick.put_event, values) == refusal(thorough.put_event_record, values)
         assert quick.out == thorough.out
 
 
@@ -93,24 +93,29 @@ def test_the_second_event_of_a_shape_is_packed(kind: str) -> None:
         "text": "one", "koid": Koid(1), "pointer": Pointer(2),
     }  # fmt: skip
     other = {**args, "bool": False, "int32": -2, "double": 2.5, "text": "none", "koid": Koid(3)}
-    made = packer()
-    made.put_event(kind, 0, "cat", "name", 1, args, tail)
-    made.put_event(kind, 0, "cat", "name", 1, None, tail)
+    encoder = packer()
+    encoder.put_event(kind, 0, "cat", "name", 1, args, tail)
+    encoder.put_event(kind, 0, "cat", "name", 1, None, tail)
     with mock.patch.object(ProviderEncoder, "put_event_record", side_effect=AssertionError):
-        made.put_event(kind, 0, "cat", "name", 2, other, tail)
-        made.put_event(kind, 0, "cat", "name", 2, None, tail)
+        encoder.put_event(kind, 0, "cat", "name", 2, other, tail)
+        encoder.put_event(kind, 0, "cat", "name", 2, None, tail)
 
 
 # ------------------------------------------------------------------------------------------------- overflowing tables
 
 
 def events(data: bytes) -> list[Any]:
-    """The events, resolved; any fault raises."""
+    """Return the resolved events; raise for any fault."""
     return [record for record in fxtio.open(data, strict=True) if isinstance(record, rec.Event)]
 
 
 def plain(record: Any) -> tuple[Any, ...]:
-    return record.thread.thread, record.name, record.category, {one.name: one.value for one in record.args}
+    return (
+        record.thread.thread,
+        record.name,
+        record.category,
+        {argument.name: argument.value for argument in record.args},
+    )
 
 
 @contextlib.contextmanager
@@ -148,13 +153,13 @@ def test_a_record_at_the_end_of_the_string_table(write: Callable[[FxtWriter], ob
         write(writer)
         writer.thread(1, 2).instant("filler 0", 6, category="filler 1", args={"name": "filler 2"})
     records = list(fxtio.open(out.getvalue(), strict=True))
-    (found,) = [one for one in records if len(getattr(one, "args", ())) == 15]
-    assert (found.name, getattr(found, "category", "category")) == ("name", "category")
-    assert {one.name: one.value for one in found.args} == ARGS
+    (record,) = [item for item in records if len(getattr(item, "args", ())) == 15]
+    assert (record.name, getattr(record, "category", "category")) == ("name", "category")
+    assert {argument.name: argument.value for argument in record.args} == ARGS
     assert plain(records[-1]) == (2, "filler 0", "filler 1", {"name": "filler 2"})
 
 
-def test_slots_are_used_again() -> None:
+def test_slots_are_reused() -> None:
     count = 2 * MAX_STRING_SLOT + 100
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
@@ -176,10 +181,10 @@ def test_a_thousand_threads() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         tracks = [writer.thread(number % 7, number) for number in range(1000)]
-        for turn in range(4):
-            for track in tracks if turn % 2 else reversed(tracks):
-                track.instant("name", turn, args={"thread": track.thread})
-                track.log("message", turn)
+        for lap in range(4):
+            for track in tracks if lap % 2 else reversed(tracks):
+                track.instant("name", lap, args={"thread": track.thread})
+                track.log("message", lap)
     records = list(fxtio.open(out.getvalue(), strict=True))
     instants: list[Any] = [record for record in records if isinstance(record, rec.Instant)]
     for cls in (rec.Instant, rec.Log):
@@ -187,7 +192,7 @@ def test_a_thousand_threads() -> None:
         forth = [Thread(number % 7, number) for number in range(1000)]
         assert threads == [*forth[::-1], *forth, *forth[::-1], *forth]
     assert [plain(record)[3] for record in instants] == [{"thread": record.thread.thread} for record in instants]
-    assert max(one.index for one in records if isinstance(one, rec.ThreadRecord)) == MAX_THREAD_SLOT
+    assert max(record.index for record in records if isinstance(record, rec.ThreadRecord)) == MAX_THREAD_SLOT
 
 
 # OPEN BUG (fxtio/fxt/events.py, thread_slot, called by fxtio/fxt/encode.py): a thread that the call uses itself may
@@ -200,8 +205,8 @@ def test_bulk_threads_keep_their_slots() -> None:
             track.instant("friendly", 1)
         chosen = [tracks[0], tracks[MAX_THREAD_SLOT]]
         writer.main.write_events("instant", timestamp=[2, 3], thread=(chosen, [0, 1]), name="bulk")
-    found = [(record.timestamp, record.thread.thread) for record in events(out.getvalue()) if record.name == "bulk"]
-    assert found == [(2, 1000), (3, 1000 + MAX_THREAD_SLOT)]
+    bulk = [(record.timestamp, record.thread.thread) for record in events(out.getvalue()) if record.name == "bulk"]
+    assert bulk == [(2, 1000), (3, 1000 + MAX_THREAD_SLOT)]
 
 
 def test_as_many_bulk_threads_as_slots() -> None:
@@ -216,7 +221,7 @@ def test_as_many_bulk_threads_as_slots() -> None:
     ]
 
 
-def test_a_known_shape_when_the_table_begins_again() -> None:
+def test_a_repeated_shape_after_the_string_table_was_full() -> None:
     expected = []
     out = io.BytesIO()
     with small_tables(40, 255), fxtio.create(out, format="fxt") as writer:
@@ -261,12 +266,12 @@ def take(writer: FxtWriter, providers: list[Any], step: Step) -> list[tuple[Any,
     if step.way == "bulk":
         count = len(step.names) * len(step.threads)
         owners = np.arange(count) % len(step.threads)
-        told = np.arange(count) // len(step.threads)
-        tracks = [provider.thread(1, one) for one in step.threads]
-        columns: dict[str, Any] = {"name": (step.names, told), "args": {"key": (step.names, told[::-1])}}
+        rows = np.arange(count) // len(step.threads)
+        tracks = [provider.thread(1, thread) for thread in step.threads]
+        columns: dict[str, Any] = {"name": (step.names, rows), "args": {"key": (step.names, rows[::-1])}}
         provider.write_events("instant", timestamp=np.zeros(count, int), thread=(tracks, owners), **columns)
-        pairs = [(one, name) for name in step.names for one in step.threads]
-        return [(one, name, "", {"key": last}) for (one, name), (_, last) in zip(pairs, pairs[::-1], strict=True)]
+        pairs = [(thread, name) for name in step.names for thread in step.threads]
+        return [(track, name, "", {"key": last}) for (track, name), (_, last) in zip(pairs, pairs[::-1], strict=True)]
     if step.way == "large":
         provider.thread(1, thread).large_blob(name, b"", 0, category=step.names[-1])
         return [(thread, name, step.names[-1], {})]
@@ -313,7 +318,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("opaque", [False, True])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)
-def test_friendly_records_stay_what_they_are(change: Any, opaque: bool) -> None:
+def test_friendly_records_keep_their_meaning(change: Any, opaque: bool) -> None:
     """Whatever is put between them, also as raw bytes: times, names and threads."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt", ticks_per_second=1000) as writer:
@@ -352,5 +357,5 @@ def test_friendly_records_go_on_behind_a_copy() -> None:
             writer.put(record)
         writer.thread(1, 3).instant("second", 2)
         writer.thread(1, 2).instant("first", 3)
-    found = [(one.thread.thread, one.name) for one in events(more.getvalue())]
-    assert found == [(2, "first"), (3, "second"), (2, "first")]
+    records = [(event.thread.thread, event.name) for event in events(more.getvalue())]
+    assert records == [(2, "first"), (3, "second"), (2, "first")]

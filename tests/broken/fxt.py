@@ -21,7 +21,7 @@ def words(*values: int) -> bytes:
 
 
 def header(record_type: int, size: int, **fields: int) -> int:
-    """A header word: type, size in words, and values by the first bit of their field, as `bit_16=4`."""
+    """Return a header word: type, size in words, and values by the first bit of their field, as `bit_16=4`."""
     return record_type | size << 4 | sum(value << int(name.removeprefix("bit_")) for name, value in fields.items())
 
 
@@ -42,7 +42,7 @@ def event_with_argument(*argument: int) -> bytes:
 
 
 def read(data: bytes) -> Callable[[Path], Findings]:
-    """What `fxtio info` finds."""
+    """Return the findings of `fxtio info`."""
 
     def findings(_: Path) -> Findings:
         with fxtio.open(data, format="fxt") as trace:
@@ -54,7 +54,7 @@ def read(data: bytes) -> Callable[[Path], Findings]:
 
 
 def dumped(data: bytes) -> Callable[[Path], Findings]:
-    """What `fxtio dump` finds."""
+    """Return the findings of `fxtio dump`."""
 
     def findings(folder: Path) -> Findings:
         path = folder / "broken.fxt"
@@ -67,7 +67,7 @@ def dumped(data: bytes) -> Callable[[Path], Findings]:
 
 
 def tabulated(data: bytes) -> Callable[[Path], Findings]:
-    """What a reader of the table of events finds."""
+    """Return the findings of reading the table of events."""
 
     def findings(_: Path) -> Findings:
         with fxtio.open(data) as trace:

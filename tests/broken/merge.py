@@ -20,12 +20,12 @@ IN_2023 = 1_700_000_000 * SECOND
 
 
 def clock(ticks_per_second: int, base_ticks: int, wall_clock: int) -> tuple[int, ...]:
-    """An initialization record with a wall clock."""
+    """Return an initialization record with a wall clock."""
     return 0x41, ticks_per_second, base_ticks, wall_clock
 
 
 def provider(number: int) -> tuple[int, ...]:
-    """A provider info record with the name "a"."""
+    """Return a provider info record with the name "a"."""
     return 0x0010_0000_0001_0020 | number << 20, 0x61
 
 
@@ -34,7 +34,7 @@ def trace(*words: int, order: str = "<") -> bytes:
 
 
 def merged(*traces: bytes) -> Findings:
-    """The findings of all traces after they were merged."""
+    """Return the findings of all traces after they were merged."""
     opened = [fxtio.open(data, format="fxt") for data in traces]
     merge(opened, open_sink(io.BytesIO()))
     result = Findings()

@@ -27,14 +27,14 @@ def buffer(events: bytes = GOOD, *, size: int | None = None) -> bytes:
 
 def read(path: Path, **options: Any) -> Findings:
     """Return the findings of a recording, which are the same however it is read."""
-    found: list[Findings] = []
+    all_findings: list[Findings] = []
     for use in (list, lambda trace: trace.info, lambda trace: trace.tables(*trace.table_names)):
         with fxtio.open(path, format="mono", **options) as trace:
             use(trace)
-            found.append(trace.findings)
-    counts = [findings.counts for findings in found]
+            all_findings.append(trace.findings)
+    counts = [findings.counts for findings in all_findings]
     assert counts[0] == counts[1] == counts[2], counts
-    return found[0]
+    return all_findings[0]
 
 
 def case(data: bytes, **options: Any) -> Callable[[Path], Findings]:

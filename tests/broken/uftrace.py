@@ -101,7 +101,7 @@ def too_many_libraries(folder: Path) -> Findings:
 
 
 def too_many_symbols(folder: Path) -> Findings:
-    """Many modules with the same file name share one symbol file, as it has no heading."""
+    """Write many modules with the same file name, which share a symbol file without heading."""
     symbols, modules, size = 16_384, 257, 0x100000
     lines = [f"{16 * number:016x} T f{number}\n" for number in range(symbols)]
     begins = [0x400000 + size * number for number in range(modules)]

@@ -1,4 +1,4 @@
-"""What several targets check of a reader."""
+"""Checks of readers that several targets share."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 
 FEW = 20
-"""Of more findings of a rule, it depends on the size of blocks which of them are told one by one."""
+"""If a rule has more findings, it depends on the size of blocks which of them are kept."""
 
 
-def told_by(findings: Findings) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
-    """How often each rule is broken; and level and place of each finding, as far as blocks make no difference."""
+def counts_and_places(findings: Findings) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
+    """Return the count of each rule, and rule, level and offset of the findings that do not depend on block sizes."""
     counts = dict(findings.counts)
-    return counts, [(one.rule, one.level.value, one.offset) for one in findings if counts[one.rule] <= FEW]
+    return counts, [
+        (finding.rule, finding.level.value, finding.offset) for finding in findings if counts[finding.rule] <= FEW
+    ]
 
 
 def check_strict(read: Callable[[], object], findings: Findings) -> None:
-    """Strict reading raises exactly where reading has findings, and one of them."""
+    """Check that strict reading raises one of the findings, and nothing if there are none."""
     raised = None
     try:
         read()
     except DecodeError as error:
         raised = (error.rule, error.offset)
     require((raised is not None) == bool(findings), "strict reading raises where there are findings")
-    known = {(one.rule, one.offset) for one in findings}
-    require(raised is None or raised in known, "what strict reading raises is a finding")
+    reported = {(finding.rule, finding.offset) for finding in findings}
+    require(raised is None or raised in reported, "what strict reading raises is a finding")
 
 
 def check_presented(trace: Any, presenter: Any, explain: Any = None) -> bytes:
@@ -51,8 +53,8 @@ def check_presented(trace: Any, presenter: Any, explain: Any = None) -> bytes:
     for raw in (False, True):
         entries = list(trace.entries(resolve=not raw))
         require(len(list(presenter.text_lines(entries))) == len(entries), "a line for each entry")
-        for told in presenter.json_objects(entries):
+        for obj in presenter.json_objects(entries):
             with contextlib.suppress(UnicodeEncodeError):  # the command replaces what is no UTF-8
-                msgspec.json.encode(told)
+                msgspec.json.encode(obj)
     pieces = (explain or presenter).explain(trace, record=None, offset=0, kinds=None)
-    return b"".join(byte_range.raw for piece in pieces for byte_range in piece.ranges)
+    return b"".join(byte_range.raw for record in pieces for byte_range in record.ranges)

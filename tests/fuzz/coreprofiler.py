@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from fuzz.checks import check_presented, check_strict, told_by
+from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import CORPUS, Change, Target, require
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, explain, frames, report
 from fxtio.coreprofiler import records as r
@@ -62,7 +62,7 @@ def check(data: bytes) -> bool:
 def findings_of(trace: CoreProfilerTrace) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
     """Return how often each rule is broken in the whole trace, and where."""
     _ = trace.info
-    counts, places = told_by(trace.findings)
+    counts, places = counts_and_places(trace.findings)
     # The place of `pointer-width` is that of a block, not of a line.
     return counts, [place for place in places if place[0] != "pointer-width"]
 
@@ -73,8 +73,8 @@ def check_copy(data: bytes, entries: list[Any]) -> None:
     require(support.written(trace.records(resolve=False), trace.style) == data, "records are the same bytes")
     require(support.copied(CoreProfilerTrace(data)) == data, "a copy is the same bytes")
     with patch.object(frames, "BLOCK", 100 + len(data) % 61):  # there may be longer lines
-        again = CoreProfilerTrace(Trickle(data, 7))
-        require(support.written(again.records(resolve=False), again.style) == data, "a copy by pieces is the same")
+        other = CoreProfilerTrace(Trickle(data, 7))
+        require(support.written(other.records(resolve=False), other.style) == data, "a copy by pieces is the same")
     lines = data.removeprefix(BYTE_ORDER_MARK)
     raws, records = support.one_by_one(lines)
     require([entry.record for entry in entries] == records, "each line gives what it gives alone")
@@ -116,8 +116,8 @@ def check_written_tables(tables: dict[str, Table], entries: list[Any]) -> None:
                 records = [entry.record for entry in entries if type(entry.record) is cls]
                 require(not all(map(support.can_be_written, records)), "what can be written is not refused")
                 expected = []
-        again = [{**row, "offset": 0} for row in CoreProfilerTrace(out.getvalue()).table(name).rows()]
-        require(again == expected, "a written table has the same rows")
+        rows = [{**row, "offset": 0} for row in CoreProfilerTrace(out.getvalue()).table(name).rows()]
+        require(rows == expected, "a written table has the same rows")
 
 
 def seeds() -> Iterator[bytes]:
@@ -161,15 +161,15 @@ def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes
     choice = draw.randrange(5)
     lines = data.splitlines(keepends=True)
     at = draw.randrange(len(lines) + 1)
-    mine = lines[at : at + 1]
-    if choice == 0 or not mine:
+    selected = lines[at : at + 1]
+    if choice == 0 or not selected:
         lines[at:at] = [draw.choice(_lines())]
     elif choice == 1:
         del lines[at : at + draw.randrange(1, 4)]
     elif choice == 2:
-        lines[at : at + 1] = [_with_item(mine[0], draw)]
+        lines[at : at + 1] = [_with_item(selected[0], draw)]
     elif choice == 3:
-        lines[at : at + 1] = [change(mine[0], 200)]
+        lines[at : at + 1] = [change(selected[0], 200)]
     else:
         return change(data, most)
     return b"".join(lines)[:most]

@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fuzz.checks import check_presented, check_strict, told_by
+from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import CORPUS, Change, Target, require
 from fxtio.dcpi import DcpiTrace, explain, frames, reader, report
 from fxtio.dcpi import records as r
@@ -59,10 +59,10 @@ def check(data: bytes) -> bool:
     block = HEAD_WORDS * SIZE + SIZE * (1 + len(data) % 9)
     with patch.object(frames, "BLOCK", block), patch.object(reader, "MAX_COUNTS", 3):
         for other in (DcpiTrace(data), DcpiTrace(Trickle(data, 61))):
-            again = list(other.entries())
-            require(samples_of(again) == (chunks, samples), "pieces give the same records")
-            require(told_by(other.findings) == told_by(findings), "pieces give the same findings")
-        require(DcpiTrace(data).info.records == class_names(again), "the summary counts the records")
+            other_entries = list(other.entries())
+            require(samples_of(other_entries) == (chunks, samples), "pieces give the same records")
+            require(counts_and_places(other.findings) == counts_and_places(findings), "pieces give the same findings")
+        require(DcpiTrace(data).info.records == class_names(other_entries), "the summary counts the records")
         for name, table in DcpiTrace(Trickle(data, 5)).tables(*trace.table_names).items():
             require(list(table.rows()) == list(tables[name].rows()), "pieces give the same columns")
     return bool(findings)

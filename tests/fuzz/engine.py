@@ -59,7 +59,7 @@ class Target:
 
 
 class BrokenError(AssertionError):
-    """A property of the reader does not hold for an input."""
+    """A property of the reader that does not hold for an input."""
 
 
 def require(condition: bool, expectation: str) -> None:

@@ -1,4 +1,4 @@
-"""The fuzz target of the FXT reader: whatever the bytes are, every way of reading them gives the same, and no crash.
+"""The fuzz target of the FXT reader: every way of reading any bytes gives the same, without a crash.
 
 What is checked of each input: no reading raises anything (strict ones a `DecodeError`, and that exactly where there are
 findings); reading in small batches or byte by byte gives the same records; a well-framed trace is copied to the same
@@ -27,14 +27,14 @@ from support.fxt_readings import Trickle, in_batches, tables_of
 from support.fxt_samples import ORDERS
 from support.fxt_twins import plain
 
-FAR = 64 * 1024  # bytes; longer traces of the corpus only slow it down
+MAX_SEED_SIZE = 64 * 1024  # bytes; longer traces of the corpus only slow it down
 
 
 def check(data: bytes) -> bool:
     """Read one input in every way, see `Target.check`."""
     trace = FxtTrace(data)
     records = plain(list(trace))
-    found = bool(trace.findings)
+    has_findings = bool(trace.findings)
     check_strict(lambda: list(FxtTrace(data, strict=True)), trace.findings)
     for other in (FxtTrace(Trickle(data, 61)), FxtTrace(data)):
         with in_batches(1 + len(data) % 37, 1 + len(data) % 7):
@@ -44,46 +44,47 @@ def check(data: bytes) -> bool:
     entries = list(trace.entries())
     require(plain([entry.record for entry in entries]) == records, "entries hold the same records")
     check_framed(data, trace, entries)
-    return found
+    return has_findings
 
 
 def check_framed(data: bytes, trace: Any, entries: list[Any]) -> None:
-    """What holds for traces in which only the content of records can be wrong."""
+    """Check traces in which only the content of records can be wrong against the model."""
     order: Order = "big" if data[:8] == MAGIC[::-1] else "little"
     try:
-        framed = len(data) % 8 == 0 and all(True for _ in fxt_model.pieces(data, order))
+        framed = len(data) % 8 == 0 and all(True for _ in fxt_model.framed_records(data, order))
     except AssertionError:
         return
     if framed:
-        copy = b"".join([encode(one, order) for one in trace.records(resolve=False)])
+        copy = b"".join([encode(record, order) for record in trace.records(resolve=False)])
         require(copy == data, "a copy is the same bytes")
         model = [
-            plain((one.offset, one.time, one.record, one.end, one.provider)) for one in fxt_model.read(data, order)
+            plain((entry.offset, entry.time, entry.record, entry.end, entry.provider))
+            for entry in fxt_model.read(data, order)
         ]
         require([plain(tuple(entry)) for entry in entries] == model, "every record means what the model says")
 
 
 def seeds() -> Iterator[bytes]:
-    """The vectors in both byte orders, with a magic number before them, and the small traces of the corpus."""
+    """Yield the vectors in both byte orders, with a magic number before them, and the small traces of the corpus."""
     corpus = CORPUS / "fxt"
     for vector in json.loads((corpus / "vectors.json").read_text("utf-8")):
         data = MAGIC + bytes.fromhex(vector["hex"])
         yield data
         with contextlib.suppress(EncodeError):  # what is kept as bytes keeps its byte order
-            yield b"".join([encode(one, "big") for one in FxtTrace(data).records(resolve=False)])
+            yield b"".join([encode(record, "big") for record in FxtTrace(data).records(resolve=False)])
     for path in sorted(corpus.glob("*.fxt")):
-        if path.stat().st_size < FAR:
+        if path.stat().st_size < MAX_SEED_SIZE:
             yield path.read_bytes()
 
 
 @cache
 def _records() -> list[bytes]:
-    """Records of both byte orders, without what is before them."""
+    """Return records of both byte orders, without the records before them."""
     return [seed[len(MAGIC) :] for seed in seeds()]
 
 
 def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
-    """Changes traces by whole records and by sizes, which chance alone does not keep right."""
+    """Change a trace by whole records and by sizes, which random changes of bytes rarely keep right."""
     choice = draw.randrange(4)
     at = draw.randrange(len(data) // 8 + 1) * 8
     if choice == 0:
@@ -99,13 +100,13 @@ def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes
 
 
 def _resized(rest: bytes) -> bytes:
-    """The first record's size made to be that of all that follows."""
+    """Return the bytes with the size of the first record changed to that of all bytes."""
     whole = rest[: len(rest) // 8 * 8]
     return resized(whole, "little", RECORDS) if 8 <= len(whole) < 8 * 4096 else rest
 
 
 def drawn() -> Any:
-    """Damaged and arbitrary traces."""
+    """Return damaged and arbitrary traces."""
     from hypothesis import strategies as st
 
     return st.sampled_from(ORDERS).flatmap(lambda order: damaged_traces(order) | arbitrary(order))

@@ -1,4 +1,4 @@
-"""The fuzz target of the Mono reader: whatever the bytes are, every way of reading them gives the same, and no crash.
+"""The fuzz target of the Mono reader: every way of reading any bytes gives the same, without a crash.
 
 What is checked of each input: no reading raises anything (strict ones a `DecodeError`, and that exactly where there are
 findings); recordings whose buffers are whole are copied to the same bytes, whatever is in the buffers; the columns that
@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from fuzz.checks import check_presented, check_strict, told_by
+from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import CORPUS, LONGEST, Change, Target, require
 from fxtio.finding import Finding
 from fxtio.mono import explain, frames, report
@@ -54,21 +54,21 @@ def check(data: bytes) -> bool:
     """Read one input in every way, see `Target.check`."""
     trace = MonoTrace(data)
     entries = list(trace.entries())
-    findings = told_by(trace.findings)
+    findings = counts_and_places(trace.findings)
     check_strict(lambda: list(MonoTrace(data, strict=True)), trace.findings)
     tables = trace.tables(*trace.table_names)
-    require(told_by(trace.findings) == findings, "columns give the same findings")
+    require(counts_and_places(trace.findings) == findings, "columns give the same findings")
     check_strict(lambda: MonoTrace(data, strict=True).info, trace.findings)
     for table in tables.values():
         require(len(list(table.rows())) == table.num_rows, "a table has its rows")
     info = MonoTrace(data).info
-    require(info.records == Counter(type(one.record).__name__ for one in entries), "the summary counts the events")
+    require(info.records == Counter(type(entry.record).__name__ for entry in entries), "the summary counts the events")
     if trace.compression is None:
         check_buffers(data, trace, entries)
     check_presented(MonoTrace(data), ROOMS)
-    again = MonoTrace(Trickle(data, 61))
-    require(repr(list(again.entries())) == repr(entries), "pieces give the same events")
-    require(told_by(again.findings) == findings, "pieces give the same findings")
+    other = MonoTrace(Trickle(data, 61))
+    require(repr(list(other.entries())) == repr(entries), "pieces give the same events")
+    require(counts_and_places(other.findings) == findings, "pieces give the same findings")
     rules = findings[0].keys() - IN_BUFFERS - {"header-flags"}
     if trace.compression is None and not rules - {"another-recording"}:
         require(copied(MonoTrace(data)) == data, "all records, written again, are the same bytes")
@@ -79,12 +79,16 @@ def check(data: bytes) -> bool:
 
 def stream_headers(data: bytes) -> list[Any]:
     """Return the headers of all recordings."""
-    return [one for one in MonoTrace(data).records(resolve=False) if isinstance(one, StreamHeader | OpaqueHeader)]
+    return [
+        record for record in MonoTrace(data).records(resolve=False) if isinstance(record, StreamHeader | OpaqueHeader)
+    ]
 
 
 def check_blocks(data: bytes) -> None:
-    """Small blocks make no difference."""
-    heads = [one.raw if isinstance(one, OpaqueHeader) else encode_header(one) for one in stream_headers(data)]
+    """Check that small blocks give the same result."""
+    heads = [
+        record.raw if isinstance(record, OpaqueHeader) else encode_header(record) for record in stream_headers(data)
+    ]
     longest = max(map(len, heads), default=0)
     with patch.object(frames, "MAX_HEADER", longest):  # as much is read for a header, and makes the block larger
         expected = all_of(data)
@@ -99,7 +103,7 @@ def all_of(data: bytes) -> tuple[str, list[Finding], dict[str, int]]:
 
 
 def check_buffers(data: bytes, trace: MonoTrace, entries: list[Any]) -> None:
-    """The columns of each buffer hold its events."""
+    """Check that the columns of each buffer hold its events."""
     of_buffer: dict[int, list[Any]] = {}
     index = trace.index()
     starts = index["offset"].tolist()
@@ -124,7 +128,7 @@ def check_buffers(data: bytes, trace: MonoTrace, entries: list[Any]) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    """The small recordings of the corpus, every event of every version in two buffers, and recordings in one file."""
+    """Yield the small recordings of the corpus, every event of every version, and several recordings in one file."""
     for path in sorted((CORPUS / "mono").glob("*.mlpd")):
         if path.stat().st_size < LONGEST:
             yield path.read_bytes()
@@ -133,9 +137,9 @@ def seeds() -> Iterator[bytes]:
         events = every_event(version)
         dialect = dialect_of(version, pointers)
         data = encode_header(header(version, pointers))
-        for some in (events[: len(events) // 2], events[len(events) // 2 :]):
+        for half in (events[: len(events) // 2], events[len(events) // 2 :]):
             base = BufferHeader(time=1000, thread=0x1111, pointer=0x6000, object=0x7000_0000, method=0x9000)
-            payload = encode_events(dialect, base, some)
+            payload = encode_events(dialect, base, half)
             data += encode_buffer_header(base, len(payload)) + payload
         yield data
     yield data + encode_header(header(14, 4)) + data + encode_header(header(3, 8))
@@ -143,12 +147,12 @@ def seeds() -> Iterator[bytes]:
 
 @cache
 def _buffers() -> list[bytes]:
-    """The buffers of all seeds, each with its header."""
+    """Return the buffers of all seeds, each with its header."""
     return [BUFFER_MARK + part for seed in seeds() for part in seed.split(BUFFER_MARK)[1:]]
 
 
 def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
-    """Changes recordings by whole buffers, and what is in a buffer such that its size stays right."""
+    """Change a recording by whole buffers, or the content of a buffer whose size stays right."""
     head, *parts = data.split(BUFFER_MARK)
     at = draw.randrange(len(parts) + 1)
     choice = draw.randrange(6)
@@ -170,7 +174,7 @@ def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes
 
 
 def drawn() -> Any:
-    """Seeds with some bytes changed, and any bytes in a buffer."""
+    """Return seeds with some bytes changed, and any bytes in a buffer."""
     from hypothesis import strategies as st
 
     all_seeds = list(seeds())

@@ -1,4 +1,4 @@
-"""The fuzz target of the uftrace reader: whatever the files of a directory are, nothing crashes and nothing is lost.
+"""The fuzz target of the uftrace reader: reading any files in a directory neither crashes nor loses records.
 
 An input holds the files of a directory: for each file its name, a NUL, the size in four bytes, the content.
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from fuzz.checks import check_presented, check_strict, told_by
+from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import LONGEST, Change, Target, require
 from fxtio.codec.record import Opaque
 from fxtio.errors import FormatError
@@ -53,7 +53,7 @@ def check(data: bytes) -> bool:
 def check_directory(trace: UftraceTrace, target: Path, files: dict[str, bytes]) -> bool:
     """Read a directory in every way; return whether there were findings."""
     entries = list(trace.entries())
-    findings = told_by(trace.findings)
+    findings = counts_and_places(trace.findings)
     check_strict(lambda: list(UftraceTrace(target, strict=True).entries()), trace.findings)
     tables = trace.tables(*trace.table_names)
     for table in tables.values():

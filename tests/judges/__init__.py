@@ -1,4 +1,4 @@
-"""Third-party judges: programs that nobody here wrote, asked what is in a trace.
+"""Judges: programs of other projects whose reading of a trace is compared with that of fxtio.
 
 A test of our own writer against our own reader proves only that the two agree. Each module here wraps one foreign
 reader, hides its quirks as far as they are known, and returns plain data that a test can compare with what it meant
@@ -23,7 +23,7 @@ __all__ = ["on_ci", "require"]
 
 
 def on_ci() -> bool:
-    """Whether the tests run on a CI service, where every judge has to be installed."""
+    """Return whether the tests run on a CI service, where every judge has to be installed."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false", "no")
 
 

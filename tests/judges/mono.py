@@ -95,14 +95,14 @@ def stats_of(text: str) -> Stats:
 
 
 def debug_of(text: str, *, wide: bool = True) -> list[str]:
-    """The lines of the events; without `wide`, addresses are cut to 32 bits (WIDE_ADDRESS)."""
+    """Return the lines of the events; without `wide`, addresses are cut to 32 bits (WIDE_ADDRESS)."""
     text = text.partition("\nMlpd statistics")[0].partition("\nMono log profiler data")[0]
     lines = [line for line in text.splitlines() if not line.startswith("unmatched leave")]  # its own remark
     return lines if wide else [re.sub(r"0x[0-9a-f]{9,}", _cut, line) for line in lines]
 
 
-def _cut(found: re.Match[str]) -> str:
-    return pointer(int(found[0], 16) % (1 << 32))
+def _cut(match: re.Match[str]) -> str:
+    return pointer(int(match[0], 16) % (1 << 32))
 
 
 def our_stats(trace: MonoTrace) -> Stats:
@@ -117,7 +117,7 @@ def our_stats(trace: MonoTrace) -> Stats:
 
 
 def _sizes(trace: MonoTrace) -> Iterator[tuple[int, int]]:
-    """The first byte and the size of every event."""
+    """Yield the first byte and the size of every event."""
     index = trace.index()
     blocks = (block for block in trace.raw_blocks() if block.startswith(BUFFER_MARK))
     for offset, block in zip(index["offset"].tolist(), blocks, strict=True):
@@ -127,7 +127,7 @@ def _sizes(trace: MonoTrace) -> Iterator[tuple[int, int]]:
 
 
 def trace_entries(trace: MonoTrace) -> dict[int, list[Entry]]:
-    """The events of every buffer, by the offset of its header."""
+    """Return the events of every buffer, by the offset of its header."""
     by_buffer: dict[int, list[Entry]] | None = getattr(trace, "entries_by_buffer", None)
     if by_buffer is None:
         index = trace.index()
@@ -144,7 +144,7 @@ def trace_entries(trace: MonoTrace) -> dict[int, list[Entry]]:
 
 
 class Lines:
-    """Says what mprof-report --debug says, from fxtio's events."""
+    """Writer of the lines that `mprof-report --debug` prints, from fxtio's events."""
 
     def __init__(self, trace: MonoTrace) -> None:
         self.trace = trace
@@ -156,7 +156,7 @@ class Lines:
         self.version = trace.info.header.data_version
 
     def all(self) -> Iterator[str]:
-        """Every line."""
+        """Return every line."""
         index = self.trace.index()
         entries = trace_entries(self.trace)
         columns = (index[name].tolist() for name in ("offset", "size", "time", "thread"))
@@ -288,7 +288,7 @@ class Lines:
         thread = entry.thread if e.interrupted is None else e.interrupted
         for address in e.addresses:
             yield f"sample hit, type: {e.sample_type or 1} at {pointer(address)} for thread {pointer(thread)}"
-        for number, frame in enumerate(e.frames or [one.method for one in e.located_frames or ()]):
+        for number, frame in enumerate(e.frames or [located.method for located in e.located_frames or ()]):
             yield f"sample hit bt {number}: {self.method(frame)}"
 
     def NativeSymbol(self, e: r.NativeSymbol, entry: Entry) -> Iterator[str]:  # noqa: N802
@@ -315,7 +315,7 @@ class Lines:
 
 
 def pointer(address: int | None) -> str:
-    """As C prints a pointer here."""
+    """Format a pointer as C does."""
     return f"{address:#x}" if address else "(nil)"
 
 

@@ -28,7 +28,7 @@ _SOURCE = Path(__file__).with_name("mono_log_dump.cs")
 
 @functools.cache
 def compiled(folder: Path) -> Path:
-    """The program that prints events."""
+    """Compile the program that prints events and return its path."""
     program = folder / "dump.exe"
     library = next(Path("/usr/lib/mono").rglob("Mono.Profiler.Log.dll"))
     shutil.copy(library, folder)
@@ -39,7 +39,7 @@ def compiled(folder: Path) -> Path:
 
 
 def library_rows(path: Path, folder: Path, *, order: str = "file") -> list[str]:
-    """The rows that the library gives for a program of 64 bits, in the order of the file or by time."""
+    """Return the rows that the library gives for a program of 64 bits, in the order of the file or by time."""
     done = subprocess.run(
         ["mono", str(compiled(folder)), str(path), *(["sorted"] if order == "time" else [])],
         check=True,
@@ -50,13 +50,13 @@ def library_rows(path: Path, folder: Path, *, order: str = "file") -> list[str]:
 
 
 def rows_of(text: str, pointer_size: int) -> list[str]:
-    """The rows of the events, without the totals at the end."""
+    """Return the rows of the events, without the totals at the end."""
     rows = [line for line in text.splitlines() if not line.startswith(("HEADER\t", "COUNT\t"))]
     return _unsigned(rows, pointer_size)
 
 
 def our_rows(trace: MonoTrace) -> list[str]:
-    """The rows by fxtio's reading."""
+    """Return the rows as fxtio reads them."""
     header = trace.info.header
     assert header is not None
     rows = ["\t".join(_row(entry, header.data_version)) for entry in trace.entries()]
@@ -65,7 +65,7 @@ def our_rows(trace: MonoTrace) -> list[str]:
 
 def _unsigned(rows: list[str], pointer_size: int) -> list[str]:
     """SIGNED"""
-    return [re.sub(r"(?<=[=\[,])-\d+", lambda found: str(int(found[0]) % (1 << 8 * pointer_size)), row) for row in rows]
+    return [re.sub(r"(?<=[=\[,])-\d+", lambda match: str(int(match[0]) % (1 << 8 * pointer_size)), row) for row in rows]
 
 
 def _row(entry: Entry, version: int) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_shown, value))}]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key}={_shown(one)}" for key, one in value.items()) + "}"
+        return "{" + ",".join(f"{key}={_shown(item)}" for key, item in value.items()) + "}"
     if isinstance(value, float):
         return repr(value) if value % 1 else f"{value:.0f}"
     return str(value)
@@ -164,9 +164,9 @@ def _clause(e: Any, version: int) -> Row:
 
 def _heap_object(e: Any, version: int) -> Row:
     references, last = [], 0
-    for one in e.references:
-        references.append({"Offset": one.field_offset - last, "ObjectPointer": one.object})
-        last = one.field_offset
+    for reference in e.references:
+        references.append({"Offset": reference.field_offset - last, "ObjectPointer": reference.object})
+        last = reference.field_offset
     fields = {"ObjectPointer": e.object, **_typed(e), "ObjectSize": e.size, "Generation": e.generation or 0}
     return "HeapObjectEvent", {**fields, "References": references}
 
@@ -174,12 +174,12 @@ def _heap_object(e: Any, version: int) -> Row:
 def _heap_roots(e: Any, version: int) -> Row:
     roots = [
         {
-            "SlotPointer": one.address or 0,
-            "ObjectPointer": one.object,
-            "Attributes": one.root_type or 0,
-            "ExtraInfo": one.extra_info or 0,
+            "SlotPointer": root.address or 0,
+            "ObjectPointer": root.object,
+            "Attributes": root.root_type or 0,
+            "ExtraInfo": root.extra_info or 0,
         }
-        for one in e.roots
+        for root in e.roots
     ]
     return "HeapRootsEvent", {"MaxGenerationCollectionCount": e.collections or 0, "Roots": roots}
 
@@ -202,17 +202,17 @@ def _binary(e: Any, version: int) -> Row:
 def _descriptions(e: Any, version: int) -> Row:
     fields = [
         {
-            "Section": one.section, "SectionName": one.category, "CounterName": one.name, "Type": one.type,
-            "Unit": one.unit, "Variance": one.variance, "Index": one.index,
+            "Section": counter.section, "SectionName": counter.category, "CounterName": counter.name,
+            "Type": counter.type, "Unit": counter.unit, "Variance": counter.variance, "Index": counter.index,
         }
-        for one in e.counters
+        for counter in e.counters
     ]  # fmt: skip
     return "CounterDescriptionsEvent", {"Descriptions": fields}
 
 
 def _values(e: Any, version: int) -> Row:
     return "CounterSamplesEvent", {
-        "Samples": [{"Index": one.index, "Type": one.type, "Value": one.value} for one in e.values]
+        "Samples": [{"Index": value.index, "Type": value.type, "Value": value.value} for value in e.values]
     }
 
 

@@ -70,12 +70,12 @@ KINDS = {
 
 
 class PypiFxtError(Exception):
-    """The package refused the trace. The message is its own."""
+    """An error: the package refused the trace. The message is that of the package."""
 
 
 @dataclass
 class Provider:
-    """One provider's records, in file order.
+    """The records of a provider, in file order.
 
     Each record is a dict: `kind`, named as in the corpus's expectations, and the package's own fields, which are
     `timestamp_ns`, `category`, `name`, `args` (a dict), `counter_id`, `correlation_id`, `payload` and so on. A thread
@@ -89,7 +89,7 @@ class Provider:
 
 @dataclass
 class PypiTrace:
-    """What the package made of a trace.
+    """A trace as the package read it.
 
     Attributes:
         providers: By provider id.
@@ -109,14 +109,14 @@ class PypiTrace:
     @property
     def texts(self) -> set[str]:
         """All categories, names, argument names and text values, log messages excepted."""
-        found: set[str] = set()
+        texts: set[str] = set()
         for record in self.records:
-            found.update(record[key] for key in ("category", "name") if key in record)
+            texts.update(record[key] for key in ("category", "name") if key in record)
             for name, value in record.get("args", {}).items():
-                found.add(name)
+                texts.add(name)
                 if isinstance(value, str):
-                    found.add(value)
-        return found
+                    texts.add(value)
+        return texts
 
     @property
     def threads(self) -> set[tuple[int, int]]:
@@ -125,7 +125,7 @@ class PypiTrace:
 
 
 def available() -> str | None:
-    """None if the package can be asked here; otherwise the reason why not, in one sentence."""
+    """Return None if the package can be used here, otherwise the reason why not, in one sentence."""
     try:
         version = importlib.metadata.version("fxt")
     except importlib.metadata.PackageNotFoundError:
@@ -158,7 +158,7 @@ def read(trace: str | os.PathLike[str] | bytes, *, mended: bool = True) -> PypiT
 
 
 def timed_read(path: str | os.PathLike[str]) -> float:
-    """Seconds that the package takes to read the file as it is.
+    """Return the seconds that the package takes to read the file as it is.
 
     Raises:
         PypiFxtError: The package refused the trace.
@@ -191,7 +191,7 @@ def _plain(record: Any) -> dict[str, Any]:
 
 
 def mend(data: bytes, left_out: Counter[str]) -> bytes:
-    """The same trace, as the package wants it. What had to be left out is counted in `left_out`."""
+    """Return the trace changed so that the package can read it; count what is left out in `left_out`."""
     mended = bytearray()
     provider_known = False
     for header, record in _records(data):
@@ -211,7 +211,7 @@ def mend(data: bytes, left_out: Counter[str]) -> bytes:
 
 
 def _unreadable(header: int) -> str | None:
-    """What the record is, if the package raises an error on records like it."""
+    """Return the kind of a record that the package cannot read, or None."""
     record_type = header & 0xF
     subtype = header >> 16 & 0xF
     if record_type in _UNKNOWN_TYPES:
@@ -234,7 +234,7 @@ def _unreadable(header: int) -> str | None:
 
 
 def _records(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields (header, record). What cannot be framed is yielded as it is, for the package to complain about."""
+    """Yield (header, record). Yield what cannot be framed unchanged, so that the package reports it."""
     at = 0
     while at + 8 <= len(data):
         (header,) = struct.unpack_from("<Q", data, at)

@@ -1,4 +1,4 @@
-"""The corpus's expectations, before a judge: the PyPI reader has to find in each vector what expectations.json says.
+"""The corpus's expectations, checked by a judge: the PyPI reader must agree with expectations.json on each vector.
 
 `derive.py` and fxtio are both ours and could share a misreading. The PyPI reader wants every reference bound, so each
 vector gets a preamble that registers the strings and threads it refers to, under texts and koids made from the index.
@@ -41,7 +41,7 @@ RENAMED = {
 
 
 class Tables:
-    """What the references of a vector stand for, and the preamble that makes it so."""
+    """The meaning of the references of a vector, and a preamble that defines them."""
 
     def __init__(self) -> None:
         self.preamble = struct.pack("<4Q", MAGIC, 0x00077770_00010010, 0x21, 10**9)  # a nameless provider, 1e9 ticks/s
@@ -77,7 +77,7 @@ class Tables:
         return self.threads[ref]
 
     def resolve(self, key: str, value: Any) -> Any:
-        """One field of an expectation, as the reader is to return it."""
+        """Return the value that the reader must return for a field of an expectation."""
         if key in ("category", "name"):
             return self.text(value)
         if key == "args":
@@ -92,14 +92,14 @@ class Tables:
 
 
 def readable(record: dict[str, Any]) -> bool:
-    """Whether the reader takes records of this kind at all."""
+    """Return whether the reader supports records of this kind."""
     if record["kind"] == "kernel_object":
         return record["type"] in (1, 2)
     return record["kind"] not in STATE | LEFT_OUT
 
 
 def refused(records: list[dict[str, Any]]) -> bool:
-    """Whether the reader is known to raise an error: blob arguments, and text that is not UTF-8."""
+    """Return whether the reader is known to raise an error: blob arguments, and text that is not UTF-8."""
     text = json.dumps([record for record in records if readable(record)], ensure_ascii=False)
     has_blob = any(kind == "blob" for record in records for kind, _, _ in record.get("args", []))
     return has_blob or any("\udc80" <= character <= "\udcff" for character in text)

@@ -122,13 +122,13 @@ def parse(line: str) -> dict[str, Any]:
 
 def stacks(lines: list[str]) -> list[tuple[int | None, int, list[tuple[Any, Any]]]]:
     """Return the stack after every `sam str`: thread, count of ticks, frames as pairs of a function and an ip."""
-    known: dict[Any, list[tuple[Any, Any]]] = {}
+    stacks_by_thread: dict[Any, list[tuple[Any, Any]]] = {}
     result = []
     for line in lines:
         if not line.startswith("sam str"):
             continue
         record = parse(line)
-        stack = known.setdefault(record["threadIid"], [])
+        stack = stacks_by_thread.setdefault(record["threadIid"], [])
         match, size, *ip = record["change"]
         require(match <= size == len(stack), "the previous stack")
         del stack[match:]

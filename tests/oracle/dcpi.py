@@ -49,10 +49,10 @@ def parse(data: bytes) -> dict[str, Any]:
         raise OracleError("no header that ends with a line `samples`")
     header = [(each[1].decode("ascii", "surrogateescape"), each[2]) for each in LINE.finditer(match[1])]
     for word, value in header:
-        wanted = (REQUIRED | OPTIONAL).get(word)
-        require(wanted is None or re.fullmatch(wanted, value) is not None, f"the value of {word}")
+        pattern = (REQUIRED | OPTIONAL).get(word)
+        require(pattern is None or re.fullmatch(pattern, value) is not None, f"the value of {word}")
     for word in REQUIRED:
-        require(sum(one == word for one, _ in header) == 1, f"exactly one line {word}")
+        require(sum(name == word for name, _ in header) == 1, f"exactly one line {word}")
     body = data[match.end() :]
     require(len(body) % 4 == 0 and len(body) >= 8, "the body is whole numbers, a footer at least")
     try:

@@ -55,7 +55,7 @@ __all__ = ["OracleError", "build_record", "parse_record", "split"]
 
 
 def parse_record(data: bytes, byteorder: ByteOrder = "little") -> Record:
-    """The dict of exactly one whole record. Raises OracleError when the specification forbids these bytes."""
+    """Return the dict of exactly one whole record. Raise OracleError when the specification forbids these bytes."""
     frames = split(data, byteorder)
     require(len(frames) == 1, f"one whole record expected, not {len(frames)}")
     try:
@@ -65,7 +65,7 @@ def parse_record(data: bytes, byteorder: ByteOrder = "little") -> Record:
 
 
 def build_record(record: Record, byteorder: ByteOrder = "little") -> bytes:
-    """The bytes of one record. Raises OracleError when the format cannot say what the dict says."""
+    """Return the bytes of a record. Raise OracleError when the format cannot represent the dict."""
     try:
         data: bytes = RECORD.build(record, byteorder=byteorder)
     except (ConstructError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -75,7 +75,7 @@ def build_record(record: Record, byteorder: ByteOrder = "little") -> bytes:
 
 
 def split(data: bytes, byteorder: ByteOrder = "little") -> list[bytes]:
-    """All records of a trace, cut by their size fields. Raises OracleError where a size is zero or too large."""
+    """Return all records of a trace, cut by their size fields. Raise OracleError where a size is zero or too large."""
     rest = BytesIO(data)
     frames = []
     while rest.tell() < len(data):

@@ -32,7 +32,7 @@ ARGUMENT_HEADER = Word(
 
 
 def argument_size(first: bytes, byteorder: ByteOrder) -> int:
-    """The number of words of the argument that starts with this header word."""
+    """Return the number of words of the argument that starts with this header word."""
     return ARGUMENT_HEADER.construct.parse(first, byteorder=byteorder).argument_size  # type: ignore[no-any-return]
 
 

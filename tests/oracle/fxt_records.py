@@ -54,7 +54,7 @@ LARGE_RECORD_HEADER = Word(
 
 
 def record_size(first: bytes, byteorder: ByteOrder) -> int:
-    """The number of words of the record that starts with this header word."""
+    """Return the number of words of the record that starts with this header word."""
     header: Any = RECORD_HEADER.construct.parse(first, byteorder=byteorder)
     if header.record_type == LARGE_RECORD_TYPE:
         header = LARGE_RECORD_HEADER.construct.parse(first, byteorder=byteorder)

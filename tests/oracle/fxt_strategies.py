@@ -17,7 +17,7 @@ Strategy = st.SearchStrategy[Any]
 
 
 def unsigned(bits: int, *, first: int = 0) -> Strategy:
-    """Any value of so many bits, and often the ends of the range."""
+    """Return any value of so many bits, and often the ends of the range."""
     last = 2**bits - 1
     return st.sampled_from([first, last]) | st.integers(first, last)
 
@@ -52,20 +52,20 @@ ARGUMENT_VALUES: dict[str, dict[str, Strategy]] = {
 
 @st.composite
 def unknown(draw: st.DrawFn, byteorder: ByteOrder, first_words: Strategy) -> bytes:
-    """Raw words behind a header word whose size field is put in here, at bits 4 to 15."""
+    """Generate raw words behind a header word whose size field is put in here, at bits 4 to 15."""
     rest = draw(st.binary(max_size=3).map(lambda seed: seed * 8))
     header = draw(first_words) & ~0xFFF0 | (1 + len(rest) // 8) << 4
     return int(header).to_bytes(8, byteorder) + rest
 
 
 def arguments(byteorder: ByteOrder) -> Strategy:
-    known = [
+    known_types = [
         st.fixed_dictionaries({"type": st.just(name), "name": string_refs, **value})
         for name, value in ARGUMENT_VALUES.items()
     ]
     other_types = st.builds(lambda upper, kind: upper << 16 | kind, unsigned(48), st.integers(11, 15))
     others = st.fixed_dictionaries({"type": st.just("unknown"), "raw": unknown(byteorder, other_types)})
-    return st.lists(st.one_of(*known, others), max_size=4)
+    return st.lists(st.one_of(*known_types, others), max_size=4)
 
 
 EVENT_SPECIFICS: dict[str, dict[str, Strategy]] = {
@@ -96,7 +96,7 @@ PROFILER_SPECIFICS: dict[str, dict[str, Strategy]] = {
 
 
 def unknown_first_words() -> Strategy:
-    """Header words of no known kind: a free record type, or a free subtype of a known one. Size bits are zero."""
+    """Return header words of no known kind: a free record type, or a free subtype of a known one. Size bits are 0."""
     above_16 = unsigned(48)
     above_20 = unsigned(44)
     return st.one_of(
@@ -164,13 +164,13 @@ def _other(args: Strategy) -> dict[str, dict[str, Strategy]]:
 
 
 def records(byteorder: ByteOrder = "little") -> st.SearchStrategy[Record]:
-    """Dicts of every kind, as `oracle.fxt.build_record` takes them."""
+    """Return dicts of every kind, as `oracle.fxt.build_record` takes them."""
     return st.one_of(*records_by_kind(byteorder).values())
 
 
 @cache
 def records_by_kind(byteorder: ByteOrder = "little") -> dict[str, st.SearchStrategy[Record]]:
-    """One strategy for each kind, extensions included."""
+    """Return a strategy for each kind, extensions included."""
     args = arguments(byteorder)
     fields = _other(args) | _events(args) | _profiling(args)
     by_kind: dict[str, st.SearchStrategy[Record]] = {

@@ -69,7 +69,7 @@ i64 = in_byte_order(Int64sb, Int64sl)
 
 @dataclass(frozen=True)
 class Field:
-    """One line of the specification: `[low .. high]: name`, both bits inclusive."""
+    """A line of the specification: `[low .. high]: name`, both bits inclusive."""
 
     low: int
     high: int
@@ -85,22 +85,22 @@ def _width(low: int, high: int) -> int:
 
 
 def field(low: int, high: int, name: str, *, signed: bool = False, as_type: Any = None) -> Field:
-    """A value that the dict keeps under the same name."""
+    """Return a field whose value the dict keeps under the same name."""
     bits = as_type or BitsInteger(_width(low, high), signed=signed)
     return Field(low, high, name, bits, lambda record: record[name], shown=True)
 
 
 def _nothing(_: Record) -> None:
-    """Constants take nothing from the dict."""
+    """Return no value: constants take nothing from the dict."""
 
 
 def kind(low: int, high: int, name: str, value: int) -> Field:
-    """A type or subtype: together they decide to which layout a first word belongs."""
+    """Return a type or subtype: together they decide to which layout a first word belongs."""
     return Field(low, high, name, Const(value, BitsInteger(_width(low, high))), _nothing, kind=value)
 
 
 def constant(low: int, high: int, name: str, value: int) -> Field:
-    """A value that must be just so, without telling layouts apart."""
+    """Return a field with a fixed value that does not distinguish layouts."""
     return Field(low, high, name, Const(value, BitsInteger(_width(low, high))), _nothing)
 
 
@@ -115,7 +115,7 @@ def size(low: int, high: int) -> Field:
 
 
 def length(low: int, high: int, name: str, *, of: str, unit: int = 1) -> Field:
-    """The number of bytes in a stream (without padding) in the given unit, or the number of arguments in a list."""
+    """Return a field: the number of bytes in a stream (without padding) in a unit, or of arguments in a list."""
     return Field(low, high, name, BitsInteger(_width(low, high)), lambda record: -(-len(record[of]) // unit))
 
 
@@ -155,11 +155,11 @@ class Word:
         self.construct = in_byte_order(most_significant_first, ByteSwapped(most_significant_first))
 
     def values(self, record: Record) -> Record:
-        """What to write to each field for this record."""
+        """Return the value of each field for this record."""
         return {f.name: f.source(record) for f in self.fields}
 
     def has_kind_of(self, word: int) -> bool:
-        """Whether all type fields of this declaration equal those of the given word."""
+        """Return whether all type fields of this declaration equal those of the given word."""
         kinds = [f for f in self.fields if f.kind is not None]
         return all((word >> f.low) & ((1 << _width(f.low, f.high)) - 1) == f.kind for f in kinds)
 
@@ -186,7 +186,7 @@ def stream(byte_length: Callable[[Context], int]) -> Any:
 
 
 def string_ref(name: str, *, word: str = "header") -> Any:
-    """The stream of an inline string, where the ref in the given word denotes one; else nothing but an index."""
+    """Return the stream of an inline string if the ref in the word denotes one, otherwise an index only."""
     return name / IfThenElse(
         lambda context: context[word][name] & INLINE_STRING,
         Struct("inline" / stream(lambda context: context._[word][name] & ~INLINE_STRING)),
@@ -199,7 +199,7 @@ PROCESS_AND_THREAD = Struct("process" / u64, "thread" / u64)
 
 
 def thread_ref(name: str, *, word: str = "header", inline: Any = PROCESS_AND_THREAD) -> Any:
-    """The koid words of an inline thread, where the ref in the given word is zero; else nothing but an index."""
+    """Return the koid words of an inline thread if the ref in the word is zero, otherwise an index only."""
     return name / IfThenElse(
         lambda context: context[word][name] == 0,
         inline,
@@ -208,7 +208,7 @@ def thread_ref(name: str, *, word: str = "header", inline: Any = PROCESS_AND_THR
 
 
 def if_more(name: str, construct: Any) -> Any:
-    """An atom that later writers append: 'detected by examining the record's size'. None when absent."""
+    """Return an atom that later writers append, or None: 'detected by examining the record's size'."""
 
     def present(context: Context) -> bool:
         if context._building:
@@ -245,7 +245,7 @@ class Layout:
         return {key: value for key, value in record.items() if value is not None or key not in self.optional}
 
     def build(self, record: Record, byteorder: ByteOrder) -> bytes:
-        """Builds twice: the size field is known only after all atoms are."""
+        """Build the record twice: the size field is known only after all atoms are built."""
         unsized = self._build({**record, "size": 0}, byteorder)
         return self._build({**record, "size": len(unsized) // WORD_SIZE}, byteorder)
 
@@ -256,14 +256,14 @@ class Layout:
 
 
 def plain(value: Any) -> Any:
-    """The same value without construct's containers."""
+    """Return the value without construct's containers."""
     if isinstance(value, Container):
         return {key: plain(item) for key, item in value.items() if not key.startswith("_")}
     return [plain(item) for item in value] if isinstance(value, ListContainer) else value
 
 
 class Framed(Construct):
-    """One of several layouts behind a size field: records, and arguments within records.
+    """A construct for the layouts behind a size field: records, and arguments within records.
 
     What fits no layout is kept as it is, since both can be skipped by their size.
     """
@@ -304,6 +304,6 @@ class Framed(Construct):
         return first + rest
 
     def layout_of(self, raw: bytes, byteorder: ByteOrder) -> Layout | None:
-        """The first layout whose type fields agree with the first word."""
+        """Return the first layout whose type fields agree with the first word."""
         first = int.from_bytes(raw[:WORD_SIZE], byteorder)
         return next((layout for layout in self.layouts if layout.words[0].has_kind_of(first)), None)

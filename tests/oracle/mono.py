@@ -183,7 +183,7 @@ COUNTER = Struct(
         6: Struct("there" / Byte, "value" / If(this.there == 1, STRING)),
     }, Pass),
 )  # fmt: skip
-COUNTERS = Struct("time" / TIME, "counters" / RepeatUntil(lambda one, *_: one.index == 0, COUNTER))
+COUNTERS = Struct("time" / TIME, "counters" / RepeatUntil(lambda counter, *_: counter.index == 0, COUNTER))
 
 JITHELPER = Struct(
     "time" / TIME, "type" / Byte, "buffer address" / PTR, "buffer size" / VarInt, "name" / If(this.type == 5, STRING)
@@ -215,7 +215,9 @@ EVENTS: dict[tuple[int, int], Any] = {
     (8, 1): JITHELPER, (10, 0): SYNC_POINT,
 }  # fmt: skip
 BY_VERSION: dict[int, dict[tuple[int, int], Any]] = {
-    14: EVENTS | {(6, 3): OLD_HEAP_ROOT, (7, 2): SAMPLE_UBIN} | {(9, kind): one for kind, one in COVERAGE.items()},
+    14: EVENTS
+    | {(6, 3): OLD_HEAP_ROOT, (7, 2): SAMPLE_UBIN}
+    | {(9, kind): struct for kind, struct in COVERAGE.items()},
     17: EVENTS | {(6, 3): HEAP_ROOT, (6, 4): ROOT_REGISTER, (6, 5): ROOT_UNREGISTER, (10, 1): AOT_ID},
 }
 
@@ -233,9 +235,9 @@ FILE = Struct("header" / HEADER, "buffers" / GreedyRange(BUFFER))
 
 
 def parse_events(data: bytes, version: int, bits: int, bases: dict[str, int]) -> list[tuple[tuple[int, int], Event]]:
-    """The events of a buffer: type and extended info, and the fields. Raises OracleError for what is forbidden."""
+    """Return the events of a buffer: type and extended info, and fields. Raise OracleError for forbidden input."""
     state = {"version": version, "bits": bits, **bases}
-    stream, found = BytesIO(data), []
+    stream, events = BytesIO(data), []
     while stream.tell() < len(data):
         head = stream.read(1)[0]
         key = head & 15, head >> 4
@@ -245,5 +247,5 @@ def parse_events(data: bytes, version: int, bits: int, bases: dict[str, int]) ->
             event = BY_VERSION[version][key].parse_stream(stream, exinfo=key[1], state=state)
         except ConstructError as error:
             raise OracleError(str(error)) from error
-        found.append((key, event))
-    return found
+        events.append((key, event))
+    return events

@@ -1,4 +1,4 @@
-"""What the tests of bad input share: good records around the bad ones, and a bound on memory."""
+"""Helpers for the tests of bad input: good records around the bad ones, and a bound on memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD = [rec.Magic(), rec.String(1, "name"), rec.ThreadRecord(1, 2, 3)]
 
 
 def instants(first: int, count: int) -> list[Any]:
-    """Records that can be told apart, and whose words are no headers."""
+    """Return distinct records whose words are no headers."""
     return [rec.Instant((first + number) << 16 | 4, Thread(2, 3), "", "name", ()) for number in range(count)]
 
 
@@ -31,12 +31,12 @@ def words(*values: int, order: Order = "little") -> bytes:
 
 
 def delivered(trace: FxtTrace) -> list[Any]:
-    return [one for one in trace if isinstance(one, Record)]
+    return [record for record in trace if isinstance(record, Record)]
 
 
 @contextmanager
 def memory(most: int) -> Iterator[None]:
-    """Allow no more than so many bytes of memory at once, beyond what there is."""
+    """Allow at most so many bytes of memory at once, beyond those in use already."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -52,7 +52,7 @@ CONTAINERS = ["gzip", "xz", "zstd"]
 
 
 def packed(kind: str, data: bytes) -> bytes:
-    """The data compressed."""
+    """Compress the data."""
     if kind == "zstd":
         return zstandard.ZstdCompressor().compress(data)
     return gzip.compress(data, mtime=0) if kind == "gzip" else lzma.compress(data)

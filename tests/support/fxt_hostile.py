@@ -1,4 +1,4 @@
-"""Damaged records and traces, as hypothesis strategies: what was once right, with bits, words and sizes changed."""
+"""Damaged records and traces, as hypothesis strategies: valid ones with bits, words and sizes changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = st.sampled_from([0, 1, 0x10, 2**32, 2**63, 2**64 - 1]) | st.integers(0, 
 
 
 def resized(data: bytes, order: Order, union: TaggedUnion) -> bytes:
-    """The same bytes with the size in the header that they have."""
+    """Return the bytes with their real size in the header."""
     first = int.from_bytes(data[:8], order)
     field = union.sizes[union.type_of(first)]
     first = first & ~(field.mask << field.lo) | int(field.put(min(len(data) // 8, field.mask)))
@@ -26,7 +26,7 @@ def resized(data: bytes, order: Order, union: TaggedUnion) -> bytes:
 
 
 def retagged(data: bytes, order: Order, cls: type[Record]) -> bytes:
-    """The same bytes with the tags of a class."""
+    """Return the bytes with the tags of a class in the header."""
     mask, value = cls.words[0].pattern("tag")
     first: int = int.from_bytes(data[:8], order) & ~mask | value
     return first.to_bytes(8, order) + data[8:]
@@ -35,7 +35,7 @@ def retagged(data: bytes, order: Order, cls: type[Record]) -> bytes:
 @cache
 @st.composite
 def damaged(draw: st.DrawFn, cls: type[Record], order: Order = "little") -> bytes:
-    """A record of the class with changes in its words, or with words more or less; tags and size are right."""
+    """Generate a record of the class with changes in its words, or with words more or less; tags and size are right."""
     data = bytearray(encode(draw(strategies.records(cls, order=order)), order))
     for change in draw(st.lists(st.sampled_from(["bit", "header", "word", "cut", "more"]), min_size=1, max_size=4)):
         at = draw(st.integers(0, len(data) // 8 - 1)) * 8
@@ -49,15 +49,15 @@ def damaged(draw: st.DrawFn, cls: type[Record], order: Order = "little") -> byte
         else:
             data += b"".join([word.to_bytes(8, order) for word in draw(st.lists(WORDS, min_size=1, max_size=4))])
     union = union_of(cls)
-    made = resized(retagged(bytes(data), order, cls), order, union)
-    assume(union.classes[union.kind_of(int.from_bytes(made[:8], order))] is cls)  # the magic number is trace info too
-    return made
+    result = resized(retagged(bytes(data), order, cls), order, union)
+    assume(union.classes[union.kind_of(int.from_bytes(result[:8], order))] is cls)  # the magic number is trace info too
+    return result
 
 
 @cache
 @st.composite
 def damaged_traces(draw: st.DrawFn, order: Order = "little", *, framed: bool = False) -> bytes:
-    """A trace in which some records are damaged, some bytes overwritten, and the end may be missing.
+    """Generate a trace in which some records are damaged, some bytes overwritten, and the end may be missing.
 
     Args:
         draw: given by hypothesis.
@@ -66,10 +66,10 @@ def damaged_traces(draw: st.DrawFn, order: Order = "little", *, framed: bool = F
     """
     pieces: list[bytes] = []
     for record in draw(strategies.traces(order=order, most=10)):
-        piece = encode(record, order)
+        raw = encode(record, order)
         if isinstance(record, Record) and pieces and draw(st.integers(0, 3)) == 0:
-            piece = draw(damaged(type(record), order))
-        pieces.append(piece)
+            raw = draw(damaged(type(record), order))
+        pieces.append(raw)
     data = bytearray(b"".join(pieces))
     if framed:
         return bytes(data)
@@ -81,7 +81,7 @@ def damaged_traces(draw: st.DrawFn, order: Order = "little", *, framed: bool = F
 
 
 def arbitrary(order: Order = "little") -> st.SearchStrategy[bytes]:
-    """The magic number and any bytes behind it, often such as look like headers."""
+    """Return the magic number and any bytes behind it, often such as look like headers."""
     head = encode_magic(order)
     header = st.builds(lambda kind, size, rest: kind + size * 16 + rest * 65536, SMALL, st.integers(0, 6), SMALL48)
     words = st.lists(header | WORDS, max_size=20)

@@ -1,4 +1,4 @@
-"""Traces to be merged, and what became of them."""
+"""Helpers that write, merge and compare traces."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fxtio.fxt.reader import FxtTrace
 from fxtio.io.sink import open_sink
 
 SECOND = 10**9
-BEGUN = 1_700_000_000 * SECOND
+START_TIME = 1_700_000_000 * SECOND
 FRAME = (r.Magic, r.ProviderInfo, r.ProviderSection, r.ProviderEvent)
 
 
 def joined(*traces: bytes) -> tuple[bytes, list[FxtTrace], Merged]:
-    """The new trace, the old ones with their findings, and what was counted."""
+    """Merge traces; return the merged trace, the opened traces with their findings, and the counts."""
     out = io.BytesIO()
     opened = [fxtio.open(trace, format="fxt") for trace in traces]
     merged = merge(opened, open_sink(out))
@@ -43,22 +43,22 @@ def rules(trace: FxtTrace) -> dict[str, int]:
 
 
 def ticks_of(record: Any) -> list[str]:
-    """The fields of a record that are ticks, as the declaration says."""
+    """Return the fields of a record that are ticks, as the declaration says."""
     if not isinstance(record, Record):
         return []
     parts = layout_of(type(record)).parts
     return [name for name, part in parts if isinstance(part, Number) and part.tick]
 
 
-def timeless(records: Iterable[Any]) -> list[str]:
-    """The records without their times, and without those that mean nothing or say who speaks.
+def without_times(records: Iterable[Any]) -> list[str]:
+    """Return the records without times; leave out frame records and strings of slot 0.
 
-    They come as text, in which NaN equals NaN.
+    Records are returned as text, in which NaN equals NaN.
     """
     return [
-        repr(one if isinstance(one, Opaque) else one.replace(**dict.fromkeys(ticks_of(one), 0)))
-        for one in records
-        if not isinstance(one, FRAME) and not (isinstance(one, r.String) and one.index == 0)
+        repr(record if isinstance(record, Opaque) else record.replace(**dict.fromkeys(ticks_of(record), 0)))
+        for record in records
+        if not isinstance(record, FRAME) and not (isinstance(record, r.String) and record.index == 0)
     ]
 
 
@@ -74,6 +74,6 @@ def written(clock: dict[str, int], ticks: Sequence[int], provider_id: int) -> by
     return out.getvalue()
 
 
-def sound(data: bytes) -> list[str]:
-    """The records that can be read, but for those that a merged trace has in another way."""
-    return timeless(one for one in records_of(data) if isinstance(one, Record))
+def readable_records(data: bytes) -> list[str]:
+    """Return the readable records that a merge must not change."""
+    return without_times(record for record in records_of(data) if isinstance(record, Record))

@@ -1,4 +1,4 @@
-"""A reader of whole traces in the plainest way: one record after the other, dictionaries for all tables.
+"""A simple reader of whole traces, as a model: one record after the other, dictionaries for all tables.
 
 What the real reader does for thousands of records at once is said here once more as a machine that takes one step for
 each record.  It shares the generated codec with the reader (that is compared elsewhere), and nothing else.
@@ -24,7 +24,7 @@ LATEST = 2**63 - 1
 
 @dataclass
 class State:
-    """What a provider has defined."""
+    """The definitions of a provider."""
 
     id: int = 0
     name: str = ""
@@ -83,7 +83,9 @@ class Model:
             return
         if self.nobody is not None and self.current is self.nobody:
             self.current.id, self.current.name = record.provider_id, record.name
-            self.states = {one: state for one, state in self.states.items() if state is not self.current}
+            self.states = {
+                provider_id: state for provider_id, state in self.states.items() if state is not self.current
+            }
             self.nobody = None
         else:
             self.current = State(record.provider_id, record.name)
@@ -98,7 +100,7 @@ class Model:
             self.current.rate = record.ticks_per_second
 
     def resolve(self, record: Any) -> Any:
-        """The record with what its slots mean now; a slot that means nothing stays a number."""
+        """Return the record with its slots replaced by their current meaning; an undefined slot stays a number."""
         if isinstance(record, Opaque):
             return record
         changes: dict[str, Any] = {}
@@ -109,12 +111,12 @@ class Model:
             elif isinstance(part, ThreadReference) and isinstance(value, int):
                 changes[name] = self.current.threads.get(value, value)
             elif isinstance(part, Many):
-                changes[name] = tuple([self.resolve(one) for one in value])
+                changes[name] = tuple([self.resolve(item) for item in value])
         return record.replace(**changes)
 
 
-def pieces(data: bytes, order: Order) -> Iterator[tuple[int, bytes]]:
-    """The records of a well-framed trace with their offsets."""
+def framed_records(data: bytes, order: Order) -> Iterator[tuple[int, bytes]]:
+    """Yield the records of a well-framed trace with their offsets."""
     at = 0
     while at < len(data):
         size = RECORDS.size_of(native(data[at : at + 8], order)[0]) * 8
@@ -124,6 +126,6 @@ def pieces(data: bytes, order: Order) -> Iterator[tuple[int, bytes]]:
 
 
 def read(data: bytes, order: Order = "little") -> list[Entry]:
-    """All records of a well-framed trace."""
+    """Return all records of a well-framed trace."""
     model = Model()
-    return [model.step(offset, raw, order) for offset, raw in pieces(data, order)]
+    return [model.step(offset, raw, order) for offset, raw in framed_records(data, order)]

@@ -1,4 +1,4 @@
-"""Records of fxtio as the oracle's dicts: the two say the same in different words.
+"""Conversion of fxtio's records to the dicts of the oracle.
 
 The names are a table; the values follow the parts of the declaration.  The oracle keeps text as bytes and doubles as
 their bits, so that nothing compares by luck.
@@ -90,18 +90,18 @@ ARGUMENT_TYPES: dict[type[Record], str] = {
 
 
 def to_oracle(record: Any, order: Order = "little") -> dict[str, Any]:
-    """The dict that the oracle would give for a record with its references as they are."""
+    """Return the dict that the oracle would give for a record with unresolved references."""
     if isinstance(record, Opaque):
         return {"kind": "unknown", "raw": record.raw}
     kind, names = KINDS[type(record)]
-    made = {"kind": kind, **_fields(record, names, order)}
+    result = {"kind": kind, **_fields(record, names, order)}
     if isinstance(record, rec.TraceInfo):
-        made["payload"] = b""
+        result["payload"] = b""
     if isinstance(record, rec.ProfilerBacktrace):
-        assert made.pop("flags") == 0, "the oracle knows no flags"
-    if "thread" in made and made["thread"] == {"process": getattr(record.thread, "process", 0)}:
-        made["pid_only"] = True
-    return made
+        assert result.pop("flags") == 0, "the oracle knows no flags"
+    if "thread" in result and result["thread"] == {"process": getattr(record.thread, "process", 0)}:
+        result["pid_only"] = True
+    return result
 
 
 def _argument(argument: Any, order: Order) -> dict[str, Any]:
@@ -111,13 +111,13 @@ def _argument(argument: Any, order: Order) -> dict[str, Any]:
 
 
 def _fields(record: Record, names: dict[str, str], order: Order) -> dict[str, Any]:
-    made = {}
+    result = {}
     for name, part in layout_of(type(record)).parts:
         value = getattr(record, name)
         key = "bits" if isinstance(part, Number) and part.kind == "f" else names.get(name, name)
         if value is not None:
-            made[key] = _value(part, value, order)
-    return made
+            result[key] = _value(part, value, order)
+    return result
 
 
 def _value(part: Part, value: Any, order: Order) -> Any:
@@ -130,9 +130,9 @@ def _value(part: Part, value: Any, order: Order) -> Any:
     if isinstance(part, Stream):
         return _raw(value) if part.text else value
     if isinstance(part, Words):
-        return b"".join([one.to_bytes(8, order) for one in value])
+        return b"".join([word.to_bytes(8, order) for word in value])
     if isinstance(part, Many):
-        return [_argument(one, order) for one in value]
+        return [_argument(argument, order) for argument in value]
     if isinstance(part, Number) and part.kind == "f":
         return int.from_bytes(struct.pack("<d", value), "little")
     return value

@@ -54,41 +54,51 @@ class Trickle(io.RawIOBase):
         return len(data)
 
 
-def told(findings: Findings) -> list[tuple[str, str, int]]:
-    """Rule, level and offset of every finding that was kept."""
-    return [(one.rule, str(one.level), one.offset) for one in findings]
+def kept_findings(findings: Findings) -> list[tuple[str, str, int]]:
+    """Return rule, level and offset of every finding that was kept."""
+    return [(finding.rule, str(finding.level), finding.offset) for finding in findings]
 
 
 def rules(findings: Findings) -> dict[str, int]:
-    """How often each rule was broken."""
+    """Return how often each rule was broken."""
     return dict(findings.counts)
 
 
 def rows_of(table: Table) -> list[Any]:
-    """A table as rows of plain values, floats by their bits."""
+    """Return a table as rows of plain values, floats as their bits."""
     return [tuple([(name, plain(value)) for name, value in row.items()]) for row in table.rows()]
 
 
 def tables_of(trace: FxtTrace) -> dict[str, list[Any]]:
-    """All tables."""
+    """Return the rows of all tables."""
     return {name: rows_of(table) for name, table in trace.tables(*trace.table_names).items()}
 
 
-def everything(data: bytes) -> dict[str, Any]:
-    """All that a trace in memory gives, in every way of reading it."""
+def read_everything(data: bytes) -> dict[str, Any]:
+    """Read a trace in memory in every way and return all results."""
     trace = FxtTrace(data)
-    made: dict[str, Any] = {"records": plain(list(trace)), "told": told(trace.findings)}
-    made["raw"] = plain(list(trace.records(resolve=False)))
-    made["entries"] = plain(list(trace.entries()))[1:]
-    made["tables"] = tables_of(trace)
+    result: dict[str, Any] = {"records": plain(list(trace)), "findings": kept_findings(trace.findings)}
+    result["raw"] = plain(list(trace.records(resolve=False)))
+    result["entries"] = plain(list(trace.entries()))[1:]
+    result["tables"] = tables_of(trace)
     info = trace.info
-    made["info"] = (dict(info.records), info.size, info.start, info.end, info.byte_order, info.processes, info.threads)
-    made["providers"] = [(one.id, one.name, one.records, one.clock) for one in info.providers]
-    return made
+    result["info"] = (
+        dict(info.records),
+        info.size,
+        info.start,
+        info.end,
+        info.byte_order,
+        info.processes,
+        info.threads,
+    )
+    result["providers"] = [
+        (provider.id, provider.name, provider.records, provider.clock) for provider in info.providers
+    ]
+    return result
 
 
 def narrow(record: Any) -> Any:
-    """The record with few different slots, providers and ticks, so that slots are defined anew again and again."""
+    """Map slots, providers and ticks of a record to few values, so that slots are redefined often."""
     if isinstance(record, Opaque):
         return record
     changes: dict[str, Any] = {}
@@ -99,7 +109,7 @@ def narrow(record: Any) -> Any:
         elif isinstance(part, ThreadReference) and isinstance(value, int):
             changes[name] = 1 + value % 3
         elif isinstance(part, Many):
-            changes[name] = tuple([narrow(one) for one in value])
+            changes[name] = tuple([narrow(item) for item in value])
     if isinstance(record, rec.String | rec.ThreadRecord):
         changes["index"] = 1 + record.index % 3
     if isinstance(record, rec.ProviderInfo | rec.ProviderSection):
@@ -109,7 +119,7 @@ def narrow(record: Any) -> Any:
 
 @cache
 def narrow_traces(order: Order = "little", most: int = 20) -> st.SearchStrategy[list[Any]]:
-    """Traces that define a few slots of a few providers over and over, and refer to some that nobody defined."""
+    """Generate traces that redefine a few slots of a few providers, and refer to undefined slots."""
     state: list[type[Record]] = [
         rec.String,
         rec.String,
@@ -127,14 +137,16 @@ def narrow_traces(order: Order = "little", most: int = 20) -> st.SearchStrategy[
         rec.Log,
     ]
     often = st.sampled_from(state + others).flatmap(lambda cls: strategies.records(cls, order=order))
-    some = often | strategies.records(order=order) | strategies.unknown_records(order=order)
-    return st.lists((often | often | some).map(narrow), max_size=most).map(lambda records: [rec.Magic(), *records])
+    any_record = often | strategies.records(order=order) | strategies.unknown_records(order=order)
+    return st.lists((often | often | any_record).map(narrow), max_size=most).map(
+        lambda records: [rec.Magic(), *records]
+    )
 
 
 def many_records(seed: int, count: int) -> list[Any]:
-    """A long trace of random definitions and references, providers taking turns; cheap to make."""
+    """Return a long trace of random definitions and references of several providers; cheap to make."""
     draw = random.Random(seed)
-    made: list[Any] = [rec.Magic(), rec.ProviderInfo(0, "p")]
+    records: list[Any] = [rec.Magic(), rec.ProviderInfo(0, "p")]
 
     def slot() -> int:
         return draw.randint(0, 40)
@@ -153,8 +165,8 @@ def many_records(seed: int, count: int) -> list[Any]:
         lambda: rec.ProviderInfo(draw.randint(0, 3), "again"),
         lambda: rec.Initialization(draw.choice([1, 1000, 10**9, 3 * 10**9, 2**64 - 1])),
     ]
-    made += [(draw.choice(rare) if draw.random() < 0.05 else draw.choice(makers))() for _ in range(count)]
-    return made
+    records += [(draw.choice(rare) if draw.random() < 0.05 else draw.choice(makers))() for _ in range(count)]
+    return records
 
 
 def u64(*values: int) -> Any:

@@ -31,17 +31,17 @@ for_orders = pytest.mark.parametrize("order", ORDERS)
 
 
 def share(part: int, least: int = 5) -> settings:
-    """A part of the profile's examples, for a test that is run for each of many classes."""
+    """Return a part of the profile's examples, for a test that is run for each of many classes."""
     return settings(max_examples=max(settings().max_examples // part, least))
 
 
 def union_of(cls: type[Record]) -> TaggedUnion:
-    """The union that a class belongs to."""
+    """Return the union that a class belongs to."""
     return RECORDS if cls in RECORDS.classes else ARGUMENTS
 
 
 def minimal(cls: type[Record], **changes: Any) -> Any:
-    """The smallest record of a class, with some fields changed."""
+    """Return the smallest record of a class, with some fields changed."""
     values = {name: _least(part) for name, part in layout_of(cls).parts}
     return cls(**values | changes)
 

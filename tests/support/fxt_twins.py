@@ -1,4 +1,4 @@
-"""The same records decoded in different ways, brought into one form so that they can be compared.
+"""Decoders of records whose results can be compared: the generated codec and the numpy columns.
 
 `scalar` is the generated codec; `vector` takes the columns apart again, one plain Python step at a time; `rewritten`
 sends the columns back to bytes.  `plain` makes values comparable: floats by their bits.
@@ -37,23 +37,23 @@ Array = np.ndarray[Any, Any]
 
 
 def plain(value: Any) -> Any:
-    """A record as nested tuples, floats as their bits, so that a NaN is equal to itself and 0.0 is not -0.0."""
+    """Return a record as nested tuples, floats as their bits: a NaN equals itself, and 0.0 differs from -0.0."""
     if isinstance(value, float):
         return ("float", struct.pack("<d", value))
     if isinstance(value, tuple | list):
-        return tuple([plain(one) for one in value])
+        return tuple([plain(item) for item in value])
     if isinstance(value, msgspec.Struct):
-        return (type(value).__name__, *[plain(one) for one in msgspec.structs.astuple(value)])
+        return (type(value).__name__, *[plain(field) for field in msgspec.structs.astuple(value)])
     return value
 
 
 def native(data: bytes, order: Order) -> list[int]:
-    """The words of a trace as ints."""
+    """Return the words of a trace as ints."""
     return [int.from_bytes(data[at : at + 8], order) for at in range(0, len(data), 8)]
 
 
 def scalar(data: bytes, order: Order, faults: Faults | None = None, union: TaggedUnion = RECORDS) -> Any:
-    """The record that the generated codec makes of bytes; None where it cannot be delivered."""
+    """Decode bytes with the generated codec; return None for a record that cannot be delivered."""
     try:
         return decode(union, native(data, order), data, 0, len(data) // 8, [] if faults is None else faults)
     except DecodeError:
@@ -61,7 +61,7 @@ def scalar(data: bytes, order: Order, faults: Faults | None = None, union: Tagge
 
 
 def block_of(data: bytes, order: Order) -> Block:
-    """Bytes as the readers hold them."""
+    """Return bytes as a block, which is what readers decode."""
     raw = np.frombuffer(data, np.uint64)
     return Block(raw.byteswap() if order == "big" else raw, raw)
 
@@ -70,21 +70,21 @@ class Vector:
     """Many records of one class, decoded with numpy.
 
     Attributes:
-        good: which of them can be delivered.
-        columns: the columns of those.
+        good: for each record, whether it can be delivered.
+        columns: the columns of the records that can be delivered.
         members: their arguments, by field.
     """
 
     def __init__(self, cls: type[Record], data: list[bytes], order: Order) -> None:
         self.cls = cls
         self.block = block_of(b"".join(data), order)
-        size = np.array([len(one) // 8 for one in data], np.int64)
+        size = np.array([len(raw) // 8 for raw in data], np.int64)
         at = np.cumsum(size) - size
         columns, bad = columns_of(cls, self.block, at, size)
         self.good = np.ones(len(data), bool) if bad is None else ~bad
         if bad is not None:
-            columns, again = columns_of(cls, self.block, at[~bad], size[~bad])
-            assert again is None, "good records alone cannot be bad"
+            columns, still_bad = columns_of(cls, self.block, at[~bad], size[~bad])
+            assert still_bad is None, "good records alone cannot be bad"
         self.columns: Columns = columns
         self.members: dict[str, Members] = {
             name: members_of(ARGUMENTS, self.block, column)
@@ -93,24 +93,24 @@ class Vector:
         }
 
     def records(self) -> list[Any]:
-        """The records as objects, None for those that cannot be delivered."""
+        """Return the records as objects, None for those that cannot be delivered."""
         count = int(self.good.sum())
         lists = [self._values(name, column, count) for name, column in self.columns.items()]
-        made = iter([self.cls(*values) for values in zip(*lists, strict=True)] if lists else [self.cls()] * count)
-        return [next(made) if good else None for good in self.good.tolist()]
+        records = iter([self.cls(*values) for values in zip(*lists, strict=True)] if lists else [self.cls()] * count)
+        return [next(records) if good else None for good in self.good.tolist()]
 
     def faults(self) -> list[list[str]]:
-        """For every record that is delivered, the rules that its arguments broke, sorted."""
-        found: list[list[str]] = [[] for _ in range(int(self.good.sum()))]
+        """Return, for every record that is delivered, the rules that its arguments broke, sorted."""
+        rules_by_record: list[list[str]] = [[] for _ in range(int(self.good.sum()))]
         for members in self.members.values():
             for row in members.short.tolist():
-                found[row].append("argument-content")
+                rules_by_record[row].append("argument-content")
             for row in members.many.broken.tolist():
-                found[row].append("argument-size")
-        return [sorted(rules) for rules in found]
+                rules_by_record[row].append("argument-size")
+        return [sorted(rules) for rules in rules_by_record]
 
     def rewritten(self) -> bytes:
-        """The columns of the good records as bytes again, little-endian."""
+        """Encode the columns of the good records, little-endian."""
         columns = {**self.columns, **{name: self._bodies(members) for name, members in self.members.items()}}
         return words_of(self.cls, int(self.good.sum()), columns).words.tobytes()
 
@@ -123,18 +123,18 @@ class Vector:
     def _arguments(self, members: Members) -> list[Any]:
         many = members.many
         flat: list[Any] = [None] * len(many.at)
-        for kind, mine, columns in members.groups:
-            numbers = np.arange(len(flat))[mine].tolist()
-            group = self._group(many, kind, mine, columns, len(numbers))
-            for number, one in zip(numbers, group, strict=True):
-                flat[number] = one
+        for kind, rows, columns in members.groups:
+            numbers = np.arange(len(flat))[rows].tolist()
+            group = self._group(many, kind, rows, columns, len(numbers))
+            for number, argument in zip(numbers, group, strict=True):
+                flat[number] = argument
         ends = np.cumsum(many.count).tolist()
         return [tuple(flat[end - count : end]) for end, count in zip(ends, many.count.tolist(), strict=True)]
 
-    def _group(self, many: ManyColumn, kind: int, mine: Array | slice, columns: Columns, count: int) -> list[Any]:
+    def _group(self, many: ManyColumn, kind: int, rows: Array | slice, columns: Columns, count: int) -> list[Any]:
         if kind < 0:
             data = self.block.data
-            spans = zip(many.at[mine].tolist(), many.size[mine].tolist(), strict=True)
+            spans = zip(many.at[rows].tolist(), many.size[rows].tolist(), strict=True)
             return [Opaque(bytes(data[a * 8 : (a + n) * 8])) for a, n in spans]
         cls = ARGUMENTS.classes[kind]
         parts = dict(layout_of(cls).parts)
@@ -142,15 +142,15 @@ class Vector:
         return [cls(*values) for values in zip(*lists, strict=True)]
 
     def _bodies(self, members: Members) -> ManyWords:
-        """Encoded arguments, row by row, from their columns."""
+        """Encode arguments from their columns, row by row."""
         many = members.many
         count = np.zeros(len(many.at), np.int64)
         bodies = []
-        for kind, mine, columns in members.groups:
-            rows = np.arange(len(many.at))[mine]
+        for kind, selection, columns in members.groups:
+            rows = np.arange(len(many.at))[selection]
             if kind < 0:
-                count[rows] = many.size[mine]
-                words = self.block.words[ranges(many.at[mine], many.size[mine])]
+                count[rows] = many.size[selection]
+                words = self.block.words[ranges(many.at[selection], many.size[selection])]
             else:
                 body = words_of(ARGUMENTS.classes[kind], len(rows), columns)
                 count[rows], words = body.count, body.words
@@ -165,13 +165,13 @@ class Vector:
 
 
 def values_of(column: Any, count: int, *, text: bool) -> list[Any]:
-    """A column as the list of values that the scalar codec would give, references as they are."""
+    """Return a column as the list of values that the scalar codec would give, references unresolved."""
     if isinstance(column, np.ndarray):
         listed: list[Any] = column.tolist()
         return listed
     if isinstance(column, StreamColumn):
         raw = column.to_bytes()
-        return [one.decode("utf-8", "surrogateescape") for one in raw] if text else raw
+        return [text_bytes.decode("utf-8", "surrogateescape") for text_bytes in raw] if text else raw
     if isinstance(column, OptionalColumn):
         pairs = zip(column.values.tolist(), column.present.tolist(), strict=True)
         return [value if present else None for value, present in pairs]
@@ -181,8 +181,8 @@ def values_of(column: Any, count: int, *, text: bool) -> list[Any]:
     values: list[Any] = column.slot.tolist()
     assert len(values) == count
     if isinstance(column, StringColumn):
-        for row, one in zip(column.rows.tolist(), column.stream.to_bytes(), strict=True):
-            values[row] = one.decode("utf-8", "surrogateescape")
+        for row, text_bytes in zip(column.rows.tolist(), column.stream.to_bytes(), strict=True):
+            values[row] = text_bytes.decode("utf-8", "surrogateescape")
         return values
     assert isinstance(column, ThreadColumn)
     koids = zip(column.process.tolist(), column.thread.tolist(), column.has_thread.tolist(), strict=True)

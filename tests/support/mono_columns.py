@@ -67,15 +67,15 @@ def columns_of(kernel: Kernels, dialect: Dialect, header: BufferHeader, raw: byt
 
 
 def events_from_columns(dialect: Dialect, filled: Filled, data: bytes) -> list[Any]:
-    """The events again, in the order of the file."""
-    made: list[tuple[int, Any]] = []
+    """Rebuild the events from columns, in the order of the file."""
+    events: list[tuple[int, Any]] = []
     for kind, layout in enumerate(dialect.layouts):
         if layout is None:
             continue
         used: dict[str, int] = {}
         for row, at in enumerate(filled.column(kind, "", "offset").tolist()):
-            made.append((at, _record(filled, layout, kind, row, data, used, kind)))
-    return [event for _, event in sorted(made, key=lambda pair: pair[0])]
+            events.append((at, _record(filled, layout, kind, row, data, used, kind)))
+    return [event for _, event in sorted(events, key=lambda pair: pair[0])]
 
 
 def _record(
@@ -87,10 +87,10 @@ def _record(
             count = int(filled.column(owner, name, "count")[row])
             values[name] = None if count < 0 else _items(filled, layout, name, part, count, used, kind, data)
         elif isinstance(part, Choice):
-            values[name] = _chosen(filled, part, owner, name, row, values[part.by], data)
+            values[name] = _choice(filled, part, owner, name, row, values[part.by], data)
         elif isinstance(part, Text):
             values[name] = _text(filled, owner, name, row, data)
-        elif part.when is not None and not _asked(part, layout, values, filled, owner, row):
+        elif part.when is not None and not _is_present(part, layout, values, filled, owner, row):
             values[name] = None
         else:
             values[name] = int(filled.column(owner, name, "value")[row])
@@ -100,12 +100,12 @@ def _record(
     return layout.cls(**values)
 
 
-def _asked(part: Part, layout: RecordLayout, values: dict[str, Any], filled: Filled, owner: int, row: int) -> bool:
+def _is_present(part: Part, layout: RecordLayout, values: dict[str, Any], filled: Filled, owner: int, row: int) -> bool:
     assert part.when is not None
-    name, wanted = part.when
+    name, values_wanted = part.when
     if name in values:
-        return values[name] in wanted
-    flagged = next(one for one, many in layout.parts if isinstance(many, Repeated) and many.flag == name)
+        return values[name] in values_wanted
+    flagged = next(field for field, many in layout.parts if isinstance(many, Repeated) and many.flag == name)
     return int(filled.column(owner, flagged, "count")[row]) >= 0
 
 
@@ -136,11 +136,11 @@ def _text(filled: Filled, owner: int, name: str, row: int, data: bytes) -> str |
     return None if begin < 0 else data[begin : begin + size].decode("utf-8", "surrogateescape")
 
 
-def _chosen(filled: Filled, part: Choice, owner: int, name: str, row: int, by: int, data: bytes) -> Any:
-    one = next(one for values, one in part.cases if by in values)
-    if isinstance(one, Text):
+def _choice(filled: Filled, part: Choice, owner: int, name: str, row: int, by: int, data: bytes) -> Any:
+    case = next(case for values, case in part.cases if by in values)
+    if isinstance(case, Text):
         return _text(filled, owner, name, row, data)
     bits = filled.column(owner, name, "bits")[row : row + 1]
-    if isinstance(one, Sleb):
+    if isinstance(case, Sleb):
         return int(bits.view(np.int64)[0])
-    return float(bits.view(np.float64)[0]) if isinstance(one, Double) else int(bits[0])
+    return float(bits.view(np.float64)[0]) if isinstance(case, Double) else int(bits[0])

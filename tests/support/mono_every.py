@@ -15,7 +15,7 @@ OBJECTS = (0x7000_0000, 0x7000_0018, 0x7000_0030)
 
 
 def every_event(version: int) -> list[r.Event]:
-    """The events, with times that rise by 10 where the version has one."""
+    """Return the events, with times that rise by 10 where the version has one."""
     time, events = 1000, []
     for cls, values in _values(version):
         layout = layout_of(cls, version)

@@ -25,7 +25,7 @@ HAS_MONO = all(map(shutil.which, ("mono", "mcs", "mprof-report")))
 
 
 def content(path: Path) -> bytes:
-    """A file's bytes, decompressed."""
+    """Return a file's bytes, decompressed."""
     data = path.read_bytes()
     return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
 
@@ -48,12 +48,12 @@ def copied_whole(trace: MonoTrace) -> bytes:
 
 
 def header(data_version: int = 17, pointer_size: int = 8) -> StreamHeader:
-    """The header of files made here."""
+    """Return the header of files made here."""
     return msgspec.structs.replace(header_for(data_version, pointer_size), startup_time=0)
 
 
 def written(data_version: int, events: list[Any], *, pointer_size: int = 8, thread: int = 1) -> bytes:
-    """A recording of these events in one buffer or more."""
+    """Return a recording of these events in one buffer or more."""
     out = io.BytesIO()
     with MonoWriter(out, header=header(data_version, pointer_size)) as writer:
         for event in events:
@@ -62,7 +62,7 @@ def written(data_version: int, events: list[Any], *, pointer_size: int = 8, thre
 
 
 def compiled(folder: Path) -> Path:
-    """The program of `mono_programs`, compiled."""
+    """Compile the program of `mono_programs` and return its path."""
     program = folder / "work.exe"
     source = PROGRAMS / "work.cs"
     subprocess.run(["mcs", f"-out:{program}", str(source)], check=True, capture_output=True, timeout=120)

@@ -43,7 +43,7 @@ class Seen:
 
     @cached_property
     def names(self) -> list[str]:
-        """Their names."""
+        """Return the names of the events in the order of the file."""
         return [str(name) for name in self.tables["events"]["name"].to_list()]
 
     def rows(self, *, kind: str | None = None, name: str | None = None, category: str | None = None) -> Array:
@@ -58,10 +58,10 @@ class Seen:
     def numbers(self, rows: Array, key: str = "n") -> Array:
         """Return an integer argument of these events; all must have it."""
         args = self.tables["args"]
-        mine = args["name"].is_in(key) & np.isin(args["event"], rows)
+        selected = args["name"].is_in(key) & np.isin(args["event"], rows)
         values = np.zeros(len(self.order), np.int64)
-        values[args["event"][mine]] = args["bits"][mine].view(np.int64)
-        assert int(mine.sum()) == len(rows), f"{len(rows) - int(mine.sum())} of {len(rows)} events lack {key!r}"
+        values[args["event"][selected]] = args["bits"][selected].view(np.int64)
+        assert int(selected.sum()) == len(rows), f"{len(rows) - int(selected.sum())} of {len(rows)} events lack {key!r}"
         result: Array = values[rows]
         return result
 
@@ -84,14 +84,14 @@ class Seen:
 
     def names_of(self, kind: str) -> dict[int, str]:
         """Return the names of processes or threads by koid; the last name of each."""
-        objects = self.tables["objects"]
-        rows = zip(objects["type"].to_list(), objects["id"].tolist(), objects["name"].to_list(), strict=True)
+        table = self.tables["objects"]
+        rows = zip(table["type"].to_list(), table["id"].tolist(), table["name"].to_list(), strict=True)
         return {koid: name for type_, koid, name in rows if type_ == kind}
 
 
 @dataclass(frozen=True)
 class Span:
-    """One span: its begin, and its end unless it is open (`end_row` -1)."""
+    """A span: its begin, and its end unless it is open (`end_row` -1)."""
 
     seen: Seen
     row: int

@@ -259,14 +259,14 @@ def expected(program: list[Any]) -> list[Event]:
 def _event(kind: str, category: str, name: str, args: dict[str, Any], id: int | None = None) -> Event:
     """Return an event; arguments that do not fit are left out."""
     capacity = MAX_EVENT_WORDS - 2 - (id is not None) - _inline_words(category) - _inline_words(name)
-    kept = []
+    arguments = []
     for key, value in list(args.items())[:MAX_ARGUMENTS]:
         type_name, result, words = _argument(value)
         words += 1 + _inline_words(key)
         if words <= capacity:
             capacity -= words
-            kept.append((type_name, _name(key), *result))
-    fields = (0, _name(category), _name(name), tuple(kept))
+            arguments.append((type_name, _name(key), *result))
+    fields = (0, _name(category), _name(name), tuple(arguments))
     if id is None:
         return (CLASSES[kind], *fields, None) if kind == "instant" else (CLASSES[kind], *fields)
     return (CLASSES[kind], *fields, id % 2**64)

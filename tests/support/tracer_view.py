@@ -1,4 +1,4 @@
-"""A trace as our reader and as Perfetto see it."""
+"""A trace as read by fxtio and by Perfetto."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.tracer_check import check_trace
 
 
 class View:
-    """A trace as our reader and as Perfetto see it, without what the tracer says about itself."""
+    """A trace as read by fxtio and by Perfetto, without events of the tracer itself."""
 
     def __init__(self, path: Path, **how: bool) -> None:
         self.seen = check_trace(path, **how)
@@ -23,7 +23,7 @@ class View:
             self.threads, self.processes = p.threads(), p.processes()
 
     def named(self, name: str) -> list[Slice]:
-        """The slices of this name, the last part of a qualified one."""
+        """Return the slices of this name, the last part of a qualified one."""
         return [item for item in self.slices if (item.name or "").rpartition(".")[2] == name]
 
     def parent(self, item: Slice) -> Slice | None:

@@ -47,8 +47,8 @@ def flame(trace: UftraceTrace) -> Counter[str]:
     paths: dict[int, str] = {}
     for tid in {row["tid"] for row in rows}:
         stack: list[tuple[int, int, str]] = []  # depth, number, path
-        mine = [(number, row) for number, row in enumerate(rows) if row["tid"] == tid]
-        for number, row in sorted(mine, key=lambda item: item[1]["entry"]):
+        rows_of_task = [(number, row) for number, row in enumerate(rows) if row["tid"] == tid]
+        for number, row in sorted(rows_of_task, key=lambda item: item[1]["entry"]):
             while stack and stack[-1][0] >= row["depth"]:
                 stack.pop()
             path = f"{stack[-1][2]};{row['name']}" if stack else row["name"]

@@ -73,7 +73,7 @@ _idle: list[Engine] = []
 
 
 class Perfetto:
-    """One trace, loaded. A context manager; the views return fresh lists each time they are called.
+    """A loaded trace; a context manager. Each call of a view returns a new list.
 
     Attributes:
         import_seconds: How long the import took, without starting the engine.
@@ -112,15 +112,15 @@ class Perfetto:
         return self._engine.query(sql, timeout)
 
     def errors(self) -> dict[str, int]:
-        """What Perfetto rejected or lost: statistics of severity `error` or `data_loss` that are not zero."""
+        """Return what Perfetto rejected or lost: statistics of severity `error` or `data_loss` that are not zero."""
         return views.errors(self.query)
 
     def slices(self) -> list[Slice]:
-        """Durations, instants and async spans with their arguments, ordered by start."""
+        """Return durations, instants and async spans with their arguments, ordered by start."""
         return views.slices(self.query)
 
     def args(self, slice_id: int | None = None, *, arg_set_id: int | None = None) -> dict[str, ArgValue]:
-        """The arguments of one slice, or of any row that has an `arg_set_id`. Empty if there are none."""
+        """Return the arguments of one slice, or of any row that has an `arg_set_id`. Empty if there are none."""
         if slice_id is not None:
             rows = self.query(f"select arg_set_id from slice where id = {int(slice_id)}")
             value = rows[0]["arg_set_id"] if rows else None
@@ -132,27 +132,27 @@ class Perfetto:
         return dict(self._arg_sets.get(arg_set_id, {}))
 
     def counters(self) -> list[CounterSample]:
-        """Counter samples in time order, one for each numeric argument of a counter event."""
+        """Return counter samples in time order, one for each numeric argument of a counter event."""
         return views.counters(self.query)
 
     def flows(self) -> list[Flow]:
-        """Arrows between slices; a begin-step-end chain gives two."""
+        """Return arrows between slices; a begin-step-end chain gives two."""
         return views.flows(self.query)
 
     def threads(self) -> list[Thread]:
-        """Threads, without those that Perfetto made up."""
+        """Return threads, without those that Perfetto made up."""
         return views.threads(self.query)
 
     def processes(self) -> list[Process]:
-        """Processes, without the idle process that Perfetto made up."""
+        """Return processes, without the idle process that Perfetto made up."""
         return views.processes(self.query)
 
     def sched(self) -> list[SchedSlice]:
-        """Which thread ran on which CPU, in time order, from context switch records."""
+        """Return the threads that ran on each CPU, in time order, from context switch records."""
         return views.sched(self.query)
 
     def thread_states(self) -> list[ThreadState]:
-        """States of threads in time order, from context switch and wakeup records."""
+        """Return states of threads in time order, from context switch and wakeup records."""
         return views.thread_states(self.query)
 
 
@@ -182,7 +182,7 @@ def load(trace: str | os.PathLike[str] | bytes, timeout: float = IMPORT_TIMEOUT)
 
 
 def timed_import(path: str | os.PathLike[str], timeout: float = IMPORT_TIMEOUT) -> float:
-    """Seconds that Perfetto takes to import the file, from its first byte to tables that can be queried.
+    """Return the seconds that Perfetto takes to import the file, up to tables that can be queried.
 
     Starting Node.js and compiling the module are not counted. A process of its own first imports an empty trace a few
     times, until the WebAssembly code for the SQL schema has been optimized; what remains of that cost in every import

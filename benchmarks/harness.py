@@ -1,4 +1,4 @@
-"""What the benchmarks of the formats have in common: the shortest time, memory of a child, kernels off, the table."""
+"""Helpers for the benchmarks of the formats: shortest time, memory of a child, kernels in Python, result table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ print(int(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1]) * 1
 
 
 def best(work: Callable[[], object], rounds: int = 5) -> float:
-    """The shortest of some runs, in seconds."""
+    """Return the time of the shortest run, in seconds."""
     times = []
     for _ in range(rounds):
         begin = time.perf_counter()
@@ -33,39 +33,39 @@ def best(work: Callable[[], object], rounds: int = 5) -> float:
 
 
 def in_child(code: str, *arguments: str) -> float:
-    """A number that a fresh interpreter prints."""
+    """Run code in a fresh interpreter and return the number that it prints."""
     result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     return float(result.stdout)
 
 
 def peak_memory(code: str, *arguments: str) -> float:
-    """The most memory that a fresh interpreter has while it runs this, in bytes."""
+    """Run code in a fresh interpreter and return its peak memory, in bytes."""
     return in_child(code + PEAK, *arguments)
 
 
 @contextlib.contextmanager
 def without_kernels(*names: str) -> Iterator[None]:
-    """The Python twins of these kernels take their places."""
+    """Replace kernels by their Python implementations."""
     from fxtio._native import python
 
-    kept = {name: getattr(_native, name) for name in names}
+    kernels = {name: getattr(_native, name) for name in names}
     try:
-        for name in kept:
+        for name in kernels:
             setattr(_native, name, getattr(python, name))
         yield
     finally:
-        for name, function in kept.items():
+        for name, function in kernels.items():
             setattr(_native, name, function)
 
 
 def show(what: str, run: Callable[[Path], Sequence[Sequence[str]]], *more: str, tools: str = "") -> None:
-    """Measure and print, as the command line says.
+    """Measure and print the results as the command line options ask.
 
     Args:
-        what: of what this is the benchmark.
-        run: gives the rows, from a folder for its files: what, the figure, and a text for each of `more`.
+        what: the subject of the benchmark, for the help text.
+        run: takes a folder for its files and returns rows: what, the figure, and a text for each of `more`.
         more: titles of further columns.
-        tools: with what it is measured, beside Python.
+        tools: further tools of the measurement, behind the version of Python.
     """
     parser = argparse.ArgumentParser(description=f"Benchmark of reading and writing {what}.")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
