@@ -53,7 +53,7 @@ from fxtio.fxt.records import (
 from fxtio.fxt.references import Thread
 from fxtio.fxt.state import NS_PER_SECOND, Clock
 from fxtio.io.writing import FileWriter
-from fxtio.table import checked_columns
+from fxtio.table import Table, checked_columns
 
 if TYPE_CHECKING:
     from fxtio.fxt.reader import FxtTrace
@@ -204,7 +204,8 @@ class FxtWriter(FileWriter):
             EncodeError: a column is missing or unknown, or a value does not fit; nothing was written.
             ValueError: the writer is closed.
         """
-        if name != "events" or not isinstance(columns, Table | Mapping) or "args" not in columns:
+        untyped: Any = columns  # checked by the base class
+        if name != "events" or not isinstance(untyped, Table | Mapping) or "args" not in untyped:
             return super().write_table(name, columns)
         self._check_open()
         args = {} if columns["args"] is None else columns["args"]
