@@ -66,15 +66,7 @@ def _info_tables(summary: Info) -> Iterator[ReportTable]:
 
 def _info_json(summary: Info) -> dict[str, Any]:
     style = summary.style
-    return {
-        "name": json_text(summary.name),
-        "format": summary.format,
-        "compression": summary.compression,
-        "size": summary.size,
-        "records": dict(summary.records),
-        "start": summary.start,
-        "end": summary.end,
-        "started_at": summary.started_at and summary.started_at.isoformat(),
+    return summary.as_json() | {
         "style": {"formats": style.formats, "newline": style.newline, "mark": style.mark},
         "config": {name: json_text(value) for name, value in summary.config.items()},
         "threads": [{"thread": thread, "os_thread": os_thread} for thread, os_thread in summary.threads.items()],

@@ -48,15 +48,7 @@ def _notes(summary: Info) -> Iterator[str]:
 
 def _info_json(summary: Info) -> dict[str, Any]:
     sums = ("chunks", "counts", "addresses", "samples", "mergeable", "padded")
-    return {
-        "name": json_text(summary.name),
-        "format": summary.format,
-        "compression": summary.compression,
-        "size": summary.size,
-        "records": dict(summary.records),
-        "start": summary.start,
-        "end": summary.end,
-        "started_at": summary.started_at and summary.started_at.isoformat(),
+    return summary.as_json() | {
         "header": [{"word": json_text(line.word), "value": json_text(line.value)} for line in summary.header.lines],
         "is_opaque": summary.is_opaque,
         **{name: getattr(summary, name) for name in sums},

@@ -82,16 +82,8 @@ def _info_json(info: Info) -> dict[str, Any]:
         }
         for provider in info.providers
     ]
-    return {
-        "name": json_text(info.name),
-        "format": info.format,
+    return info.as_json() | {
         "byte_order": info.byte_order,
-        "compression": info.compression,
-        "size": info.size,
-        "start": info.start,
-        "end": info.end,
-        "started_at": info.started_at and info.started_at.isoformat(),
-        "records": dict(info.records),
         "providers": providers,
         "processes": [{"koid": koid, "name": json_text(name)} for koid, name in info.processes.items()],
         "threads": [{"koid": koid, "name": json_text(name)} for koid, name in info.threads.items()],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from fxtio.errors import FormatError
 from fxtio.finding import Findings
 from fxtio.io.source import Source, open_source
+from fxtio.report import json_text
 
 if TYPE_CHECKING:
     from fxtio.table import Table
@@ -46,6 +47,19 @@ class TraceInfo:
     start: int | None = None
     end: int | None = None
     started_at: datetime | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return these attributes as JSON has them; formats add theirs behind."""
+        return {
+            "name": json_text(self.name),
+            "format": self.format,
+            "compression": self.compression,
+            "size": self.size,
+            "records": dict(self.records),
+            "start": self.start,
+            "end": self.end,
+            "started_at": self.started_at and self.started_at.isoformat(),
+        }
 
 
 InfoT = TypeVar("InfoT", bound=TraceInfo)

@@ -50,15 +50,7 @@ def _facts(summary: Info) -> Iterator[tuple[str, str]]:
 
 def _info_json(summary: Info) -> dict[str, Any]:
     header = None if summary.header is None else msgspec.structs.asdict(summary.header)
-    return {
-        "name": json_text(summary.name),
-        "format": summary.format,
-        "compression": summary.compression,
-        "size": summary.size,
-        "records": dict(summary.records),
-        "start": summary.start,
-        "end": summary.end,
-        "started_at": summary.started_at and summary.started_at.isoformat(),
+    return summary.as_json() | {
         "recordings": summary.recordings,
         "header": header and {name: json_text(v) if isinstance(v, str) else v for name, v in header.items()},
         "buffers": summary.buffers,

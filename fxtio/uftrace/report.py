@@ -51,15 +51,7 @@ def _tables(info: Info) -> Iterator[ReportTable]:
 
 
 def _json(info: Info) -> dict[str, Any]:
-    return {
-        "name": json_text(info.name),
-        "format": info.format,
-        "compression": info.compression,
-        "size": info.size,
-        "records": dict(info.records),
-        "start": info.start,
-        "end": info.end,
-        "started_at": info.started_at and info.started_at.isoformat(),
+    return info.as_json() | {
         "byte_order": info.byte_order,
         "version": info.version,
         "recorded_by": info.recorded_by and json_text(info.recorded_by),
