@@ -219,7 +219,6 @@ def test_columns_of_a_trace_go_into_another() -> None:
     assert events(written(copy)) == events(first)
 
 
-# OPEN BUG (fxtio/fxt/encode.py, texts): `np.bincount` of numpy 2.1 does not take uint64.
 @pytest.mark.parametrize("code", "bBhHiIqQ")
 def test_indices_of_any_integer_type(code: str) -> None:
     rows = np.array([2, 0, 2], code)
@@ -266,8 +265,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "too few threads": ("instant", {"thread": [0, 0]}, "thread: 2 rows, but there are 3"),
 }  # fmt: skip
 
-# OPEN BUGS (fxtio/fxt/encode.py): these raise other errors than EncodeError.
-OPEN: dict[str, tuple[str, dict[str, Any], str]] = {
+ODD_COLUMNS: dict[str, tuple[str, dict[str, Any], str]] = {
     "one time": ("instant", {"timestamp": 5}, "timestamp"),
     "times in two dimensions": ("instant", {"timestamp": [[1, 2], [3, 4], [5, 6]]}, "timestamp"),
     "too many ends": ("duration_complete", {"end": range(4)}, "end"),
@@ -282,7 +280,9 @@ OPEN: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "wrong", "message"), [*WRONG.values(), *OPEN.values()], ids=[*WRONG, *OPEN])
+@pytest.mark.parametrize(
+    ("kind", "wrong", "message"), [*WRONG.values(), *ODD_COLUMNS.values()], ids=[*WRONG, *ODD_COLUMNS]
+)
 def test_nothing_is_written_of_wrong_columns(kind: str, wrong: dict[str, Any], message: str) -> None:
     def write(writer: FxtWriter) -> None:
         track = writer.thread(1, 2)
@@ -320,7 +320,6 @@ def test_more_strings_or_threads_than_there_are_slots() -> None:
     assert [event[4] for event in events(written(write))] == names
 
 
-# OPEN BUG (fxtio/fxt/encode.py): indices given as an empty list become floats, and an IndexError.
 @pytest.mark.parametrize("empty", [np.empty(0, int), []], ids=["array", "list"])
 def test_no_rows(empty: Any) -> None:
     def write(writer: FxtWriter) -> None:

