@@ -8,7 +8,7 @@ from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler.layout import TAG_SIZE, Item
+from fxtio.coreprofiler.layout import TAG_SIZE, FixedItem
 from fxtio.coreprofiler.lines import Fault, Layout, decode, layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.coreprofiler.records import RECORDS, TAGS, Compound
@@ -114,7 +114,7 @@ def _add_ranges(layout: Layout, line: bytes, at: int, prefix: str, ranges: list[
     return at
 
 
-def _pattern(item: Item) -> re.Pattern[bytes]:
+def _pattern(item: FixedItem) -> re.Pattern[bytes]:
     return re.compile(item.pattern.encode("ascii"))
 
 

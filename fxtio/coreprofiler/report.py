@@ -15,7 +15,7 @@ import msgspec
 
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import Item, OsThread
+from fxtio.coreprofiler.layout import FixedItem, OsThread
 from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
 from fxtio.coreprofiler.state import Sample, Timeline
@@ -222,11 +222,11 @@ def _fields_text(record: Any) -> str:
     )
 
 
-def _items_of(cls: type[Any]) -> dict[str, Item]:
+def _items_of(cls: type[Any]) -> dict[str, FixedItem]:
     return {field.name: field.item for field in layout_of(cls).fields}
 
 
-def _value_text(value: Any, item: Item | None) -> str:
+def _value_text(value: Any, item: FixedItem | None) -> str:
     if isinstance(value, str):
         return quoted(value)
     if item is not None:
