@@ -65,7 +65,7 @@ def explain(
 
 
 def _piece(trace: CoreProfilerTrace, number: int, begin: int, raw: bytes, record: Any) -> AnnotatedRecord:
-    findings = [finding for finding in trace.findings if begin <= finding.offset < begin + len(raw)]
+    findings = trace.findings.between(begin, begin + len(raw))
     cls = type(record)
     name, spec = ("unknown line", "") if cls is Opaque else (cls.__name__, cls.spec)
     return AnnotatedRecord(number, begin, len(raw), name, spec, ranges_of(raw, record), findings)

@@ -29,6 +29,12 @@ MIN_63 = -(2**63)
 MIN_MS, MAX_MS = -(2**63 // NS_PER_MS), MAX_63 // NS_PER_MS
 """The earliest and the latest time whose nanoseconds fit 64 bits: 292 years before and after the start."""
 
+
+def nanoseconds(milliseconds: int) -> int:
+    """Convert a time of a file to nanoseconds; what does not fit 64 bits becomes the nearest time that does."""
+    return min(max(milliseconds * NS_PER_MS, MIN_63), MAX_63)
+
+
 TAG_SIZE = 7
 """Characters of a record's type and subtype, with the space between them."""
 
