@@ -133,6 +133,37 @@ def test_rows_are_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parts == whole
 
 
+def test_scopes_of_instants() -> None:
+    columns = {**THREE, "scope": ["process", None, "77"]}
+    assert [record.scope for record in events(written(lambda writer: writer.write_table("events", columns)))] == [
+        1,
+        None,
+        77,
+    ]
+    nothing = {**THREE, "type": "duration_begin", "scope": None}
+    assert len(events(written(lambda writer: writer.write_table("events", nothing)))) == 3
+
+
+def test_blobs_of_all_kinds() -> None:
+    """A blob with a category is a large one; with a time and a thread it has metadata."""
+    nulls = {"ticks": None, "process": None, "thread": None}
+    columns = {
+        "name": "n", "payload": [b"1", b"22", b"333"], "type": ["data", None, None], "category": [None, "c", "c"],
+        "ticks": [None, None, 5], "process": [None, None, 1], "thread": [None, None, 2],
+    }  # fmt: skip
+    data = written(lambda writer: writer.write_table("blobs", columns))
+    blobs = [record for record in fxtio.open(data, strict=True) if "payload" in record.__struct_fields__]
+    assert blobs == [
+        rec.Blob("n", 1, b"1"),
+        rec.LargeBlobNoMetadata("c", "n", b"22"),
+        rec.LargeBlob("c", "n", 5, Thread(1, 2), (), b"333"),
+    ]
+    rows = list(FxtTrace(data).table("blobs").rows())
+    assert [{name: row[name] for name in nulls} for row in rows] == [
+        nulls, nulls, {"ticks": 5, "process": 1, "thread": 2},
+    ]  # fmt: skip
+
+
 # ---- providers and clocks
 
 
@@ -211,6 +242,19 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
     "long text": ("events", {**THREE, "args": {"a": "x" * 1025}}, "1,025 bytes of text are over"),
     "bytes": ("events", {**THREE, "args": {"a": b"x"}}, "no argument type holds"),
     "provider": ("logs", {"provider": -1, "ticks": 1, "process": 1, "thread": 1, "message": "x"}, "-1 is negative"),
+    "scope": ("events", {**THREE, "scope": "universe"}, "'universe' is not one of thread, process, global"),
+    "scope of a span": ("events", {**THREE, "type": "duration_begin", "scope": "thread"}, "must be null for events"),
+    "scope is a number": ("events", {**THREE, "scope": 1}, "scope: is not a column of text"),
+    "small blob at a time": (
+        "blobs",
+        {"name": "x", "payload": b"", "ticks": 1},
+        "must be null for blobs without a cat",
+    ),
+    "thread of a blob": (
+        "blobs",
+        {"name": "x", "payload": b"", "category": "c", "thread": 1},
+        "must be null for blobs without ticks",
+    ),
     "no message": ("logs", {"ticks": 1, "process": 1, "thread": 1, "message": [None]}, "message"),
     "kind": ("objects", {"kind": "other", "id": 1, "name": "x"}, "'other' is not one of kernel, userspace"),
     "object type": ("objects", {"kind": "kernel", "id": 1, "name": "x", "type": "cow"}, "'cow' is not one of"),

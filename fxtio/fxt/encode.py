@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.columns import OptionalColumn
 from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, ranges, words_of
 from fxtio.codec.generate import Order, encode_buffers
 from fxtio.codec.record import Record
 from fxtio.errors import EncodeError, shown
 from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
-from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, ThreadState
+from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, Scope, ThreadState
 from fxtio.fxt.events import ProviderEncoder, check_count, text_bytes
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.references import Thread
@@ -72,7 +73,7 @@ class EventColumns:
         name: the names.
         category: the categories.
         args: the arguments by name.
-        tail: the columns `end` or `id` of the events that have them.
+        tail: the columns `end`, `id` or `scope` of the events that have them.
         present: for arguments that not all events have, by name, the events that have it (bool).
     """
 
@@ -83,7 +84,7 @@ class EventColumns:
     name: Indexed
     category: Indexed
     args: dict[str, Indexed | Array]
-    tail: dict[str, Array]
+    tail: dict[str, Array | OptionalColumn]
     present: dict[str, Array] = field(default_factory=dict)
 
     @property
@@ -302,12 +303,14 @@ def _array(value: Any, where: str) -> Array:
 WRITABLE_TABLES: dict[str, WritableTable] = {
     "events": WritableTable(
         ("type", "process", "thread", "name"),
-        ("provider", "ticks", "time", "category", "end_ticks", "duration", "id", "args"),
+        ("provider", "ticks", "time", "category", "end_ticks", "duration", "id", "scope", "args"),
         ("offset",),
     ),
     "objects": WritableTable(("kind", "id", "name"), ("provider", "type", "process"), ("offset",)),
     "logs": WritableTable(("process", "thread", "message"), ("provider", "ticks", "time"), ("offset",)),
-    "blobs": WritableTable(("name", "payload"), ("provider", "category", "type"), ("offset", "size")),
+    "blobs": WritableTable(
+        ("name", "payload"), ("provider", "ticks", "process", "thread", "category", "type"), ("offset", "time", "size")
+    ),
     "scheduling": WritableTable(
         ("type", "cpu", "incoming_thread"),
         (
@@ -437,6 +440,7 @@ class EventTable:
         name: the names.
         category: the categories.
         tail: the `end` or the `id` of the events that have one (uint64).
+        scope: the scope of the instants that have one.
         args: the arguments by name.
         present: for arguments that not all rows have, by name, the rows that have it (bool).
     """
@@ -447,6 +451,7 @@ class EventTable:
     name: Indexed
     category: Indexed
     tail: Array
+    scope: OptionalColumn
     args: dict[str, Indexed | Array]
     present: dict[str, Array]
 
@@ -466,9 +471,14 @@ class EventTable:
             self.name.take(rows),
             self.category.take(rows),
             {key: value.take(rows) if isinstance(value := self.args[key], Indexed) else value[rows] for key in keys},
-            {name: self.tail[rows] for name in ("end", "id") if name in cls.__struct_fields__},
+            self._tail(cls, rows),
             {key: mask for key, mask in present.items() if key in keys},
         )
+
+    def _tail(self, cls: type[r.Event], rows: Array) -> dict[str, Array | OptionalColumn]:
+        if cls is r.Instant:
+            return {"scope": OptionalColumn(self.scope.values[rows], self.scope.present[rows])}
+        return {name: self.tail[rows] for name in ("end", "id") if name in cls.__struct_fields__}
 
     def chunks(self, rows: slice) -> Iterator[list[EventColumns]]:
         """Yield rows in parts whose strings and threads fit in the tables of a provider, each part by event type."""
@@ -532,6 +542,7 @@ def event_table(
         _strings(columns["name"], "name"),
         _strings(columns["category"], "category") if "category" in columns else Indexed([""], None),
         tail,
+        _scopes(columns, kind == kinds["instant"]),
         {key: values for key, (values, _) in arguments.items()},
         {key: present for key, (_, present) in arguments.items() if not present.all()},
     )
@@ -603,6 +614,24 @@ def _end_ticks(columns: Mapping[str, Any], run: slice, clock: Clock, ticks: Arra
     return ends
 
 
+def _scopes(columns: Mapping[str, Any], is_instant: Array) -> OptionalColumn:
+    """Return the scopes of instants; all other events (not `is_instant`, bool) have none.
+
+    Raises:
+        EncodeError: a scope is neither a name nor a number, or an event of another type has one.
+    """
+    column = columns.get("scope", Categories(np.full(len(is_instant), -1, np.int32), []))
+    if isinstance(column, Optional) and not column.present.any():
+        column = Categories(np.full(len(is_instant), -1, np.int32), [])
+    if not isinstance(column, Categories):
+        raise EncodeError("is not a column of text", "scope")
+    present = column.codes >= 0
+    if (present & ~is_instant).any():
+        raise EncodeError("must be null for events that are no instants", "scope")
+    values = np.array([_number(text, "scope", Scope) for text in column.values] or [0], np.uint64)
+    return OptionalColumn(values[column.codes], present)
+
+
 def _strings(column: Any, where: str) -> Indexed:
     """Return a column of text without nulls; a reader has the null string for a slot that is not defined."""
     if not isinstance(column, Categories):
@@ -672,7 +701,7 @@ def table_records(
     lists |= {key: [None] * rows for key in WRITABLE_TABLES[name].optional if key not in lists}
     runs = []
     for provider, run in providers_of(columns, rows):
-        if "ticks" in lists:
+        if "time" in WRITABLE_TABLES[name].optional:
             lists["ticks"][run] = ticks_of(columns, run, clock_of(provider)).tolist()
         record_of = _RECORD_OF[name]
         records = [record_of({key: values[row] for key, values in lists.items()}) for row in range(run.start, run.stop)]
@@ -703,9 +732,13 @@ def _blob(row: Row) -> Record:
     if not isinstance(payload, bytes):
         raise EncodeError(f"{payload!r} is not bytes", "payload")
     if row["category"] is None:
+        _check_null(row, "blobs without a category", "ticks", "process", "thread")
         return r.Blob(name, BlobType.DATA if row["type"] is None else _number_of(row, "type", BlobType), payload)
     _check_null(row, "blobs with a category", "type")
-    return r.LargeBlobNoMetadata(row["category"], name, payload)
+    if row["ticks"] is None:
+        _check_null(row, "blobs without ticks", "process", "thread")
+        return r.LargeBlobNoMetadata(row["category"], name, payload)
+    return r.LargeBlob(row["category"], name, row["ticks"], Thread(row["process"], row["thread"]), (), payload)
 
 
 def _scheduling(row: Row) -> Record:
@@ -766,8 +799,15 @@ def _text_of(row: Row, name: str) -> str:
 
 
 def _number_of(row: Row, name: str, enumeration: type[IntEnum]) -> int:
-    """Return the number that a label stands for, see `fxtio.fxt.tables.labels`."""
-    label = row[name]
+    return _number(row[name], name, enumeration)
+
+
+def _number(label: Any, name: str, enumeration: type[IntEnum]) -> int:
+    """Return the number that a label stands for, see `fxtio.fxt.tables.labels`.
+
+    Raises:
+        EncodeError: it is neither a name of the enumeration nor a number.
+    """
     numbers = {member.name.lower(): member.value for member in enumeration}
     if label in numbers:
         return numbers[label]
