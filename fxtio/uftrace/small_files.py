@@ -20,6 +20,7 @@ from fxtio.uftrace.perf import EXEC, KINDS, TASK_NAME, TASK_NEW, PerfBlock
 from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
 from fxtio.uftrace.tables import NO_ENTRY, OPEN, STATES, WHOLE
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, TaskEvent
+from fxtio.uftrace.times import saturated
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Column]
@@ -214,7 +215,7 @@ def _sched(files: SmallFiles) -> Columns:
             codes[first + row] = names.code(text)
         first += len(block)
     return {
-        "time": np.minimum(time, np.uint64(_MAX_INTEGER)).astype(np.int64)[order],
+        "time": saturated(time)[order],
         "cpu": joined([np.full(len(block), cpu) for cpu, block in blocks], np.int64)[order],
         "pid": joined([block.pid for _, block in blocks], np.int64)[order],
         "tid": joined([block.tid for _, block in blocks], np.int64)[order],

@@ -130,7 +130,7 @@ class CallPairing:
         step = _STEPS[_FIELDS["type"].get(words).view(np.int64)]
         depth = _FIELDS["depth"].get(words).view(np.int64)
         address = _FIELDS["address"].get(words)
-        times = chunk.times.view(np.int64)
+        times = chunk.nanoseconds
         if self._laps or _LAST_DEPTH in (self._previous[1], int(depth.max(initial=0))):
             depth, address = self._unwrapped(step, depth, address)
         rows = np.flatnonzero(step) if not step.all() else None
@@ -308,7 +308,7 @@ class TableBuilder:
             "tid": np.full(len(chunk), chunk.tid),
             "offset": chunk.offsets(),
             "type": Categories(kinds.astype(np.int8), TYPES),
-            "time": chunk.times.astype(np.int64),
+            "time": chunk.nanoseconds,
             "depth": _FIELDS["depth"].get(words).astype(np.int16),
             "address": address,
             "name": Categories(name, self.names.values),
@@ -373,7 +373,7 @@ class TableBuilder:
         return {
             "record": rows + self.record,
             "tid": np.full(len(rows), chunk.tid),
-            "time": chunk.times[rows].astype(np.int64),
+            "time": chunk.nanoseconds[rows],
             "id": ids,
             "name": Categories(names, self.names.values),
         }
