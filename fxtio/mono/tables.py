@@ -319,7 +319,7 @@ def _gc_pauses(tables: dict[str, Table], names: Names) -> Table:
         elif code == codes[GcEventType.POST_START_WORLD]:
             start, _, collecting = stops.pop(thread)
             rows.append((start, time - start, collecting, generation, thread))
-    return _table(rows, start=np.int64, duration=np.int64, collecting=np.int64, generation=np.uint8, thread=np.uint64)
+    return _table(rows, start=np.int64, duration=np.int64, collecting=np.int64, generation=np.uint64, thread=np.uint64)
 
 
 def _contentions(tables: dict[str, Table], names: Names) -> Table:
