@@ -219,3 +219,16 @@ def test_a_header_alone_is_explained() -> None:
     trace = fxtio.open(HEAD, format="mono")
     annotated = list(explain(trace, record=None, offset=0, kinds=None))
     assert [record.name for record in annotated] == ["StreamHeader"]
+
+
+def test_recordings_of_the_same_version_share_frames() -> None:
+    """A frame costs more than a recording of a few events, so recordings behind each other must not be frames each."""
+    data = (HEAD + buffer()) * 500 + (OLD + buffer()) * 500
+    trace = MonoTrace(data)
+    assert sum(1 for _ in trace._frames()) == 2
+    assert trace.info.recordings == 1000
+    assert [entry.record for entry in trace.entries()] == [GOOD] * 1000
+    assert copied(trace) == copied_whole(trace) == data
+    starts = [entry.offset for entry in trace.entries(resolve=False) if isinstance(entry.record, StreamHeader)]
+    assert len(starts) == 1000
+    assert trace.findings.counts == {"another-recording": 999}
