@@ -37,7 +37,7 @@ def numbers(low: int, high: int) -> Strategy:
     return ends.filter(lambda number: low <= number <= high) | st.integers(low, high)
 
 
-def values(item: lay.Item) -> Strategy:
+def values(item: lay.FixedItem) -> Strategy:
     """Return a strategy for the values of an item that does not take the rest of the line."""
     if isinstance(item, lay.Count):
         result = st.none() | numbers(0, item.high)
