@@ -18,10 +18,9 @@ import fxtio
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, frames, state
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, UNDEFINED, OsThread
+from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, OsThread
 from fxtio.coreprofiler.synth import SHAPES
 from fxtio.errors import EncodeError, FormatError
-from fxtio.table import Table
 from oracle import coreprofiler as oracle
 from support import coreprofiler as support
 
@@ -139,22 +138,6 @@ def test_rules_of_lines() -> None:
         assert set(trace.findings.counts) == rules
 
 
-def stacks_of(samples: Table, stacks: Table) -> list[dict[str, Any]]:
-    """Return the rows of `sample_stacks` with whole stacks in place of rows of `stacks`."""
-    rows = list(stacks.rows())
-    result = []
-    for sample in samples.rows():
-        frames, row = [], sample["stack"]
-        while row >= 0:
-            pointer = UNDEFINED if rows[row]["ip_undefined"] else rows[row]["ip"]
-            function = rows[row]["function_iid"]
-            frames.append(r.Frame(None if function < 0 else function, pointer))
-            assert rows[row]["depth"] == (0 if rows[row]["parent"] < 0 else rows[rows[row]["parent"]]["depth"] + 1)
-            row = rows[row]["parent"]
-        result.append(sample | {"stack": tuple(reversed(frames))})
-    return result
-
-
 @given(data=support.simulated_traces() | support.damaged(), block=st.sampled_from([300, 1 << 21]))
 def test_tables_have_whole_stacks(data: bytes, block: int) -> None:
     trace = CoreProfilerTrace(data)
@@ -162,13 +145,11 @@ def test_tables_have_whole_stacks(data: bytes, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames, "BLOCK", block)
         tables = trace.tables("sample_stacks", "stacks", "samples", "memory_samples")
-        rows = stacks_of(tables["sample_stacks"], tables["stacks"])
-        batches = [stacks_of(batch["sample_stacks"], batch["stacks"]) for batch in trace.batches(*tables)]
+        rows = support.whole_stacks(tables["sample_stacks"], tables["stacks"])
+        batches = [support.whole_stacks(batch["sample_stacks"], batch["stacks"]) for batch in trace.batches(*tables)]
     assert len(rows) == len(samples) == sum(map(len, batches))
-    for sample, row, part in zip(samples, rows, (row for batch in batches for row in batch), strict=True):
-        expected = sample._asdict() | {"thread": -1 if sample.thread is None else sample.thread, "count": sample.ticks}
-        for name in ("offset", "time", "thread", "count", "stack", "matched", "paused", "complete"):
-            assert row[name] == part[name] == expected[name]
+    for rows_of_samples in (rows, [row for batch in batches for row in batch]):
+        support.compare_stacks(samples, rows_of_samples)
     for name, column in (("samples", "sample"), ("memory_samples", "memory_sample")):
         of_class = [row for row in rows if row[column] >= 0]
         assert [row[column] for row in of_class] == list(range(tables[name].num_rows))
