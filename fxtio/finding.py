@@ -6,6 +6,7 @@ rest, so that a hostile file cannot fill the memory.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,6 +48,10 @@ class Finding:
         return f"{self.level}{where} at byte {self.offset:,}: {self.message} [{self.rule}]"
 
 
+def _offset_of(finding: Finding) -> int:
+    return finding.offset
+
+
 class Findings:
     """The findings of one reading; iterating gives those that are kept, by file and offset, and `len` counts all.
 
@@ -59,6 +64,7 @@ class Findings:
         self.strict = strict
         self.counts: Counter[str] = Counter()
         self._kept: list[Finding] = []
+        self._by_offset: list[Finding] = []  # the same, as far as `between` was called
 
     def add(
         self,
@@ -81,6 +87,13 @@ class Findings:
             more = f" (and {times - 1:,} more like it)" if times > 1 else ""
             self._kept.append(Finding(rule, level, offset, message + more, file))
         self.counts[rule] += times
+
+    def between(self, begin: int, end: int) -> list[Finding]:
+        """Return the findings at the byte offsets from `begin` to before `end`, in order; of all files."""
+        if len(self._by_offset) != len(self._kept):
+            self._by_offset = sorted(self._kept, key=_offset_of)
+        first, last = (bisect_left(self._by_offset, offset, key=_offset_of) for offset in (begin, end))
+        return self._by_offset[first:last]
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(sorted(self._kept, key=lambda finding: (finding.file, finding.offset)))

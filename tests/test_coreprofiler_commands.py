@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 
 import fxtio
 from fxtio.cli import main
 from fxtio.coreprofiler import CoreProfilerTrace
-from fxtio.coreprofiler.report import json_objects, text_lines
+from fxtio.coreprofiler.report import json_objects, stats, text_lines
 from fxtio.coreprofiler.synth import SHAPES, synth
 from support import coreprofiler as support
 from support.checkout import CORPUS
@@ -64,6 +66,21 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [item["offset"] for item in documents] == [entry.offset for entry in trace.entries()]
     assert all(list(item)[:3] == ["offset", "type", "time"] for item in documents)
+
+
+@given(data=support.simulated_traces() | support.damaged())
+def test_stats_count_a_function_once_for_each_stack(data: bytes) -> None:
+    trace = CoreProfilerTrace(data)
+    ticks: Counter[int | None] = Counter()
+    own: Counter[int | None] = Counter()
+    for sample in trace.samples():
+        if not sample.paused and sample.ticks:
+            own[sample.stack[-1].function_iid if sample.stack else None] += sample.ticks
+            for function in {frame.function_iid for frame in sample.stack}:
+                ticks[function] += sample.ticks
+    functions = stats(trace, 10_000).json["functions"]
+    assert {row["function_iid"]: row["with_callees"] for row in functions} == ticks
+    assert all(row["ticks"] == own[row["function_iid"]] for row in functions)
 
 
 def test_negative_times(tmp_path: Path, capsys: Capture) -> None:

@@ -158,6 +158,18 @@ def test_hostile_stacks_cost_little() -> None:
     assert list(trace.findings.counts) == ["stack-too-deep"]
 
 
+def test_all_stacks_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.coreprofiler.state.MAX_FRAMES", 10)
+    monkeypatch.setattr("fxtio.coreprofiler.state.MAX_THREADS", 3)
+    frames = (r.Frame(1),) * 4
+    records = [r.StackSample(thread, 5, 1, 0, 0, None, frames) for thread in range(5)]
+    records += [r.ThreadDestroyed(0), r.StackSample(2, 6, 1, 0, 0, None, frames)]
+    trace = CoreProfilerTrace(support.written(records))
+    # The third stack is too much; further threads are not followed, but need space for a moment; the first one ends.
+    assert [len(sample.stack) for sample in trace.samples()] == [4, 4, 0, 0, 0, 4]
+    assert trace.findings.counts["stack-too-deep"] == 3
+
+
 def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxtio.coreprofiler.state.MAX_OPEN", 10)
     monkeypatch.setattr("fxtio.coreprofiler.rules.MAX_OPEN", 10)

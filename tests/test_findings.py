@@ -19,6 +19,16 @@ ROW = re.compile(r"^\| `([a-z0-9-]+)` \| (error|warning) \|", re.MULTILINE)
 ADDED = re.compile(r"""(?:\.add|DecodeError|Fault)\(\s*"([a-z]+(?:-[a-z]+)*)",""")
 
 
+def test_findings_between_two_places() -> None:
+    findings = Findings()
+    assert findings.between(0, 100) == []
+    for offset in (5, 1, 9):
+        findings.add("rule", offset, "text")
+    assert [finding.offset for finding in findings.between(1, 9)] == [1, 5]
+    findings.add("other", 8, "text")
+    assert [finding.offset for finding in findings.between(5, 9)] == [5, 8]
+
+
 def documented() -> Iterator[tuple[str, str, str]]:
     """Format, rule and level of every row of the page; a section begins with a label such as `(findings-fxt)=`."""
     parts = SECTION.split(PAGE)

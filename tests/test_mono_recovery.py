@@ -143,6 +143,8 @@ def test_memory_is_bounded_while_the_next_header_is_looked_for(mark: bytes, firs
         patch.object(frames, "BLOCK", block),
         patch.object(frames, "MAX_BUFFER", largest),
         patch.object(frames, "MAX_HEADER", len(HEAD)),
+        patch.object(frames, "MAX_GAP", block),
+        patch.object(frames, "WINDOW", block),
     ):
         list(MonoTrace(HEAD + buffer()).entries())  # what is loaded and generated on first use does not count
         source = io.BytesIO(data)

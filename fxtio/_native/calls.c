@@ -70,7 +70,7 @@ PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t narg
         return NULL;
     }
     Py_ssize_t here = PyLong_AsSsize_t(args[COUNT]);
-    uint64_t limit = PyLong_AsUnsignedLongLong(args[COUNT + 1]);
+    uint64_t latest = PyLong_AsUnsignedLongLong(args[COUNT + 1]);
     if (PyErr_Occurred())
         return NULL;
     Array a[COUNT];
@@ -101,7 +101,7 @@ PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t narg
             why = PAYLOAD_WALK_BAD;
             break;
         }
-        if (words[here] >= limit) {
+        if (words[here] > latest) {
             why = PAYLOAD_WALK_LATER;
             break;
         }

@@ -249,7 +249,7 @@ def walk_many(
 
 def walk_payloads(
     words: Array, data: Array, head: Array, begin: Array, end: Array, programs: Array, code: Array,
-    at: Array, size: Array, start: int, limit: int,
+    at: Array, size: Array, start: int, latest: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Walk records of two words, followed by a payload whose size depends on the address in the record.
 
@@ -267,7 +267,7 @@ def walk_payloads(
         at: filled with the index of every record (int64).
         size: filled with every size in words (int64).
         start: index of the first record.
-        limit: stop before a record of this time or a later one.
+        latest: stop before a record of a later time.
 
     Returns:
         The number of records, the index behind the last one, and why the walk stopped, see `PayloadWalkEnd`.
@@ -283,7 +283,7 @@ def walk_payloads(
         word = source[here + 1]
         if word & check != value:
             return count, here, PayloadWalkEnd.BAD
-        if source[here] >= limit:
+        if source[here] > latest:
             return count, here, PayloadWalkEnd.LATER
         if count == room:
             return count, here, PayloadWalkEnd.FULL

@@ -12,8 +12,8 @@ from fxtio.coreprofiler.layout import (
     UNDEFINED,
     Count,
     Decimal,
+    FixedItem,
     Hexadecimal,
-    Item,
     OsThread,
     Pointer,
     ThreadNumber,
@@ -105,14 +105,14 @@ def lists_of(cls: type[Any], columns: dict[str, Any]) -> list[list[Any]]:
     return [_to_list(columns[name], items.get(name)) for name in cls.__struct_fields__]
 
 
-def _to_list(column: Any, item: Item | None) -> list[Any]:
+def _to_list(column: Any, item: FixedItem | None) -> list[Any]:
     if not isinstance(column, np.ndarray):
         values: list[Any] = column.to_list()
         return values
     return none_if_negative(column) if may_be_unknown(item) else column.tolist()
 
 
-def may_be_unknown(item: Item | None) -> bool:
+def may_be_unknown(item: FixedItem | None) -> bool:
     """Return whether the item may be `?`, for which columns of numbers have -1 and records None."""
     return isinstance(item, Count) or getattr(item, "unknown", False)
 
@@ -142,7 +142,7 @@ def columns_from(cls: type[Any], records: list[Any]) -> dict[str, Any]:
     return columns
 
 
-def _column_from(item: Item, values: list[Any]) -> Any:
+def _column_from(item: FixedItem, values: list[Any]) -> Any:
     if isinstance(item, Pointer) or item.optional:
         state = [ABSENT if value is None else UNDEFINED_IP if value == UNDEFINED else PRESENT for value in values]
         return PointerColumn(np.array([max(value or 0, 0) for value in values], np.uint64), np.array(state, np.int8))

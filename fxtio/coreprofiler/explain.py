@@ -8,7 +8,7 @@ from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler.layout import TAG_SIZE, Item
+from fxtio.coreprofiler.layout import TAG_SIZE, FixedItem
 from fxtio.coreprofiler.lines import Fault, Layout, decode, layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.coreprofiler.records import RECORDS, TAGS, Compound
@@ -65,7 +65,7 @@ def explain(
 
 
 def _piece(trace: CoreProfilerTrace, number: int, begin: int, raw: bytes, record: Any) -> AnnotatedRecord:
-    findings = [finding for finding in trace.findings if begin <= finding.offset < begin + len(raw)]
+    findings = trace.findings.between(begin, begin + len(raw))
     cls = type(record)
     name, spec = ("unknown line", "") if cls is Opaque else (cls.__name__, cls.spec)
     return AnnotatedRecord(number, begin, len(raw), name, spec, ranges_of(raw, record), findings)
@@ -114,7 +114,7 @@ def _add_ranges(layout: Layout, line: bytes, at: int, prefix: str, ranges: list[
     return at
 
 
-def _pattern(item: Item) -> re.Pattern[bytes]:
+def _pattern(item: FixedItem) -> re.Pattern[bytes]:
     return re.compile(item.pattern.encode("ascii"))
 
 

@@ -35,9 +35,10 @@ from fxtio.coreprofiler.layout import (
     TAG_SIZE,
     Count,
     Decimal,
+    FixedItem,
     Hexadecimal,
-    Item,
     Pointer,
+    RestItem,
     Style,
     ThreadNumber,
 )
@@ -155,7 +156,7 @@ class _Cursor:
     def separator(self) -> Array:
         return self.lines.separator[self.at]
 
-    def take(self, item: Item) -> tuple[Array, Array, Array | None]:
+    def take(self, item: FixedItem) -> tuple[Array, Array, Array | None]:
         """Return where an item begins and ends and which lines have it (None for all), and move behind it."""
         matches = self.separator() == ord(item.separator)
         begin, end = self.lines.at[self.at] + 1, self.lines.stop[self.at + 1]
@@ -235,7 +236,7 @@ def _read_compounds(cursor: _Cursor, layout: Layout, last: Array) -> dict[str, A
 
 def _read_tail(cursor: _Cursor, layout: Layout, end: Array) -> dict[str, Any]:
     """Read the rest of each line, one by one."""
-    assert layout.tail is not None
+    assert isinstance(layout.tail, RestItem)
     data, parse = cursor.lines.data, layout.tail.parse
     columns: list[list[Any]] = [[None] * len(end) for _ in layout.tail_fields]
     begins = cursor.lines.stop[cursor.at].tolist()
@@ -254,7 +255,7 @@ def _read_tail(cursor: _Cursor, layout: Layout, end: Array) -> dict[str, Any]:
 ColumnAndValid = tuple[Any, Array]
 
 
-def _read_objects(lines: Lines, item: Item, begin: Array, end: Array, present: Array | None) -> ColumnAndValid:
+def _read_objects(lines: Lines, item: FixedItem, begin: Array, end: Array, present: Array | None) -> ColumnAndValid:
     """Read items of a rare kind one by one."""
     pattern = re.compile(item.body.encode("ascii"))
     values: list[Any] = []
@@ -347,7 +348,7 @@ def _read_threads(lines: Lines, item: Any, begin: Array, end: Array, present: Ar
     return ThreadColumn(values, os), np.where(os, is_number, unknown | valid)
 
 
-_READERS: dict[type[Item], Any] = {
+_READERS: dict[type[FixedItem], Any] = {
     Decimal: _read_decimals,
     Count: _read_decimals,
     Hexadecimal: _read_hexadecimals,

@@ -10,6 +10,7 @@ spec: Format rules
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, ClassVar
@@ -23,8 +24,16 @@ MAX_32, MAX_63, MAX_64 = 2**32 - 1, 2**63 - 1, 2**64 - 1
 NS_PER_MS = 1_000_000
 """Times in a file are milliseconds; fxtio gives nanoseconds."""
 
+MIN_63 = -(2**63)
+
 MIN_MS, MAX_MS = -(2**63 // NS_PER_MS), MAX_63 // NS_PER_MS
 """The earliest and the latest time whose nanoseconds fit 64 bits: 292 years before and after the start."""
+
+
+def nanoseconds(milliseconds: int) -> int:
+    """Convert a time of a file to nanoseconds; what does not fit 64 bits becomes the nearest time that does."""
+    return min(max(milliseconds * NS_PER_MS, MIN_63), MAX_63)
+
 
 TAG_SIZE = 7
 """Characters of a record's type and subtype, with the space between them."""
@@ -112,23 +121,54 @@ class OsThread(msgspec.Struct, frozen=True, gc=False, order=True):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A kind of item.
+    """The declaration of a field's item.
 
     Attributes:
         name: its name in the specification.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueItem(Item, ABC):
+    """An item that stands for one value, or for the values of several fields: it is converted as a whole."""
+
+    @abstractmethod
+    def parse(self, raw: bytes) -> Any:
+        """Convert characters to a value.
+
+        Raises:
+            ValueError: they stand for no value.
+        """
+
+    @abstractmethod
+    def format(self, value: Any, style: Style, where: str) -> str:
+        """Convert a value to characters.
+
+        Raises:
+            EncodeError: the format cannot express it; the message names `where`.
+        """
+
+    def describe(self, value: Any) -> str:
+        """Convert a value to text for people."""
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedItem(ValueItem):
+    """An item that has a pattern; its characters are given and returned without the separator.
+
+    Attributes:
         separator: the character before it: a space or, within a compound item, a colon.
         optional: whether it may be missing together with its separator; the value is None then.
     """
 
-    name: str
     separator: str = " "
     optional: bool = False
 
     body: ClassVar[str] = ""
-    "The pattern of the item without its separator; empty for items that take the rest of the line."
-
-    takes_rest: ClassVar[bool] = False
-    "Whether the item takes the rest of the line, separator included."
+    "The pattern of the item without its separator."
 
     @property
     def pattern(self) -> str:
@@ -136,25 +176,10 @@ class Item:
         whole = f"{re.escape(self.separator)}({self.body})"
         return f"(?:{whole})?+" if self.optional else whole
 
-    def parse(self, raw: bytes) -> Any:
-        """Convert characters that match the pattern to a value.
 
-        Raises:
-            ValueError: they stand for no value.
-        """
-        raise NotImplementedError
-
-    def format(self, value: Any, style: Style, where: str) -> str:
-        """Convert a value to characters, without the separator.
-
-        Raises:
-            EncodeError: the format cannot express it; the message names `where`.
-        """
-        raise NotImplementedError
-
-    def describe(self, value: Any) -> str:
-        """Convert a value to text for people."""
-        return str(value)
+@dataclass(frozen=True, slots=True)
+class RestItem(ValueItem):
+    """An item that takes the rest of the line; its characters begin with the separator."""
 
 
 def _require_integer(value: Any, low: int, high: int, where: str) -> int:
@@ -175,7 +200,7 @@ def _parse_integer(raw: bytes, base: int, low: int, high: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Decimal(Item):
+class Decimal(FixedItem):
     """A decimal number.
 
     Attributes:
@@ -196,7 +221,7 @@ class Decimal(Item):
 
 
 @dataclass(frozen=True, slots=True)
-class Hexadecimal(Item):
+class Hexadecimal(FixedItem):
     """A hexadecimal number with 0x.
 
     Attributes:
@@ -226,7 +251,7 @@ class Hexadecimal(Item):
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer(Item):
+class Pointer(FixedItem):
     """An instruction pointer: with 0x, or without it in older dialects; `?` where it is undefined."""
 
     kind: ClassVar[str] = "ip"
@@ -245,7 +270,7 @@ class Pointer(Item):
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadNumber(Item):
+class ThreadNumber(FixedItem):
     """A thread: its Internal ID, or (from 2018 on) its decimal number in the operating system."""
 
     body: ClassVar[str] = r"0x[0-9A-Fa-f]++|\?|[0-9]++"
@@ -282,7 +307,7 @@ class Count(Decimal):
 
 
 @dataclass(frozen=True, slots=True)
-class Word(Item):
+class Word(FixedItem):
     """Characters without spaces."""
 
     body: ClassVar[str] = r"[^ \r\n:]++"
@@ -298,7 +323,7 @@ class Word(Item):
 
 
 @dataclass(frozen=True, slots=True)
-class LocalTime(Item):
+class LocalTime(FixedItem):
     """Local time to the millisecond; in newer dialects with its distance from UTC."""
 
     body: ClassVar[str] = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}(?: [+-][0-9]{2}:[0-9]{2})?+"
@@ -338,10 +363,8 @@ def utc(value: datetime) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest(Item):
+class Rest(RestItem):
     """The rest of the line as text."""
-
-    takes_rest: ClassVar[bool] = True
 
     def parse(self, raw: bytes) -> str:
         if raw[:1] != b" ":
@@ -353,7 +376,7 @@ class Rest(Item):
 
 
 @dataclass(frozen=True, slots=True)
-class Quoted(Item):
+class Quoted(RestItem):
     """Texts between quotes, up to the end of the line.  Nothing in them is escaped.
 
     A single text goes from the first quote to the last.  Several texts are divided at the last places where `" "`
@@ -364,8 +387,6 @@ class Quoted(Item):
     """
 
     texts: int = 1
-
-    takes_rest: ClassVar[bool] = True
 
     def parse(self, raw: bytes) -> str | tuple[str, ...]:
         if raw[:2] != b' "':
@@ -386,10 +407,8 @@ class Quoted(Item):
 
 
 @dataclass(frozen=True, slots=True)
-class Flags(Item):
+class Flags(RestItem):
     """True and false as `t` and `f`: together, or with spaces between them, as the specification reads."""
-
-    takes_rest: ClassVar[bool] = True
 
     def parse(self, raw: bytes) -> tuple[bool, ...]:
         if not re.fullmatch(rb"(?: [tf]++)*+", raw):
@@ -415,8 +434,6 @@ class Repeated(Item):
     """
 
     members: tuple[type[Any], ...] = ()
-
-    takes_rest: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,12 @@ from fxtio.coreprofiler.layout import (
     NUMBER_KINDS,
     TAG_SIZE,
     Continued,
+    FixedItem,
     Item,
     Pointer,
     QuoteError,
     Repeated,
+    RestItem,
     Style,
 )
 from fxtio.coreprofiler.records import RECORDS, TAGS, Compound, Record, StackSample, ThreadDestroyed
@@ -51,7 +53,7 @@ class ItemField:
     """A field of a record or compound, with its item."""
 
     name: str
-    item: Item
+    item: FixedItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Layout:
 
     cls: type[Any]
     fields: tuple[ItemField, ...]
-    tail: Item | None
+    tail: RestItem | Repeated | None
     tail_fields: tuple[str, ...]
     members: dict[str, type[Compound]]
     pattern: re.Pattern[bytes]
@@ -88,19 +90,20 @@ def layout_of(cls: type[Any]) -> Layout:
 def _read_declaration(cls: Any) -> Layout:
     hints = get_type_hints(cls, include_extras=True)
     fields: list[ItemField] = []
-    tail: Item | None = None
+    tail: RestItem | Repeated | None = None
     tail_fields: list[str] = []
     for name in cls.__struct_fields__:
         item = next(mark for mark in hints[name].__metadata__ if isinstance(mark, Item))
-        if item.takes_rest or isinstance(item, Continued):
-            if isinstance(item, Continued) == (tail is None):
-                raise LayoutError(f"{cls.__name__}.{name} must be the first or a continued item of the line's rest")
-            tail = item if tail is None else tail
-            tail_fields.append(name)
-        elif tail is not None:
-            raise LayoutError(f"{cls.__name__}.{name} comes after the rest of the line")
-        else:
+        if isinstance(item, FixedItem):
+            if tail is not None:
+                raise LayoutError(f"{cls.__name__}.{name} comes after the rest of the line")
             fields.append(ItemField(name, item))
+            continue
+        if isinstance(item, Continued) == (tail is None):
+            raise LayoutError(f"{cls.__name__}.{name} must be the first or a continued item of the line's rest")
+        if isinstance(item, RestItem | Repeated):
+            tail = item
+        tail_fields.append(name)
     pattern = re.compile("".join(field.item.pattern for field in fields).encode("ascii"))
     members = dict(zip(tail_fields, tail.members, strict=True)) if isinstance(tail, Repeated) else {}
     return Layout(cls, tuple(fields), tail, tuple(tail_fields), members, pattern)
@@ -219,7 +222,7 @@ def encode(record: Record | Opaque, style: Style) -> bytes:
     texts = [_tag_of(record, style), _format_fields(record, layout, style)]
     if layout.members:
         texts += [_format_compounds(record, name, member, style) for name, member in layout.members.items()]
-    elif layout.tail is not None:
+    elif isinstance(layout.tail, RestItem):
         values = tuple(getattr(record, name) for name in layout.tail_fields)
         where = f"{cls.__name__}.{layout.tail_fields[0]}"
         texts.append(layout.tail.format(values if len(values) > 1 else values[0], style, where))

@@ -15,10 +15,10 @@ import msgspec
 
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import Item, OsThread
+from fxtio.coreprofiler.layout import FixedItem, OsThread
 from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
-from fxtio.coreprofiler.state import Sample, Timeline
+from fxtio.coreprofiler.state import ThreadStack, Timeline
 from fxtio.coreprofiler.tables import TIME_FIELD
 from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 
@@ -80,6 +80,36 @@ def _intervals_json(timeline: Timeline) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
+class _OnStack:
+    """The functions on the stack of a thread.  Each counts once, so its ticks are those from its entry to its end.
+
+    A sample costs no more than what it changes, however deep the stack is.
+
+    Attributes:
+        ticks: the ticks of the thread so far.
+    """
+
+    ticks: int = 0
+    _functions: list[int | None] = field(default_factory=list)
+    _since: dict[int | None, tuple[int, int]] = field(default_factory=dict)  # the depth and the ticks at the entry
+
+    def enter(self, function: int | None) -> None:
+        """Put a function on the stack."""
+        self._since.setdefault(function, (len(self._functions), self.ticks))
+        self._functions.append(function)
+
+    def leave(self, depth: int) -> Iterator[tuple[int | None, int]]:
+        """Take functions off until there are so many; yield those that are not there any more, with their ticks."""
+        while len(self._functions) > depth:
+            function = self._functions.pop()
+            first, ticks = self._since[function]
+            if first == len(self._functions):
+                del self._since[function]
+                if self.ticks > ticks:
+                    yield function, self.ticks - ticks
+
+
+@dataclass(slots=True)
 class _Totals:
     """Counts by function and class; takes in the trace as `rules.Watcher`."""
 
@@ -92,6 +122,7 @@ class _Totals:
     objects_by_class: Counter[int | None] = field(default_factory=Counter)
     ticks: int = 0
     samples: int = 0
+    _threads: dict[int | None, _OnStack] = field(default_factory=dict)
 
     def name(self, record: Any) -> None:
         """Take in a record that may give a name."""
@@ -100,16 +131,38 @@ class _Totals:
         elif isinstance(record, r.ClassName) and len(self.classes) < MAX_NAMES:
             self.classes[record.class_iid] = record.name
 
-    def add(self, sample: Sample) -> None:
+    def sample(self, record: r.StackSample, thread: ThreadStack, paused: bool) -> None:
         """Take in a sample; ticks while profiling is paused do not count."""
         self.samples += 1
-        top = sample.stack[-1].function_iid if sample.stack else None
-        if sample.ticks and not sample.paused:
-            self.ticks += sample.ticks
-            _count(self.own_ticks, top, sample.ticks)
-            for function in {frame.function_iid for frame in sample.stack}:
-                _count(self.ticks_with_callees, function, sample.ticks)
-        for item in sample.allocated:
+        known = self._threads.get(record.thread)
+        functions = known or _OnStack()
+        if known is None and thread.followed:
+            self._threads[record.thread] = functions
+        self._leave(functions, thread.unchanged)
+        for frame in thread.frames[thread.unchanged :]:
+            functions.enter(frame.function_iid)
+        if record.count and not paused:
+            self.ticks += record.count
+            functions.ticks += record.count
+            _count(self.own_ticks, _top_of(thread), record.count)
+        if not thread.followed:
+            self._leave(functions, 0)
+
+    def finish(self) -> None:
+        """Take in the end of the trace."""
+        for functions in self._threads.values():
+            self._leave(functions, 0)
+
+    def _leave(self, functions: _OnStack, depth: int) -> None:
+        """Take functions off a thread's stack until it has so many, and count the ticks that they were on it."""
+        for function, ticks in functions.leave(depth):
+            _count(self.ticks_with_callees, function, ticks)
+
+    def allocation(self, record: r.MemorySample, thread: ThreadStack) -> None:
+        """Take in the allocations of a thread."""
+        self.samples += 1
+        top = _top_of(thread)
+        for item in record.items:
             _count(self.bytes_by_function, top, item.size)
             _count(self.bytes_by_class, item.class_iid, item.size)
             _count(self.objects_by_class, item.class_iid, item.count)
@@ -121,6 +174,10 @@ class _Totals:
     def class_name(self, iid: int | None) -> str:
         """Return a class's name, or its Internal ID."""
         return self.classes.get(iid, "(unknown)" if iid is None else f"class {iid:#x}")
+
+
+def _top_of(thread: ThreadStack) -> int | None:
+    return thread.frames[-1].function_iid if thread.frames else None
 
 
 def _count(counts: Counter[int | None], key: int | None, amount: int) -> None:
@@ -137,6 +194,7 @@ def stats(trace: CoreProfilerTrace, top: int) -> Report:
     """
     totals = _Totals()
     summary = trace.watch(totals)
+    totals.finish()
     title = f"{summary.name}: {summary.records.total():,} records, {totals.ticks:,} ticks, {human_size(summary.size)}"
     cpu = summary.timeline.process_cpu
     notes = [f"{cpu / 1e6:,.3f} s of CPU time"] if cpu else []
@@ -222,11 +280,11 @@ def _fields_text(record: Any) -> str:
     )
 
 
-def _items_of(cls: type[Any]) -> dict[str, Item]:
+def _items_of(cls: type[Any]) -> dict[str, FixedItem]:
     return {field.name: field.item for field in layout_of(cls).fields}
 
 
-def _value_text(value: Any, item: Item | None) -> str:
+def _value_text(value: Any, item: FixedItem | None) -> str:
     if isinstance(value, str):
         return quoted(value)
     if item is not None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import OsThread, Style
-from fxtio.coreprofiler.state import MAX_OPEN, Sample, Stacks, Timeline
+from fxtio.coreprofiler.state import MAX_OPEN, Stacks, ThreadStack, Timeline
 from fxtio.finding import Findings, Level
 
 _TRUE = frozenset({"T", "t", "true", "1"})
@@ -67,8 +67,8 @@ class TimelineRules:
         cls = type(record)
         function = getattr(record, "function_id", None)
         if cls in _BEGINS:
-            detail = getattr(record, "reason", function)
-            alone = timeline.begin(_BEGINS[cls], record.thread, record.timestamp, detail)
+            reason = getattr(record, "reason", None)
+            alone = timeline.begin(_BEGINS[cls], record.thread, record.timestamp, function=function, reason=reason)
             if cls is r.GcStarted:
                 if not alone:
                     message = "a collection begins within another one"
@@ -76,7 +76,7 @@ class TimelineRules:
                 if len(record.generations) != 4:
                     message = f"the collection lists {len(record.generations)} generations instead of four"
                     self._findings.add("gc-generations", offset, message)
-        elif not timeline.end(_ENDS[cls], record.thread, record.timestamp, function):
+        elif not timeline.end(_ENDS[cls], record.thread, record.timestamp, function=function):
             if cls is r.GcFinished:
                 message = "a collection ends without a beginning"
                 self._findings.add("gc-pairs", offset, message, level=Level.WARNING)
@@ -99,7 +99,7 @@ class TimelineRules:
             message = f"profiling is {'paused' if pauses else 'resumed'} twice"
             self._findings.add("pause-pairs", offset, message, level=Level.WARNING)
         elif pauses:
-            timeline.begin("pause", None, record.timestamp, None)
+            timeline.begin("pause", None, record.timestamp)
         else:
             timeline.end("pause", None, record.timestamp)
         self._paused = pauses
@@ -111,8 +111,11 @@ class Watcher(Protocol):
     def name(self, record: Any) -> None:
         """Take in a record that is not a sample."""
 
-    def add(self, sample: Sample) -> None:
-        """Take in a sample with its whole stack."""
+    def sample(self, record: r.StackSample, thread: ThreadStack, paused: bool) -> None:
+        """Take in a stack sample, with the stack as it is after the sample."""
+
+    def allocation(self, record: r.MemorySample, thread: ThreadStack) -> None:
+        """Take in a memory sample, with the current stack."""
 
 
 class Rules:
@@ -186,10 +189,9 @@ class Rules:
         self.last = timestamp if self.last is None else max(self.last, timestamp)
 
     def _add_sample(self, offset: int, record: r.StackSample) -> None:
-        if self._watcher is None:
-            self._stacks.change(offset, record)
-        else:
-            self._watcher.add(self._stacks.apply(offset, record))
+        thread = self._stacks.change(offset, record)
+        if self._watcher is not None:
+            self._watcher.sample(record, thread, self._stacks.paused)
         self._use("thread", record.thread, offset)
         for frame in record.frames:
             self._use("function", frame.function_iid, offset)
@@ -197,9 +199,9 @@ class Rules:
             self._sampled.add(record.thread)
 
     def _add_allocation(self, offset: int, record: r.MemorySample) -> None:
-        sample = self._stacks.allocation(offset, record)
+        thread = self._stacks.current(offset, record)
         if self._watcher is not None:
-            self._watcher.add(sample)
+            self._watcher.allocation(record, thread)
         self._use("thread", record.thread, offset)
         if self.config.get("StackTrackingEnabled") in _TRUE and record.thread not in self._sampled:
             message = "no stack sample of the thread comes before the allocation"

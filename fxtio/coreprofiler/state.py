@@ -11,11 +11,11 @@ spec: Stack Trace Sample
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fxtio.coreprofiler.layout import NS_PER_MS, UNDEFINED, OsThread
+from fxtio.coreprofiler.layout import UNDEFINED, OsThread, nanoseconds
 from fxtio.coreprofiler.records import (
     AllocItem,
     Frame,
@@ -32,6 +32,9 @@ UNKNOWN_FRAME = Frame(None, UNDEFINED)
 
 MAX_DEPTH = 1 << 16
 """The deepest stack that is followed, in frames."""
+
+MAX_FRAMES = 1 << 20
+"""The most frames on the stacks of all threads together; a deeper stack is not followed."""
 
 MAX_LOST = 1 << 20
 """The most unknown frames that are added in all; a trace that asks for more is hostile."""
@@ -73,11 +76,53 @@ class Sample(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Thread:
-    stack: list[Frame]
+class ThreadStack:
+    """The stack of a thread, which samples change.
+
+    Attributes:
+        frames: the frames, the bottom one first.
+        unchanged: number of frames, from the bottom, whose functions the last sample left as they were.
+        complete: whether no part of the stack was lost.
+        timestamp: the time of the last sample in milliseconds, or None.
+        destroyed: whether the thread was destroyed.
+        followed: whether the next sample of the thread has the same stack; false if there are too many threads.
+    """
+
+    frames: list[Frame] = field(default_factory=list)
+    unchanged: int = 0
     complete: bool = True
     timestamp: int | None = None
     destroyed: bool = False
+    followed: bool = True
+    _whole: tuple[Frame, ...] | None = ()
+
+    def whole(self) -> tuple[Frame, ...]:
+        """Return all frames; the tuple is made once for samples between which the stack did not change."""
+        if self._whole is None:
+            self._whole = tuple(self.frames)
+        return self._whole
+
+    def replace(self, match: int, ip: int | None, frames: Sequence[Frame]) -> None:
+        """Replace the frames above the bottom `match` ones (or all that there are), and the pointer of the last one.
+
+        Args:
+            match: number of frames that stay.
+            ip: the new instruction pointer of the last of them, or None.
+            frames: the new frames.
+        """
+        stack = self.frames
+        if frames or ip is not None or match < len(stack):
+            self._whole = None
+        self.unchanged = min(match, len(stack))
+        del stack[match:]
+        if ip is not None and stack:
+            stack[-1] = Frame(stack[-1].function_iid, ip)
+        stack += frames
+
+    def clear(self) -> None:
+        """Remove all frames."""
+        self.frames.clear()
+        self.unchanged, self._whole = 0, ()
 
 
 class Stacks:
@@ -85,12 +130,16 @@ class Stacks:
 
     Args:
         findings: receives what is inconsistent.
+
+    Attributes:
+        paused: whether the profiler is paused.
     """
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._threads: dict[int | None, _Thread] = {}
+        self._threads: dict[int | None, ThreadStack] = {}
         self.paused = False
+        self._frames = 0  # on the stacks of all followed threads
         self._lost = MAX_LOST
 
     def samples(self, entries: Iterable[tuple[int, Any]]) -> Iterator[Sample]:
@@ -101,9 +150,12 @@ class Stacks:
         """
         for offset, record in entries:
             if type(record) is StackSample:
-                yield self.apply(offset, record)
+                thread = self.change(offset, record)
+                matched = max(len(thread.frames) - len(record.frames), 0)
+                yield self._sample(offset, record, thread, record.count or 0, matched)
             elif type(record) is MemorySample:
-                yield self.allocation(offset, record)
+                thread = self.current(offset, record)
+                yield self._sample(offset, record, thread, 0, len(thread.frames), record.items)
             else:
                 self.observe(record)
 
@@ -114,56 +166,52 @@ class Stacks:
         elif type(record) is ProfilerResumed:
             self.paused = False
         elif type(record) is ThreadDestroyed and record.thread in self._threads:
-            self._threads[record.thread] = _Thread([], destroyed=True)
+            self._frames -= len(self._threads[record.thread].frames)
+            self._threads[record.thread] = ThreadStack(destroyed=True)
 
-    def apply(self, offset: int, record: StackSample) -> Sample:
-        """Change a thread's stack by a sample, and return the whole stack."""
-        thread = self.change(offset, record)
-        return self._sample(offset, record, thread, record.count or 0, len(thread.stack) - len(record.frames))
-
-    def change(self, offset: int, record: StackSample) -> _Thread:
-        """Change a thread's stack by a sample."""
-        thread = self._thread_of(offset, record)
-        stack, match = thread.stack, record.match
+    def change(self, offset: int, record: StackSample) -> ThreadStack:
+        """Change a thread's stack by a sample, and return it."""
+        thread = self.current(offset, record)
+        depth, match = len(thread.frames), record.match
         if match > record.size:
             message = f"{match:,} frames match, but the last stack had {record.size:,}"
             self._findings.add("match-beyond-size", offset, message)
-        elif record.size != len(stack) and thread.complete:
-            message = f"the sample changes a stack of {record.size:,} frames, but the thread's stack has {len(stack):,}"
+        elif record.size != depth and thread.complete:
+            message = f"the sample changes a stack of {record.size:,} frames, but the thread's stack has {depth:,}"
             self._findings.add("stack-size", offset, message)
-        thread.complete = match == 0 or (thread.complete and record.size == len(stack) and match <= record.size)
-        if match > len(stack):
-            lost = min(match - len(stack), MAX_DEPTH, self._lost)
+        thread.complete = match == 0 or (thread.complete and record.size == depth and match <= record.size)
+        if record.ip is not None and match == 0:
+            self._findings.add("ip-without-frame", offset, "an instruction pointer changes, but no frame matches")
+        frames: Sequence[Frame] = record.frames
+        if match > depth:
+            lost = min(match - depth, MAX_DEPTH, self._lost)
             self._lost -= lost
-            stack += [UNKNOWN_FRAME] * lost
-        del stack[match:]
-        if record.ip is not None:
-            if match == 0:
-                self._findings.add("ip-without-frame", offset, "an instruction pointer changes, but no frame matches")
-            elif stack:
-                stack[-1] = Frame(stack[-1].function_iid, record.ip)
-        stack += record.frames
-        if len(stack) > MAX_DEPTH:
-            message = f"a stack of {len(stack):,} frames is too deep to be followed"
-            self._findings.add("stack-too-deep", offset, message)
-            thread.complete = False
-            stack.clear()
+            frames = [UNKNOWN_FRAME] * lost
+            if lost and record.ip is not None:
+                frames[-1] = Frame(None, record.ip)
+            frames = [*frames, *record.frames]
+        thread.replace(match, None if match > depth or match == 0 else record.ip, frames)
+        self._limit(offset, thread, depth)
         return thread
 
-    def allocation(self, offset: int, record: MemorySample) -> Sample:
-        """Return the thread's current stack with the objects that were allocated on it."""
-        thread = self._thread_of(offset, record)
-        return self._sample(offset, record, thread, 0, len(thread.stack))._replace(allocated=record.items)
+    def _limit(self, offset: int, thread: ThreadStack, depth: int) -> None:
+        """Clear a stack that is too deep, or with which there are too many frames; it had `depth` frames before."""
+        size = len(thread.frames)
+        others = self._frames - depth * thread.followed
+        if size > MAX_DEPTH or others + size > MAX_FRAMES:
+            message = f"a stack of {size:,} frames, beside {others:,} of other threads, is too deep to be followed"
+            self._findings.add("stack-too-deep", offset, message)
+            thread.complete = False
+            thread.clear()
+        if thread.followed:
+            self._frames = others + len(thread.frames)
 
-    def _sample(self, offset: int, record: Any, thread: _Thread, ticks: int, matched: int) -> Sample:
-        stack, time = tuple(thread.stack), record.timestamp * NS_PER_MS
-        return Sample(offset, time, record.thread, ticks, stack, max(matched, 0), self.paused, thread.complete)
-
-    def _thread_of(self, offset: int, record: Any) -> _Thread:
+    def current(self, offset: int, record: StackSample | MemorySample) -> ThreadStack:
+        """Return the stack of a sample's thread as it is before the sample."""
         thread = self._threads.get(record.thread)
         if thread is None:
-            thread = _Thread([])
-            if len(self._threads) < MAX_THREADS:
+            thread = ThreadStack(followed=len(self._threads) < MAX_THREADS)
+            if thread.followed:
                 self._threads[record.thread] = thread
         if thread.destroyed:
             self._findings.add("thread-gone", offset, f"a sample of thread {record.thread}, which was destroyed")
@@ -173,6 +221,12 @@ class Stacks:
             self._findings.add("time-backwards", offset, message)
         thread.timestamp = record.timestamp
         return thread
+
+    def _sample(
+        self, offset: int, record: Any, thread: ThreadStack, ticks: int, matched: int, items: tuple[AllocItem, ...] = ()
+    ) -> Sample:
+        time, whole = nanoseconds(record.timestamp), thread.whole()
+        return Sample(offset, time, record.thread, ticks, whole, matched, self.paused, thread.complete, items)
 
 
 class Interval(NamedTuple):
@@ -217,34 +271,47 @@ class Timeline:
     _open: dict[Any, list[tuple[int, int | str | None]]] = field(default_factory=dict)
     _open_count: int = 0
 
-    def begin(self, kind: str, thread: Any, timestamp: int, detail: int | str | None) -> bool:
-        """Begin an interval at a time in milliseconds; return whether none was open on the thread."""
-        alone = not self._open.get((kind, thread))
-        if self._open_count < MAX_OPEN:
-            self._open.setdefault((kind, thread), []).append((timestamp, detail))
-            self._open_count += 1
-        return alone
-
-    def end(self, kind: str, thread: Any, timestamp: int, detail: int | None = None) -> bool:
-        """End the newest open interval at a time in milliseconds; return whether there was one.
+    def begin(
+        self, kind: str, thread: Any, timestamp: int, *, function: int | None = None, reason: str | None = None
+    ) -> bool:
+        """Begin an interval.
 
         Args:
             kind: the kind.
             thread: the thread.
-            timestamp: the end.
-            detail: only intervals that began with this detail are looked at, unless it is None.
+            timestamp: the beginning in milliseconds.
+            function: the function's identifier, of kinds that have one; only its end ends the interval.
+            reason: the reason of a collection.
+
+        Returns:
+            Whether no such interval was open.
         """
-        opened = self._open.get((kind, thread), [])
-        for index in reversed(range(len(opened))):
-            if detail is None or opened[index][1] == detail:
-                begin, first_detail = opened.pop(index)
-                self._open_count -= 1
-                if not opened:
-                    del self._open[kind, thread]
-                start, end = begin * NS_PER_MS, timestamp * NS_PER_MS
-                self.counts[kind] += 1
-                self.durations[kind] += max(end - start, 0)
-                if len(self.intervals) < MAX_INTERVALS:
-                    self.intervals.append(Interval(kind, thread, start, end, first_detail))
-                return True
-        return False
+        place = kind, thread, function
+        alone = place not in self._open
+        if self._open_count < MAX_OPEN:
+            self._open.setdefault(place, []).append((timestamp, reason if function is None else function))
+            self._open_count += 1
+        return alone
+
+    def end(self, kind: str, thread: Any, timestamp: int, *, function: int | None = None) -> bool:
+        """End the newest open interval of this kind, thread and function; return whether there was one.
+
+        Args:
+            kind: the kind.
+            thread: the thread.
+            timestamp: the end in milliseconds.
+            function: as for `begin`.
+        """
+        place = kind, thread, function
+        if (opened := self._open.get(place)) is None:
+            return False
+        begin, detail = opened.pop()
+        self._open_count -= 1
+        if not opened:
+            del self._open[place]
+        start, end = nanoseconds(begin), nanoseconds(timestamp)
+        self.counts[kind] += 1
+        self.durations[kind] += max(end - start, 0)
+        if len(self.intervals) < MAX_INTERVALS:
+            self.intervals.append(Interval(kind, thread, start, end, detail))
+        return True

@@ -13,7 +13,6 @@ from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, KEYWORDS, STEP, TERMINATOR, WO
 from fxtio.dcpi.reader import DcpiTrace, Entry
 from fxtio.dcpi.records import RECORDS, Chunk, Footer, Line, MoreCounts, Record, Terminator, encode
 from fxtio.errors import FxtioError
-from fxtio.finding import Finding
 
 SPECS: dict[type[Any], str] = {
     Line: "line",
@@ -83,7 +82,7 @@ def _numbered(trace: DcpiTrace) -> Iterator[tuple[int, Entry, int]]:
 
 
 def _piece(trace: DcpiTrace, number: int, entry: Entry, end: int) -> AnnotatedRecord:
-    inside: list[Finding] = [finding for finding in trace.findings if entry.offset <= finding.offset < end]
+    inside = trace.findings.between(entry.offset, end)
     name = type(entry.record).__name__
     spec = SPECS.get(type(entry.record), "")
     return AnnotatedRecord(number, entry.offset, end - entry.offset, name, spec, _ranges(entry.record), inside)

@@ -80,15 +80,18 @@ class OpenBuffer:
         header: its header.
         dialect: the events that it can hold.
         limit: the most bytes of events, unless a single event is larger; None for no limit.
+        raw: the bytes of the header, where they are not those of `header` with the size of the events.
 
     Raises:
         EncodeError: a value of the header does not fit.
     """
 
-    def __init__(self, header: BufferHeader, dialect: Dialect, limit: int | None = MAX_EVENT_BYTES) -> None:
+    def __init__(
+        self, header: BufferHeader, dialect: Dialect, limit: int | None = MAX_EVENT_BYTES, raw: bytes = b""
+    ) -> None:
         encode_buffer_header(header, 0)  # a value that does not fit is refused before there are events
         self.header = header
-        self._dialect, self._limit = dialect, limit
+        self._dialect, self._limit, self._raw = dialect, limit, raw
         self._state = state_of(header, dialect)
         self._data = bytearray()
 
@@ -110,7 +113,7 @@ class OpenBuffer:
         Raises:
             EncodeError: there are more bytes of events than a buffer can have.
         """
-        return encode_buffer_header(self.header, len(self._data)) + bytes(self._data)
+        return (self._raw or encode_buffer_header(self.header, len(self._data))) + bytes(self._data)
 
 
 class Bases:

@@ -31,7 +31,18 @@ from fxtio.mono.enums import (
     NameAction,
     SampleType,
 )
-from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, decode_header, encode_header, header_has
+from fxtio.mono.headers import (
+    BufferHeader,
+    OpaqueBufferHeader,
+    OpaqueGap,
+    OpaqueHeader,
+    StreamHeader,
+    decode_buffer_header,
+    decode_header,
+    encode_header,
+    header_has,
+)
+from fxtio.mono.layout import POINTER_SIZES
 from fxtio.mono.stream.declare import Byte, Dialect, Item
 from fxtio.table import Column, WritableTable
 
@@ -105,7 +116,9 @@ class MonoWriter(FileWriter):
 
         An event goes to the open buffer of its thread.  A `BufferHeader` begins a buffer with its own bases behind all
         that came before; events without `thread`, and `Opaque` bytes, go to this buffer until another one begins.  A
-        `StreamHeader` begins another recording, or the first one of a writer without a header.
+        `StreamHeader` begins another recording, or the first one of a writer without a header.  `OpaqueHeader` and
+        `OpaqueBufferHeader` do the same with bytes that are written as they are.  An `OpaqueGap` ends all buffers and
+        is written as it is.
 
         Args:
             record: an event, a header, or `Opaque`.
@@ -123,10 +136,14 @@ class MonoWriter(FileWriter):
                 self._put_event(record, thread or 0)
         elif isinstance(record, StreamHeader | OpaqueHeader):
             self._begin_recording(record)
-        elif isinstance(record, BufferHeader):
-            buffer = OpenBuffer(record, self._dialect, limit=None)
+        elif isinstance(record, BufferHeader | OpaqueBufferHeader):
+            buffer = _exact_buffer(record, self._dialect)
             self._end_buffers()
             self._exact = buffer
+        elif isinstance(record, OpaqueGap):
+            self._end_buffers()
+            self._default_header = b""
+            self._append(record.raw)
         elif self._exact is not None and type(record) is Opaque:
             self._exact.append(record)
         else:
@@ -198,7 +215,7 @@ class MonoWriter(FileWriter):
         if isinstance(header, OpaqueHeader):
             raw = header.raw
             try:
-                header, size = decode_header(raw)
+                header, size = decode_header(raw, any_mark=True)
             except DecodeError as error:
                 raise EncodeError(error.message, "OpaqueHeader") from None
             if size != len(raw):
@@ -613,10 +630,24 @@ class MonoWriter(FileWriter):
         return {"vtable" if self._has(cls, "vtable") else "class_pointer": address}
 
 
+def _exact_buffer(record: BufferHeader | OpaqueBufferHeader, dialect: Dialect) -> OpenBuffer:
+    """Return the buffer that a header begins, whatever its size is.
+
+    Raises:
+        EncodeError: a value does not fit, or the bytes are not as many as those of a header.
+    """
+    if isinstance(record, BufferHeader):
+        return OpenBuffer(record, dialect, limit=None)
+    try:
+        return OpenBuffer(decode_buffer_header(record.raw), dialect, limit=None, raw=record.raw)
+    except DecodeError as error:
+        raise EncodeError(error.message, "OpaqueBufferHeader") from None
+
+
 def _dialect_for(header: StreamHeader) -> Dialect:
     if header.data_version not in r.VERSIONS:
         raise EncodeError(f"there is no data version {header.data_version}", "StreamHeader.data_version")
-    if header.pointer_size not in (4, 8):
+    if header.pointer_size not in POINTER_SIZES:
         raise EncodeError(f"pointers of {header.pointer_size} bytes", "StreamHeader.pointer_size")
     return r.dialect_of(header.data_version, header.pointer_size)
 

@@ -11,6 +11,7 @@ from fxtio.finding import Findings, Level
 from fxtio.uftrace.directory import join_lines, line_size, split_lines
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.tasks import NS, stamp
+from fxtio.uftrace.times import MAX_TIME, add_overflow
 
 NAMES_FILE, EXTERN_FILE = "events.txt", "extern.dat"
 Order = Literal["little", "big"]
@@ -164,7 +165,10 @@ class ExternFile:
         for line in parsed.lines:
             match = re.fullmatch(r"\s*(\d{1,12})\.(\d{1,12})\s+(.*)", line, re.DOTALL)
             if match:
-                parsed.messages.append((int(match[1]) * NS + int(match[2]), match[3]))
+                time = int(match[1]) * NS + int(match[2])
+                parsed.messages.append((time, match[3]))
+                if time > MAX_TIME:
+                    add_overflow(findings, EXTERN_FILE, offset)
             elif line.strip() and not line.lstrip().startswith("#"):
                 message = "the line is not a time and a message"
                 findings.add("extern-line", offset, message, level=Level.WARNING, file=EXTERN_FILE)

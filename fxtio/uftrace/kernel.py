@@ -15,6 +15,7 @@ from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
 from fxtio.uftrace.enums import RingType
 from fxtio.uftrace.layout import CommitWord, ExtendWord, RingWord
+from fxtio.uftrace.times import MAX_TIME, add_overflow
 
 HEADER_FILE, SYMBOLS_FILE = "kernel_header", "kallsyms"
 FUNCTION_ENTRY, FUNCTION_EXIT = "funcgraph_entry", "funcgraph_exit"
@@ -244,6 +245,8 @@ def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Fi
         time += entry.delta
         at = start + (size + _WORD - 1) // _WORD * _WORD
         if entry.kind != RingType.PADDING:
+            if time > MAX_TIME:
+                add_overflow(findings, name, begin + start)
             yield _event(time, page[start : start + size], header, missed=missed)
             missed = False
 

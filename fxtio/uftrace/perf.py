@@ -17,6 +17,7 @@ from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.uftrace.enums import PerfType
 from fxtio.uftrace.layout import PERF_COMM, PERF_HEADER, PERF_SAMPLE, PERF_TASK, PerfMiscWord
+from fxtio.uftrace.times import report_overflow
 
 Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
@@ -132,7 +133,9 @@ def parse(blocks: Iterable[bytes], name: str, order: Order, findings: Findings) 
         raw = rest + block
         at, end = _boundaries(raw, order)
         if at:
-            yield _decode(raw, base, at, end, order)
+            decoded = _decode(raw, base, at, end, order)
+            report_overflow(findings, name, decoded.time, decoded.at + base)
+            yield decoded
         base, rest = base + end, raw[end:]
         if len(rest) >= _HEADER and (size := _size_reader(order)(rest, 0)[0]) < _HEADER:
             message = f"a record has the size {size}, less than its header; the rest of the file is not read"

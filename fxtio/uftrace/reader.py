@@ -29,6 +29,7 @@ from fxtio.uftrace.state import Function, Sessions
 from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
 from fxtio.uftrace.tables import FILE_TABLES, RECORD_TABLES, Columns, TableBuilder, TableCollector
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskFile
+from fxtio.uftrace.times import MAX_TIME
 
 _FIELDS = RecordWord.fields
 _DECODED_AT_ONCE = 4096
@@ -62,7 +63,7 @@ class Entry(NamedTuple):
 
     Attributes:
         offset: the byte offset in the file of the task.
-        time: nanoseconds, or None for lost records and for bytes that are not a record.
+        time: nanoseconds, at most 2**63 - 1, or None for lost records and for bytes that are not a record.
         record: the record.
         tid: the task.
         name: the name of the function or event, or None.
@@ -167,7 +168,7 @@ class UftraceTrace(TraceReader[Info]):
         for chunk in self._chunks(reading):
             offsets = [chunk.base] if chunk.gap is not None else chunk.offsets().tolist()
             for offset, record in zip(offsets, _decoded(chunk), strict=True):
-                time = None if isinstance(record, Opaque | Lost) else record.time
+                time = None if isinstance(record, Opaque | Lost) else min(record.time, MAX_TIME)
                 entry = Entry(offset, time, record, chunk.tid)
                 yield self._resolved(entry, chunk, reading.events) if resolve else entry
 
@@ -356,7 +357,7 @@ class UftraceTrace(TraceReader[Info]):
             kinds = _FIELDS["type"].get(chunk.words).view(np.int64)
             numbers = np.bincount(kinds, minlength=len(RecordType)).tolist()
             counts.update({CLASSES[kind].__name__: number for kind, number in zip(RecordType, numbers, strict=True)})
-            times = chunk.times[kinds != RecordType.LOST]
+            times = chunk.nanoseconds[kinds != RecordType.LOST]
             if len(times):
                 first, last = int(times.min()), int(times.max())
                 info.start = first if info.start is None else min(info.start, first)

@@ -29,6 +29,7 @@ from fxtio.uftrace.layout import DEPTHS, RecordWord
 from fxtio.uftrace.perf import KINDS, PerfBlock
 from fxtio.uftrace.state import AddressSpace
 from fxtio.uftrace.symbols import SymbolFile
+from fxtio.uftrace.times import MAX_TIME, saturated
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Column]
@@ -54,7 +55,6 @@ _STEPS = np.array([{RecordType.ENTRY: 1, RecordType.EXIT: -1}.get(kind, 0) for k
 _LAST_DEPTH = DEPTHS - 1
 _HEADER = 16
 _NULL = payloads.NULL.decode("utf-8", "surrogateescape")
-_MAX_TIME = 2**63 - 1
 
 
 # ---- calls
@@ -140,7 +140,7 @@ class CallPairing:
         step = _STEPS[_FIELDS["type"].get(words).view(np.int64)]
         depth = _FIELDS["depth"].get(words).view(np.int64)
         address = _FIELDS["address"].get(words)
-        times = chunk.times.view(np.int64)
+        times = chunk.nanoseconds
         if self._laps or _LAST_DEPTH in (self._previous[1], int(depth.max(initial=0))):
             depth, address = self._unwrapped(step, depth, address)
         rows = np.flatnonzero(step) if not step.all() else None
@@ -454,7 +454,7 @@ class TableBuilder:
             "tid": np.full(len(chunk), chunk.tid),
             "offset": chunk.offsets(),
             "type": Categories(kinds.astype(np.int8), TYPES),
-            "time": chunk.times.astype(np.int64),
+            "time": chunk.nanoseconds,
             "depth": _FIELDS["depth"].get(words).astype(np.int16),
             "address": address,
             "name": Categories(name, self.names.values),
@@ -500,7 +500,7 @@ class TableBuilder:
         return {
             "record": rows + self.record,
             "tid": np.full(len(rows), chunk.tid),
-            "time": chunk.times[rows].astype(np.int64),
+            "time": chunk.nanoseconds[rows],
             "id": ids,
             "name": Categories(names, self.names.values),
         }
@@ -599,7 +599,7 @@ class SmallFiles(Protocol):
 
 
 def _integers(values: Sequence[int]) -> Array:
-    return np.array([min(value, _MAX_TIME) for value in values], np.int64)
+    return np.array([min(value, MAX_TIME) for value in values], np.int64)
 
 
 def _tasks(files: SmallFiles) -> Columns:
@@ -628,7 +628,7 @@ def _sched(files: SmallFiles) -> Columns:
             codes[first + row] = names.code(text)
         first += len(block)
     return {
-        "time": np.minimum(time, np.uint64(_MAX_TIME)).astype(np.int64)[order],
+        "time": saturated(time)[order],
         "cpu": joined([np.full(len(block), cpu) for cpu, block in blocks], np.int64)[order],
         "pid": joined([block.pid for _, block in blocks], np.int64)[order],
         "tid": joined([block.tid for _, block in blocks], np.int64)[order],

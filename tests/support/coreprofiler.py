@@ -15,7 +15,7 @@ from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler.layout import DIALECTS, Style
 from fxtio.coreprofiler.lines import Fault, decode, encode, layout_of
 from fxtio.coreprofiler.records import RECORDS
-from fxtio.coreprofiler.simulator import Simulator, Truth
+from fxtio.coreprofiler.simulator import SHAPES, Simulator, Truth
 from fxtio.errors import EncodeError
 
 Strategy = st.SearchStrategy[Any]
@@ -152,6 +152,14 @@ def simulated(seed: int, *, steps: int = 300, style: str = "D2", **how: Any) -> 
         simulator.step()
     simulator.finish()
     return written(records, style), records, truth
+
+
+@st.composite
+def simulated_traces(draw: st.DrawFn) -> bytes:
+    """Draw traces without faults, of any shape and style."""
+    shape, style = draw(st.sampled_from([*SHAPES])), draw(st.sampled_from([*DIALECTS]))
+    how: dict[str, Any] = {"threads": draw(st.integers(1, 3)), "lines": draw(st.booleans())}
+    return simulated(draw(st.integers(0, 2**32)), shape=shape, style=style, steps=draw(st.integers(1, 80)), **how)[0]
 
 
 def one_by_one(data: bytes) -> tuple[list[bytes], list[Any]]:

@@ -1,0 +1,104 @@
+"""The cost of CoreProfiler traces: twice as many lines cost about twice as many operations, whatever the lines are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from fxtio.coreprofiler import CoreProfilerTrace, explain, report
+
+FEW = 60
+
+THREAD = b"thr crt 0x1 0x00000000\n"
+
+
+def numbered(*lines: bytes) -> Callable[[int], bytes]:
+    """Return a function that makes so many times these lines, each round with its number."""
+    return lambda count: b"".join(line % ((at,) * line.count(b"%")) for line in lines for at in range(count))
+
+
+def repeated(line: bytes) -> Callable[[int], bytes]:
+    return lambda count: line * count
+
+
+def deep(count: int) -> bytes:
+    """Return samples of a stack that each sample makes deeper."""
+    return b"".join(b"sam str 0x0 1 1 %d:%d 0x%x\n" % (at, at, at) for at in range(count))
+
+
+def unchanged(count: int) -> bytes:
+    """Return samples and allocations of a deep stack that does not change."""
+    begin = b"sam str 0x0 1 1 0:0" + b" 0x1" * count + b"\n"
+    return begin + (b"sam str 0x0 1 1 %d:%d\n" % (count, count) + b"sam mem 0x0 1 0x1:1:1\n") * count
+
+
+LINES: dict[str, Callable[[int], bytes]] = {
+    "deep": deep,
+    "unchanged": unchanged,
+    "lost": numbered(b"sam str 0x%x 1 1 100:100\n"),
+    "replaced": repeated(b"sam str 0x0 1 1 0:0 0x1 0x2 0x3\nsam str 0x0 1 1 0:3\n"),
+    "compilations": numbered(b"jit cms 0x0 1 0x%x\n", b"jit cmf 0x0 1 0x%x 0x0\n"),
+    "compilations of others": numbered(b"jit cms 0x0 1 0x%x\n", b"jit cmf 0x0 1 0xf%x 0x0\n"),
+    "collections": lambda count: b"gch gcs 0x0 1 ? tfff\n" * count + b"gch gcf 0x0 1\n" * count,
+    "pauses": repeated(b"prf tps 1\nprf trs 2\n"),
+    "parameters": numbered(b"prf cfg n%d x\n"),
+    "names": numbered(b'fun nam 0x%x "a" "" ""\n', b'fun nam 0x%x "a"\n', b'cls nam 0x%x "a"\n'),
+    "threads": numbered(b"thr crt 0x1 0x%08x\n", b"thr aos 0x%08x 5\n", b"thr crt 0x%08x\n"),
+    "code": lambda count: b"fun inf 0x1 0x2 0x3 0x4 0x5" + b" 0x1:0x2" * count + b" 0x1:0x2:0x3" * count + b"\n",
+    "survivors": lambda count: b"gch alt 1" + b" 0x1:1:1" * count + b"\n",
+    "flags": lambda count: b"gch gcs 0x0 1 ? " + b"t " * count + b"t\n",
+    "unknown": repeated(b"xyz abc 1\n"),
+    "faults": repeated(b"prf tps x\nfun nam 0x1\n\n"),
+}
+
+
+def operations(read: Callable[[CoreProfilerTrace], object], data: bytes) -> int:
+    """Return how many instructions of the interpreter a reading executes; loops of C code count as one."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        read(CoreProfilerTrace(data))
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def tabulate(trace: CoreProfilerTrace) -> None:
+    trace.tables(*trace.table_names)
+
+
+def show(trace: CoreProfilerTrace) -> None:
+    entries = list(trace.entries())
+    list(report.text_lines(entries))
+    report.json_objects(entries)
+
+
+READINGS: dict[str, Callable[[CoreProfilerTrace], object]] = {
+    "stats": lambda trace: report.stats(trace, 3),
+    "info": report.info,
+    "tables": tabulate,
+    "raw records": lambda trace: list(trace.records(resolve=False)),
+    "dump": show,
+    "explain": lambda trace: list(explain.explain(trace)),
+}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("kind", LINES)
+def test_the_cost_is_proportional_to_the_size(kind: str, reading: str) -> None:
+    make, read = LINES[kind], READINGS[reading]
+    read(CoreProfilerTrace(THREAD + make(2)))  # what is made on first use does not count
+    costs = [operations(read, THREAD + make(count)) for count in (FEW, 2 * FEW)]
+    assert costs[1] < 2.4 * costs[0], (kind, reading, costs)
