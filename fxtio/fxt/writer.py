@@ -532,7 +532,7 @@ def _thread_of(track: Any, where: str) -> Thread:
 def _slot_zero(record: String | ThreadRecord, order: Order) -> bytes:
     """Return the bytes of a definition of slot 0, which readers ignore.  spec: String record, Thread record"""
     data = encode(record.replace(index=1), order)
-    header = int.from_bytes(data[:8], order) - type(record).words[0].fields["index"].put(1)
+    header: int = int.from_bytes(data[:8], order) - type(record).words[0].fields["index"].put(1)
     return header.to_bytes(8, order) + data[8:]
 
 
