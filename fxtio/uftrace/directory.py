@@ -19,12 +19,13 @@ MAX_WHOLE_FILE = 1 << 26
 """The largest number of bytes of a file that is read as a whole."""
 
 _HEAD = 8192
+_SEPARATORS = frozenset({"/", os.sep, os.altsep or "/", "\0"})
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def is_file_name(name: str) -> bool:
     """Return whether a text can be the name of a file in a directory."""
-    return bool(name) and name not in (".", "..") and not any(character in name for character in ("/", "\\", "\0"))
+    return bool(name) and name not in (".", "..") and not any(character in name for character in _SEPARATORS)
 
 
 class Directory:
