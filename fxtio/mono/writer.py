@@ -230,31 +230,27 @@ class MonoWriter(FileWriter):
 
     def _put_event(self, event: r.Event, thread: int) -> None:
         """Append an event to the buffer of its thread."""
+        buffer = self._buffers.get(thread)
+        if buffer is not None and buffer.append(event):
+            return
+        new = self._bases.buffer(thread, event, self._dialect)  # raises before anything is written
         if self._exact is not None:
             self._end_buffers()
-        buffer = self._buffers.get(thread)
-        if buffer is not None:
-            if buffer.append(event):
-                return
-            self._end_buffer(self._buffers.pop(thread))
-        self._buffers[thread] = self._new_buffer(thread, event)
+        elif buffer is not None:
+            self._end_buffer(buffer)
+        self._buffers[thread] = new
 
     def _define(self, event: r.Event, thread: int) -> None:
         """Append an event that defines a name."""
         self._check_open()
-        if self._exact is not None:
-            self._end_buffers()
         buffer = self._definitions
         if buffer is not None and buffer.header.thread == thread and buffer.append(event):
             return
-        new = self._new_buffer(thread, event)  # raises before anything is written
+        new = self._bases.buffer(thread, event, self._dialect)  # raises before anything is written
+        if self._exact is not None:
+            self._end_buffers()
         self._end_definitions()
         self._definitions = new
-
-    def _new_buffer(self, thread: int, event: r.Event) -> OpenBuffer:
-        buffer = OpenBuffer(self._bases.header(thread, event, self._dialect), self._dialect)
-        buffer.append(event)
-        return buffer
 
     def _end_buffers(self) -> None:
         """Append all open buffers to the file."""

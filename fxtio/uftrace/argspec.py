@@ -344,16 +344,17 @@ class ArgumentSpecs:
         return self._prototypes.get(name, self._prototypes.get(symbol.name, ()))
 
     def _name(self, symbol: Symbol, debug: DebugFile | None) -> str:
-        if not is_mangled(symbol.name):
-            return symbol.name
+        name = simple_name(symbol.name)
+        if available() or not is_mangled(name):
+            return name
         function = debug.functions.get(symbol.address) if debug is not None else None
-        if not available() and function is not None:
+        if function is not None:
             return function.name
-        if not available() and not self._warned and self._by_name and self._rules:
+        if not self._warned and self._by_name and self._rules:
             self._warned = True
             message = "C++ names cannot be matched with argument specifications; install fxtio[demangle]"
             self._findings.add("no-demangler", 0, message, level=Level.WARNING, file=INFO_FILE)
-        return simple_name(symbol.name)
+        return name
 
 
 def _split(text: str) -> list[str]:

@@ -105,7 +105,11 @@ class CallPairing:
 
     The depth of a record decides: it ends every open call that is deeper.  So a call whose exit is missing (after
     `longjmp`, `exec` or lost records) ends at the first record that shows that it has ended, and an exit without an
-    entry (in a child after `fork`) is a call that began before the file.
+    entry (in a child after `fork`) is a call that began before the file: at the fork, or with the first record.
+
+    If the call at the depth of an exit is that of another function, the exit ends the innermost call of its function.
+    Some tracers (the QEMU plugin) number the depths of exits from 0 and those of entries from 1.  The first exit
+    directly after the entry of the same function shows this; the depths of the exits from there on are corrected.
 
     Attributes:
         open: the calls that have not ended.
@@ -115,6 +119,8 @@ class CallPairing:
         self.open = OpenCalls.empty()
         self._laps = 0  # the number of times that the depth has wrapped around
         self._previous: tuple[int, int] = (0, 0)  # the step and depth of the last entry or exit
+        self._before: tuple[int, int, int] = (0, 0, 0)  # the step, depth and address of the record before the chunk
+        self._exits_lower: bool | None = None  # whether exits have lower depths than entries, None if not known yet
         self._first: int | None = None
         self._last = 0
 
@@ -131,15 +137,21 @@ class CallPairing:
         depth = _FIELDS["depth"].get(words).view(np.int64)
         address = _FIELDS["address"].get(words)
         times = chunk.nanoseconds
-        if self._laps or _LAST_DEPTH in (self._previous[1], int(depth.max(initial=0))):
-            depth, address = self._unwrapped(step, depth, address)
+        first_exit = self._first_lower_exit(step, depth, address, chunk)
+        previous = self._previous
         rows = np.flatnonzero(step) if not step.all() else None
         if len(step) and (rows is None or len(rows)):
             last = -1 if rows is None else int(rows[-1])
-            self._previous = int(step[last]), int(depth[last]) % DEPTHS
+            self._previous = int(step[last]), int(depth[last])
             self._last = int(times[last])
             if self._first is None:
                 self._first = int(times[0 if rows is None else int(rows[0])])
+                if chunk.forked is not None:
+                    self._first = min(self._first, chunk.forked)
+        if self._laps or _LAST_DEPTH in (previous[1], int(depth.max(initial=0))):
+            depth, address = self._unwrapped(previous, step, depth, address)
+        if first_exit is not None:
+            depth = depth + np.where((step < 0) & (np.arange(len(step)) >= first_exit), 1, 0)
         before, height = self.open, len(self.open.depth)
         size = height + len(step)
         # The stack of open calls; an entry is a row of the chunk, or -1, -2, ... for calls that were open before.
@@ -184,11 +196,27 @@ class CallPairing:
             np.full(len(order), -1, np.int64),
         )  # fmt: skip
 
-    def _unwrapped(self, step: Array, depth: Array, address: Array) -> tuple[Array, Array]:
+    def _first_lower_exit(self, step: Array, depth: Array, address: Array, chunk: Chunk) -> int | None:
+        """Return the row from which on the depths of exits are one too low, or None if they are right."""
+        if self._exits_lower is None and len(step):
+            steps, depths = np.append(self._before[0], step), np.append(self._before[1], depth)
+            addresses = np.append(np.uint64(self._before[2]), address)
+            leaf = (steps[:-1] > 0) & (steps[1:] < 0) & (addresses[:-1] == addresses[1:])
+            self._before = (int(step[-1]), int(depth[-1]), int(address[-1]))
+            if not leaf.any():
+                return None
+            row = int(leaf.argmax())
+            self._exits_lower = (int(depths[row]) - int(depths[row + 1])) % DEPTHS == 1
+            return row if self._exits_lower else None
+        if chunk.gap is not None:
+            self._before = (0, 0, 0)
+        return 0 if self._exits_lower else None
+
+    def _unwrapped(self, previous: tuple[int, int], step: Array, depth: Array, address: Array) -> tuple[Array, Array]:
         """Return depths and addresses without wrapping: a depth of 1024 is stored as 0 and a carry into the address."""
         rows = np.flatnonzero(step)
-        steps = np.concatenate([[self._previous[0]], step[rows]])
-        depths = np.concatenate([[self._previous[1]], depth[rows]])
+        steps = np.concatenate([[previous[0]], step[rows]])
+        depths = np.concatenate([[previous[1]], depth[rows]])
         up = (steps[:-1] > 0) & (steps[1:] > 0) & (depths[:-1] == _LAST_DEPTH) & (depths[1:] == 0)
         down = (steps[:-1] < 0) & (steps[1:] < 0) & (depths[:-1] == 0) & (depths[1:] == _LAST_DEPTH)
         laps = self._laps + np.cumsum(up.astype(np.int64) - down)
