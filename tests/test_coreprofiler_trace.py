@@ -138,6 +138,26 @@ def test_rules_of_lines() -> None:
         assert set(trace.findings.counts) == rules
 
 
+@given(data=support.simulated_traces() | support.damaged(), block=st.sampled_from([300, 1 << 21]))
+def test_tables_have_whole_stacks(data: bytes, block: int) -> None:
+    trace = CoreProfilerTrace(data)
+    samples = list(trace.samples())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "BLOCK", block)
+        tables = trace.tables("sample_stacks", "stacks", "samples", "memory_samples")
+        rows = support.whole_stacks(tables["sample_stacks"], tables["stacks"])
+        batches = [support.whole_stacks(batch["sample_stacks"], batch["stacks"]) for batch in trace.batches(*tables)]
+    assert len(rows) == len(samples) == sum(map(len, batches))
+    for rows_of_samples in (rows, [row for batch in batches for row in batch]):
+        support.compare_stacks(samples, rows_of_samples)
+    for name, column in (("samples", "sample"), ("memory_samples", "memory_sample")):
+        of_class = [row for row in rows if row[column] >= 0]
+        assert [row[column] for row in of_class] == list(range(tables[name].num_rows))
+        assert [row["offset"] for row in of_class] == tables[name]["offset"].tolist()
+    distinct = {row["stack"][:depth] for row in rows for depth in range(1, len(row["stack"]) + 1)}
+    assert tables["stacks"].num_rows >= len(distinct)
+
+
 def test_lost_lines_leave_unknown_frames() -> None:
     records = [r.StackSample(0, 5, 1, 2, 2, None, (r.Frame(3),)), r.StackSample(0, 6, 1, 0, 3, None, (r.Frame(1),))]
     first, second = CoreProfilerTrace(support.written(records)).samples()
@@ -162,7 +182,7 @@ def test_all_stacks_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("fxtio.coreprofiler.state.MAX_FRAMES", 10)
     monkeypatch.setattr("fxtio.coreprofiler.state.MAX_THREADS", 3)
     frames = (r.Frame(1),) * 4
-    records = [r.StackSample(thread, 5, 1, 0, 0, None, frames) for thread in range(5)]
+    records: list[Any] = [r.StackSample(thread, 5, 1, 0, 0, None, frames) for thread in range(5)]
     records += [r.ThreadDestroyed(0), r.StackSample(2, 6, 1, 0, 0, None, frames)]
     trace = CoreProfilerTrace(support.written(records))
     # The third stack is too much; further threads are not followed, but need space for a moment; the first one ends.

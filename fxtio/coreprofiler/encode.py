@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.coreprofiler.columns import may_be_unknown
+from fxtio.coreprofiler.columns import may_be_unknown, undefined_column
 from fxtio.coreprofiler.layout import (
     NS_PER_MS,
     UNDEFINED,
@@ -23,7 +23,7 @@ from fxtio.coreprofiler.layout import (
     ThreadNumber,
 )
 from fxtio.coreprofiler.lines import ItemField, encode, layout_of
-from fxtio.coreprofiler.tables import RECORD_TABLES, TIME_FIELD, WRITABLE_ITEMS, os_column, undefined_column
+from fxtio.coreprofiler.tables import RECORD_TABLES, TIME_FIELD, WRITABLE_ITEMS, os_column
 from fxtio.errors import EncodeError
 from fxtio.table import Lists, checked_columns
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -403,6 +404,15 @@ class Block:
             return _merged(self._groups[cls], (rows, columns))
         order = np.argsort(rows, kind="stable")
         return rows[order], {name: column[order] for name, column in columns.items()}
+
+    def placed(self, *classes: type[Any]) -> list[tuple[int, Any]]:
+        """Return the records of some classes in the order of the lines, each with its byte offset in the file."""
+        offsets = self.offsets()
+        pairs: list[tuple[int, Any]] = []
+        for cls in classes:
+            rows, columns = self.columns(cls)
+            pairs += zip(offsets[rows].tolist(), map(cls, *lists_of(cls, columns)), strict=True)
+        return sorted(pairs, key=itemgetter(0))
 
     def records(self) -> list[Any]:
         """Return the records in the order of the lines, with an `Opaque` for each line that is not a record."""

@@ -25,6 +25,7 @@ from fxtio.uftrace.directory import Directory
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.symbols import DebugFile, MapFile, Module, Symbol, SymbolFile
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
+from fxtio.uftrace.times import MAX_TIME
 
 Array = np.ndarray[Any, Any]
 
@@ -338,6 +339,11 @@ class Sessions:
                 epochs.append(Epoch(begin, session, first))
             epochs += [Epoch(times[count], session, count + 1) for count in range(first, last)]
         return [epoch for epoch, after in zip_longest(epochs, epochs[1:]) if after is None or epoch.begin < after.begin]
+
+    def forked(self, tid: int) -> int | None:
+        """Return the time in nanoseconds at which a task began as a copy of another process, or None."""
+        fork = self._forks.get(tid)
+        return None if fork is None else min(fork.time, MAX_TIME)
 
     def process_of(self, tid: int) -> int:
         """Return the process of a task; a task that is not in the task file is taken for a process."""

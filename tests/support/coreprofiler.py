@@ -14,9 +14,11 @@ from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
 from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler.layout import DIALECTS, Style
 from fxtio.coreprofiler.lines import Fault, decode, encode, layout_of
-from fxtio.coreprofiler.records import RECORDS
+from fxtio.coreprofiler.records import RECORDS, Frame
 from fxtio.coreprofiler.simulator import SHAPES, Simulator, Truth
+from fxtio.coreprofiler.state import Sample
 from fxtio.errors import EncodeError
+from fxtio.table import Table
 
 Strategy = st.SearchStrategy[Any]
 
@@ -37,7 +39,7 @@ def numbers(low: int, high: int) -> Strategy:
     return ends.filter(lambda number: low <= number <= high) | st.integers(low, high)
 
 
-def values(item: lay.Item) -> Strategy:
+def values(item: lay.FixedItem) -> Strategy:
     """Return a strategy for the values of an item that does not take the rest of the line."""
     if isinstance(item, lay.Count):
         result = st.none() | numbers(0, item.high)
@@ -210,3 +212,27 @@ def cells_of(record: Any) -> dict[str, Any]:
         else:
             cells[name] = -1 if value is None and not item.optional else value
     return cells
+
+
+def whole_stacks(samples: Table, stacks: Table) -> list[dict[str, Any]]:
+    """Return the rows of `sample_stacks` with whole stacks in place of rows of `stacks`."""
+    rows = list(stacks.rows())
+    result = []
+    for sample in samples.rows():
+        frames, at = [], sample["stack"]
+        while at >= 0:
+            row = rows[at]
+            function = None if row["function_iid"] < 0 else row["function_iid"]
+            frames.append(Frame(function, lay.UNDEFINED if row["ip_undefined"] else row["ip"]))
+            at = row["parent"]
+            assert row["depth"] == (0 if at < 0 else rows[at]["depth"] + 1)
+        result.append(sample | {"stack": tuple(reversed(frames))})
+    return result
+
+
+def compare_stacks(samples: list[Sample], rows: list[dict[str, Any]]) -> None:
+    """Check that rows of `whole_stacks` have what samples have."""
+    for sample, row in zip(samples, rows, strict=True):
+        expected = sample._asdict() | {"thread": -1 if sample.thread is None else sample.thread, "count": sample.ticks}
+        names = ("offset", "time", "thread", "count", "stack", "matched", "paused", "complete")
+        assert {name: row[name] for name in names} == {name: expected[name] for name in names}
