@@ -223,8 +223,11 @@ def test_dialects(line: bytes, record: Any) -> None:
         (b"thr cpu 0x1  5 6", "field-form", "timestamp"),
         (b"thr cpu 0x1 5 6 ", "extra-fields", ""),
         (b"prc cpu " + b"9" * 5000 + b" 1", "field-form", "timestamp"),
-        (b"prc cpu 9223372036855 1", "field-form", "timestamp"),  # as nanoseconds it does not fit 64 bits
-        (b"prc cpu -9223372036855 1", "field-form", "timestamp"),
+        (b"prc cpu 9223372036854775808 1", "field-form", "timestamp"),
+        (b"prc cpu -9223372036854775809 1", "field-form", "timestamp"),
+        (b"prc cpu 1e400 1", "field-form", "timestamp"),
+        (b"prc cpu nan 1", "field-form", "timestamp"),
+        (b"prc cpu 1.5 1", "field-form", "timestamp"),
         (b"prf stm 2018-13-10 00:00:00.000", "field-form", "started_at"),
         (b"prf cfg name", "field-form", "value"),
         (b'cls nam 0x1 "abc', "open-quote", "name"),

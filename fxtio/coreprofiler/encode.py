@@ -23,7 +23,8 @@ from fxtio.coreprofiler.layout import (
     ThreadNumber,
 )
 from fxtio.coreprofiler.lines import ItemField, encode, layout_of
-from fxtio.coreprofiler.tables import RECORD_TABLES, TIME_FIELD, WRITABLE_ITEMS, os_column
+from fxtio.coreprofiler.records import TIME_FIELD
+from fxtio.coreprofiler.tables import RECORD_TABLES, WRITABLE_ITEMS, os_column
 from fxtio.errors import EncodeError
 from fxtio.table import Lists, checked_columns
 

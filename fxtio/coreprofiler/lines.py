@@ -187,7 +187,7 @@ def _first_fault(layout: Layout, line: bytes) -> Fault:
     offset = TAG_SIZE
     for field in layout.fields:
         match = re.compile(field.item.pattern.encode("ascii")).match(line, offset)
-        if match is None:
+        if match is None or line[match.end() : match.end() + 1] not in (b"", b" ", b":"):
             rest = line[offset:]
             if not rest:
                 return Fault("field-missing", field.name, f"the line ends before `{field.name}`")
