@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
+import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -13,14 +15,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Finding
 from fxtio.mono import frames
 from fxtio.mono import records as r
-from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, encode_buffer_header, encode_header
+from fxtio.mono.headers import (
+    BUFFER_HEADER_SIZE,
+    BufferHeader,
+    OpaqueBufferHeader,
+    OpaqueGap,
+    encode_buffer_header,
+    encode_header,
+)
+from fxtio.mono.layout import BUFFER_MARK
 from fxtio.mono.reader import MonoTrace
 from support.checkout import CORPUS
-from support.mono_samples import copied, header, written
+from support.mono_samples import FILES, content, copied, copied_whole, header, written
 
 SMALL = (CORPUS / "mono" / "synth-v17.mlpd").read_bytes()
 HEAD = encode_header(header())
@@ -95,6 +106,8 @@ def test_cut_at_every_byte() -> None:
         events, findings = read(SMALL[:length])
         assert events == whole[: len(events)]
         assert len(findings) == (length != len(first.raw))  # behind the header a recording may end
+        assert copied_whole(MonoTrace(SMALL[:length])) == SMALL[:length]
+        assert length == 0 or copied(MonoTrace(SMALL[:length])) == SMALL[:length]
 
 
 @given(st.lists(st.tuples(st.integers(0, len(SMALL) - 1), st.integers(1, 255)), min_size=1, max_size=3))
@@ -115,11 +128,113 @@ def test_every_byte_flipped(change: int) -> None:
         trace = MonoTrace(bytes(data))
         events = list(trace)
         assert events or trace.findings
-        if not trace.findings.counts.keys() - BUFFER_RULES:  # the frame is whole: so is the copy
-            assert copied(MonoTrace(bytes(data))) == data
+        assert copied(MonoTrace(bytes(data))) == copied_whole(MonoTrace(bytes(data))) == data
 
 
-BUFFER_RULES = {rule for _, rule, _ in BROKEN.values()}
+DAMAGES = ("flip", "cut", "drop", "insert", "duplicate")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_damaged_file_is_copied_exactly(path: Path, damage: str) -> None:
+    draw = random.Random(f"{path.name} {damage}")
+    for _ in range(4):
+        data = bytearray(content(path))
+        place, count = draw.randrange(len(data)), draw.choice([1, 2, 7, 100, 5000])
+        if damage == "flip":
+            data[place] ^= 1 << draw.randrange(8)
+        elif damage == "cut":
+            del data[place:]
+        elif damage == "drop":
+            del data[place : place + count]
+        else:
+            more = draw.randbytes(count) if damage == "insert" else data[place : place + count]
+            data[place:place] = more
+        trace = MonoTrace(bytes(data))
+        assert copied_whole(trace) == data
+        assert copied(trace) == data, place
+
+
+def test_a_buffer_whose_size_is_wrong_is_copied_exactly() -> None:
+    wrong = encode_buffer_header(BufferHeader(thread=1), 40)
+    data = HEAD + wrong + GOOD_BYTES + buffer(GOOD_BYTES) + buffer(GOOD_BYTES)[:-1]
+    records = list(MonoTrace(data).records(resolve=False))
+    cut = encode_buffer_header(BufferHeader(thread=1), 3)
+    expected = [OpaqueBufferHeader(wrong), GOOD, BufferHeader(thread=1), GOOD, OpaqueBufferHeader(cut)]
+    assert records == [header(), *expected, Opaque(GOOD_BYTES[:-1])]
+    assert copied(MonoTrace(data)) == copied_whole(MonoTrace(data)) == data
+
+
+def test_bytes_between_buffers_are_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "MAX_GAP", 10)
+    data = b"before" + HEAD + buffer(GOOD_BYTES) + b"x" * 25 + buffer(GOOD_BYTES) + BUFFER_MARK
+    entries = list(MonoTrace(data).entries(resolve=False))
+    gaps = [(entry.offset, entry.record.raw) for entry in entries if isinstance(entry.record, OpaqueGap)]
+    middle = 6 + len(HEAD) + 51
+    assert gaps == [
+        (0, b"before"), (middle, b"x" * 10), (middle + 10, b"x" * 10), (middle + 20, b"x" * 5),
+        (len(data) - 4, BUFFER_MARK),
+    ]  # fmt: skip
+    assert copied(MonoTrace(data)) == copied_whole(MonoTrace(data)) == data
+    assert [finding.rule for finding in MonoTrace(data).findings] == ["bad-header", "buffer-id", "truncated"]
+    assert next(iter(MonoTrace(data).entries(resolve=False, thread=9))).record == header()
+
+
+@pytest.mark.parametrize("bad", [HEAD[:6] + b"\x12" + HEAD[7:], HEAD[:7] + b"\x10" + HEAD[8:], HEAD[:20]])
+def test_reading_continues_with_the_recording_after_a_bad_header(bad: bytes) -> None:
+    data = bad + buffer(GOOD_BYTES) + HEAD + buffer(GOOD_BYTES, thread=2)
+    for first, threads in ((b"", [2]), (HEAD + buffer(GOOD_BYTES, thread=3), [3, 2])):
+        trace = MonoTrace(first + data)
+        assert [entry.thread for entry in trace.entries()] == threads
+        assert copied(MonoTrace(first + data)) == copied_whole(trace) == first + data
+
+
+def test_many_bad_headers_take_no_time() -> None:
+    texts = (1 << 20) - 200
+    head = HEAD[:6] + b"\x12" + HEAD[7:46] + texts.to_bytes(4, "little")
+    start = time.process_time()
+    trace = MonoTrace(head * 20_000)
+    assert list(trace) == []
+    assert len(trace.findings) == 20_000
+    assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_damaged_magic_number_is_reported_and_what_follows_is_read(place: int) -> None:
+    data = bytearray(HEAD + buffer(GOOD_BYTES) + buffer(GOOD_BYTES))
+    for begin in (0, len(HEAD) + 51):
+        data[begin + place] ^= 0x40
+    trace = MonoTrace(bytes(data))
+    assert list(trace) == [GOOD, GOOD]
+    assert [(finding.rule, finding.offset) for finding in trace.findings] == [
+        ("damaged-id", 0), ("damaged-id", len(HEAD) + 51),
+    ]  # fmt: skip
+    assert "in place of 01 5a 50 4d" in next(iter(trace.findings)).message
+    assert copied(trace) == copied_whole(trace) == data
+    assert fxtio.open(bytes(data)).format == "mono"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_transfer_in_text_mode_is_one_finding(path: Path) -> None:
+    data = content(path).replace(b"\n", b"\r\n")
+    trace = MonoTrace(data)
+    events = list(trace)
+    assert [finding.rule for finding in trace.findings] == ["text-mode"]
+    assert "removing these carriage returns repairs the file" in next(iter(trace.findings)).message
+    whole = iter(MonoTrace(path))
+    assert all(event in whole for event in events)  # what is read is right
+    assert copied(trace) == copied_whole(trace) == data
+
+
+def test_lost_carriage_returns_are_one_finding() -> None:
+    changed = buffer(bytes.fromhex("21 0d 0a") * 3).replace(b"\r\n", b"\n")
+    data = HEAD + buffer(GOOD_BYTES) + changed + buffer(GOOD_BYTES) + changed + buffer(GOOD_BYTES)
+    trace = MonoTrace(data)
+    assert list(trace) == [GOOD] * 3
+    assert [(finding.rule, finding.offset) for finding in trace.findings] == [("text-mode", len(HEAD) + 51)]
+    assert "cannot be repaired" in next(iter(trace.findings)).message
+    assert copied(trace) == copied_whole(trace) == data
+
 
 HEADERS = {
     "nothing": (b"", "empty"),

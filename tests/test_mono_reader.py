@@ -15,7 +15,7 @@ from fxtio import _native
 from fxtio.codec.record import Opaque
 from fxtio.mono import records as r
 from fxtio.mono.buffers import encode_events
-from fxtio.mono.enums import MethodAction
+from fxtio.mono.enums import GcEventType, MethodAction
 from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, encode_buffer_header, encode_header
 from fxtio.mono.layout import HYBRID
 from fxtio.mono.reader import MonoTrace
@@ -294,3 +294,10 @@ def test_columns_of_records_do_not_hide_the_place() -> None:
     table = MonoTrace(written(14, [binary])).table("native_binaries")
     assert table["offset"].tolist() == [len(encode_header(header(14))) + 48]
     assert table["file_offset"].tolist() == [9]
+
+
+def test_a_generation_that_does_not_fit_in_a_byte() -> None:
+    steps = (GcEventType.PRE_STOP_WORLD, GcEventType.START, GcEventType.END, GcEventType.POST_START_WORLD)
+    events = [r.GcEvent(time=10 * step, event=step, generation=2**64 - 1) for step in steps]
+    pauses = MonoTrace(written(12, events)).table("gc_pauses")
+    assert pauses["generation"].tolist() == [2**64 - 1]

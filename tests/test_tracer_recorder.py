@@ -6,6 +6,7 @@ import ast
 import os
 import sys
 import threading
+from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,9 @@ def test_arbitrary_programs(tmp_path: Path, program: list[Any]) -> None:
     path = tmp_path / "out.fxt"
     with recording(path) as result:
         run(program)
-    assert only_thread(read_events(path)) == expected(program)
-    assert result.counts["lost"] == 0
+    counts: Counter[str] = Counter(cut=0, dropped=0, inlined=0)
+    assert only_thread(read_events(path)) == expected(program, counts)
+    assert {name: result.counts[name] for name in ("lost", "cut", "dropped", "inlined")} == {"lost": 0, **counts}
 
 
 @given(category=categories, only=st.none() | st.frozensets(categories), without=st.none() | st.frozensets(categories))
@@ -120,7 +122,7 @@ def test_threads_that_end_leave_their_chunk(out: Path) -> None:
 
 
 def test_more_names_than_the_table_holds(out: Path) -> None:
-    with recording(out):
+    with recording(out) as result:
         for number in range(33_000):
             recorder.instant(f"name {number}")
         with recorder.span("y" * 300, "category", key=1):
@@ -137,6 +139,13 @@ def test_more_names_than_the_table_holds(out: Path) -> None:
         [("value", "text")],
         [],
     ]
+    # Each time that a name stands in its event, it is counted.
+    with fxtio.open(out) as reader:
+        raw = [record for record in reader.records(resolve=False) if hasattr(record, "args")]
+    texts = [text for record in raw for text in (record.category, record.name, *(arg.name for arg in record.args))]
+    inline = [text for text in texts if isinstance(text, str) and text]
+    assert len(inline) > 200
+    assert (result.counts["inlined"], result.counts["cut"]) == (len(inline), 3)
 
 
 def test_too_many_arguments_are_counted_not_recorded(out: Path) -> None:

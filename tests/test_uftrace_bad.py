@@ -16,9 +16,11 @@ import fxtio
 from fxtio.cli import main
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FxtioError
-from fxtio.uftrace import frames
+from fxtio.uftrace import frames, kernel, perf, report
+from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit, encode
+from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import SAMPLES, UFTRACE, copied, minimal, opened, plain
 
@@ -114,6 +116,99 @@ def test_time_that_goes_back_is_reported(tmp_path: Path) -> None:
     )
     trace = UftraceTrace(tmp_path / "t")
     assert read_everything(trace) == (4, {"time-backwards": 1})
+
+
+EXTREMES = [0, 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1]
+LATEST = 2**63 - 1
+
+
+@pytest.mark.parametrize("time", EXTREMES)
+@pytest.mark.parametrize("task_time", [0, 2000, *EXTREMES[4:], 2**64, 10**21 - 1])
+def test_any_time_of_a_record_and_of_a_session(time: int, task_time: int, tmp_path: Path) -> None:
+    """No value of a file has a meaning of its own: reading ends, whenever sessions, tasks and libraries begin."""
+    calls = [FunctionEntry(1000, 0, 0x400000), FunctionEntry(time, 1, 0x400010), FunctionExit(time, 1, 0x400010)]
+    target = plain(tmp_path / "t", [*calls, FunctionExit(time, 0, 0x400000)])
+    with (target / "task.txt").open("a") as file:
+        file.write(f'SESS timestamp={stamp(task_time)} pid=1 sid=0000000000000001 exename="/x/prog"\n')
+        file.write(f"TASK timestamp={stamp(task_time)} tid=1 pid=1\n" * 2)
+        file.write(f'DLOP timestamp={stamp(task_time)} tid=1 sid=0000000000000001 base=500000 libname="/x/lib.so"\n')
+    trace = UftraceTrace(target)
+    entries = list(trace.entries())
+    assert [entry.record.time for entry in entries] == [1000, time, time, time]
+    assert [entry.name for entry in entries] == ["zero", "one", "one", "zero"]
+    assert [entry.time for entry in entries] == [1000, *[min(time, LATEST)] * 3]
+    over = {"time-overflow": 3} if time > LATEST else {}
+    back = {"time-backwards": 1} if time < 1000 else {}
+    assert trace.findings.counts == over | back
+    tables = trace.tables("records", "slices")
+    assert tables["records"]["time"].tolist() == [1000, *[min(time, LATEST)] * 3]
+    assert tables["slices"]["start"].tolist() == [min(time, LATEST), 1000]
+    assert tables["slices"]["duration"].tolist() == [0, min(time, LATEST) - 1000]
+    assert trace.info.end == max(min(time, LATEST), 1000)
+    if over:
+        finding = next(iter(trace.findings))
+        assert (finding.offset, finding.file) == (16, "1.dat")
+
+
+def test_totals_of_very_long_calls(tmp_path: Path) -> None:
+    calls = [cls(time, 0, 0x400000) for cls, time in ((FunctionEntry, 0), (FunctionExit, 2**63 - 1))]
+    target = plain(tmp_path / "t", calls * 3)
+    total = report.stats(UftraceTrace(target), top=1).json["functions"][0]["total"]
+    assert total == 3 * (2**63 - 1)
+
+
+def test_times_of_other_files_that_do_not_fit(tmp_path: Path) -> None:
+    target = minimal(tmp_path / "t")
+    late = [2**63 - 1, 2**63, 2**64 - 1]
+    header = kernel.KernelHeader()
+    (target / "kernel_header").write_bytes(header.to_bytes())
+    pages = [kernel.build_pages([(time, bytes(8))], header) for time in late]
+    (target / "kernel-cpu0.dat").write_bytes(b"".join(pages))
+    events = [perf.PerfEvent(time, 1, 1, "sched-in") for time in late]
+    (target / "perf-cpu0.dat").write_bytes(b"".join(map(perf.build, events)))
+    (target / "extern.dat").write_text("".join(f"{stamp(time)} text\n" for time in [*late, 10**21 - 1]))
+    for table, file, offset, count in (
+        ("kernel", "kernel-cpu0.dat", 4096 + 20, 2),
+        ("sched", "perf-cpu0.dat", 24, 2),
+        ("messages", "extern.dat", len("9223372036.854775807 text\n"), 3),
+    ):
+        trace = UftraceTrace(target)
+        assert trace.table(table)["time"].tolist() == [LATEST] * (count + 1)
+        assert trace.findings.counts == {"time-overflow": count}
+        finding = next(iter(trace.findings))
+        assert (finding.file, finding.offset) == (file, offset)
+
+
+def test_a_record_longer_than_a_block(tmp_path: Path) -> None:
+    """Twenty strings of 64 KiB are more than a block: the record is skipped, and reading ends."""
+    names = ",".join(f"arg{number}/s" for number in range(1, 21))
+    target = tmp_path / "t"
+    with UftraceWriter(target, program="/x/prog") as writer:
+        writer.function("zero", arguments=names)
+        writer.task(1).enter("main", 0)
+    head = encode(FunctionEntry(1000, 0, 0x400000, bytes(8)))[:16]
+    raw = head + (b"\xff\xff" + b"\x40" * 65_535 + bytes(3)) * 40
+    raw += encode(FunctionEntry(2000, 0, 0x400010)) + encode(FunctionExit(3000, 0, 0x400010))
+    (target / "1.dat").write_bytes(raw)
+    trace = UftraceTrace(target)
+    entries = list(trace.entries())
+    assert b"".join(encode(entry.record) for entry in entries) == raw
+    assert [entry.time for entry in entries[-2:]] == [2000, 3000]
+    assert trace.findings.counts["payload-unknown"] == 1
+
+
+def test_a_damaged_time_does_not_hide_what_follows(tmp_path: Path) -> None:
+    target = minimal(tmp_path / "t", records=30)
+    path = target / "1.dat"
+    raw = bytearray(path.read_bytes())
+    entries = list(UftraceTrace(target).entries())
+    late, hit = entries[20].offset, entries[21].offset
+    raw[late : late + 8] = b"\xff" * 8
+    raw[hit + 8] ^= 0x38
+    path.write_bytes(raw)
+    result = list(UftraceTrace(target).entries())
+    assert [entry.offset for entry in result] == [entry.offset for entry in entries]
+    assert result[22:] == entries[22:]
 
 
 def test_a_task_that_is_not_in_the_task_file(tmp_path: Path) -> None:
@@ -274,7 +369,16 @@ def test_any_damage_is_survived(file: str, changes: list[tuple[int, int]], cut: 
         shutil.copy(tmp_path / "good" / file, target / file)
 
 
-@given(words=st.lists(st.integers(0, 2**64 - 1), max_size=60), tail=st.binary(max_size=7))
+HEADS = st.builds(
+    lambda kind, depth, function: int(RecordWord(type=kind, more=0, depth=depth, address=0x400000 + 16 * function)),
+    st.integers(0, 3), st.sampled_from([0, 1, 1023]), st.integers(0, 2),
+)  # fmt: skip
+
+
+@given(
+    words=st.lists(st.sampled_from(EXTREMES) | st.integers(0, 2**64 - 1) | HEADS, max_size=60),
+    tail=st.binary(max_size=7),
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_arbitrary_records(words: list[int], tail: bytes, tmp_path: Path) -> None:
     target = tmp_path / "t"

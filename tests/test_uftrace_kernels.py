@@ -24,7 +24,8 @@ HEADERS = st.builds(
     st.sampled_from([0, 1, 1023]),
     st.integers(0, 40),
 )
-WORDS = st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 300) | HEADERS, max_size=60)
+EXTREMES = st.sampled_from([0, 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1])
+WORDS = st.lists(EXTREMES | st.integers(0, 2**64 - 1) | st.integers(0, 300) | HEADERS, max_size=60)
 # Ranges of addresses with programs: nothing told, an integer, a string, several of both.
 CODE = np.array([-1, 0, 4, 0, -1, -1, 0, 1, -1, 8, 10, 0], np.int32)
 PROGRAMS = np.array([-1, 2, 4, 7, 2, -1], np.int32)
@@ -34,17 +35,17 @@ BEGIN, END = np.array([0, 10, 20], np.uint64), np.array([10, 15, 40], np.uint64)
 @given(
     words=WORDS,
     start=st.integers(0, 4),
-    limit=st.sampled_from([2**64 - 1, 200]),
+    latest=st.sampled_from([0, 200, 2**63 - 1, 2**63, 2**64 - 1]),
     order=st.sampled_from(["little", "big"]),
     room=st.integers(0, 30),
 )
-def test_walks_are_the_same(words: list[int], start: int, limit: int, order: str, room: int) -> None:
+def test_walks_are_the_same(words: list[int], start: int, latest: int, order: str, room: int) -> None:
     native = np.array(words, np.uint64)
     raw = (native if order == "little" else native.byteswap()).view(np.uint8)
     results = []
     for kernel in (kernels, twin):
         at, size = np.full(room, -7, np.int64), np.full(room, -7, np.int64)
-        result = kernel.walk_payloads(native, raw, _HEADS[order], BEGIN, END, PROGRAMS, CODE, at, size, start, limit)
+        result = kernel.walk_payloads(native, raw, _HEADS[order], BEGIN, END, PROGRAMS, CODE, at, size, start, latest)
         results.append((result, at.tolist(), size.tolist()))
     assert results[0] == results[1]
 

@@ -35,7 +35,7 @@ def walk_payloads(
     at: _Array,
     size: _Array,
     start: int,
-    limit: int,
+    latest: int,
     /,
 ) -> tuple[int, int, int]: ...
 def pair(

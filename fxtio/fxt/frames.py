@@ -38,6 +38,14 @@ _LOOKAHEAD = 2 * _CHAIN * (MAX_RECORD_WORDS + 1)  # words to have in the buffer 
 _WINDOW = 1024  # words that are searched first
 
 
+class Gap(Opaque, frozen=True):
+    """Bytes between records or behind the last one, which are not a record: not even a size tells how long they are.
+
+    Attributes:
+        raw: the bytes, any number of them.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """A run of whole records.

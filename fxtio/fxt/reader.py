@@ -293,7 +293,12 @@ def _lists(cls: type[Record], columns: Columns, rows: Array, batch: Batch) -> li
     if not columns:
         return []
     parts = dict(layout_of(cls).parts)
-    return [_values(column, rows, batch, text=getattr(parts[name], "text", False)) for name, column in columns.items()]
+    return [
+        _arguments(cls, batch)
+        if isinstance(column, ManyColumn)
+        else _values(column, rows, batch, text=getattr(parts[name], "text", False))
+        for name, column in columns.items()
+    ]
 
 
 def _values(column: Any, rows: Array, batch: Batch, *, text: bool) -> Iterable[Any]:
@@ -313,11 +318,9 @@ def _values(column: Any, rows: Array, batch: Batch, *, text: bool) -> Iterable[A
     if isinstance(column, OptionalColumn):
         pairs = zip(column.values.tolist(), column.present.tolist(), strict=True)
         return [value if present else None for value, present in pairs]
-    if isinstance(column, WordsColumn):
-        ends = column.at + column.count
-        return [tuple(column.words[a:b].tolist()) for a, b in zip(column.at.tolist(), ends.tolist(), strict=True)]
-    assert isinstance(column, ManyColumn)
-    return _arguments(column, rows, batch)
+    assert isinstance(column, WordsColumn)
+    ends = column.at + column.count
+    return [tuple(column.words[a:b].tolist()) for a, b in zip(column.at.tolist(), ends.tolist(), strict=True)]
 
 
 def _referred(objects: Array, codes: Array, slot: Array) -> list[Any]:
@@ -329,9 +332,9 @@ def _referred(objects: Array, codes: Array, slot: Array) -> list[Any]:
     return result
 
 
-def _arguments(column: ManyColumn, rows: Array, batch: Batch) -> Iterable[tuple[Any, ...]]:
-    """Return the arguments of each record as a tuple."""
-    members = batch.arguments(rows, column)
+def _arguments(cls: type[Record], batch: Batch) -> Iterable[tuple[Any, ...]]:
+    """Return the arguments of each record of a class as a tuple."""
+    rows, members = batch.arguments(cls)
     many = members.many
     if not len(many.at):
         return [()] * len(rows)

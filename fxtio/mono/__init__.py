@@ -10,9 +10,13 @@ from fxtio.formats import Format
 
 def _sniff(head: bytes) -> bool:
     """Return whether a file that begins with these bytes is of this format."""
-    from fxtio.mono.layout import HEADER_MARK
+    from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK
 
-    return head.startswith(HEADER_MARK)
+    if head.startswith(HEADER_MARK) or BUFFER_MARK not in head:
+        return head.startswith(HEADER_MARK)
+    from fxtio.mono.headers import begins_damaged
+
+    return begins_damaged(head)
 
 
 FORMAT = Format(

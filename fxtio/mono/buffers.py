@@ -8,6 +8,7 @@ differences as long as addresses.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from fxtio.codec.record import Opaque
@@ -80,24 +81,33 @@ class OpenBuffer:
         header: its header.
         dialect: the events that it can hold.
         limit: the most bytes of events, unless a single event is larger; None for no limit.
+        raw: the bytes of the header, where they are not those of `header` with the size of the events.
 
     Raises:
         EncodeError: a value of the header does not fit.
     """
 
-    def __init__(self, header: BufferHeader, dialect: Dialect, limit: int | None = MAX_EVENT_BYTES) -> None:
+    def __init__(
+        self, header: BufferHeader, dialect: Dialect, limit: int | None = MAX_EVENT_BYTES, raw: bytes = b""
+    ) -> None:
         encode_buffer_header(header, 0)  # a value that does not fit is refused before there are events
         self.header = header
-        self._dialect, self._limit = dialect, limit
-        self._state = state_of(header, dialect)
+        self._dialect, self._limit, self._raw = dialect, limit, raw
+        self._state: Any = state_of(header, dialect)
+        self._untimed = untimed_events(dialect)
         self._data = bytearray()
 
     def append(self, event: Any) -> bool:
         """Append an event; return whether there was room for it.  A buffer without room takes no further events.
 
+        An event that has no time of its own in the data version needs a buffer whose last time is its own, so there is
+        no room for it behind another time.
+
         Raises:
             EncodeError: the data version does not have the event, or a value does not fit; the buffer is unchanged.
         """
+        if self._limit is not None and type(event) in self._untimed and event.time != self._state.time:
+            return False
         raw = encode_record(self._dialect, event, self._state)
         if self._limit is not None and self._data and len(self._data) + len(raw) > self._limit:
             return False
@@ -110,7 +120,13 @@ class OpenBuffer:
         Raises:
             EncodeError: there are more bytes of events than a buffer can have.
         """
-        return encode_buffer_header(self.header, len(self._data)) + bytes(self._data)
+        return (self._raw or encode_buffer_header(self.header, len(self._data))) + bytes(self._data)
+
+
+@cache
+def untimed_events(dialect: Dialect) -> frozenset[type[Any]]:
+    """Return the events that have no time of their own in a data version."""
+    return frozenset(layout.cls for layout in dialect.layouts if layout is not None and "time" in layout.absent)
 
 
 class Bases:
@@ -119,13 +135,19 @@ class Bases:
     def __init__(self) -> None:
         self._last = {"pointer": 0, "object": 0, "method": 0}
 
-    def header(self, thread: int, event: Any, dialect: Dialect) -> BufferHeader:
-        """Return the header of a buffer that begins with this event."""
+    def buffer(self, thread: int, event: Any, dialect: Dialect) -> OpenBuffer:
+        """Return a buffer that begins with this event.
+
+        Raises:
+            EncodeError: the data version does not have the event, or a value does not fit.
+        """
         bases: dict[str, int] = {}
         _find_bases(event, dialect.version, bases)
-        self._last.update(bases)
-        time = event.time if isinstance(event.time, int) else 0
-        return BufferHeader(time=time, thread=thread, **self._last)
+        last = self._last | bases
+        buffer = OpenBuffer(BufferHeader(time=event.time, thread=thread, **last), dialect)
+        buffer.append(event)
+        self._last = last  # only those of an event that was accepted
+        return buffer
 
 
 def _find_bases(record: Any, version: float, bases: dict[str, int]) -> None:

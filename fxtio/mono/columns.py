@@ -16,8 +16,8 @@ import numpy as np
 from fxtio import _native
 from fxtio._native.constants import RULES, Fault
 from fxtio.finding import Findings
-from fxtio.mono.frames import Frame, Recording
-from fxtio.mono.headers import StreamHeader, buffer_dtype
+from fxtio.mono.frames import Frame
+from fxtio.mono.headers import buffer_dtype
 from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.stream.kernels import kernels
 from fxtio.mono.stream.program import program_of
@@ -83,7 +83,7 @@ class Batch:
 
     def __init__(self, frame: Frame, findings: Findings, workers: Workers) -> None:
         self.frame = frame
-        self.program = program_of(frame.recording.dialect)
+        self.program = program_of(frame.dialect)
         self._workers = workers
         self._kernels = kernels()
         count = len(frame)
@@ -171,7 +171,6 @@ class Batch:
 
 def empty_batch() -> Batch:
     """Return a batch without events."""
-    recording = Recording(StreamHeader(), b"", dialect_of(VERSIONS[-1], 8), 0)
-    none = np.empty(0, np.int64)
-    frame = Frame(recording, np.empty(0, np.uint8), 0, none, none, np.empty(0, buffer_dtype()), cut=False)
+    none, dialect = np.empty(0, np.int64), dialect_of(VERSIONS[-1], 8)
+    frame = Frame(dialect, (), np.empty(0, np.uint8), 0, none, none, np.empty(0, buffer_dtype()), cut=False)
     return Batch(frame, Findings(), Workers())

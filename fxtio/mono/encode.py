@@ -356,8 +356,7 @@ def _encode_records(dialect: Dialect, records: Iterator[Event], thread: Array, e
             if buffer is None or not buffer.append(record):
                 if buffer is not None:
                     yield buffer.to_bytes()
-                buffer = OpenBuffer(bases.header(int(thread[begin]), record, dialect), dialect)
-                buffer.append(record)
+                buffer = bases.buffer(int(thread[begin]), record, dialect)
         assert buffer is not None
         yield buffer.to_bytes()
         begin = end

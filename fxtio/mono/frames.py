@@ -12,17 +12,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings, Level
 from fxtio.io.source import Source
-from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, StreamHeader, buffer_dtype, decode_header
-from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK
+from fxtio.mono.headers import (
+    BUFFER_HEADER_SIZE,
+    BufferHeader,
+    OpaqueBufferHeader,
+    StreamHeader,
+    begins_damaged,
+    buffer_dtype,
+    buffer_record,
+    buffer_size,
+    decode_header,
+    outline_header,
+)
+from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, POINTER_SIZES
 from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.stream.declare import Dialect
+from fxtio.mono.transfer import WINDOW, text_mode_fault
 
 Array = np.ndarray[Any, Any]
 
@@ -35,9 +47,17 @@ MAX_BUFFER = 1 << 26
 MAX_HEADER = 1 << 20
 """The largest header of a recording that is accepted, in bytes."""
 
-_SIZE = slice(buffer_dtype().fields["size"][1], buffer_dtype().fields["size"][1] + 4)  # type: ignore[index]
+MAX_GAP = 1 << 20
+"""The most bytes of a `Gap`; more bytes that belong to no buffer are several gaps."""
 
 _MARKS = re.compile(b"|".join(map(re.escape, (BUFFER_MARK, HEADER_MARK))))
+_HEADER_MARKS = re.compile(re.escape(HEADER_MARK))
+
+_FEWEST_RIGHT_BYTES = 2
+"""A magic number with fewer right bytes than this is none that was damaged."""
+
+_TRANSFER_CHECKS = 16
+"""The number of faults at which a transfer in text mode is looked for, so that garbage takes no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +79,13 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Some buffers of a recording.
+    """Some buffers of one recording, or of several whose events are of the same dialect.
 
-    A recording has at least one frame, if only one without buffers.  Frames share their memory: a frame is valid until
-    the next one is requested.
+    Frames share their memory: a frame is valid until the next one is requested.
 
     Attributes:
-        recording: the recording.
+        dialect: the events of all buffers.
+        recordings: the recordings that begin in the frame, each with the number of the buffer before which it begins.
         data: bytes that hold the buffers (uint8).
         base: the offset of `data` in the trace.
         begin: where the events of each buffer begin in `data` (int64).
@@ -74,7 +94,8 @@ class Frame:
         cut: whether the last buffer is cut off by the end of the trace.
     """
 
-    recording: Recording
+    dialect: Dialect
+    recordings: tuple[tuple[int, Recording], ...]
     data: Array
     base: int
     begin: Array
@@ -90,11 +111,37 @@ class Frame:
         row = self.headers[number]
         return BufferHeader(**{name: int(row[name]) for name in BufferHeader.__struct_fields__})
 
+    def header_record(self, number: int) -> BufferHeader | OpaqueBufferHeader:
+        """Return the header of a buffer, or its bytes if they are not those of a header of this buffer."""
+        size = int(self.end[number] - self.begin[number])
+        return buffer_record(self.header(number), self.headers[number].tobytes(), size)
+
     def select(self, numbers: Array) -> Frame:
-        """Return a frame of some of the buffers, given by indices or a mask."""
+        """Return a frame of some of the buffers, given by indices or a mask, without the recordings."""
         cut = self.cut and len(self) - 1 in np.arange(len(self))[numbers]
         headers = self.headers[numbers]
-        return Frame(self.recording, self.data, self.base, self.begin[numbers], self.end[numbers], headers, cut)
+        return Frame(self.dialect, (), self.data, self.base, self.begin[numbers], self.end[numbers], headers, cut)
+
+    def in_order(self) -> Iterator[Recording | int]:
+        """Yield the recordings and the numbers of the buffers in the order of the file."""
+        first = 0
+        for number, recording in self.recordings:
+            yield from range(first, number)
+            yield recording
+            first = number
+        yield from range(first, len(self))
+
+
+class Gap(NamedTuple):
+    """Bytes that belong neither to a header nor to a buffer; valid until the next frame or gap is requested.
+
+    Attributes:
+        offset: where they begin in the trace.
+        data: the bytes, at most `MAX_GAP`.
+    """
+
+    offset: int
+    data: memoryview
 
 
 class Framer:
@@ -120,43 +167,72 @@ class Framer:
         self._at_end = False  # the source has no more bytes
         self._base = 0
         self._recording: Recording | None = None
-        self._without_frame = False  # the recording had no frame yet
+        self._begun: list[tuple[int, Recording]] = []  # the recordings of the next frame
         self.first: Recording | None = None
         self._buffers: list[tuple[int, int]] = []  # begin and end of the buffers of the next frame
+        self._checks_left = _TRANSFER_CHECKS
+        self._text_mode = False  # a transfer changed the file, and a finding says so
 
     def __iter__(self) -> Iterator[Frame]:
+        return (part for part in self.parts() if isinstance(part, Frame))
+
+    def parts(self) -> Iterator[Frame | Gap]:
+        """Yield the whole trace: headers of recordings and buffers in frames, everything else in gaps."""
         while True:
             if not self._fits(BUFFER_HEADER_SIZE):
                 yield from self._frame()  # makes room
             if not self._load(1):
                 break
             if self._load(len(HEADER_MARK)) and self._peek(len(HEADER_MARK)) == HEADER_MARK:
-                yield from self._frame()
-                if not self._read_header():
-                    return
+                if self._findings.strict or not self._fits(MAX_HEADER) or not self._continues():
+                    yield from self._frame()
+                if (fault := self._read_header()) is not None:
+                    self._recording = None  # the version of the next buffers is not known
+                    yield from self._skip(*fault)
             elif self._recording is None:
-                self._findings.add("bad-header", 0, "the trace does not begin with a header")
-                return
+                yield from self._begin()
             elif not self._load(BUFFER_HEADER_SIZE):
                 yield from self._frame()
-                self._add_cut(f"the last {self._filled - self._cursor} bytes are no whole buffer header")
-                self._cursor = self._filled
+                yield from self._cut_header()
             elif self._peek(len(BUFFER_MARK)) != BUFFER_MARK:
                 yield from self._frame()
-                self._skip("buffer-id", "no buffer begins here")
+                if not self._take_damaged():
+                    yield from self._skip("buffer-id", "no buffer begins here")
             elif (size := self._size(0)) > MAX_BUFFER:
                 yield from self._frame()
-                self._skip("buffer-too-large", f"a buffer of {size:,} bytes")
+                yield from self._skip("buffer-too-large", f"a buffer of {size:,} bytes")
             else:
                 yield from self._buffer(size)
         yield from self._frame()
+
+    def _begin(self) -> Iterator[Gap]:
+        """Read what has no header of a recording before it: a header with a damaged magic number, or anything else."""
+        mark = self._peek(len(HEADER_MARK))
+        self._load(MAX_HEADER + len(BUFFER_MARK))
+        is_damaged = self.first is None and begins_damaged(self._view[self._cursor : self._filled])
+        if is_damaged and self._read_header(any_mark=True) is None:
+            message = f"a recording begins with {mark.hex(' ')} in place of {HEADER_MARK.hex(' ')}; the rest is right"
+            self._findings.add("damaged-id", 0, message, level=Level.WARNING)
+        else:
+            yield from self._skip("bad-header", "no header of a recording begins here")
+
+    def _cut_header(self) -> Iterator[Gap]:
+        """Yield the last bytes, which are fewer than a buffer header has."""
+        self._add_cut(f"the last {self._filled - self._cursor} bytes are no whole buffer header")
+        yield self._gap(self._filled - self._cursor)
+
+    def _gap(self, size: int) -> Gap:
+        """Return so many bytes at the cursor as a gap, and move the cursor behind them."""
+        begin = self._cursor
+        self._cursor += size
+        return Gap(self._base + begin, self._view[begin : self._cursor])
 
     def _peek(self, count: int) -> bytes:
         return bytes(self._view[self._cursor : self._cursor + count])
 
     def _size(self, distance: int) -> int:
         """Return the size in the buffer header at a distance from the cursor, which must be in memory."""
-        return int.from_bytes(self._view[self._cursor + distance :][_SIZE], "little")
+        return buffer_size(self._view[self._cursor + distance :])
 
     def _fits(self, count: int) -> bool:
         """Return whether so many bytes from the cursor on fit in memory beside the buffers of the next frame."""
@@ -185,44 +261,65 @@ class Framer:
         self._cursor, self._filled = 0, left
 
     def _frame(self, *, cut: bool = False) -> Iterator[Frame]:
-        """Yield a frame of the buffers so far, if there are any or the recording had no frame yet."""
-        if not (self._buffers or self._without_frame):
+        """Yield a frame of the buffers and recordings so far, if there are any."""
+        if not (self._buffers or self._begun):
             return
         begin, end = np.array(self._buffers, np.int64).reshape(-1, 2).T.copy()
         dtype = buffer_dtype()
         raw = self._data[(begin - BUFFER_HEADER_SIZE)[:, None] + np.arange(BUFFER_HEADER_SIZE)]
         headers = np.ascontiguousarray(raw).view(dtype)[:, 0]
         assert self._recording is not None
-        self._without_frame = False
-        yield Frame(self._recording, self._data[: self._filled], self._base, begin, end, headers, cut)
+        recordings, self._begun = tuple(self._begun), []
+        data = self._data[: self._filled]
+        yield Frame(self._recording.dialect, recordings, data, self._base, begin, end, headers, cut)
         self._buffers = []
 
-    def _read_header(self) -> bool:
-        """Read the header of a recording; return whether the bytes behind it can be read."""
-        offset = self._base + self._cursor
+    def _continues(self) -> bool:
+        """Return whether the header at the cursor can be read, and its events are of the dialect of the last one."""
         self._load(MAX_HEADER)
         try:
-            head = self._peek(min(MAX_HEADER, self._filled - self._cursor))
-            header, size = decode_header(head)
+            header, _ = outline_header(self._view[self._cursor : min(self._cursor + MAX_HEADER, self._filled)])
+        except DecodeError:
+            return False
+        dialect = self._dialect_of(header)
+        return self._recording is not None and dialect is self._recording.dialect
+
+    def _dialect_of(self, header: StreamHeader) -> Dialect | None:
+        """Return the dialect of a recording, or None if it is not known."""
+        if header.data_version not in VERSIONS or header.pointer_size not in POINTER_SIZES:
+            return None
+        return dialect_of(self._data_version or header.data_version, header.pointer_size)
+
+    def _read_header(self, *, any_mark: bool = False) -> tuple[str, str] | None:
+        """Read the header of a recording; return the rule and the message of its fault, if it cannot be read.
+
+        Args:
+            any_mark: accept other bytes in place of the magic number.
+        """
+        offset = self._base + self._cursor
+        self._load(MAX_HEADER)
+        head = self._view[self._cursor : min(self._cursor + MAX_HEADER, self._filled)]
+        try:
+            header, _ = outline_header(head, any_mark=any_mark)
             if header.data_version not in VERSIONS:
                 raise DecodeError("unknown-version", f"data version {header.data_version} is not known")
-            if header.pointer_size not in (4, 8):
+            if header.pointer_size not in POINTER_SIZES:
                 raise DecodeError("pointer-size", f"pointers of {header.pointer_size} bytes")
+            header, size = decode_header(head, any_mark=any_mark)
         except DecodeError as error:
-            self._findings.add(error.rule, offset, error.message)
-            return False
+            return error.rule, error.message
         if header.flags:
             self._findings.add("header-flags", offset, f"unknown flags {header.flags:#x}", level=Level.WARNING)
-        if self._recording is not None:
+        if self.first is not None:
             self._findings.add("another-recording", offset, "another recording begins here", level=Level.WARNING)
         dialect = dialect_of(self._data_version or header.data_version, header.pointer_size)
-        self._recording = Recording(header, head[:size], dialect, offset)
+        self._recording = Recording(header, bytes(head[:size]), dialect, offset)
         self.first = self.first or self._recording
-        self._without_frame = True
+        self._begun.append((len(self._buffers), self._recording))
         self._cursor += size
-        return True
+        return None
 
-    def _buffer(self, size: int) -> Iterator[Frame]:
+    def _buffer(self, size: int) -> Iterator[Frame | Gap]:
         """Add the buffer at the cursor, of this size or only up to the next buffer."""
         if not self._fits(BUFFER_HEADER_SIZE + size + len(BUFFER_MARK)):
             yield from self._frame()  # makes room
@@ -232,8 +329,10 @@ class Framer:
             return
         yield from self._frame()  # makes room for the search
         inner = self._find_header(BUFFER_HEADER_SIZE, BUFFER_HEADER_SIZE + size)
-        if inner is not None:
-            message = f"a buffer of {size:,} bytes, but the next one begins after {inner - BUFFER_HEADER_SIZE:,}"
+        message = f"a buffer of {size:,} bytes, but the next one begins after {(inner or 0) - BUFFER_HEADER_SIZE:,}"
+        if self._is_text_mode():
+            yield from self._skip("buffer-overlap", message)
+        elif inner is not None:
             self._findings.add("buffer-overlap", self._base + self._cursor, message)
             self._take(inner - BUFFER_HEADER_SIZE)
         elif whole:
@@ -243,6 +342,30 @@ class Framer:
             self._add_cut(f"a buffer of {size:,} bytes has only {present:,}")
             self._take(present)
             yield from self._frame(cut=True)
+
+    def _take_damaged(self) -> bool:
+        """Add the buffer at the cursor if only its magic number is damaged; return whether this is so."""
+        mark, size = self._peek(len(BUFFER_MARK)), self._size(0)
+        right = sum(byte == expected for byte, expected in zip(mark, BUFFER_MARK, strict=True))
+        if right < _FEWEST_RIGHT_BYTES or size > MAX_BUFFER or not self._load(BUFFER_HEADER_SIZE + size):
+            return False
+        if not self._may_end(BUFFER_HEADER_SIZE + size):
+            return False
+        message = f"a buffer begins with {mark.hex(' ')} in place of {BUFFER_MARK.hex(' ')}; the rest is right"
+        self._findings.add("damaged-id", self._base + self._cursor, message, level=Level.WARNING)
+        self._take(size)
+        return True
+
+    def _is_text_mode(self) -> bool:
+        """Return whether a transfer in text mode made the fault at the cursor; add the finding at the first one."""
+        if not self._text_mode and self._checks_left:
+            self._checks_left -= 1
+            self._load(WINDOW)
+            message = text_mode_fault(self._peek(min(WINDOW, self._filled - self._cursor)))
+            if message:
+                self._findings.add("text-mode", self._base + self._cursor, message)
+                self._text_mode = True
+        return self._text_mode
 
     def _take(self, size: int) -> None:
         """Add the buffer at the cursor, with so many bytes of events, to the next frame."""
@@ -272,9 +395,10 @@ class Framer:
 
     def _find_header(self, start: int, stop: int) -> int | None:
         """Return the distance (`start` to before `stop`) of the next header from which the chain holds, or None."""
+        marks = _HEADER_MARKS if self._recording is None else _MARKS
         while True:
             end = min(self._cursor + stop + len(BUFFER_MARK) - 1, self._filled)
-            match = _MARKS.search(self._view, self._cursor + start, end)
+            match = marks.search(self._view, self._cursor + start, end)
             if match is None:
                 return None
             distance = match.start() - self._cursor
@@ -282,17 +406,16 @@ class Framer:
                 return distance
             start = distance + 1
 
-    def _skip(self, rule: str, message: str) -> None:
-        """Continue at the next header."""
-        offset = self._base + self._cursor
-        self._cursor += 1
-        while self._load(len(BUFFER_MARK)):
-            searched = self._filled - self._cursor - len(BUFFER_MARK) + 1  # so many places have as many bytes as a mark
-            distance = self._find_header(0, searched)
-            self._cursor += searched if distance is None else distance
-            if distance is not None:
-                break
-        else:
-            self._cursor = self._filled
+    def _skip(self, rule: str, message: str) -> Iterator[Gap]:
+        """Continue at the next header; yield the bytes up to it."""
+        silent = self._is_text_mode()  # a finding says it already
+        offset, start, distance = self._base + self._cursor, 1, None
+        while distance is None and self._load(1):
+            self._load(MAX_GAP + len(BUFFER_MARK) - 1)
+            searched = min(MAX_GAP, self._filled - self._cursor)
+            distance = self._find_header(start, searched)
+            yield self._gap(searched if distance is None else distance)
+            start = 0
         skipped = self._base + self._cursor - offset
-        self._findings.add(rule, offset, f"{message}; {skipped:,} bytes are skipped")
+        if not silent:
+            self._findings.add(rule, offset, f"{message}; {skipped:,} bytes are skipped")

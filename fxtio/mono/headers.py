@@ -13,12 +13,12 @@ import numpy as np
 
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, EncodeError
-from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, ID_SIZE
-from fxtio.mono.stream.codec import stream_codec_of
+from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, ID_SIZE, POINTER_SIZES
+from fxtio.mono.stream.codec import column_decoder, stream_codec_of
 from fxtio.mono.stream.declare import Byte, Fixed, Item, SizedText, StreamState, layout_of, parts_of
 from fxtio.mono.stream.values import put_byte
 
-_SIZE = 4
+_SIZE_BYTES = 4
 """Bytes of the size in a buffer header."""
 
 
@@ -70,6 +70,10 @@ class OpaqueHeader(Opaque, frozen=True):
     """The bytes of a recording's header which a `StreamHeader` would not encode to the same bytes."""
 
 
+class OpaqueGap(Opaque, frozen=True):
+    """Bytes that belong neither to a header nor to a buffer."""
+
+
 class BufferHeader(Item, frozen=True, kw_only=True):
     """The header of a buffer, without the size of its events.  spec: buffer header format
 
@@ -88,24 +92,51 @@ class BufferHeader(Item, frozen=True, kw_only=True):
     method: Annotated[int, Fixed(size=8)] = 0
 
 
+class OpaqueBufferHeader(Opaque, frozen=True):
+    """The bytes of a buffer's header whose magic number is damaged, or which has another size than its events."""
+
+
 _NO_STATE = StreamState(0, {})
 
 
-def decode_header(data: bytes) -> tuple[StreamHeader, int]:
+def decode_header(data: Any, *, any_mark: bool = False) -> tuple[StreamHeader, int]:
     """Decode the header of a recording; return it and its size in bytes.
+
+    Args:
+        data: the bytes (bytes or a memoryview).
+        any_mark: accept any bytes in place of `HEADER_MARK`.
 
     Raises:
         DecodeError: the bytes end within the header, or do not begin with `HEADER_MARK` (`bad-header`).
     """
-    if not data.startswith(HEADER_MARK):
+    outline_header(data, any_mark=any_mark)
+    header, size = stream_codec_of(StreamHeader, data[ID_SIZE]).decode(data, ID_SIZE, len(data), _NO_STATE)
+    return header, size
+
+
+def outline_header(data: Any, *, any_mark: bool = False) -> tuple[StreamHeader, int]:
+    """Decode a header as `decode_header` does, but its texts to their places, in a time that does not depend on them.
+
+    Raises:
+        DecodeError: as `decode_header`.
+    """
+    if not any_mark and data[:ID_SIZE] != HEADER_MARK:
         raise DecodeError("bad-header", "the header cannot be read: it does not begin with its magic number")
-    if len(data) == ID_SIZE:
+    if len(data) <= ID_SIZE:
         raise DecodeError("bad-header", "the header cannot be read: nothing follows its magic number")
-    codec = stream_codec_of(StreamHeader, data[ID_SIZE])  # `major`
     try:
-        return codec.decode(data, ID_SIZE, len(data), _NO_STATE)
+        return column_decoder(StreamHeader, data[ID_SIZE])(data, ID_SIZE, len(data), _NO_STATE)
     except DecodeError as error:
         raise DecodeError("bad-header", f"the header cannot be read: {error.message}") from None
+
+
+def begins_damaged(data: Any) -> bool:
+    """Return whether a header of which only the magic number is damaged, and then a buffer, begin the data."""
+    try:
+        header, size = outline_header(data, any_mark=True)
+    except DecodeError:
+        return False
+    return not header.flags and header.pointer_size in POINTER_SIZES and data[size:][:ID_SIZE] == BUFFER_MARK
 
 
 def encode_header(header: StreamHeader) -> bytes:
@@ -135,7 +166,7 @@ def header_has(major: int, field: str) -> bool:
 @cache
 def buffer_dtype() -> np.dtype[Any]:
     """Return the header of a buffer as a numpy structure: `id`, `size`, and the fields of `BufferHeader`."""
-    sizes = {"id": ID_SIZE, "size": _SIZE}
+    sizes = {"id": ID_SIZE, "size": _SIZE_BYTES}
     for name, (part,) in parts_of(BufferHeader).items():
         assert isinstance(part, Fixed)
         sizes[name] = part.size
@@ -144,6 +175,32 @@ def buffer_dtype() -> np.dtype[Any]:
 
 BUFFER_HEADER_SIZE = buffer_dtype().itemsize
 """Bytes of a buffer header."""
+
+SIZE_PLACE = slice(ID_SIZE, ID_SIZE + _SIZE_BYTES)
+"""The place of the size in a buffer header."""
+
+
+def buffer_size(header: Any) -> int:
+    """Return the size of the events in bytes, from the bytes of a buffer's header (bytes or a memoryview)."""
+    return int.from_bytes(header[SIZE_PLACE], "little")
+
+
+def decode_buffer_header(raw: bytes) -> BufferHeader:
+    """Return the header of a buffer from its bytes, without the magic number and the size.
+
+    Raises:
+        DecodeError: there are not `BUFFER_HEADER_SIZE` bytes (`bad-header`).
+    """
+    if len(raw) != BUFFER_HEADER_SIZE:
+        raise DecodeError("bad-header", f"the header of a buffer has {BUFFER_HEADER_SIZE} bytes, not {len(raw)}")
+    codec = stream_codec_of(BufferHeader, 0)
+    header: BufferHeader = codec.decode(raw, SIZE_PLACE.stop, len(raw), _NO_STATE)[0]
+    return header
+
+
+def buffer_record(header: BufferHeader, raw: bytes, size: int) -> BufferHeader | OpaqueBufferHeader:
+    """Return the header of a buffer with so many bytes of events if it encodes to these bytes, or else the bytes."""
+    return header if encode_buffer_header(header, size) == raw else OpaqueBufferHeader(raw)
 
 
 def encode_buffer_header(header: BufferHeader, size: int) -> bytes:
@@ -156,6 +213,8 @@ def encode_buffer_header(header: BufferHeader, size: int) -> bytes:
     Raises:
         EncodeError: a value does not fit.
     """
-    if size.bit_length() > 8 * _SIZE:
+    if size.bit_length() > 8 * _SIZE_BYTES:
         raise EncodeError(f"{size:,} bytes of events do not fit in a buffer", "BufferHeader")
-    return BUFFER_MARK + size.to_bytes(_SIZE, "little") + stream_codec_of(BufferHeader, 0).encode(header, _NO_STATE)
+    return (
+        BUFFER_MARK + size.to_bytes(_SIZE_BYTES, "little") + stream_codec_of(BufferHeader, 0).encode(header, _NO_STATE)
+    )

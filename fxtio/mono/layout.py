@@ -29,6 +29,9 @@ BUFFER_MARK = 0x4D504C01.to_bytes(ID_SIZE, "little")
 MAX_BUFFER_SIZE = 1 << 16
 """The most bytes of a buffer that the writer makes, header included, unless a single event is larger; as Mono does."""
 
+POINTER_SIZES = (4, 8)
+"""The sizes that pointers can have, in bytes."""
+
 HYBRID = 14.5
 """The data version of files of Mono 5.10.0, which claim 15 but are as 14 except for the counters."""
 

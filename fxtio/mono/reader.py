@@ -13,8 +13,8 @@ from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.mono import records as r
 from fxtio.mono.buffers import decode_events, decode_events_exactly
 from fxtio.mono.columns import Batch, Workers
-from fxtio.mono.frames import Frame, Framer, Recording
-from fxtio.mono.headers import BUFFER_HEADER_SIZE, StreamHeader, header_record
+from fxtio.mono.frames import Frame, Framer, Gap, Recording
+from fxtio.mono.headers import BUFFER_HEADER_SIZE, OpaqueGap, StreamHeader, header_record
 from fxtio.mono.state import NAME_TABLES, AddressNames
 from fxtio.mono.tables import TABLE_NAMES, Collector, TextCodes, columns_of, owners_of
 from fxtio.table import Table
@@ -103,8 +103,9 @@ class MonoTrace(FileReader[Info]):
         Args:
             resolve: yield the events that can be read.  Their addresses are absolute but stay addresses, since names
                 may come behind their use; `names` resolves them as of a time.  Without it, yield the file as it stands:
-                a `StreamHeader` for each recording, a `BufferHeader` for each buffer, its events, and `Opaque` for what
-                would not be encoded to the same bytes.  `MonoWriter.put` of all of them writes the same file.
+                a `StreamHeader` for each recording, a `BufferHeader` for each buffer, its events, and kinds of `Opaque`
+                for what would not be encoded to the same bytes: `OpaqueHeader`, `OpaqueBufferHeader`, `OpaqueGap` for
+                bytes that belong to none, and else `Opaque`.  `MonoWriter.put` of all of them writes the same file.
             order: `file`, or `time`: sorted by time between synchronization points, which separate earlier events from
                 later ones.
             thread: only what this thread wrote; the buffers of other threads are not decoded.
@@ -128,42 +129,36 @@ class MonoTrace(FileReader[Info]):
             threads = frame.headers["thread"].tolist()
             for number, (begin, stop) in enumerate(zip(frame.begin.tolist(), batch.stop.tolist(), strict=True)):
                 data, base = frame.data[begin:stop].tobytes(), frame.base + begin
-                for offset, event in decode_events(frame.recording.dialect, frame.header(number), data):
+                for offset, event in decode_events(frame.dialect, frame.header(number), data):
                     yield Entry(base + offset, event.time, event, threads[number])
 
     def _exact_entries(self, thread: int | None) -> Iterator[Entry]:
-        last: Recording | None = None
-        for batch in self._batches():
-            frame = batch.frame
-            if frame.recording is not last:
-                last = frame.recording
-                yield Entry(last.offset, None, header_record(last.header, last.raw), None)
-            for number, (begin, end) in enumerate(zip(frame.begin.tolist(), frame.end.tolist(), strict=True)):
-                header = frame.header(number)
-                if thread is not None and header.thread != thread:
-                    continue
-                base = frame.base + begin
-                yield Entry(base - BUFFER_HEADER_SIZE, None, header, header.thread)
-                data = frame.data[begin:end].tobytes()
-                for offset, record in decode_events_exactly(frame.recording.dialect, header, data):
-                    time = record.time if isinstance(record, r.Event) else None
-                    yield Entry(base + offset, time, record, header.thread)
+        for part in self._parts():
+            if isinstance(part, Gap):
+                if thread is None:
+                    yield Entry(part.offset, None, OpaqueGap(bytes(part.data)), None)
+                continue
+            for item in part.in_order():
+                if isinstance(item, Recording):
+                    yield Entry(item.offset, None, header_record(item.header, item.raw), None)
+                elif thread is None or int(part.headers["thread"][item]) == thread:
+                    yield from _exact_buffer(part, item)
 
     def raw_blocks(self) -> Iterator[bytes]:
-        """Yield the bytes of the headers of recordings and of whole buffers, in the order of the file.
-
-        Bytes that belong to no buffer are left out; there is a finding for them.
+        """Yield all bytes in the order of the file: headers of recordings, whole buffers, and what stands between them.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        last: Recording | None = None
-        for frame in self._frames():
-            if frame.recording is not last:
-                last = frame.recording
-                yield last.raw
-            for number, (begin, end) in enumerate(zip(frame.begin.tolist(), frame.end.tolist(), strict=True)):
-                yield frame.headers[number].tobytes() + frame.data[begin:end].tobytes()
+        for part in self._parts():
+            if isinstance(part, Gap):
+                yield bytes(part.data)
+                continue
+            for item in part.in_order():
+                if isinstance(item, Recording):
+                    yield item.raw
+                else:
+                    yield part.data[int(part.begin[item]) - BUFFER_HEADER_SIZE : int(part.end[item])].tobytes()
 
     def index(self) -> Table:
         """Return where the buffers are, from their headers alone; no event is decoded.
@@ -202,12 +197,15 @@ class MonoTrace(FileReader[Info]):
         return collector.tables(names, lambda: self.names)
 
     def _frames(self) -> Iterator[Frame]:
+        return (part for part in self._parts() if isinstance(part, Frame))
+
+    def _parts(self) -> Iterator[Frame | Gap]:
         with self._reading() as (source, findings):
             framer = Framer(source, findings, self._data_version)
-            for frame in framer:
+            for part in framer.parts():
                 self._recording = framer.first
                 self._share = source.position / source.size if source.size else 0.0
-                yield frame
+                yield part
                 self._report_progress(source)
             self._recording = framer.first
 
@@ -226,11 +224,9 @@ class MonoTrace(FileReader[Info]):
     def _summarize(self) -> Info:
         info = Info(self.name, self.format, self.compression)
         texts = TextCodes()
-        last: Recording | None = None
         for batch in self._batches():
             frame = batch.frame
-            info.recordings += frame.recording is not last
-            last = frame.recording
+            info.recordings += len(frame.recordings)
             info.buffers += len(frame)
             for cls, count in zip(r.EVENTS, batch.totals, strict=False):
                 if count:
@@ -249,6 +245,17 @@ class MonoTrace(FileReader[Info]):
         info.header = None if self._recording is None else self._recording.header
         info.started_at = None if info.header is None else info.header.started_at
         return info
+
+
+def _exact_buffer(frame: Frame, number: int) -> Iterator[Entry]:
+    """Yield the header of a buffer and its events, such that encoding them gives the same bytes."""
+    header, begin = frame.header(number), int(frame.begin[number])
+    base = frame.base + begin
+    yield Entry(base - BUFFER_HEADER_SIZE, None, frame.header_record(number), header.thread)
+    data = frame.data[begin : int(frame.end[number])].tobytes()
+    for offset, record in decode_events_exactly(frame.dialect, header, data):
+        time = record.time if isinstance(record, r.Event) else None
+        yield Entry(base + offset, time, record, header.thread)
 
 
 def _by_time(entries: Iterator[Entry]) -> Iterator[Entry]:

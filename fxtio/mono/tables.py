@@ -206,6 +206,12 @@ def owners_of(batch: Batch, names: list[str]) -> set[int]:
     return owners
 
 
+def _has_rows(batch: Batch, name: str) -> bool:
+    """Return whether a batch has rows of a table, or events that may have the list of the table."""
+    table = LIST_TABLES[name].table if name in LIST_TABLES else name
+    return batch.totals[r.EVENTS.index(EVENT_TABLES[table])] > 0
+
+
 def _list_columns(batch: Batch, name: str, texts: TextCodes) -> dict[str, Column]:
     table, field, _, value = LIST_TABLES[name]
     cls = EVENT_TABLES[table]
@@ -280,12 +286,16 @@ def dtype_of(parts: tuple[Part, ...]) -> type[Any]:
 def _enumerated(values: Array, names: type[IntEnum]) -> Categories:
     """Return the names of numbers; numbers beyond a byte are `unknown`."""
     distinct, codes = np.unique(values, return_inverse=True) if values.dtype.itemsize > 1 else (None, values)
-    name_of = {member.value: member.name.lower() for member in names}
-    labels = [name_of.get(number, str(number)) for number in range(_BYTES)]
     if distinct is not None:
-        places = np.minimum(distinct, _BYTES).astype(np.int32)
-        return Categories(places[codes], [*labels, "unknown"])
-    return Categories(codes.astype(np.int32), [*labels, "unknown"])
+        codes = np.minimum(distinct, _BYTES).astype(np.int32)[codes]
+    return Categories(codes.astype(np.int32), list(_labels(names)))
+
+
+@cache
+def _labels(names: type[IntEnum]) -> tuple[str, ...]:
+    """Return the label of each number that fits in a byte, and of larger ones."""
+    name_of = {member.value: member.name.lower() for member in names}
+    return (*(name_of.get(number, str(number)) for number in range(_BYTES)), "unknown")
 
 
 # ---- tables that follow from others
@@ -319,7 +329,7 @@ def _gc_pauses(tables: dict[str, Table], names: Names) -> Table:
         elif code == codes[GcEventType.POST_START_WORLD]:
             start, _, collecting = stops.pop(thread)
             rows.append((start, time - start, collecting, generation, thread))
-    return _table(rows, start=np.int64, duration=np.int64, collecting=np.int64, generation=np.uint8, thread=np.uint64)
+    return _table(rows, start=np.int64, duration=np.int64, collecting=np.int64, generation=np.uint64, thread=np.uint64)
 
 
 def _contentions(tables: dict[str, Table], names: Names) -> Table:
@@ -555,8 +565,9 @@ class Collector:
             batch: the batch.
             share: the part of the whole that the batches so far are (0 to 1, 0 if unknown), to guess the final size.
         """
-        batch.fill(owners_of(batch, self._needed))
-        columns = {name: columns_of(batch, name, self._texts) for name in self._needed}
+        names = [name for name in self._needed if self._batches == 0 or _has_rows(batch, name)]
+        batch.fill(owners_of(batch, names))
+        columns = {name: columns_of(batch, name, self._texts) for name in names}
         if self._batches == 0:
             self._first = columns
         else:

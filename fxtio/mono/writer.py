@@ -31,7 +31,18 @@ from fxtio.mono.enums import (
     NameAction,
     SampleType,
 )
-from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, decode_header, encode_header, header_has
+from fxtio.mono.headers import (
+    BufferHeader,
+    OpaqueBufferHeader,
+    OpaqueGap,
+    OpaqueHeader,
+    StreamHeader,
+    decode_buffer_header,
+    decode_header,
+    encode_header,
+    header_has,
+)
+from fxtio.mono.layout import POINTER_SIZES
 from fxtio.mono.stream.declare import Byte, Dialect, Item
 from fxtio.table import Column, WritableTable
 
@@ -105,7 +116,9 @@ class MonoWriter(FileWriter):
 
         An event goes to the open buffer of its thread.  A `BufferHeader` begins a buffer with its own bases behind all
         that came before; events without `thread`, and `Opaque` bytes, go to this buffer until another one begins.  A
-        `StreamHeader` begins another recording, or the first one of a writer without a header.
+        `StreamHeader` begins another recording, or the first one of a writer without a header.  `OpaqueHeader` and
+        `OpaqueBufferHeader` do the same with bytes that are written as they are.  An `OpaqueGap` ends all buffers and
+        is written as it is.
 
         Args:
             record: an event, a header, or `Opaque`.
@@ -123,10 +136,14 @@ class MonoWriter(FileWriter):
                 self._put_event(record, thread or 0)
         elif isinstance(record, StreamHeader | OpaqueHeader):
             self._begin_recording(record)
-        elif isinstance(record, BufferHeader):
-            buffer = OpenBuffer(record, self._dialect, limit=None)
+        elif isinstance(record, BufferHeader | OpaqueBufferHeader):
+            buffer = _exact_buffer(record, self._dialect)
             self._end_buffers()
             self._exact = buffer
+        elif isinstance(record, OpaqueGap):
+            self._end_buffers()
+            self._default_header = b""
+            self._append(record.raw)
         elif self._exact is not None and type(record) is Opaque:
             self._exact.append(record)
         else:
@@ -198,7 +215,7 @@ class MonoWriter(FileWriter):
         if isinstance(header, OpaqueHeader):
             raw = header.raw
             try:
-                header, size = decode_header(raw)
+                header, size = decode_header(raw, any_mark=True)
             except DecodeError as error:
                 raise EncodeError(error.message, "OpaqueHeader") from None
             if size != len(raw):
@@ -213,31 +230,27 @@ class MonoWriter(FileWriter):
 
     def _put_event(self, event: r.Event, thread: int) -> None:
         """Append an event to the buffer of its thread."""
+        buffer = self._buffers.get(thread)
+        if buffer is not None and buffer.append(event):
+            return
+        new = self._bases.buffer(thread, event, self._dialect)  # raises before anything is written
         if self._exact is not None:
             self._end_buffers()
-        buffer = self._buffers.get(thread)
-        if buffer is not None:
-            if buffer.append(event):
-                return
-            self._end_buffer(self._buffers.pop(thread))
-        self._buffers[thread] = self._new_buffer(thread, event)
+        elif buffer is not None:
+            self._end_buffer(buffer)
+        self._buffers[thread] = new
 
     def _define(self, event: r.Event, thread: int) -> None:
         """Append an event that defines a name."""
         self._check_open()
-        if self._exact is not None:
-            self._end_buffers()
         buffer = self._definitions
         if buffer is not None and buffer.header.thread == thread and buffer.append(event):
             return
-        new = self._new_buffer(thread, event)  # raises before anything is written
+        new = self._bases.buffer(thread, event, self._dialect)  # raises before anything is written
+        if self._exact is not None:
+            self._end_buffers()
         self._end_definitions()
         self._definitions = new
-
-    def _new_buffer(self, thread: int, event: r.Event) -> OpenBuffer:
-        buffer = OpenBuffer(self._bases.header(thread, event, self._dialect), self._dialect)
-        buffer.append(event)
-        return buffer
 
     def _end_buffers(self) -> None:
         """Append all open buffers to the file."""
@@ -613,10 +626,24 @@ class MonoWriter(FileWriter):
         return {"vtable" if self._has(cls, "vtable") else "class_pointer": address}
 
 
+def _exact_buffer(record: BufferHeader | OpaqueBufferHeader, dialect: Dialect) -> OpenBuffer:
+    """Return the buffer that a header begins, whatever its size is.
+
+    Raises:
+        EncodeError: a value does not fit, or the bytes are not as many as those of a header.
+    """
+    if isinstance(record, BufferHeader):
+        return OpenBuffer(record, dialect, limit=None)
+    try:
+        return OpenBuffer(decode_buffer_header(record.raw), dialect, limit=None, raw=record.raw)
+    except DecodeError as error:
+        raise EncodeError(error.message, "OpaqueBufferHeader") from None
+
+
 def _dialect_for(header: StreamHeader) -> Dialect:
     if header.data_version not in r.VERSIONS:
         raise EncodeError(f"there is no data version {header.data_version}", "StreamHeader.data_version")
-    if header.pointer_size not in (4, 8):
+    if header.pointer_size not in POINTER_SIZES:
         raise EncodeError(f"pointers of {header.pointer_size} bytes", "StreamHeader.pointer_size")
     return r.dialect_of(header.data_version, header.pointer_size)
 

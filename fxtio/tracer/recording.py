@@ -37,7 +37,7 @@ class Summary:
         lost: the number of events that were lost because there was no room.
         cut: the number of texts that were shortened because they were too long.
         dropped: the number of arguments that were left out because they were too many or too large.
-        inlined: the number of names that did not fit into the tables, and are in their events instead.
+        inlined: how often a name that did not fit into the tables is in its event instead.
         parts: the number of child processes whose records are in the trace.
         left: parts of the trace that are still beside it, because their processes run: `fxtio merge` joins them later.
     """

@@ -11,6 +11,7 @@ from fxtio.finding import Findings, Level
 from fxtio.uftrace.directory import join_lines, line_size, split_lines
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.tasks import NS, stamp
+from fxtio.uftrace.times import MAX_TIME, add_overflow
 
 NAMES_FILE, EXTERN_FILE = "events.txt", "extern.dat"
 Order = Literal["little", "big"]
@@ -60,7 +61,11 @@ _VALUES: dict[int, tuple[str, ...]] = {
     EventId.CALLSITE: ("caller",),
 }
 _SIGNED = frozenset(event for event in EventId if event.name.startswith("DIFF"))
+ADDRESSES = frozenset({"address", "caller"})
+"""The names of values that are addresses in the traced program."""
+
 _LENGTH = 2
+_MAX_VARIABLE = 8
 _MAX_DATA = 65_535
 
 
@@ -88,7 +93,7 @@ def payload_of(data: bytes | None, order: Order = "little") -> bytes | None:
 def values_of(event: int, data: bytes, order: Order = "little", pointer_size: int = 8) -> dict[str, int]:
     """Return the values in the data of an event, by name; none if the event or the size of its data is unknown.
 
-    Sizes are in kB; differences may be negative.
+    Sizes are in kB, except the size of a watched variable, which is in bytes; differences may be negative.
     """
     names = _VALUES.get(event, ())
     if names and len(data) == 8 * len(names):
@@ -96,9 +101,10 @@ def values_of(event: int, data: bytes, order: Order = "little", pointer_size: in
         return {name: int.from_bytes(data[8 * n : 8 * n + 8], order, signed=signed) for n, name in enumerate(names)}
     if event == EventId.WATCH_CPU and len(data) == 4:
         return {"cpu": int.from_bytes(data, order, signed=True)}
-    if event == EventId.WATCH_VAR and len(data) > pointer_size:
+    size = len(data) - pointer_size
+    if event == EventId.WATCH_VAR and 0 < size <= _MAX_VARIABLE:
         address, value = data[:pointer_size], data[pointer_size:]
-        return {"address": int.from_bytes(address, order), "value": int.from_bytes(value, order)}
+        return {"address": int.from_bytes(address, order), "value": int.from_bytes(value, order), "size": size}
     return {}
 
 
@@ -164,7 +170,10 @@ class ExternFile:
         for line in parsed.lines:
             match = re.fullmatch(r"\s*(\d{1,12})\.(\d{1,12})\s+(.*)", line, re.DOTALL)
             if match:
-                parsed.messages.append((int(match[1]) * NS + int(match[2]), match[3]))
+                time = int(match[1]) * NS + int(match[2])
+                parsed.messages.append((time, match[3]))
+                if time > MAX_TIME:
+                    add_overflow(findings, EXTERN_FILE, offset)
             elif line.strip() and not line.lstrip().startswith("#"):
                 message = "the line is not a time and a message"
                 findings.add("extern-line", offset, message, level=Level.WARNING, file=EXTERN_FILE)

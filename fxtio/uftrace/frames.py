@@ -20,8 +20,9 @@ from fxtio._native.constants import PayloadWalkEnd
 from fxtio.codec.columns import Block
 from fxtio.finding import Findings, Level
 from fxtio.uftrace.enums import RecordType
-from fxtio.uftrace.layout import RecordWord
-from fxtio.uftrace.state import FOREVER, AddressSpace, Epoch, Sessions
+from fxtio.uftrace.layout import RecordWord, TimeWord
+from fxtio.uftrace.state import AddressSpace, Epoch, Sessions
+from fxtio.uftrace.times import MAX_TIME, add_overflow, saturated
 
 Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
@@ -33,6 +34,7 @@ END, BAD, PARTIAL, FULL, LATER, UNKNOWN = PayloadWalkEnd
 _MAX_RECORD = BLOCK // 2  # bytes; a larger size is taken for a fault
 
 _CHAIN = 3
+_WINDOW = 256  # words; the first stretch in which the next record is searched
 _MAX_PAUSE = 1 << 47  # ns, 39 hours: a longer time between two records is not plausible
 _FIELDS = RecordWord.fields
 _HEADER = 2
@@ -67,6 +69,7 @@ class Chunk:
         size: the size of each record (int64, words).
         functions: the functions by address.
         order: the byte order.
+        forked: the time in nanoseconds at which the task began as a copy of another process, or None.
         gap: bytes that are not a record, instead of records; else None.
         has_specs: whether the payloads can be decoded by the argument specifications.
     """
@@ -79,6 +82,7 @@ class Chunk:
     size: Array
     functions: AddressSpace
     order: Order
+    forked: int | None = None
     gap: bytes | None = None
     has_specs: bool = True
     _words: Array | None = field(default=None, init=False, repr=False)
@@ -93,6 +97,11 @@ class Chunk:
         if self._times is None:
             self._times = self._gather(0)
         return self._times
+
+    @property
+    def nanoseconds(self) -> Array:
+        """Return the times of the records (int64); `MAX_TIME` replaces those that do not fit."""
+        return saturated(self.times)
 
     @property
     def words(self) -> Array:
@@ -158,10 +167,12 @@ class TaskReader:
         self._progress = progress
         self._left = max_bytes
         self._epochs = sessions.epochs(tid)
+        self._forked = sessions.forked(tid)
         self._epoch = 0
         self._functions = sessions.address_space(self._epochs[0])
-        self._limit = self._epochs[1].begin if len(self._epochs) > 1 else FOREVER
+        self._latest = self._latest_time()
         self._last = 0  # the time of the last record with a time
+        self._since = 0  # a time that is not after the next record, even if the time of the last record is damaged
         self._raw = np.empty(BLOCK // 8, np.uint64)
         self._at = np.empty(BLOCK // 16, np.int64)
         self._size = np.empty(BLOCK // 16, np.int64)
@@ -214,7 +225,7 @@ class TaskReader:
             functions, head = self._functions, _HEADS[self._order]
             count, after, reason = _native.walk_payloads(
                 words, block.raw.view(np.uint8), head, functions.begin, functions.end, functions.programs,
-                functions.code, self._at, self._size, index, self._limit,
+                functions.code, self._at, self._size, index, self._latest,
             )  # fmt: skip
             if count:
                 chunk = self._chunk(block, base, self._at[:count], self._size[:count])
@@ -228,7 +239,7 @@ class TaskReader:
             if reason == LATER:
                 self._next_epoch(int(words[index]))
             elif reason != UNKNOWN or not self._add_program(int(words[index + 1])):
-                if reason == PARTIAL and (after := self._next_record(words, index + 1)) < 0:
+                if reason == PARTIAL and last and self._next_record(words, index + 1) < 0:
                     return index
                 after = yield from self._skip(block, base, index, reason, last=last)
                 if after < 0:
@@ -243,7 +254,13 @@ class TaskReader:
         later = bisect_right(self._epochs, time, lo=self._epoch + 1, key=_begin)
         self._epoch = later - 1
         self._functions = self._sessions.address_space(self._epochs[self._epoch])
-        self._limit = self._epochs[later].begin if later < len(self._epochs) else FOREVER
+        self._latest = self._latest_time()
+
+    def _latest_time(self) -> int:
+        """Return the latest time of a record in the current epoch."""
+        after = self._epoch + 1
+        latest = TimeWord.fields["time"].mask
+        return min(self._epochs[after].begin - 1, latest) if after < len(self._epochs) else latest
 
     def _skip(self, block: Block, base: int, index: int, reason: int, *, last: bool) -> Generator[Chunk, None, int]:
         """Skip words that cannot be decoded; return the index after them, or -1 if more bytes are needed."""
@@ -259,7 +276,8 @@ class TaskReader:
             self._findings.add("record-magic", offset, message, file=self.name)
         else:
             address = _FIELDS["address"].get(int(words[index + 1]))
-            message = f"the payload of {self._functions.name_at(address)} has no specification; it is kept as bytes"
+            fault = "is longer than a record can be" if reason == PARTIAL else "has no specification"
+            message = f"the payload of {self._functions.name_at(address)} {fault}; it is kept as bytes"
             self._findings.add("payload-unknown", offset, message, level=Level.WARNING, file=self.name)
         if header:
             chunk = self._chunk(block, base, np.array([index]), np.array([after - index]))
@@ -273,13 +291,19 @@ class TaskReader:
     def _next_record(self, words: Array, begin: int) -> int:
         """Return the next index at which plausible records follow each other, or -1."""
         mask, value = RecordWord.pattern("const")
-        heads = np.flatnonzero(words[begin + 1 :] & np.uint64(mask) == value) + begin
-        return next((index for index in heads.tolist() if self._is_chain(words, index)), -1)
+        size = _WINDOW
+        while begin + 1 < len(words):  # the record is likely to be near
+            heads = np.flatnonzero(words[begin + 1 : begin + 1 + size] & np.uint64(mask) == value) + begin
+            for index in heads.tolist():
+                if self._is_chain(words, index):
+                    return index
+            begin, size = begin + size, size * 2
+        return -1
 
     def _is_chain(self, words: Array, index: int) -> bool:
         """Return whether some plausible records follow each other, as far as the block goes."""
         mask, value = RecordWord.pattern("const")
-        time = self._last
+        time = self._since
         for _ in range(_CHAIN):
             if index + _HEADER > len(words):
                 return True
@@ -300,26 +324,30 @@ class TaskReader:
         return True
 
     def _check_times(self, chunk: Chunk) -> None:
-        """Report records that are earlier than the previous one."""
-        times = chunk.times
-        if bool((times[1:] >= times[:-1]).all()) and int(times[0]) >= self._last:
-            self._last = int(times[-1])
-            return
-        real = np.flatnonzero(_FIELDS["type"].get(chunk.words) != RecordType.LOST)
-        if not len(real):
-            return
-        real_times = np.concatenate([np.array([self._last], np.uint64), times[real]])
-        back = np.flatnonzero(real_times[1:] < real_times[:-1])
-        self._last = int(real_times[-1])
-        if len(back):
-            offset = int(chunk.at[real[back[0]]]) * 8 + chunk.base
-            message = "the record is earlier than the previous one"
-            self._findings.add("time-backwards", offset, message, level=Level.WARNING, times=len(back), file=self.name)
+        """Report records that are earlier than the previous one, and times that do not fit in 63 bits."""
+        times, rows = chunk.times, None
+        if not bool((times[1:] >= times[:-1]).all()) or int(times[0]) < self._last:
+            rows = np.flatnonzero(_FIELDS["type"].get(chunk.words) != RecordType.LOST)
+            if not len(rows):
+                return
+            times = np.concatenate([np.array([self._last], np.uint64), times[rows]])
+            back = rows[np.flatnonzero(times[1:] < times[:-1])]
+            if len(back):
+                message, offset = "the record is earlier than the previous one", int(chunk.offsets()[back[0]])
+                level, count = Level.WARNING, len(back)
+                self._findings.add("time-backwards", offset, message, level=level, times=count, file=self.name)
+            times = times[1:]
+        if int(times[-1] if rows is None else times.max()) > MAX_TIME:
+            over = np.flatnonzero(times > np.uint64(MAX_TIME))
+            first = int(over[0] if rows is None else rows[over[0]])
+            add_overflow(self._findings, self.name, int(chunk.offsets()[first]), len(over))
+        self._since = int(times[-2:].min()) if len(times) > 1 else min(self._last, int(times[-1]))
+        self._last = int(times[-1])
 
     def _chunk(self, block: Block, base: int, at: Array, size: Array) -> Chunk:
-        return Chunk(self.tid, self.name, base, block, at, size, self._functions, self._order)
+        return Chunk(self.tid, self.name, base, block, at, size, self._functions, self._order, self._forked)
 
     def _gap(self, raw: bytes, offset: int, words: Array) -> Chunk:
         empty = np.empty(0, np.int64)
         block = Block(words[:0], words[:0])
-        return Chunk(self.tid, self.name, offset, block, empty, empty, self._functions, self._order, raw)
+        return Chunk(self.tid, self.name, offset, block, empty, empty, self._functions, self._order, self._forked, raw)

@@ -25,7 +25,9 @@ SEED = int.from_bytes(os.urandom(8), "little")
 STRING = -1
 """The step of a payload program for a string, see `fxtio._native.python.walk_payloads`."""
 
-_SIGNED = "di"
+SIGNED = "die"
+"""The letters of the formats of signed integers."""
+
 _EXPONENT_BIAS, _MANTISSA = 16383, 63
 
 
@@ -75,7 +77,7 @@ def _decode_value(spec: ValueSpec, raw: bytes, order: Order) -> Any:
         return raw.decode("latin-1")
     if spec.format == "f":
         return decode_float(raw, order)
-    return int.from_bytes(raw, order, signed=spec.format in _SIGNED)
+    return int.from_bytes(raw, order, signed=spec.format in SIGNED)
 
 
 def decode_float(raw: bytes, order: Order) -> float:

@@ -77,7 +77,7 @@ def stats(trace: UftraceTrace, top: int) -> Report:
             is_function = names.codes == code
             total = totals.setdefault(names.values[code], [0, 0])
             total[0] += int(is_function.sum())
-            total[1] += int(table["duration"][is_function].sum())
+            total[1] += _sum(table["duration"][is_function])
         for code, count in zip(*np.unique(state.codes, return_counts=True), strict=True):
             states[state.values[int(code)]] = states.get(state.values[int(code)], 0) + int(count)
     largest = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))[:top]
@@ -92,6 +92,12 @@ def stats(trace: UftraceTrace, top: int) -> Report:
         "functions": [{"name": json_text(name), "calls": n, "total": time} for name, (n, time) in largest],
     }
     return Report(f"{trace.name}: {calls:,} calls of {len(totals):,} functions", tables=tables, json=json)
+
+
+def _sum(values: Any) -> int:
+    """Return the sum of integers (int64), which may need more than 64 bits."""
+    high, low = np.divmod(values, 2**32)
+    return int(high.sum()) * 2**32 + int(low.sum())
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterable[str]:
@@ -130,6 +136,8 @@ def _values(entry: Entry) -> str:
         name: quoted(value) if isinstance(value, str) else value.hex() if isinstance(value, bytes) else str(value)
         for name, value in entry.values.items()
     }
+    shown = {name: f"{value} ({entry.meanings[name]})" if name in entry.meanings else value
+             for name, value in shown.items()}  # fmt: skip
     return ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
@@ -148,6 +156,8 @@ def _object(entry: Entry) -> dict[str, Any]:
         result["module"] = entry.function.module
     if entry.values is not None:
         result["values"] = {name: _json_value(value) for name, value in entry.values.items()}
+    if entry.meanings:
+        result["meanings"] = dict(entry.meanings)
     if isinstance(record, Opaque):
         return result | {"raw": record.raw.hex()}
     if isinstance(record, Lost):

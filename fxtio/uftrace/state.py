@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,16 @@ from fxtio.uftrace.directory import Directory
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.symbols import DebugFile, MapFile, Module, Symbol, SymbolFile
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
+from fxtio.uftrace.times import MAX_TIME
 
 Array = np.ndarray[Any, Any]
 
 PYTHON = "python.fake"
 """The module of Python functions, which is in no map."""
 
-FOREVER = (1 << 64) - 1
+LAST_ADDRESS = (1 << 64) - 1
+"""The last address of a memory."""
+
 MAX_LIBRARIES = 512
 """The largest number of loaded libraries of a session that are used."""
 
@@ -310,11 +314,14 @@ class Sessions:
         return by_session
 
     def epochs(self, tid: int) -> list[Epoch]:
-        """Return the epochs of a task; the first one begins at time 0, so that every record is in an epoch."""
+        """Return the epochs of a task, each of which begins after the one before.
+
+        The first one begins at time 0, so that every record is in an epoch.
+        """
         lines = self._tasks.get(tid, [])
         begins = [(task.time, self._session_of(task.pid, task.time)) for task in lines]
         if not begins:
-            begins = [(0, self._session_of(tid, FOREVER))]
+            begins = [(0, self._session_of(tid, None))]
         if not lines and tid not in self._forks:
             message = f"task {tid} is not in the task file; its records are read with the symbols of another session"
             self._findings.add("unknown-task", 0, message, level=Level.WARNING, file=f"{tid}.dat")
@@ -324,13 +331,19 @@ class Sessions:
         begins[0] = (0, begins[0][1])
         epochs: list[Epoch] = []
         for number, (begin, session) in enumerate(begins):
-            end = begins[number + 1][0] if number + 1 < len(begins) else FOREVER
             times = [] if session is None else self._load_times.get(session.sid, [])
-            first, last = bisect_right(times, begin), bisect_left(times, end)
+            first, last = bisect_right(times, begin), len(times)
+            if number + 1 < len(begins):
+                last = bisect_left(times, begins[number + 1][0])
             if not epochs or (epochs[-1].session, epochs[-1].libraries) != (session, first):
                 epochs.append(Epoch(begin, session, first))
             epochs += [Epoch(times[count], session, count + 1) for count in range(first, last)]
-        return epochs
+        return [epoch for epoch, after in zip_longest(epochs, epochs[1:]) if after is None or epoch.begin < after.begin]
+
+    def forked(self, tid: int) -> int | None:
+        """Return the time in nanoseconds at which a task began as a copy of another process, or None."""
+        fork = self._forks.get(tid)
+        return None if fork is None else min(fork.time, MAX_TIME)
 
     def process_of(self, tid: int) -> int:
         """Return the process of a task; a task that is not in the task file is taken for a process."""
@@ -340,16 +353,22 @@ class Sessions:
         """Return the last program of the process of a task, empty if it is unknown."""
         return self.programs.get(self.process_of(tid), "")
 
-    def _session_of(self, pid: int, time: int) -> Session | None:
-        """Return the newest session of a process, or of the process that it was forked from, or else the first one."""
+    def _session_of(self, pid: int, time: int | None) -> Session | None:
+        """Return the session of a process, or of the process that it was forked from, or else the first one.
+
+        Args:
+            pid: the process.
+            time: the time in nanoseconds; None for the last session of the process.
+        """
         for _ in range(_MAX_FORKS):
             sessions = self._of_process.get(pid)
             if sessions:
-                return sessions[max(bisect_right(sessions, time, key=_time) - 1, 0)]
+                number = len(sessions) if time is None else bisect_right(sessions, time, key=_time)
+                return sessions[max(number - 1, 0)]
             fork = self._forks.get(pid)
             if fork is None:
                 break
-            pid, time = fork.ppid, min(time, fork.time)
+            pid, time = fork.ppid, fork.time if time is None else min(time, fork.time)
         return self.sessions[0] if self.sessions else None
 
     def address_space(self, epoch: Epoch) -> AddressSpace:
@@ -380,11 +399,11 @@ class Sessions:
     def _modules(self, sid: str, libraries: int) -> list[ModuleSymbols]:
         """Return the modules with symbols, the last loaded library first."""
         loads = self._libraries.get(sid, [])[:libraries]
-        modules = [Module(load.base, FOREVER, load.libname) for load in reversed(loads)]
+        modules = [Module(load.base, LAST_ADDRESS, load.libname) for load in reversed(loads)]
         session_map = self.map_of(sid)
         modules += session_map.modules if session_map is not None else []
         if f"{PYTHON}.sym" in self._directory and not any(module.path == PYTHON for module in modules):
-            modules.append(Module(0, FOREVER, PYTHON))
+            modules.append(Module(0, LAST_ADDRESS, PYTHON))
         parts: list[ModuleSymbols] = []
         left = MAX_SYMBOLS
         for module in modules:
@@ -405,8 +424,8 @@ class Sessions:
             return None
         begin, end, symbols = self._symbols(name)
         base = np.uint64(module.base)
-        fits = int(np.searchsorted(begin, np.uint64(FOREVER - module.base)))
-        begin, end = begin[:fits] + base, np.minimum(end[:fits], np.uint64(FOREVER - module.base)) + base
+        fits = int(np.searchsorted(begin, np.uint64(LAST_ADDRESS - module.base)))
+        begin, end = begin[:fits] + base, np.minimum(end[:fits], np.uint64(LAST_ADDRESS - module.base)) + base
         debug = self._file_of(module, ".dbg")
         return ModuleSymbols(module, begin, end, symbols, None if debug is None else self._debug(debug))
 

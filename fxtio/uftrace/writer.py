@@ -15,7 +15,7 @@ import numpy as np
 
 from fxtio.errors import EncodeError
 from fxtio.io.writing import TraceWriter
-from fxtio.table import Bytes, Categories, WritableTable
+from fxtio.table import Bytes, Categories, Optional, WritableTable
 from fxtio.uftrace import payloads, perf
 from fxtio.uftrace.directory import StoredFile, is_file_name
 from fxtio.uftrace.encode import CallOrder, call_states, checked_depth, integers, record_bytes, type_codes, wrapped
@@ -234,14 +234,14 @@ class UftraceWriter(TraceWriter):
         """Append scheduler events to the files of CPUs."""
         self._check_declarable()
         kinds = _texts("kind", columns["kind"])
-        names = _texts("name", columns["name"]) if "name" in columns else [""] * rows
-        parents = columns.get("parent", np.zeros(rows, np.int64))
+        names = _texts("name", columns["name"]) if "name" in columns else [None] * rows
+        parents = _parents(columns.get("parent"), rows)
         encoded = []
         for cpu, chosen in _rows_of("cpu", columns["cpu"]):
             fields = {name: integers(name, columns[name])[chosen] for name in ("time", "pid", "tid")}
             indices = chosen.tolist()
             raw = perf.encode(
-                **fields, kind=[kinds[row] for row in indices], parent=integers("parent", parents)[chosen],
+                **fields, kind=[kinds[row] for row in indices], parent=parents[chosen],
                 comm=[names[row] for row in indices], order=self.order,
             )  # fmt: skip
             encoded.append((cpu, raw))
@@ -432,7 +432,18 @@ def _rows_of(name: str, column: Any) -> list[tuple[int, Array]]:
     return [(value, np.flatnonzero(values == value)) for value in distinct]
 
 
+def _parents(column: Any | None, rows: int) -> Array:
+    """Return the tasks that created others, 0 where there is none."""
+    if column is None:
+        return np.zeros(rows, np.int64)
+    if isinstance(column, Optional):
+        return np.where(column.present, integers("parent", column.values), 0)
+    return integers("parent", column)
+
+
 def _texts(name: str, column: Any) -> list[str | None]:
+    if isinstance(column, Optional) and not column.present.any():
+        return [None] * len(column)
     if not isinstance(column, Categories):
         raise EncodeError("the values are not texts", name)
     return column.to_list()

@@ -164,6 +164,7 @@ CASES: dict[str, Callable[[Path], Findings]] = {
     "record-magic": bad_magic,
     "payload-unknown": lambda folder: read(folder, {"1.dat": record(1000, ENTRY, 0, MAIN, b"whatever")}),
     "time-backwards": lambda folder: read(folder, {"1.dat": RECORDS[1] + RECORDS[0]}),
+    "time-overflow": lambda folder: read(folder, {"1.dat": record(2**64 - 1, ENTRY, 0, MAIN)}),
     "truncated": lambda folder: read(folder, {"1.dat": b"".join(RECORDS)[:-3]}),
     "source": lambda folder: read(folder, max_bytes=20),
     "kernel-header": lambda folder: read(folder, {"kernel_header": b"PAGE"}, table="kernel"),

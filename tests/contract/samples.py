@@ -69,3 +69,12 @@ def files_of(path: Path) -> dict[str, bytes]:
 def open_sample(sample: Sample, folder: Path, **options: Any) -> Any:
     """Open a sample; synthetic ones are written below `folder` first."""
     return fxtio.open(sample.make(folder), format=sample.format.name, **options)
+
+
+def same_style(trace: Any, *, resolve: bool = False) -> dict[str, Any]:
+    """Return the options of a writer that writes the (resolved) records of a trace to the same bytes."""
+    if trace.format == "coreprofiler":
+        return {"style": trace.style}
+    if trace.format == "mono" and resolve:  # headers are raw records only
+        return {"header": trace.recording.header}
+    return {}

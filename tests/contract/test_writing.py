@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fxtio
-from contract.samples import SAMPLES, SYNTHETIC, Sample, files_of, open_sample
+from contract.samples import SAMPLES, SYNTHETIC, Sample, files_of, open_sample, same_style
 from fxtio.errors import EncodeError
 from fxtio.formats import formats
 from fxtio.io.writing import TraceWriter
@@ -39,6 +39,26 @@ def test_a_copy_has_the_same_bytes(sample: Sample, tmp_path: Path) -> None:
             assert list(copy.entries(resolve=False)) == list(original.entries(resolve=False))
     else:
         assert files_of(made) == files_of(path)
+
+
+@every_format
+def test_records_of_a_default_reading_can_be_put(name: str, tmp_path: Path) -> None:
+    """All records of a trace without findings, with names and threads in place of references, are accepted."""
+    number, wrong = 0, list[str]()
+    for sample in (sample for sample in SAMPLES if sample.format.name == name):
+        (below := tmp_path / str(sample)).mkdir()
+        with open_sample(sample, below) as trace:
+            if trace.findings:
+                continue
+            with fxtio.create(below / "made", format=name, **same_style(trace, resolve=True)) as writer:
+                for record in trace.records():
+                    number += 1
+                    try:
+                        writer.put(record)
+                    except EncodeError as error:
+                        wrong.append(f"{sample}: {error} in {record}")
+    assert not wrong, f"{len(wrong)} of {number} are refused:\n" + "\n".join(wrong[:8])
+    assert number > 0
 
 
 @every_format

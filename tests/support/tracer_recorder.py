@@ -9,6 +9,7 @@ import operator
 import os
 import struct
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -228,36 +229,50 @@ CLASSES = {
 }
 
 
-def expected(program: list[Any]) -> list[Event]:
-    """Return the events that a program of one thread has to leave, in the order of time."""
+def expected(program: list[Any], counts: Counter[str] | None = None) -> list[Event]:
+    """Return the events that a program of one thread has to leave, in the order of time.
+
+    Args:
+        program: the steps.
+        counts: grows by the recorder's counts `cut`, `dropped` and `inlined`.
+    """
     events = []
+    counts = Counter() if counts is None else counts
+
+    def add(kind: str, category: str, name: str, args: dict[str, Any], id: int | None = None) -> None:
+        events.append(_event(counts, kind, category, name, args, id))
+
     for kind, *step in program:
         if kind == "span":
             name, category, args, late, fails, inside = step
-            at_end = {**(late or {}), **({"exception": "KeyError"} if fails else {})}
-            events.append(_event("begin", category, name, args))
-            events += [*expected(inside), _event("end", category, name, at_end)]
+            add("begin", category, name, args)
+            events += expected(inside, counts)
+            add("end", category, name, {**(late or {}), **({"exception": "KeyError"} if fails else {})})
         elif kind == "instant":
-            events.append(_event("instant", step[1], step[0], step[2]))
+            add("instant", step[1], step[0], step[2])
         elif kind == "counter":
-            series = {key: _number(value) for key, value in step[2].items()}
-            events.append(_event("counter", step[1], step[0], series, 0))
+            add("counter", step[1], step[0], {key: _number(value) for key, value in step[2].items()}, 0)
         elif kind == "value":
-            events.append(_event("counter", step[1], step[0], {"value": _number(step[2])}, 0))
+            add("counter", step[1], step[0], {"value": _number(step[2])}, 0)
         elif kind == "record":
             name = next(name for name, number in KINDS.items() if number == step[0])
-            events.append(_event(name, "cat", step[1], step[2], None if step[0] in WITHOUT_ID else step[3]))
+            add(name, "cat", step[1], step[2], None if step[0] in WITHOUT_ID else step[3])
         elif kind == "call":
             name, args, key, value = step
-            events += [_event("begin", "", name, args), _event("end", "", name, {key: value})]
-            events += [_event("begin", "", name, {}), _event("end", "", name, {})]
+            add("begin", "", name, args)
+            add("end", "", name, {key: value})
+            add("begin", "", name, {})
+            add("end", "", name, {})
         else:
             events.append(("Log", 0, _cut(step[0], MAX_MESSAGE)))
+            counts["cut"] += _is_cut(step[0], MAX_MESSAGE)
     return events
 
 
-def _event(kind: str, category: str, name: str, args: dict[str, Any], id: int | None = None) -> Event:
-    """Return an event; arguments that do not fit are left out."""
+def _event(
+    counts: Counter[str], kind: str, category: str, name: str, args: dict[str, Any], id: int | None = None
+) -> Event:
+    """Return an event, and count what it lacks; arguments that do not fit are left out."""
     capacity = MAX_EVENT_WORDS - 2 - (id is not None) - _inline_words(category) - _inline_words(name)
     arguments = []
     for key, value in list(args.items())[:MAX_ARGUMENTS]:
@@ -266,6 +281,11 @@ def _event(kind: str, category: str, name: str, args: dict[str, Any], id: int | 
         if words <= capacity:
             capacity -= words
             arguments.append((type_name, _name(key), *result))
+            counts["cut"] += type_name == "StringArgument" and _is_cut(_text(value), MAX_TEXT)
+            counts.update(inlined=_is_inline(key), cut=_is_inline(key))
+    counts["dropped"] += len(args) - len(arguments)
+    for text in (category, name):
+        counts.update(inlined=_is_inline(text), cut=_is_inline(text))
     fields = (0, _name(category), _name(name), tuple(arguments))
     if id is None:
         return (CLASSES[kind], *fields, None) if kind == "instant" else (CLASSES[kind], *fields)
@@ -290,9 +310,13 @@ def _argument(value: Any) -> tuple[str, tuple[Any, ...], int]:
             value = float("inf") if number > 0 else float("-inf")
     if issubclass(type(value), float):
         return "DoubleArgument", (_comparable(value),), 1
-    text = str.__str__(value) if issubclass(type(value), str) else describe(value)
-    text = _cut(text, MAX_TEXT)
+    text = _cut(_text(value), MAX_TEXT)
     return "StringArgument", (text,), _words(text)
+
+
+def _text(value: Any) -> str:
+    """Return the text of a value that is recorded as one."""
+    return str.__str__(value) if issubclass(type(value), str) else describe(value)
 
 
 def _number(value: Any) -> Any:
@@ -317,15 +341,24 @@ def _cut(text: str, limit: int) -> str:
     return _bytes(text)[:limit].decode(errors="ignore")
 
 
+def _is_cut(text: str, limit: int) -> bool:
+    return len(_bytes(text)) > limit
+
+
 def _words(text: str) -> int:
     return -(-len(_bytes(text)) // 8)
 
 
+def _is_inline(text: str) -> bool:
+    """Return whether a name is too long for the table: it stands in its events, and is cut."""
+    return _is_cut(text, MAX_DEFINED)
+
+
 def _name(text: str) -> str:
-    """Return a name as it is recorded: one that is too long for the table is cut and stands in its events."""
-    return _cut(text, MAX_INLINE_NAME if len(_bytes(text)) > MAX_DEFINED else MAX_DEFINED)
+    """Return a name as it is recorded."""
+    return _cut(text, MAX_INLINE_NAME if _is_inline(text) else MAX_DEFINED)
 
 
 def _inline_words(text: str) -> int:
     """Return the words that a name takes in its event: none if it is in the table."""
-    return _words(_name(text)) if len(_bytes(text)) > MAX_DEFINED else 0
+    return _words(_name(text)) if _is_inline(text) else 0

@@ -95,3 +95,18 @@ def plain(target: Path, records: list[FunctionEntry | FunctionExit]) -> Path:
         writer.task(1).enter("zero", 0)
     (target / "1.dat").write_bytes(b"".join(encode(record) for record in records))
     return target
+
+
+def from_calls(text: str, *, entries: int = 0, exits: int = 0) -> list[FunctionEntry | FunctionExit]:
+    """Return records of calls: a digit is the entry of a function, a dot the exit of the innermost call."""
+    stack: list[int] = []
+    records: list[FunctionEntry | FunctionExit] = []
+    for number, character in enumerate(text):
+        time = 10 * number
+        if character == ".":
+            function = stack.pop()
+            records.append(FunctionExit(time, len(stack) + exits, 0x400000 + 16 * function))
+        else:
+            records.append(FunctionEntry(time, len(stack) + entries, 0x400000 + 16 * int(character)))
+            stack.append(int(character))
+    return records

@@ -67,13 +67,21 @@ static void simplify_all(PyObject *const *values, unsigned count, PyObject **res
 
 /* ---- Arguments. ---- */
 
-/* An argument that is being written: its type, the value in its header, and where its next word goes. */
+/* An argument that is being written: its type, the value in its header, where its next word goes, and how many of its
+ * texts are cut. */
 typedef struct {
     enum ArgumentType type;
     uint64_t value;
     uint64_t *next;
     const uint64_t *end;
+    unsigned cut_texts;
 } Draft;
+
+/* The arguments of an event that are written, those of their texts that are cut, and those of their names that are
+ * inline. */
+typedef struct {
+    unsigned arguments, cut_texts, inline_names;
+} Tally;
 
 /* Write the next word.  Returns -1 if it does not fit. */
 static int write_word(Draft *draft, uint64_t word) {
@@ -87,11 +95,12 @@ static int write_word(Draft *draft, uint64_t word) {
  * becomes NULL. */
 static uint64_t write_inline(Draft *draft, PyObject *text, size_t limit) {
     PyObject *owner;
-    size_t size;
-    const char *data = text_utf8(text, &size, &owner);
+    size_t whole;
+    const char *data = text_utf8(text, &whole, &owner);
     if (!data)
         return 0;
-    size = text_cut(data, size, limit);
+    size_t size = text_cut(data, whole, limit);
+    draft->cut_texts += size < whole;
     if (draft->next + words_of(size) > draft->end)
         draft->next = NULL;
     else
@@ -144,20 +153,25 @@ static int write_value(Draft *draft, PyObject *value) {
     return 0;
 }
 
-/* Write an argument in front of `end`; without a slot (`key_ref` 0) its name goes inline.  Returns the word behind
- * it, or NULL if it does not fit. */
+/* Write an argument in front of `end`, and count it; without a slot (`key_ref` 0) its name goes inline.  Returns the
+ * word behind it, or NULL if it does not fit. */
 static uint64_t *write_argument(uint64_t *header, const uint64_t *end, uint64_t key_ref, PyObject *key,
-                                PyObject *value) {
-    Draft draft = {ARGUMENT_NULL, 0, header + 1, end};
+                                PyObject *value, Tally *tally) {
+    Draft draft = {ARGUMENT_NULL, 0, header + 1, end, 0};
+    unsigned inline_names = 0;
     if (header >= end)
         return NULL;
     if (!key_ref) {
         key_ref = write_inline(&draft, key, MAX_INLINE_NAME) * ARGUMENT_NAME_UNIT;
         if (!draft.next)
             return NULL;
+        inline_names = key_ref != 0;
     }
     if (write_value(&draft, value))
         return NULL;
+    tally->arguments++;
+    tally->cut_texts += draft.cut_texts;
+    tally->inline_names += inline_names;
     *header = ARGUMENT_HEADERS[draft.type] + key_ref + draft.value * ARGUMENT_VALUE_UNIT +
               (uint64_t)(draft.next - header) * SIZE_UNIT;
     return draft.next;
@@ -172,22 +186,21 @@ typedef struct {
     const uint64_t *id;
 } Content;
 
-/* Write arguments from `*next` on, up to `end`, and count them.  Returns 0 if some do not fit; they are left out. */
-static int write_arguments(uint64_t **next, const uint64_t *end, const Content *content, unsigned *written) {
-    unsigned given = 0;
-    *written = 0;
+/* Write arguments from `*next` on, up to `end`, and count them.  Returns how many do not fit; they are left out. */
+static unsigned write_arguments(uint64_t **next, const uint64_t *end, const Content *content, Tally *tally) {
+    unsigned left_out = 0;
+    *tally = (Tally){0};
     for (unsigned index = 0; index < content->count; index++) {
         if (!content->values[index])
             continue;
-        given++;
         uint64_t *behind =
-            write_argument(*next, end, content->key_refs[index], content->keys[index], content->values[index]);
-        if (behind) {
+            write_argument(*next, end, content->key_refs[index], content->keys[index], content->values[index], tally);
+        if (behind)
             *next = behind;
-            ++*written;
-        }
+        else
+            left_out++;
     }
-    return *written == given;
+    return left_out;
 }
 
 /* ---- Events. ---- */
@@ -277,26 +290,26 @@ static int write_event(Site *site, enum EventKind kind, const Content *content) 
     enum { WITHOUT_ARGUMENTS = 5 }; /* words: header, time, two of a thread, an id */
     State *state = current;
     uint64_t *record = thread_room(&state, WITHOUT_ARGUMENTS + site->inline_words), *next;
-    unsigned written;
-    uint64_t cut_texts = session.cut_texts;
+    Tally tally;
     if (!record)
         return 0;
     next = write_names(record + 2, state, site);
-    if (!write_arguments(&next, state->page_end - (content->id != NULL), content, &written)) {
+    if (write_arguments(&next, state->page_end - (content->id != NULL), content, &tally)) {
         if (!(record = thread_next_page(state))) {
             state->lost++;
             return 0;
         }
-        session.cut_texts = cut_texts; /* the same texts are cut again */
         next = write_names(record + 2, state, site);
-        write_arguments(&next, state->page_end - (content->id != NULL), content, &written);
-        session.dropped_arguments += content->count - written;
+        session.dropped_arguments +=
+            write_arguments(&next, state->page_end - (content->id != NULL), content, &tally);
     }
+    session.cut_texts += site->cut_names + tally.cut_texts;
+    session.inline_names += site->inline_names + tally.inline_names;
     if (content->id)
         *next++ = *content->id;
     record[1] = next_tick(state);
     size_t words = (size_t)(next - record);
-    uint64_t counts = words * SIZE_UNIT + written * EVENT_ARGUMENTS_UNIT;
+    uint64_t counts = words * SIZE_UNIT + tally.arguments * EVENT_ARGUMENTS_UNIT;
     commit(state, record, words, EVENT_HEADERS[kind] + counts + state->identity.thread_ref + site->refs);
     return 1;
 }
@@ -319,11 +332,11 @@ int record_event(Site *site, enum EventKind kind, PyObject *const *values, const
         return 0;
     }
     simplify_all(values, count, simple);
-    if (values)
-        session.dropped_arguments += site->excess_keys;
     PyObject *const *keys = site->count ? &PyTuple_GET_ITEM(site->keys, 0) : NULL;
     SavedError error = error_save(); /* a signal handler may have raised meanwhile */
     int recorded = is_ready(site) && write_event(site, kind, &(Content){count, site->key_refs, keys, simple, id});
+    if (recorded && values)
+        session.dropped_arguments += site->excess_keys;
     for (unsigned index = 0; index < count; index++)
         Py_XDECREF(simple[index]);
     Py_DECREF(site);
@@ -366,17 +379,18 @@ void record_end_raised(Site *site, PyObject *type) {
 int record_log(PyObject *message) {
     State *state = current;
     PyObject *owner;
-    size_t size;
-    const char *text = text_utf8(message, &size, &owner);
+    size_t whole, size = 0;
+    const char *text = text_utf8(message, &whole, &owner);
     uint64_t *record = NULL;
     if (text) {
-        size = text_cut(text, size, MAX_LOG_MESSAGE);
+        size = text_cut(text, whole, MAX_LOG_MESSAGE);
         record = thread_room(&state, (unsigned)words_of(size) + 4);
     }
     if (record) {
         uint64_t *end = text_write(write_identity(record + 2, state), text, size);
         size_t words = (size_t)(end - record);
         uint64_t thread_ref = state->identity.thread_ref / EVENT_THREAD_UNIT * LOG_THREAD_UNIT;
+        session.cut_texts += size < whole;
         record[1] = next_tick(state);
         commit(state, record, words, LOG_HEADER + words * SIZE_UNIT + size * LOG_SIZE_UNIT + thread_ref);
     }

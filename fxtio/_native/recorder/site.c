@@ -11,7 +11,6 @@ enum { CACHE_SIZE = 1024, MAX_SITES = 40000 };
 size_t text_cut(const char *text, size_t size, size_t limit) {
     if (size <= limit)
         return size;
-    session.cut_texts++;
     while (limit && ((unsigned char)text[limit] & 0xC0) == 0x80)
         limit--;
     return limit;
@@ -93,8 +92,8 @@ static int is_category_recorded(PyObject *category) {
     return !(session.not_categories && PySet_Contains(session.not_categories, category) == 1);
 }
 
-/* Return the reference of a name.  If it goes inline, `*bytes` gets its bytes and `*words` grows by their words. */
-static uint64_t name_ref(PyObject *text, PyObject **bytes, unsigned *words) {
+/* Return the reference of a name of a site.  If it goes inline, `*bytes` gets its bytes. */
+static uint64_t name_ref(Site *site, PyObject *text, PyObject **bytes) {
     Py_CLEAR(*bytes);
     if (!PyUnicode_GET_LENGTH(text))
         return 0;
@@ -102,10 +101,10 @@ static uint64_t name_ref(PyObject *text, PyObject **bytes, unsigned *words) {
     if (slot)
         return slot;
     PyObject *owner;
-    size_t size;
-    const char *data = text_utf8(text, &size, &owner);
+    size_t whole, size = 0;
+    const char *data = text_utf8(text, &whole, &owner);
     if (data) {
-        size = text_cut(data, size, MAX_INLINE_NAME);
+        size = text_cut(data, whole, MAX_INLINE_NAME);
         *bytes = PyBytes_FromStringAndSize(data, (Py_ssize_t)size);
         Py_XDECREF(owner);
     }
@@ -113,8 +112,9 @@ static uint64_t name_ref(PyObject *text, PyObject **bytes, unsigned *words) {
         PyErr_Clear();
         return 0;
     }
-    session.inline_names++;
-    *words += (unsigned)words_of(size);
+    site->inline_names++;
+    site->cut_names += size < whole;
+    site->inline_words += (unsigned)words_of(size);
     return STRING_REF_INLINE_UNIT + size;
 }
 
@@ -125,9 +125,9 @@ int site_prepare(Site *site) {
     SavedError error = error_save();
     int is_recorded = is_category_recorded(site->category);
     if (is_recorded) {
-        site->inline_words = 0;
-        site->refs = name_ref(site->category, &site->inline_category, &site->inline_words) * EVENT_CATEGORY_UNIT;
-        site->refs += name_ref(site->name, &site->inline_name, &site->inline_words) * EVENT_NAME_UNIT;
+        site->inline_words = site->inline_names = site->cut_names = 0;
+        site->refs = name_ref(site, site->category, &site->inline_category) * EVENT_CATEGORY_UNIT;
+        site->refs += name_ref(site, site->name, &site->inline_name) * EVENT_NAME_UNIT;
         site->is_fast = !site->inline_words && !site->excess_keys;
         for (unsigned index = 0; index < site->count; index++) {
             site->key_refs[index] = text_slot(PyTuple_GET_ITEM(site->keys, index)) * ARGUMENT_NAME_UNIT;
@@ -164,7 +164,7 @@ Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     site->count = count > MAX_ARGUMENTS ? MAX_ARGUMENTS : (unsigned)count;
     site->excess_keys = (unsigned)count - site->count;
     site->generation = 0;
-    site->inline_words = 0;
+    site->inline_words = site->inline_names = site->cut_names = 0;
     site->is_fast = 0;
     site->inline_category = site->inline_name = NULL;
     if (!site->category || !site->name || (keys && !site->keys))

@@ -12,6 +12,7 @@ typedef struct {
     uint64_t generation;              /* of the session for which what follows was prepared */
     uint64_t refs;                    /* category and name as they are in the header of an event */
     unsigned inline_words;            /* words of inline category and name */
+    unsigned inline_names, cut_names; /* those of category and name that are inline, and those that are cut */
     PyObject *inline_category, *inline_name; /* bytes or NULL */
     unsigned count, excess_keys;      /* keys that are recorded, and keys beyond the limit of the format */
     int is_fast;                      /* whether all texts have slots, as the fast paths require */

@@ -147,11 +147,17 @@ def take_marked_text_place(data: bytes, offset: int, end: int, where: str) -> tu
 
 def take_sized_text(data: bytes, offset: int, end: int, where: str) -> tuple[str | None, int]:
     """Read a text with its size before it, without the zero byte at its end; None for size 0."""
+    (begin, size), after = take_sized_text_place(data, offset, end, where)
+    raw = bytes(data[begin:after])
+    return (raw.removesuffix(b"\0").decode("utf-8", "surrogateescape") if size else None), after
+
+
+def take_sized_text_place(data: bytes, offset: int, end: int, where: str) -> tuple[tuple[int, int], int]:
+    """Read a text as `take_sized_text` does, but give its offset and its size in bytes, with the zero byte."""
     size, offset = TAKE_FIXED[4](data, offset, end, where)
     if size > end - offset:
         raise DecodeError("event-cut", f"{where}: a text of {size:,} bytes, but {end - offset:,} are left")
-    raw = bytes(data[offset : offset + size])
-    return (raw.removesuffix(b"\0").decode("utf-8", "surrogateescape") if size else None), offset + size
+    return (offset, size), offset + size
 
 
 def whole(value: Any, most: int, where: str) -> int:
@@ -302,6 +308,7 @@ HELPERS |= {f"put_fixed{size}": put for size, put in PUT_FIXED.items()}
 COLUMN_HELPERS = HELPERS | {
     "take_text": take_text_place,
     "take_marked_text": take_marked_text_place,
+    "take_sized_text": take_sized_text_place,
     "take_double": take_double_bits,
 }
 """Helpers that give texts by place and doubles by their bits, as columns hold them."""

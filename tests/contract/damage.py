@@ -1,0 +1,92 @@
+"""Random damage of traces, such as transfers, crashes and broken disks cause it; every change follows from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+EXTREME_NUMBERS = (0, 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
+
+
+def flip_bit(data: bytes, draw: random.Random) -> bytes:
+    """Return the data with a bit flipped."""
+    at = draw.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :]
+
+
+def change_byte(data: bytes, draw: random.Random) -> bytes:
+    """Return the data with a byte replaced, often by one that has a meaning in text."""
+    at = draw.randrange(len(data))
+    return data[:at] + bytes([draw.choice([0, 9, 10, 13, 32, 255, draw.randrange(256)])]) + data[at + 1 :]
+
+
+def change_number(data: bytes, draw: random.Random) -> bytes:
+    """Return the data with eight bytes replaced by an extreme number."""
+    at = draw.randrange(len(data)) // 8 * 8
+    order = draw.choice(["little", "big"])
+    return data[:at] + draw.choice(EXTREME_NUMBERS).to_bytes(8, "big" if order == "big" else "little") + data[at + 8 :]
+
+
+def cut(data: bytes, draw: random.Random) -> bytes:
+    """Return the beginning of the data."""
+    return data[: draw.randrange(len(data))]
+
+
+def drop(data: bytes, draw: random.Random) -> bytes:
+    """Return the data without a range."""
+    at = draw.randrange(len(data))
+    return data[:at] + data[at + _length(draw) :]
+
+
+def insert(data: bytes, draw: random.Random) -> bytes:
+    """Return the data with random bytes, or zeros, inserted."""
+    at = draw.randrange(len(data) + 1)
+    size = _length(draw)
+    return data[:at] + draw.choice([bytes(size), draw.randbytes(size)]) + data[at:]
+
+
+def duplicate(data: bytes, draw: random.Random) -> bytes:
+    """Return the data with a range repeated."""
+    at = draw.randrange(len(data))
+    return data[:at] + data[at : at + _length(draw)] + data[at:]
+
+
+def append(data: bytes, draw: random.Random) -> bytes:
+    """Return the data with random bytes, or zeros, at its end."""
+    size = _length(draw)
+    return data + draw.choice([bytes(size), draw.randbytes(size)])
+
+
+def convert_line_ends(data: bytes, draw: random.Random) -> bytes:
+    """Return the data as a transfer in text mode changes it."""
+    old, new = draw.choice([(b"\n", b"\r\n"), (b"\r\n", b"\n"), (b"\n", b"\r"), (b"\r", b"\n")])
+    return data.replace(old, new)
+
+
+def garble(data: bytes, draw: random.Random) -> bytes:
+    """Return the data with several kinds of damage."""
+    for _ in range(3):
+        data = draw.choice(_SINGLE)(data, draw) if data else data
+    return data
+
+
+def _length(draw: random.Random) -> int:
+    return draw.choice([1, 2, 7, 8, 16, draw.randrange(1, 100)])
+
+
+Damage = Callable[[bytes, random.Random], bytes]
+
+_SINGLE: tuple[Damage, ...] = (
+    flip_bit,
+    change_byte,
+    change_number,
+    cut,
+    drop,
+    insert,
+    duplicate,
+    append,
+    convert_line_ends,
+)
+
+DAMAGE: dict[str, Damage] = {change.__name__: change for change in (*_SINGLE, garble)}
+"""All kinds of damage by name.  They take data of at least one byte, and a random generator."""
