@@ -433,8 +433,8 @@ class Flags(RestItem):
         return tuple(flag == ord("t") for flag in raw.replace(b" ", b""))
 
     def format(self, value: Any, style: Style, where: str) -> str:
-        if not all(isinstance(flag, bool) for flag in value):
-            raise EncodeError(f"{value!r} has other values than True and False", where)
+        if not isinstance(value, tuple | list) or not all(isinstance(flag, bool) for flag in value):
+            raise EncodeError(f"{value!r} is not a tuple of True and False", where)
         text = ("" if style.glued_flags else " ").join(self.describe(value))
         return f" {text}" if text else ""
 
