@@ -477,7 +477,7 @@ class Sessions:
         for line in self._directory.head(name).decode("utf-8", "surrogateescape").split("\n"):
             if not line.startswith("#"):
                 break
-            key, _, value = line.removeprefix("# ").partition(": ")
+            key, _, value = line.rstrip("\r").removeprefix("# ").partition(": ")
             path = value if key == "path name" else path
             build_id = value.strip() if key == "build-id" else build_id
         return path, build_id
