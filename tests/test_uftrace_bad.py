@@ -7,6 +7,7 @@ import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -126,7 +127,11 @@ LATEST = 2**63 - 1
 @pytest.mark.parametrize("task_time", [0, 2000, *EXTREMES[4:], 2**64, 10**21 - 1])
 def test_any_time_of_a_record_and_of_a_session(time: int, task_time: int, tmp_path: Path) -> None:
     """No value of a file has a meaning of its own: reading ends, whenever sessions, tasks and libraries begin."""
-    calls = [FunctionEntry(1000, 0, 0x400000), FunctionEntry(time, 1, 0x400010), FunctionExit(time, 1, 0x400010)]
+    calls: list[Any] = [
+        FunctionEntry(1000, 0, 0x400000),
+        FunctionEntry(time, 1, 0x400010),
+        FunctionExit(time, 1, 0x400010),
+    ]
     target = plain(tmp_path / "t", [*calls, FunctionExit(time, 0, 0x400000)])
     with (target / "task.txt").open("a") as file:
         file.write(f'SESS timestamp={stamp(task_time)} pid=1 sid=0000000000000001 exename="/x/prog"\n')
@@ -454,7 +459,7 @@ def test_a_damaged_info_file_is_copied(tmp_path: Path) -> None:
 TEXT_FILES = ("info", "task.txt", "prog.sym", "sid-0000000000000001.map", "events.txt", "extern.dat", "prog.dbg")
 
 
-def described(trace: UftraceTrace) -> list[object]:
+def described(trace: Any) -> list[object]:
     """Return what a trace says: entries, tables of small files, and the summary."""
     entries = [(entry.time, entry.tid, entry.name, entry.values) for entry in trace.entries()]
     tables = [list(trace.table(name).rows()) for name in ("tasks", "messages")]
@@ -473,7 +478,7 @@ def test_a_transfer_in_text_mode(names: tuple[str, ...], tmp_path: Path) -> None
     for name in names:
         path = target / name
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    trace = fxtio.open(target)
+    trace: Any = fxtio.open(target)
     assert described(trace) == expected
     trace.tables(*trace.table_names)
     findings = {finding.file: finding for finding in trace.findings}
@@ -533,7 +538,7 @@ def test_a_damaged_magic(magic: bytes, tmp_path: Path) -> None:
     expected = described(UftraceTrace(target))
     info = target / "info"
     info.write_bytes(magic + info.read_bytes()[8:])
-    trace = fxtio.open(target)
+    trace: Any = fxtio.open(target)
     assert described(trace) == expected
     (finding,) = trace.findings
     assert (finding.rule, finding.file, finding.offset) == ("info-magic", "info", 0)
