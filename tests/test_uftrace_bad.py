@@ -23,7 +23,7 @@ from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit, encode
 from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.writer import UftraceWriter
-from support.uftrace_samples import SAMPLES, UFTRACE, copied, minimal, opened, plain
+from support.uftrace_samples import EXTREMES, SAMPLES, UFTRACE, copied, minimal, opened, plain
 
 RECORD = 16
 
@@ -119,7 +119,6 @@ def test_time_that_goes_back_is_reported(tmp_path: Path) -> None:
     assert read_everything(trace) == (4, {"time-backwards": 1})
 
 
-EXTREMES = [0, 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1]
 LATEST = 2**63 - 1
 
 
