@@ -34,7 +34,7 @@ from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.kernel_writer import MAX_CPU, KernelFiles
 from fxtio.uftrace.layout import Feature, InfoBit
 from fxtio.uftrace.program import FUNCTION_SIZE, NewFunction, NewVariable, Program
-from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.reader import ParsedFile, UftraceTrace
 from fxtio.uftrace.records import encode
 from fxtio.uftrace.state import map_name
 from fxtio.uftrace.tables import NO_ENTRY
@@ -627,7 +627,7 @@ class UftraceWriter(TraceWriter):
         for task in self._tasks.values():
             if task.forked is not None:
                 events.append(task.forked)
-            elif task.pid in forked:
+            elif task.pid in forked and self._first_session(task).pid != task.pid:
                 events.append(Task(task.first or 0, task.tid, task.pid))
         for session in self._sessions:
             if session.time is not None:
@@ -649,8 +649,12 @@ class UftraceWriter(TraceWriter):
     def _threads_of(self, session: NewSession) -> list[TaskWriter]:
         """Return the threads of a process that began in a session, by the times of their first records."""
         threads = [task for task in self._tasks.values() if task.pid == session.pid != task.tid]
-        began = [task for task in threads if (task.sessions or [self._processes[task.pid]])[0] is session]
+        began = [task for task in threads if self._first_session(task) is session]
         return sorted(began, key=lambda task: task.first or 0)
+
+    def _first_session(self, task: TaskWriter) -> NewSession:
+        """Return the session in which a task began; that of its process if it has no records."""
+        return task.sessions[0] if task.sessions else self._processes[task.pid]
 
     def _info_file(self) -> InfoFile:
         info = InfoFile(order=self.order, word_class=self._word_class)
@@ -697,14 +701,12 @@ def _bytes_of(content: Any) -> bytes:
     """Return the bytes of a parsed file."""
     if isinstance(content, bytes | bytearray | memoryview):
         return bytes(content)
+    if not isinstance(content, ParsedFile):
+        raise EncodeError(f"{type(content).__name__} is neither bytes nor a file of a trace", "content")
     try:
-        raw = content.to_bytes()
+        raw: bytes = content.to_bytes()
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, EncodeError):
-            raise
-        raise EncodeError(f"{type(content).__name__} is neither bytes nor a file of a trace", "content") from None
-    if not isinstance(raw, bytes):
-        raise EncodeError(f"{type(content).__name__} has no bytes", "content")
+        raise EncodeError(f"the file cannot be written: {error}", type(content).__name__) from None
     return raw
 
 
