@@ -15,6 +15,7 @@ from fxtio.mono.buffers import decode_events, decode_events_exactly
 from fxtio.mono.columns import Batch, Workers
 from fxtio.mono.frames import Frame, Framer, Gap, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, OpaqueGap, StreamHeader, header_record
+from fxtio.mono.layout import MAX_TIME
 from fxtio.mono.state import NAME_TABLES, AddressNames
 from fxtio.mono.tables import TABLE_NAMES, Collector, TextCodes, columns_of, owners_of
 from fxtio.table import Table
@@ -172,7 +173,7 @@ class MonoTrace(FileReader[Info]):
         for frame in self._frames():
             parts["offset"].append(frame.base + frame.begin - BUFFER_HEADER_SIZE)
             parts["size"].append(frame.end - frame.begin)
-            parts["time"].append(frame.headers["time"].astype(np.uint64).view(np.int64))
+            parts["time"].append(np.minimum(frame.headers["time"], np.uint64(MAX_TIME)).astype(np.int64))
             parts["thread"].append(frame.headers["thread"].astype(np.uint64))
         return Table({name: np.concatenate(part) if part else np.empty(0, np.int64) for name, part in parts.items()})
 

@@ -19,6 +19,7 @@ MAX_WHOLE_FILE = 1 << 26
 """The largest number of bytes of a file that is read as a whole."""
 
 _HEAD = 8192
+_SEPARATORS = frozenset({"/", os.sep, os.altsep or "/", "\0"})
 _MAX_NAME = 255
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
@@ -29,8 +30,8 @@ def is_file_name(name: str) -> bool:
         size = len(name.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
         return False
-    separators = any(character in name for character in ("/", "\\", "\0"))
-    return 0 < size <= _MAX_NAME and name not in (".", "..") and not separators
+    separated = any(character in name for character in _SEPARATORS)
+    return 0 < size <= _MAX_NAME and name not in (".", "..") and not separated
 
 
 class Directory:
