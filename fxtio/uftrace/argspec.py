@@ -19,6 +19,7 @@ from fxtio.uftrace.demangle import available, is_mangled, simple_name
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.regex import BadPatternError, NameTest, is_exact, matcher
 from fxtio.uftrace.symbols import PLT, DebugFile, Symbol
+from fxtio.uftrace.tasks import check_text
 
 Kind = Literal["arg", "fparg", "retval"]
 
@@ -381,10 +382,12 @@ def checked_values(text: str, pointer_size: int) -> ValueSpecs:
     Raises:
         EncodeError: the text is not a specification.
     """
+    if any(character in check_text(text, "specification") for character in ";@"):
+        raise EncodeError(f"{text!r} has one of the characters ; and @", "specification")
     values = []
     for item in filter(None, text.split(",")):
         value = parse_value(item.strip(), pointer_size)
-        if value is None:
+        if value is None or parse_value(str(value), pointer_size) != value:
             raise EncodeError(f"{item!r} is not a specification such as arg1/i32, fparg1/64, arg2/s or retval/x64")
         values.append(value)
     return tuple(values)

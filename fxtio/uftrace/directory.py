@@ -19,12 +19,19 @@ MAX_WHOLE_FILE = 1 << 26
 """The largest number of bytes of a file that is read as a whole."""
 
 _HEAD = 8192
+_SEPARATORS = frozenset({"/", os.sep, os.altsep or "/", "\0"})
+_MAX_NAME = 255
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def is_file_name(name: str) -> bool:
     """Return whether a text can be the name of a file in a directory."""
-    return bool(name) and name not in (".", "..") and not any(character in name for character in ("/", "\\", "\0"))
+    try:
+        size = len(name.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return False
+    separated = any(character in name for character in _SEPARATORS)
+    return 0 < size <= _MAX_NAME and name not in (".", "..") and not separated
 
 
 class Directory:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from fxtio.uftrace.reader import UftraceTrace
@@ -87,7 +88,7 @@ def minimal(target: Path, *, records: int = 40) -> Path:
     return target
 
 
-def plain(target: Path, records: list[FunctionEntry | FunctionExit]) -> Path:
+def plain(target: Path, records: Sequence[FunctionEntry | FunctionExit]) -> Path:
     """Write a directory with one task of only these records."""
     with UftraceWriter(target, program="/x/prog") as writer:
         for name in ("zero", "one", "two", "three"):
