@@ -303,12 +303,20 @@ class SynthRoom(Protocol):
         """Write a synthetic trace with about so many events or bytes; return the number of both."""
 
 
+def _named() -> Iterator[tuple[str, Format]]:
+    """Yield the names and formats of fxtio, then those of other distributions, for which all of them are searched."""
+    for name, package in BUILT_IN.items():
+        yield name, import_module(package).FORMAT
+    for point in entry_points(group="fxtio.formats"):
+        if point.name not in BUILT_IN:
+            yield point.name, point.load()
+
+
 def formats() -> dict[str, Format]:
     """Return all formats by name: those of fxtio, then those of other distributions whose names are not taken."""
-    result: dict[str, Format] = {name: import_module(package).FORMAT for name, package in BUILT_IN.items()}
-    for point in entry_points(group="fxtio.formats"):
-        if point.name not in result:
-            result[point.name] = point.load()
+    result: dict[str, Format] = {}
+    for name, item in _named():
+        result.setdefault(name, item)
     return result
 
 
@@ -318,22 +326,22 @@ def by_name(name: str) -> Format:
     Raises:
         FormatError: there is none.
     """
-    known = formats()
-    if name not in known:
-        raise FormatError(f"there is no format {name!r}, only {', '.join(sorted(known))}")
-    return known[name]
+    for known, item in _named():
+        if known == name:
+            return item
+    raise FormatError(f"there is no format {name!r}, only {', '.join(sorted(formats()))}")
 
 
 def by_suffix(name: str) -> Format | None:
     """Return the format whose files have this suffix, before that of a compression."""
     for suffix in _COMPRESSION_SUFFIXES:
         name = name.removesuffix(suffix)
-    return next((item for item in formats().values() if name.endswith(item.suffixes)), None)
+    return next((item for _, item in _named() if name.endswith(item.suffixes)), None)
 
 
 def by_content(source: Source) -> Format | None:
     """Return the format whose files begin like this."""
-    return next((item for item in formats().values() if item.sniff(source.head)), None)
+    return next((item for _, item in _named() if item.sniff(source.head)), None)
 
 
 def of_source(source: Source) -> Format:
@@ -360,7 +368,7 @@ def of_directory(path: str | PathLike[str]) -> Format:
     Raises:
         FormatError: it is not a trace.
     """
-    for item in formats().values():
+    for _, item in _named():
         if item.sniff_directory is not None and item.sniff_directory(Path(path)):
             return item
     raise FormatError(f"{path} is a directory, not a trace of a known format")

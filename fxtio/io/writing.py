@@ -75,7 +75,7 @@ class TraceWriter(ABC):
         from fxtio.table import checked_columns  # numpy is loaded by those who write tables
 
         self._check_open()
-        if name not in self.writable_tables:
+        if not isinstance(name, str) or name not in self.writable_tables:
             raise EncodeError(f"cannot be written, only {', '.join(self.writable_tables)}", f"table {name}")
         checked, rows = checked_columns(columns, self.writable_tables[name])
         if rows:
