@@ -7,6 +7,9 @@ express, `FormatError` a file that is not a trace.  A fault after which reading 
 
 from __future__ import annotations
 
+_MAX_SHOWN = 100
+"""The most characters of a value in an error message."""
+
 
 class FxtioError(Exception):
     """The base class of all errors of this package."""
@@ -46,3 +49,12 @@ class DecodeError(FxtioError, ValueError):
 
 class FormatError(FxtioError):
     """The input is not a trace of a known format, or the format of the output is not known."""
+
+
+def shown(value: object) -> str:
+    """Return a value as an error message has it: short, and never an error of its own."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  # such as that of an integer of thousands of digits; the message comes first
+        return f"a value of the type {type(value).__name__}"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
@@ -303,21 +303,32 @@ class SynthRoom(Protocol):
         """Write a synthetic trace with about so many events or bytes; return the number of both."""
 
 
-def _named() -> Iterator[tuple[str, Format]]:
-    """Yield the names and formats of fxtio, then those of other distributions, for which all of them are searched."""
-    for name, package in BUILT_IN.items():
-        yield name, import_module(package).FORMAT
-    for point in entry_points(group="fxtio.formats"):
-        if point.name not in BUILT_IN:
-            yield point.name, point.load()
+@cache
+def _built_in() -> dict[str, Format]:
+    """Return the formats of fxtio by name."""
+    return {name: import_module(package).FORMAT for name, package in BUILT_IN.items()}
+
+
+@cache
+def _added() -> dict[str, Format]:
+    """Return the formats of other distributions by name.
+
+    To look for them reads the metadata of all distributions that are installed, so this is done once, and late.
+    """
+    from importlib.metadata import entry_points
+
+    return {point.name: point.load() for point in entry_points(group="fxtio.formats") if point.name not in BUILT_IN}
 
 
 def formats() -> dict[str, Format]:
     """Return all formats by name: those of fxtio, then those of other distributions whose names are not taken."""
-    result: dict[str, Format] = {}
-    for name, item in _named():
-        result.setdefault(name, item)
-    return result
+    return {**_built_in(), **_added()}
+
+
+def _each() -> Iterator[Format]:
+    """Yield all formats; those of other distributions are looked for when those of fxtio are exhausted."""
+    yield from _built_in().values()
+    yield from _added().values()
 
 
 def by_name(name: str) -> Format:
@@ -326,22 +337,22 @@ def by_name(name: str) -> Format:
     Raises:
         FormatError: there is none.
     """
-    for known, item in _named():
-        if known == name:
-            return item
-    raise FormatError(f"there is no format {name!r}, only {', '.join(sorted(formats()))}")
+    result = _built_in().get(name) or _added().get(name)
+    if result is None:
+        raise FormatError(f"there is no format {name!r}, only {', '.join(sorted(formats()))}")
+    return result
 
 
 def by_suffix(name: str) -> Format | None:
     """Return the format whose files have this suffix, before that of a compression."""
     for suffix in _COMPRESSION_SUFFIXES:
         name = name.removesuffix(suffix)
-    return next((item for _, item in _named() if name.endswith(item.suffixes)), None)
+    return next((item for item in _each() if name.endswith(item.suffixes)), None)
 
 
 def by_content(source: Source) -> Format | None:
     """Return the format whose files begin like this."""
-    return next((item for _, item in _named() if item.sniff(source.head)), None)
+    return next((item for item in _each() if item.sniff(source.head)), None)
 
 
 def of_source(source: Source) -> Format:
@@ -368,7 +379,7 @@ def of_directory(path: str | PathLike[str]) -> Format:
     Raises:
         FormatError: it is not a trace.
     """
-    for _, item in _named():
+    for item in _each():
         if item.sniff_directory is not None and item.sniff_directory(Path(path)):
             return item
     raise FormatError(f"{path} is a directory, not a trace of a known format")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fxtio.errors import EncodeError
+from fxtio.errors import EncodeError, shown
 
 Array = np.ndarray[Any, Any]
 
@@ -495,9 +495,9 @@ def _check_column(name: str, column: Categories | Optional | Bytes | Lists) -> N
 
 def _numbers(name: str, items: list[Any], *, is_float: bool) -> Array:
     """Return numbers as an array; whole numbers keep their exact values."""
-    if is_float:
-        return np.array(items, np.float64)
     try:
+        if is_float:
+            return np.array(items, np.float64)
         return np.array(items, np.uint64 if max(items) >= 2**63 else np.int64)
     except OverflowError:
-        raise EncodeError(f"from {min(items):,} to {max(items):,} does not fit 64 bits", name) from None
+        raise EncodeError(f"from {shown(min(items))} to {shown(max(items))} does not fit 64 bits", name) from None

@@ -101,7 +101,7 @@ def test_generated_source_can_be_read(cls: type[Record]) -> None:
     source = codec_of(cls).source
     compile(source, cls.__name__, "exec")
     assert source.startswith("def decode(words, data, at, stop, faults):")
-    assert "\ndef encode(this, order='little'):" in source
+    assert "\ndef encode(this, order='little', join=b''.join):" in source
 
 
 # --- Limits of every field ------------------------------------------------------------------------------------------

@@ -15,12 +15,14 @@ from fxtio import _native
 from fxtio.codec.record import Opaque
 from fxtio.mono import records as r
 from fxtio.mono.buffers import encode_events
-from fxtio.mono.enums import MethodAction
+from fxtio.mono.enums import GcEventType, MethodAction
 from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, encode_buffer_header, encode_header
 from fxtio.mono.layout import HYBRID
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import dialect_of
+from fxtio.mono.report import stats
 from fxtio.mono.slices import pair_by_depth, pair_in_order
+from fxtio.mono.writer import MonoWriter
 from support.checkout import CORPUS
 from support.mono_samples import FILES, content, copied, copied_whole, header, written
 
@@ -294,3 +296,74 @@ def test_columns_of_records_do_not_hide_the_place() -> None:
     table = MonoTrace(written(14, [binary])).table("native_binaries")
     assert table["offset"].tolist() == [len(encode_header(header(14))) + 48]
     assert table["file_offset"].tolist() == [9]
+
+
+def test_a_generation_that_does_not_fit_in_a_byte() -> None:
+    steps = (GcEventType.PRE_STOP_WORLD, GcEventType.START, GcEventType.END, GcEventType.POST_START_WORLD)
+    events = [r.GcEvent(time=10 * step, event=step, generation=2**64 - 1) for step in steps]
+    pauses = MonoTrace(written(12, events)).table("gc_pauses")
+    assert pauses["generation"].tolist() == [2**64 - 1]
+
+
+def test_counters_of_several_recordings_are_apart() -> None:
+    def recording(name: str) -> bytes:
+        out = io.BytesIO()
+        with MonoWriter(out, header=header()) as writer:
+            writer.counter(name, 1, time=0)
+            for time, value in enumerate((5, 7)):
+                writer.counters({1: value}, time=time)
+        return out.getvalue()
+
+    series = MonoTrace(recording("a") + recording("b")).table("counter_series")
+    assert series["integer"].to_list() == [5, 7, 5, 7]
+    assert series["name"].to_list() == ["a", "a", "b", "b"]
+
+
+def test_sums_do_not_wrap() -> None:
+    objects = [
+        r.HeapObject(time=number, object=8, vtable=64, size=2**63, generation=0, references=()) for number in (1, 2)
+    ]
+    allocations = [r.Allocation(time=number, object=8, vtable=64, size=2**63) for number in (4, 5)]
+    trace = MonoTrace(written(17, [r.HeapStart(time=0), *objects, r.HeapEnd(time=3), *allocations]))
+    assert trace.table("heap_shots")["bytes"].tolist() == trace.table("heap_classes")["bytes"].tolist() == [2**64 - 1]
+    assert trace.table("allocation_sites")["bytes"].tolist() == [2**63 - 1]
+    assert stats(trace, 1).json["classes"][0]["bytes"] == 2**64 - 1
+
+
+def test_objects_of_a_class_pointer_in_version_15_have_a_class() -> None:
+    events = [
+        r.ClassLoad(time=0, pointer=64, image=0, name="Node"),
+        r.Allocation(time=1, vtable=64, object=8, size=8),
+    ]
+    assert MonoTrace(written(15, events)).table("allocations")["class_name"].to_list() == ["Node"]
+
+
+@pytest.mark.parametrize("kernel", ["c", "python"] if _native.IMPLEMENTATION == "c" else ["python"])
+@pytest.mark.parametrize("version", [12, 17])
+def test_late_times_are_replaced_in_tables(version: int, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "IMPLEMENTATION", kernel)
+    times = [0, 2**63 - 1, 2**63, 2**64 - 1, 7]
+    events = [r.GcResize(time=time, size=number) for number, time in enumerate(times)]
+    trace = MonoTrace(written(version, [*events, r.Call(time=8, action=2, method=64)]))
+    assert [event.time for event in trace] == [*times, 8]
+    most = 2**63 - 1
+    assert trace.table("gc_resizes")["time"].tolist() == [0, most, most, most, 7]
+    assert trace.table("calls")["time"].tolist() == [8]
+    assert (trace.info.start, trace.info.end) == (0, most)
+    (finding,) = trace.findings
+    assert (finding.rule, trace.findings.counts["time-overflow"]) == ("time-overflow", 2)
+    assert [entry.offset for entry in trace.entries() if entry.time == 2**63] == [finding.offset]
+
+
+def test_times_of_events_that_take_them_from_the_header_may_be_late() -> None:
+    trace = MonoTrace(written(12, [r.NativeSymbol(time=2**64 - 1, address=8, size=1, name="f")]))
+    assert trace.table("native_symbols")["time"].tolist() == [2**63 - 1]
+    assert trace.findings.counts == {"time-overflow": 1}
+    assert trace.index()["time"].tolist() == [2**63 - 1]
+
+
+def test_pauses_of_extreme_times_do_not_overflow() -> None:
+    last = 2**63 - 1
+    steps = [(6, 0), *[(step, time) for _ in range(3) for step, time in ((0, 0), (5, last))], (9, last)]
+    events = [r.GcEvent(time=time, event=step, generation=0) for step, time in steps]
+    assert MonoTrace(written(17, events)).table("gc_pauses")["collecting"].tolist() == [last]

@@ -134,11 +134,11 @@ def test_buffer_marks_in_a_hole_count_only_in_a_valid_chain() -> None:
             assert [finding.offset for finding in trace.findings] == [len(HEAD + buffer())]
 
 
-@pytest.mark.parametrize("mark", [BUFFER_MARK, encode_buffer_header(BufferHeader(), 60_000)])
-@pytest.mark.parametrize("first", [b"hole", buffer(b"", more=60_000)], ids=["a hole", "a buffer"])
+@pytest.mark.parametrize("mark", [BUFFER_MARK, encode_buffer_header(BufferHeader(), 15_000)])
+@pytest.mark.parametrize("first", [b"hole", buffer(b"", more=15_000)], ids=["a hole", "a buffer"])
 def test_memory_is_bounded_while_the_next_header_is_looked_for(mark: bytes, first: bytes) -> None:
-    data = HEAD + buffer() + first + (mark + b"\0") * (1_000_000 // len(mark)) + b"\0" * 70_000 + buffer(thread=2)
-    block, largest = 1 << 12, 1 << 16
+    data = HEAD + buffer() + first + (mark + b"\0") * (250_000 // len(mark)) + b"\0" * 17_500 + buffer(thread=2)
+    block, largest = 1 << 10, 1 << 14
     with (
         patch.object(frames, "BLOCK", block),
         patch.object(frames, "MAX_BUFFER", largest),
@@ -219,3 +219,16 @@ def test_a_header_alone_is_explained() -> None:
     trace = fxtio.open(HEAD, format="mono")
     annotated = list(explain(trace, record=None, offset=0, kinds=None))
     assert [record.name for record in annotated] == ["StreamHeader"]
+
+
+def test_recordings_of_the_same_version_share_frames() -> None:
+    """A frame costs more than a recording of a few events, so recordings behind each other must not be frames each."""
+    data = (HEAD + buffer()) * 500 + (OLD + buffer()) * 500
+    trace = MonoTrace(data)
+    assert sum(1 for _ in trace._frames()) == 2
+    assert trace.info.recordings == 1000
+    assert [entry.record for entry in trace.entries()] == [GOOD] * 1000
+    assert copied(trace) == copied_whole(trace) == data
+    starts = [entry.offset for entry in trace.entries(resolve=False) if isinstance(entry.record, StreamHeader)]
+    assert len(starts) == 1000
+    assert trace.findings.counts == {"another-recording": 999}

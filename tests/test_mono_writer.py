@@ -144,7 +144,9 @@ def test_any_events_go_through_the_writer(drawn: tuple[int, Any]) -> None:
     with MonoWriter(out, header=header(version)) as writer:
         for event in events:
             writer.put(event)
-    assert list(MonoTrace(out.getvalue(), strict=True)) == events
+    trace = MonoTrace(out.getvalue())
+    assert list(trace) == events
+    assert trace.findings.counts.keys() <= {"time-overflow"}
 
 
 def test_refused_events_are_not_written() -> None:
@@ -470,3 +472,29 @@ def test_synthetic_recordings_have_nothing_wrong(shape: str) -> None:
     assert (trace.info.records.total(), len(out.getvalue())) == (events, size)
     assert abs(events - 5_000) < 300
     assert trace.table("slices")["state"].is_in("returned").all()
+
+
+@pytest.mark.parametrize("version", [5, 12])
+def test_events_without_a_time_of_their_own_keep_their_times(version: int) -> None:
+    out = io.BytesIO()
+    with MonoWriter(out, data_version=version) as writer:
+        writer.enter(64, time=10, thread=1)
+        writer.counter("n", 1, time=20, thread=1)
+        writer.counters({1: 5}, time=30, thread=1)
+        writer.leave(64, time=40, thread=1)
+        writer.counters({1: 6}, time=40, thread=1)
+    trace = MonoTrace(out.getvalue(), strict=True)
+    assert [event.time for event in trace] == [20, 10, 30, 40, 40]  # definitions come first
+    assert trace.info.buffers == 3
+
+
+def test_a_refused_event_changes_nothing_for_the_next() -> None:
+    out = io.BytesIO()
+    with MonoWriter(out) as writer:
+        for wrong in (-1, 1 << 64, 1 << 80):
+            with pytest.raises(EncodeError):
+                writer.enter(wrong, time=1)
+            with pytest.raises(EncodeError):
+                writer.allocation(wrong, 8, 8, time=1)
+        writer.gc_resize(7, time=5)
+    assert list(MonoTrace(out.getvalue(), strict=True)) == [r.GcResize(time=5, size=7)]

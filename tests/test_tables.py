@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,17 @@ from fxtio.codec.record import Opaque
 from fxtio.fxt import FxtTrace
 from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
-from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, ThreadState
+from fxtio.fxt.enums import (
+    BlobType,
+    ObjectType,
+    ProviderEventId,
+    SchedulingType,
+    Scope,
+    ThreadState,
+    TraceInfoType,
+)
+from fxtio.fxt.records import RECORDS
+from fxtio.fxt.references import Thread
 from fxtio.testing import strategies
 from fxtio.testing.strategies import encoded
 from support import fxt_model
@@ -62,18 +73,22 @@ def event(entry: Entry) -> Row:
         "end_ticks": record.end if complete else None,
         "duration": entry.end - entry.time if complete and entry.end is not None and entry.time is not None else None,
         "id": getattr(record, "id", None),
+        "scope": None if getattr(record, "scope", None) is None else label(record.scope, Scope),
     }  # fmt: skip
 
 
 def argument_row(argument: Any) -> Row:
     if isinstance(argument, Opaque):
-        return {"name": None, "type": None, "bits": 0, "text": None}
+        return {"name": None, "type": None, "bits": 0, "text": None, "payload": argument.raw}
     value = getattr(argument, "value", 0)
     text = name_of(value) if isinstance(argument, arg.StringArgument) else None
     if isinstance(argument, arg.DoubleArgument):
         value = int.from_bytes(struct.pack("<d", value), "little")
     bits = 0 if isinstance(argument, arg.StringArgument | arg.BlobArgument) else int(value) % 2**64
-    return {"name": name_of(argument.name), "type": ARGUMENT_TYPES[type(argument)], "bits": bits, "text": text}
+    return {
+        "name": name_of(argument.name), "type": ARGUMENT_TYPES[type(argument)], "bits": bits, "text": text,
+        "payload": value if isinstance(argument, arg.BlobArgument) else b"",
+    }  # fmt: skip
 
 
 def value_of(record: Any, name: str, kind: type[Any]) -> Any:
@@ -101,13 +116,14 @@ def userspace_object(entry: Entry) -> Row:
 
 def blob(entry: Entry) -> Row:
     record = entry.record
-    return common(entry) | {
+    place = {"ticks": None, "time": None, "process": None, "thread": None}
+    return common(entry) | (timed(entry) | koids(record.thread) if isinstance(record, rec.LargeBlob) else place) | {
         "category": name_of(getattr(record, "category", 1)),
         "name": name_of(record.name),
         "type": label(record.blob_type, BlobType) if isinstance(record, rec.Blob) else None,
         "size": len(record.payload),
         "payload": record.payload,
-    }
+    }  # fmt: skip
 
 
 def scheduling(entry: Entry) -> Row:
@@ -162,18 +178,49 @@ def log(entry: Entry) -> Row:
 
 
 def backtrace(entry: Entry) -> Row:
-    return profiler(entry) | {"frames": len(entry.record.frames)}
+    return profiler(entry) | {"flags": entry.record.flags, "frames": len(entry.record.frames)}
+
+
+def provider(entry: Entry) -> Row:
+    record = entry.record
+    is_info = isinstance(record, rec.ProviderInfo)
+    row = {"type": "provider_info", "name": record.name} if is_info else {"type": "provider_section", "name": None}
+    return {"offset": entry.offset, "provider": record.provider_id, **row}
+
+
+def provider_event(entry: Entry) -> Row:
+    record = entry.record
+    row = {"type": label(record.event, ProviderEventId)}
+    return {"offset": entry.offset, "provider": record.provider_id, **row}
+
+
+def trace_info(entry: Entry) -> Row:
+    record = entry.record
+    is_magic = isinstance(record, rec.Magic)
+    kind, data = ("magic_number", 0x16547846) if is_magic else (label(record.info_type, TraceInfoType), record.data)
+    return {"offset": entry.offset, "type": kind, "data": data}
+
+
+def unknown_record(entry: Entry) -> Row:
+    return common(entry) | {"type": entry.first_word % 16, "payload": entry.raw}
 
 
 OBJECTS = (rec.KernelObject, rec.UserspaceObject)
 SWITCHES = (rec.LegacyContextSwitch, rec.ContextSwitch, rec.ThreadWakeup)
+BLOBS = (rec.Blob, rec.LargeBlob, rec.LargeBlobNoMetadata)
 MAKERS: dict[str, list[tuple[Any, Callable[[Entry], Row]]]] = {
+    "trace_infos": [((rec.Magic, rec.TraceInfo), trace_info)],
+    "providers": [((rec.ProviderInfo, rec.ProviderSection), provider)],
+    "provider_events": [(rec.ProviderEvent, provider_event)],
+    "initializations": [
+        (rec.Initialization, both(common, fields("ticks_per_second", "base_ticks", "wall_clock"))),
+    ],
     "events": [(rec.Event, event)],
     "strings": [(rec.String, both(common, fields("index", "text")))],
     "threads": [(rec.ThreadRecord, both(common, fields("index", "process", "thread")))],
     "objects": [(rec.KernelObject, kernel_object), (rec.UserspaceObject, userspace_object)],
     "logs": [(rec.Log, log)],
-    "blobs": [((rec.Blob, rec.LargeBlob, rec.LargeBlobNoMetadata), blob)],
+    "blobs": [(BLOBS, blob)],
     "scheduling": [(SWITCHES, scheduling)],
     "modules": [(rec.ProfilerModule, both(profiler, fields("module", "name", "build_id")))],
     "mmaps": [(rec.ProfilerMmap, both(profiler, mmap))],
@@ -182,15 +229,39 @@ MAKERS: dict[str, list[tuple[Any, Callable[[Entry], Row]]]] = {
 OWNED: dict[str, tuple[str, Any]] = {
     "args": ("event", rec.Event),
     "object_args": ("object", OBJECTS),
+    "blob_args": ("blob", BLOBS),
     "scheduling_args": ("scheduling", SWITCHES),
 }
 
 
+def named_objects(entries: list[Entry]) -> Iterator[tuple[Entry, dict[Any, str | None]]]:
+    """Yield every entry, and the names that objects have there, by process (None in the kernel) and koid or pointer."""
+    names: dict[Any, str | None] = {}
+    for entry in entries:
+        record = entry.record
+        if isinstance(record, rec.KernelObject):
+            names[None, record.koid] = name_of(record.name)
+        elif isinstance(record, rec.UserspaceObject) and not isinstance(record.process, int):
+            names[record.process.process, record.pointer] = name_of(record.name)
+        yield entry, names
+
+
+def object_name(record: Any, argument: Any, names: dict[Any, str | None]) -> str | None:
+    if isinstance(argument, arg.KoidArgument):
+        return names.get((None, argument.value))
+    thread = getattr(record, "thread", getattr(record, "process", 0))
+    if isinstance(argument, arg.PointerArgument) and not isinstance(thread, int):
+        return names.get((thread.process, argument.value))
+    return None
+
+
 def owned(entries: list[Entry], owner: str, classes: Any) -> Iterator[Row]:
-    owners = [entry.record for entry in entries if isinstance(entry.record, classes)]
-    for number, record in enumerate(owners):
-        for item in getattr(record, "args", ()):
-            yield {owner: number, **argument_row(item)}
+    number = -1
+    for entry, names in named_objects(entries):
+        if isinstance(entry.record, classes):
+            number += 1
+            for item in getattr(entry.record, "args", ()):
+                yield {owner: number, **argument_row(item), "object_name": object_name(entry.record, item, names)}
 
 
 def expected(entries: list[Entry]) -> dict[str, list[Row]]:
@@ -201,6 +272,7 @@ def expected(entries: list[Entry]) -> dict[str, list[Row]]:
     for table, (owner, classes) in OWNED.items():
         tables[table] = list(owned(entries, owner, classes))
     traces = [entry.record for entry in entries if isinstance(entry.record, rec.ProfilerBacktrace)]
+    tables["unknown_records"] = [unknown_record(entry) for entry in entries if RECORDS.kind_of(entry.first_word) < 0]
     tables["frames"] = [
         {"backtrace": number, "depth": depth, "address": address}
         for number, trace in enumerate(traces)
@@ -248,7 +320,7 @@ def test_batches_concatenate_to_tables(records: list[Any], words: int) -> None:
         for batch in list(trace.batches(*trace.table_names)):  # each stays right when the next one is read
             for name, table in batch.items():
                 joined[name] += list(table.rows())
-    numbers = {"event", "object", "scheduling", "backtrace"}
+    numbers = {"event", "object", "blob", "scheduling", "backtrace"}
     for name, rows in whole.items():
         without = [
             [{key: value for key, value in row.items() if key not in numbers} for row in table_rows]
@@ -268,3 +340,45 @@ def test_a_broken_switch_does_not_shift_the_owners() -> None:
     compare(encoded([rec.Magic()]) + short + encoded([switch]), "little")
     table = FxtTrace(encoded([rec.Magic()]) + short + encoded([switch])).table("scheduling_args")
     assert [row["scheduling"] for row in table.rows()] == [0]
+
+
+OBJECT_CLAIMS: list[tuple[Any, list[str | None]]] = [
+    (rec.KernelObject(3, 7, "first", (arg.KoidArgument("self", 7), arg.KoidArgument("later", 8))), ["first", None]),
+    (rec.Instant(1, Thread(1, 2), "", "", (arg.KoidArgument("a", 7), arg.Uint64Argument("b", 7))), ["first", None]),
+    (rec.KernelObject(3, 7, "second", ()), []),
+    (rec.UserspaceObject(7, Thread(1, None), "of 1", (arg.PointerArgument("self", 7),)), ["of 1"]),
+    (rec.Instant(1, Thread(1, 2), "", "", (arg.KoidArgument("a", 7), arg.PointerArgument("p", 7))), ["second", "of 1"]),
+    (rec.Instant(1, Thread(5, 2), "", "", (arg.PointerArgument("p", 7),)), [None]),
+    (rec.ThreadWakeup(0, 1, 2, (arg.KoidArgument("waker", 7), arg.PointerArgument("p", 7))), ["second", None]),
+    (rec.LargeBlob("", "", 1, Thread(1, 2), (arg.PointerArgument("p", 7),), b""), ["of 1"]),
+    (rec.ProviderInfo(2, "koids are global"), []),
+    (rec.Instant(1, Thread(1, 2), "", "", (arg.KoidArgument("a", 7), arg.PointerArgument("p", 7))), ["second", "of 1"]),
+]
+
+
+@pytest.mark.parametrize("words", [1, 7, 64, 1 << 10])
+def test_names_of_objects(words: int) -> None:
+    """A name is that of the last object record before the argument, or of the one that has the argument."""
+    data = encoded([rec.Magic(), rec.ProviderInfo(1, "p"), *(record for record, _ in OBJECT_CLAIMS)])
+    tables = ("args", "object_args", "blob_args", "scheduling_args")
+    with in_batches(words, kept_names=2):
+        whole = FxtTrace(data).tables(*tables)
+        streamed = [
+            row for batch in FxtTrace(data).batches(*tables) for table in batch.values() for row in table.rows()
+        ]
+    expected_names = {
+        name: [each for record, names in OBJECT_CLAIMS if isinstance(record, classes) for each in names]
+        for name, (_, classes) in OWNED.items()
+    }
+    assert {name: table["object_name"].to_list() for name, table in whole.items()} == expected_names
+    in_stream = [str(row["object_name"]) for row in streamed]
+    assert sorted(in_stream) == sorted(str(each) for names in expected_names.values() for each in names)
+
+
+def test_the_names_of_many_objects_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.fxt.state.MAX_OBJECTS", 2)
+    named = [rec.KernelObject(3, koid, f"name {koid}", ()) for koid in range(4)]
+    event = rec.Instant(1, Thread(1, 2), "", "", tuple(arg.KoidArgument("a", koid) for koid in range(4)))
+    trace = FxtTrace(encoded([rec.Magic(), *named, event]))
+    assert trace.table("args")["object_name"].to_list() == ["name 0", "name 1", None, None]
+    assert trace.findings.counts == {"too-many-objects": 2}

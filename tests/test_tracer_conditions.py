@@ -236,19 +236,20 @@ def test_a_ring_whose_descriptor_the_program_reuses(out: Path) -> None:
     def is_ours(descriptor):
         path = f"/proc/self/fd/{descriptor}"
         return os.path.exists(path) and os.readlink(path) == os.path.realpath(OUT)
-    for round in range(36):
-        fxtio.start(OUT, ring="12MB")
-        record(400_000 + round * 4_080)
-        (descriptor,) = [int(name) for name in os.listdir("/proc/self/fd") if is_ours(name)]
-        with tempfile.TemporaryFile(buffering=0) as file:
-            file.write(b"m" * (16 << 20))
+    mine = b"m" * (12 << 20)
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(mine)
+        for round in range(40):  # the ring has 39 chunks, of 4,080 spans each
+            fxtio.start(OUT, ring="5MB")
+            record(170_000 + round * 4_080)
+            (descriptor,) = [int(name) for name in os.listdir("/proc/self/fd") if is_ours(name)]
             os.dup2(file.fileno(), descriptor)
             record(10_000)
             file.seek(0)
-            print(end="" if file.read() == b"m" * (16 << 20) else f"changed in round {round} ")
-        with contextlib.suppress(OSError):  # the recording stays as it was
-            fxtio.stop()
-        os.close(descriptor)
+            print(end="" if file.read() == mine else f"changed in round {round} ")
+            with contextlib.suppress(OSError):  # the recording stays as it was
+                fxtio.stop()
+            os.close(descriptor)
     """
     assert fine(source, out, timeout=100) == ""
 

@@ -273,7 +273,7 @@ def test_nothing_outside_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_no_name_leads_out_when_writing(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:
-        for name in ("../x", "a/b", "..", "", "a\0b", "c\\d"):
+        for name in ("../x", "a/b", "..", "", "a\0b"):
             with pytest.raises(FxtioError, match="not the name of a file"):
                 writer.file(name, b"")
 

@@ -18,8 +18,9 @@ from fxtio.uftrace.argspec import ValueSpec
 from fxtio.uftrace.layout import DEPTHS
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit
-from fxtio.uftrace.tables import FORMATS
-from support.uftrace_samples import SAMPLES, minimal, opened, plain
+from fxtio.uftrace.tasks import stamp
+from fxtio.uftrace.values import FORMATS
+from support.uftrace_samples import SAMPLES, from_calls, minimal, opened, plain
 
 KERNELS = ("distinct", "gather", "pair", "walk_payloads")
 
@@ -31,19 +32,28 @@ def rows(trace: UftraceTrace, name: str) -> list[dict[str, Any]]:
 def model(records: list[FunctionEntry | FunctionExit]) -> Iterator[tuple[str, int, int, int]]:
     """Yield state, entry, exit and depth of each call as documented, one record after the other."""
     stack: list[tuple[int, int, int]] = []  # depth, address, number
+    deeper: bool | None = None  # whether the depths of exits are too low by one
     for number, record in enumerate(records):
-        least = record.depth if isinstance(record, FunctionEntry) else record.depth + 1
-        while stack and stack[-1][0] >= least:
-            depth, _, entry = stack.pop()
-            yield "no_exit", entry, -1, depth
+        depth, before = record.depth, records[number - 1] if number else None
         if isinstance(record, FunctionEntry):
-            stack.append((record.depth, record.address, number))
-        elif stack and stack[-1][:2] == (record.depth, record.address):
-            yield "whole", stack.pop()[2], number, record.depth
+            while stack and stack[-1][0] >= depth:
+                level, _, entry = stack.pop()
+                yield "no_exit", entry, -1, level
+            stack.append((depth, record.address, number))
+            continue
+        if deeper is None and isinstance(before, FunctionEntry) and before.address == record.address:
+            deeper = before.depth - depth in (1, 1 - DEPTHS)
+        depth += bool(deeper)
+        ended = [call for call in stack if call[:2] == (depth, record.address)]
+        ended = ended or [call for call in stack if call[0] > depth and call[1] == record.address]
+        least = ended[-1][0] + 1 if ended else depth
+        while stack and stack[-1][0] >= least:
+            level, _, entry = stack.pop()
+            yield "no_exit", entry, -1, level
+        if ended:
+            yield "whole", stack.pop()[2], number, ended[-1][0]
         else:
-            if stack and stack[-1][0] == record.depth:
-                yield "no_exit", stack.pop()[2], -1, record.depth
-            yield "no_entry", -1, number, record.depth
+            yield "no_entry", -1, number, depth
     while stack:
         depth, _, entry = stack.pop()
         yield "open", entry, -1, depth
@@ -79,6 +89,55 @@ def test_calls_are_paired_by_depth(records: list[Any], block: int, tmp_path: Pat
             assert row["start"] + row["duration"] == 10 * row["exit"]
         if row["state"] == "open":
             assert row["start"] + row["duration"] == timed[-1].time
+
+
+@pytest.mark.parametrize(
+    "calls", ["0.", "01.2..", "0111...12.3...", "00000.....", "0123012301230.1.2.", "0102.3.1.2..1.1..."]
+)
+@pytest.mark.parametrize("block", [64, 1 << 20])
+def test_exits_numbered_from_0_and_entries_from_1(
+    calls: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fxtio.uftrace.frames.BLOCK", block)
+    usual = rows(UftraceTrace(plain(tmp_path / "usual", from_calls(calls, entries=1, exits=1))), "slices")
+    old = rows(UftraceTrace(plain(tmp_path / "old", from_calls(calls, entries=1))), "slices")
+    assert old == usual
+    assert {row["state"] for row in old} <= {"whole", "open"}
+
+
+def test_an_exit_at_the_depth_of_another_function(tmp_path: Path) -> None:
+    """The call at depth 1 is that of `one`; the exit of `two` ends the innermost call of `two`."""
+    records: list[Any] = [
+        FunctionEntry(0, 0, 0x400000), FunctionEntry(10, 1, 0x400010), FunctionEntry(20, 2, 0x400020),
+        FunctionEntry(30, 3, 0x400030), FunctionExit(40, 1, 0x400020), FunctionExit(50, 1, 0x400010),
+        FunctionExit(60, 0, 0x400000),
+    ]  # fmt: skip
+    result = rows(UftraceTrace(plain(tmp_path / "t", records)), "slices")
+    assert [(row["name"], row["state"], row["entry"], row["exit"]) for row in result] == [
+        ("three", "no_exit", 3, -1), ("two", "whole", 2, 4), ("one", "whole", 1, 5), ("zero", "whole", 0, 6),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("forked", "begin"), [(5, 5), (100, 100), (500, 100), (2**64, 100)])
+def test_calls_of_a_forked_process_begin_with_it(forked: int, begin: int, tmp_path: Path) -> None:
+    calls: list[Any] = [FunctionExit(100, 1, 0x400010), FunctionEntry(110, 1, 0x400020), FunctionExit(120, 1, 0x400020),
+             FunctionExit(130, 0, 0x400000)]  # fmt: skip
+    target = plain(tmp_path / "t", calls)
+    (target / "1.dat").rename(target / "2.dat")
+    with (target / "task.txt").open("a") as file:
+        file.write(f"FORK timestamp={stamp(forked)} pid=2 ppid=1\n")
+    result = rows(UftraceTrace(target), "slices")
+    assert [(row["name"], row["state"], row["start"], row["duration"]) for row in result] == [
+        ("one", "no_entry", begin, 100 - begin), ("two", "whole", 110, 10), ("zero", "no_entry", begin, 130 - begin),
+    ]  # fmt: skip
+
+
+def test_a_fork_of_the_corpus() -> None:
+    """The file of the child begins at the fork with the calls of its parent."""
+    result = [row for row in rows(opened("fork-v013"), "slices") if row["tid"] == 4652 and row["entry"] < 0]
+    assert [(row["name"], row["state"], row["start"]) for row in result] == [
+        ("fork", "no_entry", 1072_052078239), ("main", "no_entry", 1072_052078239)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("deepest", [DEPTHS - 1, DEPTHS, DEPTHS + 1, 2 * DEPTHS + 7])
@@ -205,4 +264,4 @@ def test_an_empty_trace_has_all_columns(tmp_path: Path) -> None:
     for name in trace.table_names:
         table = trace.table(name)
         assert len(table.keys()) > 1
-        assert table.num_rows == (1 if name == "tasks" else 0)
+        assert (table.num_rows > 0) == (name in ("info", "tasks", "task_events", "modules", "symbols"))

@@ -21,7 +21,7 @@ from fxtio.uftrace.synth import SHAPES, synth
 from fxtio.uftrace.writer import UftraceWriter
 from support import uftrace_dump
 from support.uftrace_judge import VIEWS, compile_c, needs_compiler, needs_uftrace, record, run, views
-from support.uftrace_samples import SAMPLES, UFTRACE, flame, minimal, opened, reference_flame
+from support.uftrace_samples import SAMPLES, UFTRACE, flame, from_calls, minimal, opened, plain, reference_flame
 
 pytestmark = pytest.mark.once
 
@@ -146,6 +146,15 @@ def test_processes_that_begin_as_copies(tmp_path: Path) -> None:
     names = [(entry.tid, entry.name) for entry in trace.entries()]
     assert names[4:] == [(11, "fork"), (11, "work"), (11, "work"), (12, "thread"), (12, "thread")]
     assert not trace.findings
+
+
+@needs_uftrace
+@pytest.mark.parametrize("calls", ["01.2..", "0111...12.3...", "0102.3.1.2..1.1..."])
+def test_exits_numbered_from_0_and_entries_from_1(calls: str, tmp_path: Path) -> None:
+    """uftrace pairs them, too, and shows a function of its own at depth 0."""
+    trace = UftraceTrace(plain(tmp_path / "t", from_calls(calls, entries=1)))
+    stacks = dict(reference_flame(run("dump", tmp_path / "t", *VIEWS["flame"])))
+    assert {path.removeprefix("<0>;"): n for path, n in stacks.items()} == {p: n for p, n in flame(trace).items() if n}
 
 
 @needs_uftrace

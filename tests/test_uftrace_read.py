@@ -114,8 +114,8 @@ def test_events_and_their_values() -> None:
     assert events["name"].to_list()[0] == "read:proc/statm"
     assert events["name"].to_list()[-3:] == ["prov:ev1", "p2:with-dash", "user_event:1000099"]
     rows = list(tables["event_values"].rows())
-    assert [(row["name"], row["value"]) for row in rows[:3]] == [("vmsize", 1), ("vmrss", 2), ("shared", 3)]
-    assert rows[-1]["name"] == "cpu" and rows[-1]["value"] == 3
+    assert [(row["name"], row["bits"]) for row in rows[:3]] == [("vmsize", 1), ("vmrss", 2), ("shared", 3)]
+    assert rows[-1]["name"] == "cpu" and rows[-1]["bits"] == 3
 
 
 def test_scheduler_events() -> None:

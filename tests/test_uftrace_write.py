@@ -279,7 +279,7 @@ def test_records_as_columns(tmp_path: Path) -> None:
 def test_small_files_as_columns(tmp_path: Path) -> None:
     sched = {
         "time": [30, 10, 20], "cpu": [1, 0, 0], "pid": 5, "tid": [6, 5, 7], "kind": ["task-name", "exec", "task-new"],
-        "name": ["worker", "a name that is far too long", None], "parent": [0, 0, 5],
+        "name": ["worker", "program", None], "parent": [None, 0, 5],
     }  # fmt: skip
     with UftraceWriter(tmp_path / "t") as writer:
         writer.write_table("sched", sched)
@@ -287,14 +287,20 @@ def test_small_files_as_columns(tmp_path: Path) -> None:
         writer.write_table("messages", {"time": [1, 2_000_000_000], "text": ["one", "two"]})
         refused(writer, "kind: 'other'", lambda: writer.write_table("sched", sched | {"kind": "other"}))
         refused(writer, "cpu: a number", lambda: writer.write_table("sched", sched | {"cpu": -1}))
+        switch = {"time": 1, "cpu": 1, "pid": 1, "tid": 1, "kind": "sched-in"}
+        refused(writer, "have a name", lambda: writer.write_table("sched", switch | {"name": "x"}))
+        refused(writer, "has a parent", lambda: writer.write_table("sched", switch | {"parent": 7}))
+        refused(writer, "None is not a text", lambda: writer.write_table("sched", sched | {"name": [None] * 3}))
+        refused(writer, "more than 15 bytes", lambda: writer.write_table("sched", sched | {"name": "n" * 16}))
+        refused(writer, "lone surrogate", lambda: writer.write_table("sched", sched | {"name": "\ud800"}))
         refused(writer, "a line end", lambda: writer.write_table("messages", {"time": 1, "text": "a\nb"}))
-        refused(writer, "negative", lambda: writer.write_table("messages", {"time": -1, "text": "a"}))
+        refused(writer, "-1 is not from 0", lambda: writer.write_table("messages", {"time": -1, "text": "a"}))
         refused(writer, "not texts", lambda: writer.write_table("messages", {"time": 1, "text": 5}))
     trace = UftraceTrace(tmp_path / "t")
     assert [(row["time"], row["cpu"], row["tid"], row["kind"], row["name"], row["parent"])
             for row in trace.table("sched").rows()] == [
-        (10, 0, 5, "exec", "a name that is ", 0), (20, 0, 7, "task-new", "", 5), (30, 1, 6, "task-name", "worker", 0),
-        (40, 1, 5, "sched-out (pre-empted)", "", 0),
+        (10, 0, 5, "exec", "program", None), (20, 0, 7, "task-new", None, 5), (30, 1, 6, "task-name", "worker", None),
+        (40, 1, 5, "sched-out (pre-empted)", None, None),
     ]  # fmt: skip
     assert [*trace.table("messages").rows()] == [{"time": 1, "text": "one"}, {"time": 2_000_000_000, "text": "two"}]
 

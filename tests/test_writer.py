@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import zstandard
 
@@ -27,6 +28,7 @@ from fxtio.errors import EncodeError, FormatError
 from fxtio.fxt import FxtWriter, Koid
 from fxtio.fxt import records as rec
 from fxtio.fxt.arguments import Int32Argument, KoidArgument, NullArgument, StringArgument
+from fxtio.fxt.enums import BlobType
 from fxtio.fxt.references import Thread
 
 PREAMBLE = [rec.Magic(), rec.ProviderInfo(1, "fxtio"), rec.ProviderSection(1), rec.Initialization(10**9)]
@@ -104,8 +106,7 @@ def test_providers_that_cannot_be() -> None:
             writer.provider("stopped", ticks_per_second=0)
         assert writer.provider("next").id == 2
         assert writer.provider("last", 0xFFFF_FFFF).id == 0xFFFF_FFFF
-        with pytest.raises(EncodeError, match="provider"):
-            writer.provider("no id is left")
+        assert writer.provider("behind the last").id == 3  # the smallest id that is free
 
     assert read(written(write)) == PREAMBLE  # one that writes nothing leaves nothing
 
@@ -330,17 +331,34 @@ def test_every_friendly_record() -> None:
     ]
 
 
-@pytest.mark.parametrize("size", [0, 1, 8, 32_000, 32_001, 1_000_003])
-def test_blobs(size: int) -> None:
+@pytest.mark.parametrize("size", [0, 1, 8, 32_000, 32_001, 64_000, 1_000_003])
+@pytest.mark.parametrize("blob_type", BlobType)
+def test_blobs(size: int, blob_type: BlobType) -> None:
     data = bytes(number * 7 % 256 for number in range(1009)) * (size // 1009 + 1)
     data = data[:size]
 
     def write(writer: FxtWriter) -> None:
-        writer.main.blob("name", data, 3)
+        writer.main.blob("name", data, blob_type)
         writer.thread(1, 2).instant("behind", 1)
 
-    blob = rec.Blob("name", 3, data) if size <= 32_000 else rec.LargeBlobNoMetadata("", "name", data)
-    assert read(written(write))[4:] == [blob, instant("behind", 1)]
+    *blobs, last = read(written(write))[4:]
+    assert last == instant("behind", 1)
+    if blob_type == BlobType.DATA and size > 32_000:  # a large blob has no type
+        assert blobs == [rec.LargeBlobNoMetadata("", "name", data)]
+    else:
+        assert {(blob.name, blob.blob_type) for blob in blobs} == {("name", blob_type)}
+        assert b"".join([blob.payload for blob in blobs]) == data
+        assert [len(blob.payload) for blob in blobs[:-1]] == [32_000] * (len(blobs) - 1)
+
+
+def test_nothing_of_a_divided_blob_is_written_if_its_type_is_refused() -> None:
+    def write(writer: FxtWriter) -> None:
+        wrong: list[Any] = [256, -1, None, "3", 10**5000, np.array([1, 2])]
+        for blob_type in wrong:
+            with pytest.raises(EncodeError, match="blob_type"):
+                writer.main.blob("name", bytes(100_000), blob_type)
+
+    assert read(written(write)) == PREAMBLE
 
 
 @pytest.mark.parametrize("data", [bytearray(b"12345678"), memoryview(b"12345678"), array.array("i", [1, 2])])

@@ -64,7 +64,8 @@ def test_events_of_all_types_with_ends_and_ids() -> None:
     rows = np.arange(len(kinds))
     columns = {
         "type": kinds, "time": rows, "process": 1, "thread": rows % 2, "category": "c", "name": kinds,
-        "duration": 5, "id": rows,
+        "duration": [5 if "end" in cls.__struct_fields__ else None for cls in EVENT_CLASSES.values()],
+        "id": [row if "id" in cls.__struct_fields__ else None for row, cls in enumerate(EVENT_CLASSES.values())],
     }  # fmt: skip
     records = events(written(lambda writer: writer.write_table("events", columns)))
     assert [type(record) for record in records] == list(EVENT_CLASSES.values())
@@ -72,6 +73,21 @@ def test_events_of_all_types_with_ends_and_ids() -> None:
     ids = [row for row, cls in enumerate(EVENT_CLASSES.values()) if "id" in cls.__struct_fields__]
     assert [record.id for record in records if hasattr(record, "id")] == ids
     assert [record.thread.thread for record in records] == (rows % 2).tolist()
+
+
+def test_an_event_may_end_before_it_begins() -> None:
+    """As it does in recorded traces whose clock went back."""
+
+    def write(writer: FxtWriter) -> None:
+        track = writer.thread(1, 2)
+        track.complete("call", 10, 5)
+        track.complete("call", 10, 5)
+        writer.main.write_events("duration_complete", timestamp=[10], end=[5], thread=track, name="columns")
+        writer.write_table("events", {**COMPLETE, "ticks": 10, "end_ticks": 5})
+        writer.write_table("events", {**COMPLETE, "ticks": None, "time": 10, "duration": -5})
+        writer.write_table("events", {**COMPLETE, "ticks": 10, "time": 10, "end_ticks": 5, "duration": -5})
+
+    assert {(record.timestamp, record.end) for record in events(written(write))} == {(10, 5)}
 
 
 def test_arguments_of_every_type() -> None:
@@ -100,7 +116,7 @@ def test_more_strings_and_threads_than_the_tables_have_slots(rows: int) -> None:
     numbers = np.arange(rows)
     columns = {
         "type": ["instant", "counter"] * (rows // 2), "ticks": numbers, "process": numbers % 3, "thread": numbers,
-        "name": [f"name {number}" for number in range(rows)], "id": 1,
+        "name": [f"name {number}" for number in range(rows)], "id": [None, 1] * (rows // 2),
     }  # fmt: skip
     with fxtio.open(written(lambda writer: writer.write_table("events", columns)), strict=True) as trace:
         table = trace.table("events")
@@ -115,6 +131,37 @@ def test_rows_are_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encode, "MAX_ROWS", 2)
     parts = events(written(lambda writer: writer.write_table("events", {**THREE, "args": {"n": [1, 2, 3]}})))
     assert parts == whole
+
+
+def test_scopes_of_instants() -> None:
+    columns = {**THREE, "scope": ["process", None, "77"]}
+    assert [record.scope for record in events(written(lambda writer: writer.write_table("events", columns)))] == [
+        1,
+        None,
+        77,
+    ]
+    nothing = {**THREE, "type": "duration_begin", "scope": None}
+    assert len(events(written(lambda writer: writer.write_table("events", nothing)))) == 3
+
+
+def test_blobs_of_all_kinds() -> None:
+    """A blob with a category is a large one; with a time and a thread it has metadata."""
+    nulls = {"ticks": None, "process": None, "thread": None}
+    columns = {
+        "name": "n", "payload": [b"1", b"22", b"333"], "type": ["data", None, None], "category": [None, "c", "c"],
+        "ticks": [None, None, 5], "process": [None, None, 1], "thread": [None, None, 2],
+    }  # fmt: skip
+    data = written(lambda writer: writer.write_table("blobs", columns))
+    blobs = [record for record in fxtio.open(data, strict=True) if "payload" in record.__struct_fields__]
+    assert blobs == [
+        rec.Blob("n", 1, b"1"),
+        rec.LargeBlobNoMetadata("c", "n", b"22"),
+        rec.LargeBlob("c", "n", 5, Thread(1, 2), (), b"333"),
+    ]
+    rows = list(FxtTrace(data).table("blobs").rows())
+    assert [{name: row[name] for name in nulls} for row in rows] == [
+        nulls, nulls, {"ticks": 5, "process": 1, "thread": 2},
+    ]  # fmt: skip
 
 
 # ---- providers and clocks
@@ -156,13 +203,33 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
     "null time": ("events", {**THREE, "ticks": [1, None, 3]}, "ticks: has a null"),
     "no end": ("events", COMPLETE, "end_ticks or the column duration"),
     "null end": ("events", {**COMPLETE, "end_ticks": [4, None, 5]}, "end_ticks: is null"),
-    "null duration": ("events", {**COMPLETE, "duration": [4, None, 5]}, "duration: is not an integer"),
+    "null duration": ("events", {**COMPLETE, "duration": [4, None, 5]}, "duration: is null"),
     "duration": (
         "events",
         {**COMPLETE, "end_ticks": [3, 3, 3], "duration": [0, 9, 1]},
         "duration: 9 ns does not",
     ),
-    "ends too early": ("events", {**COMPLETE, "duration": -4_000_000}, "is negative"),
+    "ends too early": ("events", {**COMPLETE, "duration": -4_000_000}, "at 1 ns cannot last -4000000 ns"),
+    "ends too late": ("events", {**COMPLETE, "duration": (1 << 63) - 2}, "at 2 ns cannot last 9223372036854775806 ns"),
+    "duration is too long": ("events", {**COMPLETE, "duration": (1 << 64) - 1}, "does not fit in 63 bits"),
+    "duration is a fraction": ("events", {**COMPLETE, "duration": 0.5}, "duration: a column of float64"),
+    "duration is text": ("events", {**COMPLETE, "duration": "5"}, "duration: a column of Categories"),
+    "duration of other events": (
+        "events",
+        {**THREE, "duration": [None, 5, None]},
+        "null for instant events, as of row 1",
+    ),
+    "end of other events": ("events", {**THREE, "end_ticks": 5}, "end_ticks: must be null for instant events"),
+    "id of other events": ("events", {**THREE, "id": 5}, "id: must be null for instant events"),
+    "time is null": ("events", {**THREE, "time": [3, None, 2]}, "time: has a null"),
+    "time is text": ("events", {**THREE, "time": "3"}, "time: a column of Categories"),
+    "time does not agree": (
+        "events",
+        {**THREE, "time": np.array([3, 1, (1 << 64) - 1], np.uint64)},
+        "18446744073709551615 ns does not agree",
+    ),
+    "duration does not agree": ("events", {**COMPLETE, "end_ticks": 5, "duration": (1 << 64) - 2}, "does not agree"),
+    "duration beside ends is text": ("events", {**COMPLETE, "end_ticks": 5, "duration": "x"}, "duration: a column of"),
     "no id": ("events", {**THREE, "type": "counter"}, "id: the column is missing"),
     "null id": ("events", {**THREE, "type": "counter", "id": [1, 2, None]}, "id: is null"),
     "null name": ("events", {**THREE, "name": ["a", None, "b"]}, "name: has a null"),
@@ -175,6 +242,19 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
     "long text": ("events", {**THREE, "args": {"a": "x" * 1025}}, "1,025 bytes of text are over"),
     "bytes": ("events", {**THREE, "args": {"a": b"x"}}, "no argument type holds"),
     "provider": ("logs", {"provider": -1, "ticks": 1, "process": 1, "thread": 1, "message": "x"}, "-1 is negative"),
+    "scope": ("events", {**THREE, "scope": "universe"}, "'universe' is not one of thread, process, global"),
+    "scope of a span": ("events", {**THREE, "type": "duration_begin", "scope": "thread"}, "must be null for events"),
+    "scope is a number": ("events", {**THREE, "scope": 1}, "scope: is not a column of text"),
+    "small blob at a time": (
+        "blobs",
+        {"name": "x", "payload": b"", "ticks": 1},
+        "must be null for blobs without a cat",
+    ),
+    "thread of a blob": (
+        "blobs",
+        {"name": "x", "payload": b"", "category": "c", "thread": 1},
+        "must be null for blobs without ticks",
+    ),
     "no message": ("logs", {"ticks": 1, "process": 1, "thread": 1, "message": [None]}, "message"),
     "kind": ("objects", {"kind": "other", "id": 1, "name": "x"}, "'other' is not one of kernel, userspace"),
     "object type": ("objects", {"kind": "kernel", "id": 1, "name": "x", "type": "cow"}, "'cow' is not one of"),
@@ -272,22 +352,21 @@ def test_a_writer_continues_after_a_copy() -> None:
     assert [record.name for record in events(written(write))] == ["first", "second", "a", "b", "a"]
 
 
-def test_nothing_is_appended_to_a_big_endian_copy() -> None:
+def test_a_writer_continues_after_a_big_endian_copy() -> None:
     trace = strategies.encoded([rec.Magic(), rec.Log(1, Thread(1, 2), "text")], "big")
 
     def write(writer: FxtWriter) -> None:
         writer.copy(FxtTrace(trace))
-        calls: list[Callable[[], object]] = [
-            lambda: writer.put(rec.Magic()),
-            lambda: writer.thread(1, 2).instant("name", 1),
-            lambda: writer.write_table("events", THREE),
-            lambda: writer.write_table("logs", {"ticks": 1, "process": 1, "thread": 2, "message": "text"}),
-        ]
-        for append in calls:
-            with pytest.raises(EncodeError, match="big-endian"):
-                append()
+        for time in (2, 3):
+            writer.thread(1, 2).instant("name", time)
+        writer.put(rec.Log(4, Thread(1, 2), "more"))
+        writer.write_table("events", {**THREE, "ticks": 5})
+        writer.write_table("logs", {"ticks": 6, "process": 1, "thread": 2, "message": "text"})
 
-    assert written(write) == trace
+    data = written(write)
+    assert data.startswith(trace)
+    timed = [record.timestamp for record in fxtio.open(data, strict=True) if hasattr(record, "timestamp")]
+    assert timed == [1, 2, 3, 4, 5, 5, 5, 6]
 
 
 # ---- closed writers

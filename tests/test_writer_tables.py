@@ -62,7 +62,7 @@ def event(draw: st.DrawFn) -> tuple[Any, ...]:
 
 
 def packer() -> ProviderEncoder:
-    encoder = ProviderEncoder(bytearray(), lambda: None)
+    encoder = ProviderEncoder(bytearray(), "little", contextlib.nullcontext)
     encoder.is_current = True
     assert [encoder.thread_number(Thread(1, 2)), encoder.thread_number(Thread(1, 3))] == [0, 1]
     return encoder

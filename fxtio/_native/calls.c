@@ -157,29 +157,56 @@ static inline int add_slice(Slices *slices, int64_t begin, int64_t end, uint8_t 
     return 0;
 }
 
-/* Process one record.  Returns -1 if a buffer is too small. */
-static inline int pair_record(Stack *stack, Slices *slices, int64_t row, int is_exit, int64_t depth, uint64_t address) {
-    int64_t least = is_exit ? depth + 1 : depth;
-    while (stack->height > 0 && stack->depth[stack->height - 1] >= least) {
-        stack->height--;
-        if (add_slice(slices, stack->begin[stack->height], row, NO_EXIT) < 0)
+/* End the innermost calls without an exit until `height` are open.  Returns -1 if the buffers are full. */
+static inline int end_calls(Stack *stack, Slices *slices, int64_t row, int64_t height) {
+    while (stack->height > height)
+        if (add_slice(slices, stack->begin[--stack->height], row, NO_EXIT) < 0)
+            return -1;
+    return 0;
+}
+
+/* Return how many open calls have a depth below `depth`; depths grow from the outermost call on. */
+static inline int64_t calls_below(const Stack *stack, int64_t depth) {
+    int64_t low = 0, high = stack->height;
+    if (high > 0 && stack->depth[high - 1] < depth)
+        return high;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (stack->depth[middle] < depth)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Process an entry.  Returns -1 if a buffer is too small. */
+static inline int enter_call(Stack *stack, Slices *slices, int64_t row, int64_t depth, uint64_t address) {
+    if (end_calls(stack, slices, row, calls_below(stack, depth)) < 0 || stack->height == stack->room)
+        return -1;
+    stack->depth[stack->height] = depth;
+    stack->address[stack->height] = address;
+    stack->begin[stack->height++] = row;
+    return 0;
+}
+
+/* Process an exit.  Returns -1 if a buffer is too small. */
+static inline int leave_call(Stack *stack, Slices *slices, int64_t row, int64_t depth, uint64_t address) {
+    int64_t top = stack->height - 1, call = top, outer;
+    if (top < 0 || stack->depth[top] != depth || stack->address[top] != address) {
+        outer = calls_below(stack, depth);
+        if (outer <= top && stack->depth[outer] == depth && stack->address[outer] == address)
+            call = outer;
+        else
+            while (call >= outer && (stack->depth[call] == depth || stack->address[call] != address))
+                call--;
+        if (call < outer)
+            return end_calls(stack, slices, row, outer) < 0 ? -1 : add_slice(slices, row, row, NO_ENTRY);
+        if (end_calls(stack, slices, row, call + 1) < 0)
             return -1;
     }
-    if (!is_exit) {
-        if (stack->height == stack->room)
-            return -1;
-        stack->depth[stack->height] = depth;
-        stack->address[stack->height] = address;
-        stack->begin[stack->height++] = row;
-        return 0;
-    }
-    int64_t top = stack->height - 1;
-    if (top < 0 || stack->depth[top] != depth)
-        return add_slice(slices, row, row, NO_ENTRY);
-    stack->height--;
-    if (stack->address[top] == address)
-        return add_slice(slices, stack->begin[top], row, WHOLE);
-    return add_slice(slices, stack->begin[top], row, NO_EXIT) < 0 ? -1 : add_slice(slices, row, row, NO_ENTRY);
+    stack->height = call;
+    return add_slice(slices, stack->begin[call], row, WHOLE);
 }
 
 /* Pair the entries of calls with their exits; see python.py. */
@@ -215,7 +242,7 @@ PyObject *pair(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     Py_BEGIN_ALLOW_THREADS
     for (int64_t row = 0; valid && row < rows; row++)
         if (step[row] != 0)
-            valid = pair_record(&stack, &slices, row, step[row] < 0, depth[row], address[row]) == 0;
+            valid = (step[row] > 0 ? enter_call : leave_call)(&stack, &slices, row, depth[row], address[row]) == 0;
     Py_END_ALLOW_THREADS
     arrays_close(a, COUNT);
     if (!valid) {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fxtio.codec.parts import Many, Part
 from fxtio.codec.record import SIZE, Layout, Opaque, Record, TaggedUnion, layout_of, once
-from fxtio.errors import DecodeError, EncodeError
+from fxtio.errors import DecodeError, EncodeError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,8 @@ class Codec:
         decode: `decode(words, data, at, stop, faults)`.  `words` are the trace's words as native ints, `data` the bytes
             they came from, `at` and `stop` the record's place in words.  Raises `DecodeError` if the record cannot be
             decoded; appends to `faults` what was wrong in one that can.
-        encode: `encode(record, order="little")` returns the record's bytes.  Raises `EncodeError`.
+        encode: `encode(record, order="little", join=b"".join)` returns the record's bytes: what `join` makes of a tuple
+            of buffers.  Raises `EncodeError`.
         source: the generated Python.
     """
 
@@ -99,12 +100,12 @@ def _encoder(layout: Layout) -> str:
     for name, part in layout.parts:
         lines.append(f"{name} = this.{name}")
         lines += part.encode(name, f"{layout.name}.{name}")
-    bodies = [f"{name}_body" for name, _ in layout.body]
+    bodies = [body for name, part in layout.body for body in part.bodies(name)]
     for (name, part), (later, following) in zip(layout.body, layout.body[1:], strict=False):
         if getattr(part, "optional", False) and getattr(following, "optional", False):
             lines.append(f"if {name} is None and {later} is not None: raise gap({f'{layout.name}.{name}'!r})")
-    lines.append("body = " + (" + ".join(bodies) or "b''"))
-    lines.append(f"{SIZE}_ = {len(layout.words)} + (len(body) >> 3)")
+    length = " + ".join(f"len({body})" for body in bodies)
+    lines.append(f"{SIZE}_ = {len(layout.words)}" + (f" + ({length} >> 3)" if bodies else ""))
     for n, field in layout.header_fields():
         least, most = field.limits
         name = f"{field.name}_"
@@ -119,8 +120,8 @@ def _encoder(layout: Layout) -> str:
                 terms.append(f"{inner} << {field.lo}" if field.lo else inner)
         lines.append(f"w{n} = {' | '.join(terms)}")
         packed.append(f"w{n}.to_bytes(8, order)")
-    lines.append(f"return {' + '.join([*packed, 'body'])}")
-    return "\n".join(["def encode(this, order='little'):", *(f"    {line}" for line in lines)])
+    lines.append(f"return join(({', '.join([*packed, *bodies])},))")
+    return "\n".join(["def encode(this, order='little', join=b''.join):", *(f"    {line}" for line in lines)])
 
 
 # The helpers that the generated functions call.
@@ -199,13 +200,36 @@ def encode(record: Record | Opaque, order: Order = "little") -> bytes:
     """
     if isinstance(record, Opaque):
         return _opaque(record, "record")
-    return codec_of(type(record)).encode(record, order)
+    return _codec_for(record).encode(record, order)
+
+
+def encode_buffers(record: Record | Opaque, order: Order = "little") -> Sequence[bytes | memoryview]:
+    """Return the bytes of one record as buffers that follow each other; the payload of a large blob is not copied.
+
+    Raises:
+        EncodeError: the format cannot represent it.
+    """
+    if isinstance(record, Opaque):
+        return (_opaque(record, "record"),)
+    encoder: Callable[..., Any] = _codec_for(record).encode
+    buffers: Sequence[bytes | memoryview] = encoder(record, order, tuple)
+    return buffers
+
+
+def _codec_for(record: object) -> Codec:
+    cls = type(record)
+    if not issubclass(cls, Record) or not cls.words:
+        raise EncodeError(f"{cls.__name__} is not a record", "record")
+    return codec_of(cls)
 
 
 def _opaque(record: Opaque, where: str) -> bytes:
-    if not record.raw or len(record.raw) % 8:
-        raise EncodeError(f"raw bytes must be whole words, not {len(record.raw)} bytes", where)
-    return record.raw
+    raw: Any = record.raw
+    if type(raw) is not bytes:
+        raise EncodeError(f"{shown(raw)} is not bytes", where)
+    if not raw or len(raw) % 8:
+        raise EncodeError(f"raw bytes must be whole words, not {len(raw)} bytes", where)
+    return raw
 
 
 def _put(form: str, words: str) -> Callable[[Any, Order, str], bytes]:
@@ -214,8 +238,8 @@ def _put(form: str, words: str) -> Callable[[Any, Order, str], bytes]:
     def put(value: Any, order: Order, where: str) -> bytes:
         try:
             return packers[order](value)
-        except (struct.error, OverflowError):
-            raise EncodeError(f"{value!r} is not {words}", where) from None
+        except (struct.error, OverflowError, TypeError):
+            raise EncodeError(f"{shown(value)} is not {words}", where) from None
 
     return put
 
@@ -225,21 +249,52 @@ put_i64 = _put("q", "a signed 64-bit integer")
 put_f64 = _put("d", "a number")
 
 
-def put_bytes(value: bytes, where: str) -> tuple[bytes, int]:
+def view_of(value: Any, where: str) -> memoryview:
+    """Return the bytes of any object that has the buffer protocol, without a copy.
+
+    Raises:
+        EncodeError: it has not, or its memory is not contiguous.
+    """
+    try:
+        return memoryview(value).cast("B")
+    except (TypeError, ValueError):
+        raise EncodeError(f"{type(value).__name__} does not hold contiguous bytes", where) from None
+
+
+def put_bytes(value: Any, where: str) -> tuple[bytes, int]:
     """Return a padded byte stream, and its length in bytes."""
-    length = len(value)
-    return bytes(value) + bytes(-length % 8), length
+    if type(value) is not bytes:
+        value = bytes(view_of(value, where))
+    return value + bytes(-len(value) % 8), len(value)
 
 
-def put_rest(value: bytes | None, where: str) -> tuple[bytes, int]:
+def put_view(value: Any, where: str) -> tuple[memoryview, bytes]:
+    """Return a byte stream without a copy, and its padding."""
+    view = view_of(value, where)
+    return view, bytes(-len(view) % 8)
+
+
+def put_rest(value: Any, where: str) -> tuple[bytes, int]:
     """Return whole words as bytes, and 1 if the record has any, else 0."""
-    if value is not None and len(value) % 8:
-        raise EncodeError(f"{len(value)} bytes are no whole words", where)
-    return value or b"", int(value is not None)
+    if value is None:
+        return b"", 0
+    raw = bytes(view_of(value, where))
+    if len(raw) % 8:
+        raise EncodeError(f"{len(raw)} bytes are no whole words", where)
+    return raw, 1
 
 
-def put_text(value: str, where: str, limit: int | None) -> tuple[bytes, int]:
+def put_words(values: Any, order: Order, where: str) -> tuple[bytes, int]:
+    """Return unsigned words as bytes, and their number."""
+    if not isinstance(values, tuple | list):
+        raise EncodeError(f"{shown(values)} is not a tuple of integers", where)
+    return b"".join([put_u64(value, order, where) for value in values]), len(values)
+
+
+def put_text(value: Any, where: str, limit: int | None) -> tuple[bytes, int]:
     """Return text as a padded byte stream, and its length in bytes; `limit` is the longest length allowed."""
+    if not isinstance(value, str):
+        raise EncodeError(f"{shown(value)} is not text", where)
     try:
         raw = value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -249,8 +304,10 @@ def put_text(value: str, where: str, limit: int | None) -> tuple[bytes, int]:
     return put_bytes(raw, where)
 
 
-def put_many(values: Sequence[Any], union: TaggedUnion, order: Order, where: str) -> tuple[int, bytes]:
+def put_many(values: Any, union: TaggedUnion, order: Order, where: str) -> tuple[int, bytes]:
     """Return the number of small records, and their bytes."""
+    if not isinstance(values, tuple | list):
+        raise EncodeError(f"{shown(values)} is not a tuple", where)
     bodies = []
     for number, value in enumerate(values):
         here = f"{where}[{number}]"
@@ -295,6 +352,8 @@ _HELPERS: dict[str, Any] = {
     "put_i64": put_i64,
     "put_f64": put_f64,
     "put_bytes": put_bytes,
+    "put_view": put_view,
+    "put_words": put_words,
     "put_rest": put_rest,
     "put_text": put_text,
     "put_many": put_many,

@@ -45,8 +45,12 @@ class Part:
         raise TypeError(f"{type(self).__name__} cannot be decoded")
 
     def encode(self, name: str, where: str) -> Iterator[str]:
-        """Yield source lines that set `<name>_body` to bytes and every header field that the part owns."""
+        """Yield source lines that set the variables of `bodies` and every header field that the part owns."""
         raise TypeError(f"{type(self).__name__} cannot be encoded")
+
+    def bodies(self, name: str) -> tuple[str, ...]:
+        """Return the local variables that hold the encoded bytes, in order."""
+        return (f"{name}_body",)
 
     def header_words(self) -> str | None:
         """Return the source of the part's size in words, or None where the header alone does not tell it."""
@@ -161,8 +165,11 @@ class Sized(Part):
         yield f"{name}, c = take_bytes(data, c + 1, words[c], stop, {where!r})"
 
     def encode(self, name: str, where: str) -> Iterator[str]:
-        yield f"{name}_body, {name}_size = put_bytes({name}, {where!r})"
-        yield f"{name}_body = put_u64({name}_size, order, {where!r}) + {name}_body"
+        yield f"{name}_body, {name}_padding = put_view({name}, {where!r})"
+        yield f"{name}_length = put_u64(len({name}_body), order, {where!r})"
+
+    def bodies(self, name: str) -> tuple[str, ...]:
+        return (f"{name}_length", f"{name}_body", f"{name}_padding")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +194,7 @@ class Words(Part):
         yield f"c += {self.count}_"
 
     def encode(self, name: str, where: str) -> Iterator[str]:
-        yield f"{self.count}_ = len({name})"
-        yield f"{name}_body = b''.join([put_u64(one, order, {where!r}) for one in {name}])"
+        yield f"{name}_body, {self.count}_ = put_words({name}, order, {where!r})"
 
     def header_words(self) -> str:
         return f"{self.count}_"

@@ -14,7 +14,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, dataclass_transform, get_type_hints, overload
 
-from fxtio.errors import EncodeError, LayoutError
+from fxtio.errors import EncodeError, LayoutError, shown
 
 Role = Literal["bits", "tag", "const", "reserved"]
 
@@ -90,7 +90,9 @@ class Field:
     def refusal(self, value: object) -> str:
         """Return the message for a value that does not fit."""
         least, most = self.limits
-        return f"{value!r} does not fit in bits {self.lo}..{self.hi} ({least} to {most})"
+        if not isinstance(value, int):
+            return f"{shown(value)} is not an integer"
+        return f"{shown(value)} does not fit in bits {self.lo}..{self.hi} ({least} to {most})"
 
     def expression(self, word: str) -> str:
         """Return Python source for the field's value in the int named `word`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from fxtio.coreprofiler.layout import (
     ThreadNumber,
 )
 from fxtio.coreprofiler.lines import layout_of
+from fxtio.table import Optional
 
 Array = np.ndarray[Any, Any]
 
@@ -144,8 +146,7 @@ def columns_from(cls: type[Any], records: list[Any]) -> dict[str, Any]:
 
 def _column_from(item: FixedItem, values: list[Any]) -> Any:
     if isinstance(item, Pointer) or item.optional:
-        state = [ABSENT if value is None else UNDEFINED_IP if value == UNDEFINED else PRESENT for value in values]
-        return PointerColumn(np.array([max(value or 0, 0) for value in values], np.uint64), np.array(state, np.int8))
+        return pointer_column(values)
     if isinstance(item, ThreadNumber):
         os = [isinstance(value, OsThread) for value in values]
         numbers = [value.number if isinstance(value, OsThread) else -1 if value is None else value for value in values]
@@ -154,6 +155,25 @@ def _column_from(item: FixedItem, values: list[Any]) -> Any:
         dtype = np.uint64 if item.high == MAX_64 else np.int64
         return np.array([-1 if value is None else value for value in values], dtype)
     return object_array(values)
+
+
+def pointer_column(values: Sequence[int | None]) -> PointerColumn:
+    """Convert pointers as records have them to a column."""
+    state = [ABSENT if value is None else UNDEFINED_IP if value == UNDEFINED else PRESENT for value in values]
+    return PointerColumn(np.array([max(value or 0, 0) for value in values], np.uint64), np.array(state, np.int8))
+
+
+def undefined_column(name: str) -> str:
+    """Return the name of the table's column that marks the instruction pointers which the file gives as `?`."""
+    return f"{name}_undefined"
+
+
+def pointer_columns(name: str, column: PointerColumn) -> dict[str, Any]:
+    """Return the columns of a table for instruction pointers: the numbers, and which of them are `?`."""
+    return {
+        name: Optional(column.values, column.state == PRESENT),
+        undefined_column(name): column.state == UNDEFINED_IP,
+    }
 
 
 def joined(first: Any, second: Any) -> Any:

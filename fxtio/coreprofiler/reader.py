@@ -9,11 +9,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.frames import Block, Framer
-from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, NS_PER_MS, Style, dialect
+from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, Style, dialect, nanoseconds
+from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.rules import Rules, Watcher
-from fxtio.coreprofiler.state import Sample, Stacks, Timeline
+from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks, Timeline
 from fxtio.coreprofiler.style import Detector
-from fxtio.coreprofiler.tables import TABLES, TIME_FIELD, Collector
+from fxtio.coreprofiler.tables import TABLES, Collector
 from fxtio.finding import Level
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
@@ -118,7 +119,7 @@ class CoreProfilerTrace(FileReader[Info]):
         for offsets, records in self._record_blocks(resolve):
             for offset, record in zip(offsets, records, strict=True):
                 timestamp = getattr(record, TIME_FIELD, None)
-                yield Entry(offset, None if timestamp is None else timestamp * NS_PER_MS, record)
+                yield Entry(offset, None if timestamp is None else nanoseconds(timestamp), record)
 
     def samples(self) -> Iterator[Sample]:
         """Yield whole stacks in the order of the file: one for each stack sample and one for each memory sample.
@@ -127,28 +128,34 @@ class CoreProfilerTrace(FileReader[Info]):
             DecodeError: in strict mode, at the first fault.
         """
         stacks: Stacks | None = None
-        for offsets, records in self._record_blocks(resolve=True):
-            assert self._findings is not None
-            stacks = stacks or Stacks(self._findings)
-            yield from stacks.samples(zip(offsets, records, strict=True))
+        for block in self._blocks():
+            if isinstance(block, Block):
+                stacks = stacks or self._new_stacks()
+                yield from stacks.samples(block.placed(*STACK_RECORDS))
+
+    def _new_stacks(self) -> Stacks:
+        """Return the stacks at the beginning of a reading."""
+        assert self._findings is not None
+        return Stacks(self._findings)
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
-        is_empty = True
+        stacks: Stacks | None = None
         for block in self._blocks():
             if isinstance(block, Block):
-                collector = Collector(names)
+                stacks = stacks or self._new_stacks()
+                collector = Collector(names, stacks)
                 collector.add(block, 0.0)
                 yield collector.tables()
-                is_empty = False
-        if is_empty:
-            yield Collector(names).tables()
+        if stacks is None:
+            yield Collector(names, self._new_stacks()).tables()
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
-        collector = Collector(names)
+        collector: Collector | None = None
         for block in self._blocks():
             if isinstance(block, Block):
+                collector = collector or Collector(names, self._new_stacks())
                 collector.add(block, self._share)
-        return collector.tables()
+        return (collector or Collector(names, self._new_stacks())).tables()
 
     @property
     def table_names(self) -> tuple[str, ...]:
@@ -213,7 +220,7 @@ class CoreProfilerTrace(FileReader[Info]):
             info.config, info.threads = rules.config, rules.threads
             info.started_at = rules.started_at
             if rules.first is not None and rules.last is not None:
-                info.start, info.end = rules.first * NS_PER_MS, rules.last * NS_PER_MS
+                info.start, info.end = nanoseconds(rules.first), nanoseconds(rules.last)
         info.size, info.style = self.position, self._style or info.style
         self._info = info
         return info

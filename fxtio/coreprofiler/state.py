@@ -49,6 +49,10 @@ MAX_OPEN = 1 << 16
 """The most intervals that may be open; further ones are not followed."""
 
 
+STACK_RECORDS = (StackSample, MemorySample, ProfilerPaused, ProfilerResumed, ThreadDestroyed)
+"""The classes of records on which stacks depend."""
+
+
 class Sample(NamedTuple):
     """A thread's stack at a time.
 
@@ -146,7 +150,7 @@ class Stacks:
         """Yield the stack of each stack sample and each memory sample.
 
         Args:
-            entries: byte offsets and records, in the order of the file; records of other classes are needed too.
+            entries: byte offsets and records in the order of the file, at least all of `STACK_RECORDS`.
         """
         for offset, record in entries:
             if type(record) is StackSample:

@@ -1,4 +1,4 @@
-"""The tables of a trace: one for the records of each class, one for each kind of compound items.
+"""The tables of a trace: one for the records of each class, one for each kind of compound items, and whole stacks.
 
 A record table begins with `offset`, and with `time` (nanoseconds from the start of profiling) if the records have one.
 Texts are dictionary-encoded, numbers and pointers are integers; an unknown number (`?`) is -1.  A list of compound
@@ -11,18 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.coreprofiler.calltree import STACK_TABLES, StackTables
 from fxtio.coreprofiler.columns import (
     PRESENT,
-    UNDEFINED_IP,
     ListColumn,
     PointerColumn,
     ThreadColumn,
     columns_from,
+    pointer_columns,
+    undefined_column,
 )
 from fxtio.coreprofiler.frames import Block
-from fxtio.coreprofiler.layout import NS_PER_MS, Flags, LocalTime, Pointer, ThreadNumber
+from fxtio.coreprofiler.layout import Flags, LocalTime, Pointer, ThreadNumber, nanoseconds_of
 from fxtio.coreprofiler.lines import layout_of
-from fxtio.coreprofiler.records import RECORDS
+from fxtio.coreprofiler.records import RECORDS, TIME_FIELD
+from fxtio.coreprofiler.state import Stacks
 from fxtio.table import Array, Categories, Column, Derived, Growing, Lists, Optional, Table, WritableTable
 
 RECORD_TABLES: dict[str, type[Any]] = {cls.table: cls for cls in RECORDS}
@@ -51,16 +54,8 @@ def _item_tables() -> dict[str, tuple[type[Any], str]]:
 ITEM_TABLES = _item_tables()
 """The tables of compound items, with the record class and its field that holds them."""
 
-TABLES: tuple[str, ...] = (*RECORD_TABLES, *ITEM_TABLES)
+TABLES: tuple[str, ...] = (*RECORD_TABLES, *ITEM_TABLES, *STACK_TABLES)
 """The names of all tables."""
-
-TIME_FIELD = "timestamp"
-"""The field of records with their time in milliseconds; the tables have it as `time`, in nanoseconds."""
-
-
-def undefined_column(name: str) -> str:
-    """Return the name of the column that marks the instruction pointers which the file gives as `?`."""
-    return f"{name}_undefined"
 
 
 def os_column(name: str) -> str:
@@ -93,10 +88,12 @@ class Collector:
 
     Args:
         names: the tables, of `TABLES`.
+        stacks: the stacks as they are before the first block.
     """
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], stacks: Stacks) -> None:
         self._names = names
+        self._stacks = StackTables(stacks) if any(name in STACK_TABLES for name in names) else None
         self._records = [RECORD_TABLES[name] for name in names if name in RECORD_TABLES]
         lists = [ITEM_TABLES[name] for name in names if name in ITEM_TABLES]
         self._lists = dict.fromkeys(
@@ -122,6 +119,8 @@ class Collector:
             rows, columns = block.columns(cls)
             if len(rows):
                 self._add(cls, offsets[rows], columns, share)
+        if self._stacks is not None:
+            self._stacks.add(block, share)
 
     def tables(self) -> dict[str, Table]:
         """Return the tables."""
@@ -129,9 +128,12 @@ class Collector:
             key: {name: growing.column() for name, growing in parts.items()} for key, parts in self._columns.items()
         }
         counts: dict[Any, Any] = {key: growing.column() for key, growing in self._counts.items()}
+        stacks = {} if self._stacks is None else self._stacks.tables()
         tables = {}
         for name in self._names:
-            if name in RECORD_TABLES:
+            if name in stacks:
+                tables[name] = stacks[name]
+            elif name in RECORD_TABLES:
                 cls = RECORD_TABLES[name]
                 lists = {key: Lists(counts[key], Table(columns[key])) for key in counts if key[0] is cls}
                 items: dict[str, Any] = {field: lists[cls, field] for field in layout_of(cls).members}
@@ -145,7 +147,7 @@ class Collector:
         if cls in self._columns:
             result: dict[str, Column] = {"offset": offsets}
             if TIME_FIELD in columns:
-                result["time"] = columns[TIME_FIELD] * NS_PER_MS
+                result["time"] = nanoseconds_of(columns[TIME_FIELD])
             self._append(cls, result | self._table_columns(cls, columns), share)
         for key in self._lists:
             if key[0] is cls:
@@ -164,9 +166,10 @@ class Collector:
         for field in layout.fields:
             column = columns[field.name]
             if isinstance(column, PointerColumn):
-                result[field.name] = Optional(column.values, column.state == PRESENT)
                 if isinstance(field.item, Pointer):
-                    result[undefined_column(field.name)] = column.state == UNDEFINED_IP
+                    result |= pointer_columns(field.name, column)
+                else:
+                    result[field.name] = Optional(column.values, column.state == PRESENT)
             elif isinstance(column, ThreadColumn):
                 result[field.name] = column.values
                 result[os_column(field.name)] = column.os

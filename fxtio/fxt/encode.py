@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.columns import OptionalColumn
 from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, ranges, words_of
-from fxtio.codec.generate import encode
+from fxtio.codec.generate import Order, encode_buffers
 from fxtio.codec.record import Record
-from fxtio.errors import EncodeError
+from fxtio.errors import EncodeError, shown
 from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
-from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, ThreadState
+from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, Scope, ThreadState
 from fxtio.fxt.events import ProviderEncoder, check_count, text_bytes
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.references import Thread
-from fxtio.fxt.state import NS_PER_SECOND, Clock
+from fxtio.fxt.state import MAX_NS, NS_PER_SECOND, Clock
 from fxtio.fxt.tables import OBJECT_KINDS
 from fxtio.table import Categories, Optional, WritableTable
 
@@ -72,7 +73,7 @@ class EventColumns:
         name: the names.
         category: the categories.
         args: the arguments by name.
-        tail: the columns `end` or `id` of the events that have them.
+        tail: the columns `end`, `id` or `scope` of the events that have them.
         present: for arguments that not all events have, by name, the events that have it (bool).
     """
 
@@ -83,7 +84,7 @@ class EventColumns:
     name: Indexed
     category: Indexed
     args: dict[str, Indexed | Array]
-    tail: dict[str, Array]
+    tail: dict[str, Array | OptionalColumn]
     present: dict[str, Array] = field(default_factory=dict)
 
     @property
@@ -93,34 +94,40 @@ class EventColumns:
         return len(self.name.values) + len(self.category.values) + len(self.args) + values
 
 
-def event_columns(kind: str, *, timestamp: Any, thread: Any, name: Any, **columns: Any) -> EventColumns:
-    """Return the arguments of `Provider.write_events` as checked columns.
+def event_columns(group: Any) -> EventColumns:
+    """Return the arguments of `Provider.write_events`, given as a mapping, as checked columns.
 
     Raises:
         EncodeError: the format cannot represent something.
     """
-    if kind not in r.EVENT_CLASSES:
-        raise EncodeError(f"{kind!r} is not an event type; the types are {', '.join(r.EVENT_CLASSES)}", "kind")
+    if not isinstance(group, Mapping):
+        raise EncodeError(f"{shown(group)} is not a mapping of columns", "columns")
+    kind = group.get("kind")
+    if not isinstance(kind, str) or kind not in r.EVENT_CLASSES:
+        raise EncodeError(f"{shown(kind)} is not an event type; the types are {', '.join(r.EVENT_CLASSES)}", "kind")
     tails = [name for name in ("end", "id") if name in r.EVENT_CLASSES[kind].__struct_fields__]
-    if unknown := set(columns) - {"category", "args", *tails}:
-        raise EncodeError(f"{kind} events have no column {min(unknown)!r}", "columns")
-    if missing := set(tails) - set(columns):
+    required = {"timestamp", "thread", "name", *tails}
+    if unknown := set(group) - {"kind", "category", "args", *required}:
+        raise EncodeError(f"{kind} events have no column {min(map(shown, unknown))}", "columns")
+    if missing := required - set(group):
         raise EncodeError(f"{kind} events need the column {min(missing)!r}", "columns")
-    timestamp = np.asarray(timestamp)
+    timestamp = _array(group["timestamp"], "timestamp")
     if timestamp.ndim != 1:
         raise EncodeError("must be a column", "timestamp")
     rows = len(timestamp)
-    args = columns.get("args") or {}
+    args = {} if group.get("args") is None else group["args"]
+    if not isinstance(args, Mapping):
+        raise EncodeError(f"a {type(args).__name__} is not a mapping from names to columns", "args")
     check_count(args)
     return EventColumns(
         r.EVENT_CLASSES[kind],
         timestamp,
         timestamp,
-        _threads(thread, rows),
-        texts(name, rows, "name"),
-        texts(columns.get("category", ""), rows, "category"),
+        _threads(group["thread"], rows),
+        texts(group["name"], rows, "name"),
+        texts(group.get("category", ""), rows, "category"),
         {key: _argument_column(value, rows, f"args[{key!r}]") for key, value in args.items()},
-        {field: _numbers(columns[field], rows, field) for field in tails},
+        {field: _numbers(group[field], rows, field) for field in tails},
     )
 
 
@@ -220,7 +227,9 @@ def texts(value: Any, rows: int, where: str, *, noun: str = "events") -> Indexed
         value = value.values, value.codes
     if not isinstance(value, tuple) or len(value) != 2:
         raise EncodeError("is neither a string, nor a Categories, nor a pair of values and indices", where)
-    values, codes = value[0], np.asarray(value[1])
+    values, codes = value[0], _array(value[1], where)
+    if not isinstance(values, Sequence | np.ndarray):
+        raise EncodeError(f"{shown(values)} is not a sequence of values", where)
     if codes.shape != (rows,):
         raise EncodeError(f"{codes.size:,} rows, but there are {rows:,} {noun}", where)
     if rows and codes.dtype.kind not in "iu":
@@ -228,7 +237,7 @@ def texts(value: Any, rows: int, where: str, *, noun: str = "events") -> Indexed
     codes = codes.astype(np.int64)
     if rows and not 0 <= int(codes.min()) <= int(codes.max()) < len(values):
         raise EncodeError(f"an index is outside of the {len(values):,} values", where)
-    return _used_only(values, codes)
+    return _used_only(list(values), codes)
 
 
 def _used_only(values: Sequence[Any], codes: Array) -> Indexed:
@@ -241,10 +250,19 @@ def _used_only(values: Sequence[Any], codes: Array) -> Indexed:
 
 def _threads(thread: Any, rows: int) -> Indexed:
     """Return a track, or a pair of tracks and indices, as a column of threads."""
-    if hasattr(thread, "process"):
-        return Indexed([Thread(thread.process, thread.thread)], None)
-    tracks, indices = thread
-    return texts(([Thread(track.process, track.thread) for track in tracks], indices), rows, "thread")
+    if not isinstance(thread, tuple):
+        return Indexed([_thread_of(thread)], None)
+    if len(thread) != 2 or not isinstance(thread[0], Sequence | np.ndarray):
+        raise EncodeError("is neither a track nor a pair of a list of tracks and indices", "thread")
+    return texts(([_thread_of(track) for track in thread[0]], thread[1]), rows, "thread")
+
+
+def _thread_of(track: Any) -> Thread:
+    """Return the thread of a `Track`."""
+    process, thread = getattr(track, "process", None), getattr(track, "thread", None)
+    if not isinstance(process, int) or not isinstance(thread, int):
+        raise EncodeError(f"{shown(track)} is not a track", "thread")
+    return Thread(process, thread)
 
 
 def _argument_column(value: Any, rows: int, where: str) -> Indexed | Array:
@@ -262,10 +280,22 @@ def _argument_column(value: Any, rows: int, where: str) -> Indexed | Array:
 
 def _numbers(value: Any, rows: int, where: str) -> Array:
     """Return numbers, or one number for all rows, as an array."""
-    array = np.asarray(value)
+    array = _array(value, where)
     if array.shape not in ((), (rows,)):
         raise EncodeError(f"{array.size:,} values, but there are {rows:,} events", where)
     return np.broadcast_to(array, rows)
+
+
+def _array(value: Any, where: str) -> Array:
+    """Return a column as an array of any type.
+
+    Raises:
+        EncodeError: its values have different shapes.
+    """
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError):
+        raise EncodeError(f"a {type(value).__name__} is not a column of numbers", where) from None
 
 
 # ---- tables
@@ -273,12 +303,14 @@ def _numbers(value: Any, rows: int, where: str) -> Array:
 WRITABLE_TABLES: dict[str, WritableTable] = {
     "events": WritableTable(
         ("type", "process", "thread", "name"),
-        ("provider", "ticks", "time", "category", "end_ticks", "duration", "id", "args"),
+        ("provider", "ticks", "time", "category", "end_ticks", "duration", "id", "scope", "args"),
         ("offset",),
     ),
     "objects": WritableTable(("kind", "id", "name"), ("provider", "type", "process"), ("offset",)),
     "logs": WritableTable(("process", "thread", "message"), ("provider", "ticks", "time"), ("offset",)),
-    "blobs": WritableTable(("name", "payload"), ("provider", "category", "type"), ("offset", "size")),
+    "blobs": WritableTable(
+        ("name", "payload"), ("provider", "ticks", "process", "thread", "category", "type"), ("offset", "time", "size")
+    ),
     "scheduling": WritableTable(
         ("type", "cpu", "incoming_thread"),
         (
@@ -321,7 +353,10 @@ def ticks_of(columns: Mapping[str, Any], rows: slice, clock: Clock) -> Array:
     if "ticks" in columns:
         ticks = unsigned(columns["ticks"], "ticks")[rows]
         if "time" in columns:
-            _check_same(clock.to_ns(ticks), columns["time"][rows], clock, "time")
+            times, present = optional_integers(columns["time"], "time")
+            if not present.all():
+                raise EncodeError("has a null", "time")
+            _check_same(clock.to_ns(ticks), times[rows], clock, "time")
         return ticks
     if "time" not in columns:
         raise EncodeError("the table needs the column ticks or the column time", "columns")
@@ -344,11 +379,13 @@ def _to_ticks(times: Array, clock: Clock, where: str) -> Array:
     return np.array(ticks, np.uint64)
 
 
-def _check_same(expected: Array, given: Any, clock: Clock, where: str) -> None:
-    """Check a column of nanoseconds that follows from ticks."""
-    given = np.asarray(given)
-    if (expected != given).any():
-        row = int(np.flatnonzero(expected != given)[0])
+def _check_same(expected: Array, given: Array, clock: Clock, where: str) -> None:
+    """Check integers, a column of nanoseconds, that follow from ticks."""
+    wrong = expected != given
+    if given.dtype.kind == "u":  # numpy compares such numbers as floats
+        wrong = (expected < 0) | (expected.view(np.uint64) != given.astype(np.uint64))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
         rate = f"{clock.ticks_per_second:,} ticks per second"
         raise EncodeError(f"{given[row]} ns does not agree with the ticks: at {rate} it is {expected[row]} ns", where)
 
@@ -371,15 +408,25 @@ def optional_unsigned(column: Any, where: str) -> tuple[Array, Array]:
     Raises:
         EncodeError: it has other values, or a negative value.
     """
+    values, present = optional_integers(column, where)
+    if values.dtype.kind == "i" and len(values) and int(values.min()) < 0:
+        raise EncodeError(f"{int(values.min())} is negative", where)
+    return values.astype(np.uint64), present
+
+
+def optional_integers(column: Any, where: str) -> tuple[Array, Array]:
+    """Return a column of integers of any type, 0 for null, and the rows that are not null (bool).
+
+    Raises:
+        EncodeError: it has other values.
+    """
     values, present = column, np.ones(len(column), bool)
     if isinstance(column, Optional):
         values, present = np.where(column.present, column.values, column.values.dtype.type(0)), column.present
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu":
         name = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
         raise EncodeError(f"a column of {name} is not a column of integers", where)
-    if values.dtype.kind == "i" and len(values) and int(values.min()) < 0:
-        raise EncodeError(f"{int(values.min())} is negative", where)
-    return values.astype(np.uint64), present
+    return values, present
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +440,7 @@ class EventTable:
         name: the names.
         category: the categories.
         tail: the `end` or the `id` of the events that have one (uint64).
+        scope: the scope of the instants that have one.
         args: the arguments by name.
         present: for arguments that not all rows have, by name, the rows that have it (bool).
     """
@@ -403,6 +451,7 @@ class EventTable:
     name: Indexed
     category: Indexed
     tail: Array
+    scope: OptionalColumn
     args: dict[str, Indexed | Array]
     present: dict[str, Array]
 
@@ -422,9 +471,14 @@ class EventTable:
             self.name.take(rows),
             self.category.take(rows),
             {key: value.take(rows) if isinstance(value := self.args[key], Indexed) else value[rows] for key in keys},
-            {name: self.tail[rows] for name in ("end", "id") if name in cls.__struct_fields__},
+            self._tail(cls, rows),
             {key: mask for key, mask in present.items() if key in keys},
         )
+
+    def _tail(self, cls: type[r.Event], rows: Array) -> dict[str, Array | OptionalColumn]:
+        if cls is r.Instant:
+            return {"scope": OptionalColumn(self.scope.values[rows], self.scope.present[rows])}
+        return {name: self.tail[rows] for name in ("end", "id") if name in cls.__struct_fields__}
 
     def chunks(self, rows: slice) -> Iterator[list[EventColumns]]:
         """Yield rows in parts whose strings and threads fit in the tables of a provider, each part by event type."""
@@ -472,6 +526,9 @@ def event_table(
         ticks[run] = ticks_of(columns, run, clock)
         if has_end[run].any():
             tail[run] = np.where(has_end[run], _end_ticks(columns, run, clock, ticks[run], has_end[run]), np.uint64(0))
+    for name, has_value in (("id", has_id), ("end_ticks", has_end), ("duration", has_end)):
+        if name in columns:
+            _check_others_null(columns[name], has_value, types, name)
     if has_id.any():
         tail[has_id] = _present_only(_column(columns, "id", "counters, async events and flow events"), has_id, "id")
     check_count(args)
@@ -485,6 +542,7 @@ def event_table(
         _strings(columns["name"], "name"),
         _strings(columns["category"], "category") if "category" in columns else Indexed([""], None),
         tail,
+        _scopes(columns, kind == kinds["instant"]),
         {key: values for key, (values, _) in arguments.items()},
         {key: present for key, (_, present) in arguments.items() if not present.all()},
     )
@@ -508,6 +566,16 @@ def _present_only(column: Any, rows: Array, where: str) -> Array:
     return values[rows]
 
 
+def _check_others_null(column: Any, rows: Array, types: Indexed, where: str) -> None:
+    """Refuse values in rows (bool) of event types that have no such value."""
+    _, present = optional_integers(column, where)
+    others = np.flatnonzero(present & ~rows)
+    if len(others):
+        assert types.codes is not None
+        label = types.values[int(types.codes[others[0]])]
+        raise EncodeError(f"must be null for {label} events, as of row {int(others[0]):,}", where)
+
+
 def _end_ticks(columns: Mapping[str, Any], run: slice, clock: Clock, ticks: Array, has_end: Array) -> Array:
     """Return the ends of complete events in ticks (uint64), from the columns `end_ticks` or `duration`.
 
@@ -520,26 +588,48 @@ def _end_ticks(columns: Mapping[str, Any], run: slice, clock: Clock, ticks: Arra
     """
     begin = clock.to_ns(ticks)[has_end]
     ends = np.zeros(len(ticks), np.uint64)
-    durations: Any = columns.get("duration")
-    if durations is not None:
-        durations = durations[run] if isinstance(durations, np.ndarray) else durations.take(run)
+    durations = None
+    if columns.get("duration") is not None:
+        values, present = optional_integers(columns["duration"], "duration")
+        if not present[run][has_end].all():
+            raise EncodeError("is null for a complete event", "duration")
+        durations = values[run][has_end]
     if "end_ticks" in columns:
-        column = columns["end_ticks"]
-        column = column[run] if isinstance(column, np.ndarray) else column.take(run)
-        ends[has_end] = _present_only(column, has_end, "end_ticks")
+        values, present = optional_unsigned(columns["end_ticks"], "end_ticks")
+        if not present[run][has_end].all():
+            raise EncodeError("is null for a complete event", "end_ticks")
+        ends[has_end] = values[run][has_end]
         if durations is not None:
-            given = durations.values if isinstance(durations, Optional) else durations
-            _check_same(clock.to_ns(ends[has_end]) - begin, given[has_end], clock, "duration")
+            _check_same(clock.to_ns(ends[has_end]) - begin, durations, clock, "duration")
         return ends
     if durations is None:
         raise EncodeError("complete events need the column end_ticks or the column duration", "events")
-    values, present = durations, np.ones(len(ticks), bool)
-    if isinstance(durations, Optional):
-        values, present = durations.values, durations.present
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu" or not present[has_end].all():
-        raise EncodeError("is not an integer for a complete event", "duration")
-    ends[has_end] = _to_ticks(unsigned(begin + values[has_end].astype(np.int64), "duration"), clock, "duration")
+    if len(durations) and int(durations.max()) > MAX_NS:
+        raise EncodeError(f"{int(durations.max())} ns does not fit in 63 bits", "duration")
+    end = begin + durations.astype(np.int64)
+    if len(end) and int(end.min()) < 0:
+        row = int(np.argmin(end))
+        raise EncodeError(f"an event at {begin[row]} ns cannot last {durations[row]} ns", "duration")
+    ends[has_end] = _to_ticks(end.astype(np.uint64), clock, "duration")
     return ends
+
+
+def _scopes(columns: Mapping[str, Any], is_instant: Array) -> OptionalColumn:
+    """Return the scopes of instants; all other events (not `is_instant`, bool) have none.
+
+    Raises:
+        EncodeError: a scope is neither a name nor a number, or an event of another type has one.
+    """
+    column = columns.get("scope", Categories(np.full(len(is_instant), -1, np.int32), []))
+    if isinstance(column, Optional) and not column.present.any():
+        column = Categories(np.full(len(is_instant), -1, np.int32), [])
+    if not isinstance(column, Categories):
+        raise EncodeError("is not a column of text", "scope")
+    present = column.codes >= 0
+    if (present & ~is_instant).any():
+        raise EncodeError("must be null for events that are no instants", "scope")
+    values = np.array([_number(text, "scope", Scope) for text in column.values] or [0], np.uint64)
+    return OptionalColumn(values[column.codes], present)
 
 
 def _strings(column: Any, where: str) -> Indexed:
@@ -588,8 +678,8 @@ def _thread_column(columns: Mapping[str, Any]) -> Indexed:
 
 
 def table_records(
-    name: str, columns: Mapping[str, Any], rows: int, clock_of: Callable[[int | None], Clock]
-) -> list[tuple[int | None, bytes]]:
+    name: str, columns: Mapping[str, Any], rows: int, clock_of: Callable[[int | None], Clock], order: Order
+) -> list[tuple[int | None, list[bytes | memoryview]]]:
     """Encode the rows of a table as records with inline references.
 
     Args:
@@ -597,9 +687,10 @@ def table_records(
         columns: the columns.
         rows: the number of rows.
         clock_of: returns the clock of a provider id, or of the main provider for None.
+        order: the byte order.
 
     Returns:
-        For each run of rows with the same provider its id (None without such a column), and the bytes of the records.
+        For each run of rows with the same provider its id (None without such a column), and the records as buffers.
 
     Raises:
         EncodeError: the format cannot represent something.
@@ -610,11 +701,11 @@ def table_records(
     lists |= {key: [None] * rows for key in WRITABLE_TABLES[name].optional if key not in lists}
     runs = []
     for provider, run in providers_of(columns, rows):
-        if "ticks" in lists:
+        if "time" in WRITABLE_TABLES[name].optional:
             lists["ticks"][run] = ticks_of(columns, run, clock_of(provider)).tolist()
         record_of = _RECORD_OF[name]
         records = [record_of({key: values[row] for key, values in lists.items()}) for row in range(run.start, run.stop)]
-        runs.append((provider, b"".join(map(encode, records))))
+        runs.append((provider, [buffer for record in records for buffer in encode_buffers(record, order)]))
     return runs
 
 
@@ -641,9 +732,13 @@ def _blob(row: Row) -> Record:
     if not isinstance(payload, bytes):
         raise EncodeError(f"{payload!r} is not bytes", "payload")
     if row["category"] is None:
+        _check_null(row, "blobs without a category", "ticks", "process", "thread")
         return r.Blob(name, BlobType.DATA if row["type"] is None else _number_of(row, "type", BlobType), payload)
     _check_null(row, "blobs with a category", "type")
-    return r.LargeBlobNoMetadata(row["category"], name, payload)
+    if row["ticks"] is None:
+        _check_null(row, "blobs without ticks", "process", "thread")
+        return r.LargeBlobNoMetadata(row["category"], name, payload)
+    return r.LargeBlob(row["category"], name, row["ticks"], Thread(row["process"], row["thread"]), (), payload)
 
 
 def _scheduling(row: Row) -> Record:
@@ -704,8 +799,15 @@ def _text_of(row: Row, name: str) -> str:
 
 
 def _number_of(row: Row, name: str, enumeration: type[IntEnum]) -> int:
-    """Return the number that a label stands for, see `fxtio.fxt.tables.labels`."""
-    label = row[name]
+    return _number(row[name], name, enumeration)
+
+
+def _number(label: Any, name: str, enumeration: type[IntEnum]) -> int:
+    """Return the number that a label stands for, see `fxtio.fxt.tables.labels`.
+
+    Raises:
+        EncodeError: it is neither a name of the enumeration nor a number.
+    """
     numbers = {member.name.lower(): member.value for member in enumeration}
     if label in numbers:
         return numbers[label]

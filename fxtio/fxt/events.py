@@ -12,14 +12,15 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
-from fxtio.codec.generate import encode
+from fxtio.codec.generate import Order, encode
 from fxtio.codec.parts import Header, Many, Number
 from fxtio.codec.record import layout_of
 from fxtio.codec.word import Word
-from fxtio.errors import EncodeError, LayoutError
+from fxtio.errors import EncodeError, LayoutError, shown
 from fxtio.fxt import arguments as a
 from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_THREAD_SLOT
 from fxtio.fxt.records import EVENT_CLASSES, String, ThreadRecord
@@ -50,17 +51,21 @@ _WORD_BYTES = 8
 
 
 class Template:
-    """A sequence of constant bytes and variables, little-endian.
+    """A sequence of constant bytes and variables.
+
+    Args:
+        order: the byte order.
 
     Attributes:
         operands: for every operand of the `struct` call, the source of a variable, or None for constant bytes.
         constants: the byte ranges of the constants in a record, as pairs of begin and end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, order: Order) -> None:
         self.operands: list[str | None] = []
         self.constants: list[tuple[int, int]] = []
-        self._format = "<"
+        self._is_big_endian = order == "big"
+        self._format = ">" if self._is_big_endian else "<"
 
     def constant(self, size: int) -> None:
         """Append `size` bytes that are the same in all events of a template."""
@@ -87,8 +92,13 @@ class Template:
         above = [other for other in word.fields.values() if other.lo > field.hi]
         if field.lo % 8 or size not in _CODES or any(other.role != "reserved" for other in above):
             raise LayoutError(f"{word.__name__}.{name} cannot vary in a template")
-        self.constant(field.lo // 8)
-        self.variable(source, _CODES[size] if field.signed else _CODES[size].upper())
+        code = _CODES[size] if field.signed else _CODES[size].upper()
+        if self._is_big_endian:
+            self.variable(source, code)
+            self.constant(field.lo // 8)
+        else:
+            self.constant(field.lo // 8)
+            self.variable(source, code)
 
     def pack(self) -> Callable[..., bytes]:
         """Return the `struct` function; it raises `struct.error` for a value that does not fit."""
@@ -124,19 +134,20 @@ def has_template(argument: a.Argument) -> bool:
 
 @cache
 def event_template(
-    kind: str, classes: tuple[type[a.Argument], ...]
+    kind: str, classes: tuple[type[a.Argument], ...], order: Order
 ) -> tuple[Callable[..., Append], list[tuple[int, int]]]:
     """Generate the function that makes templates for events of a kind with arguments of these classes.
 
     Args:
         kind: the event type, a key of `EVENT_CLASSES`.
         classes: the classes of the arguments.
+        order: the byte order.
 
     Returns:
         A function of the string table (slots by text) and the constants that returns an `Append`; and the byte ranges
         of the constants in a record.
     """
-    template = Template()
+    template = Template(order)
     template.constant(_WORD_BYTES)
     values = [f"v{number}" for number in range(len(classes))]
     for name, part in layout_of(EVENT_CLASSES[kind]).parts:
@@ -184,16 +195,20 @@ class ProviderEncoder:
 
     Args:
         out: the buffer that records are appended to.
-        enter: called before a record if the records in `out` belong to another provider, or `out` is full.
+        order: the byte order of the records.
+        call: returns the context of a call of the writer, see `FxtWriter._call`: within it, `out` has room and its next
+            record belongs to this provider; if the call is refused, nothing of it stays.
 
     Attributes:
         is_current: the next record in `out` belongs to this provider.
+        order: the byte order of the records.
     """
 
-    def __init__(self, out: bytearray, enter: Callable[[], object]) -> None:
+    def __init__(self, out: bytearray, order: Order, call: Callable[[], AbstractContextManager[object]]) -> None:
         self.out = out
         self.is_current = False
-        self._enter = enter
+        self.order: Order = order
+        self._call = call
         self._strings: dict[str, int] = {"": 0}
         self._threads: dict[Thread, int] = {}
         self._numbers: dict[Thread, int] = {}
@@ -213,13 +228,22 @@ class ProviderEncoder:
         self._threads = {}
         self._templates = {}
 
-    def snapshot(self) -> Callable[[], None]:
-        """Return a function that restores the tables as they are now."""
-        is_current, strings, threads = self.is_current, dict(self._strings), dict(self._threads)
+    def savepoint(self) -> Callable[[], None]:
+        """Return a function that removes the records and the slots of strings and threads that come after this call."""
+        end, strings, threads = len(self.out), self._strings, self._threads
+        if len(threads) == MAX_THREAD_SLOT:  # the oldest may give way
+            threads = dict(threads)
+        string_count, thread_count = len(strings), len(threads)
 
         def restore() -> None:
-            self.clear()
-            self.is_current, self._strings, self._threads = is_current, strings, threads
+            del self.out[end:]
+            while len(strings) > string_count:
+                strings.popitem()
+            while len(threads) > thread_count:
+                threads.popitem()
+            if self._strings is not strings or self._threads is not threads:
+                self._templates = {}
+            self._strings, self._threads = strings, threads
 
         return restore
 
@@ -251,13 +275,13 @@ class ProviderEncoder:
             EncodeError: it is not text, or it is longer than `layout.MAX_TEXT_BYTES`.
         """
         if not isinstance(text, str):
-            raise EncodeError(f"{text!r} is not text", where)
+            raise EncodeError(f"{shown(text)} is not text", where)
         slot = self._strings.get(text)
         if slot is None:
             text = str.__str__(text)  # of a subclass, the text itself and not the result of its own __str__
             slot = len(self._strings)
             try:
-                self.out += encode(String(slot, text))
+                self.out += encode(String(slot, text), self.order)
             except EncodeError as error:
                 raise EncodeError(str(error), where) from None
             self._strings[text] = slot
@@ -274,7 +298,7 @@ class ProviderEncoder:
             slot = len(self._threads) + 1
             if slot > MAX_THREAD_SLOT:
                 slot = self._threads[next(iter(self._threads))]
-            self.out += encode(ThreadRecord(slot, thread.process, thread.thread))  # type: ignore[arg-type]
+            self.out += encode(ThreadRecord(slot, thread.process, thread.thread), self.order)  # type: ignore[arg-type]
             if len(self._threads) == MAX_THREAD_SLOT:
                 del self._threads[next(iter(self._threads))]
                 self._templates = {}
@@ -300,32 +324,36 @@ class ProviderEncoder:
         """
         out = self.out
         if not self.is_current or len(out) > BUFFER_BYTES:
-            self._enter()
+            with self._call():
+                self.put_event(kind, thread, category, name, timestamp, args, tail)
+            return
         try:
             if args:
                 if self._templates[kind, thread, category, name, *args](out, timestamp, tail, *args.values()):
                     return
-            elif self._templates[kind, thread, category, name](out, timestamp, tail):
+            elif (args is None or type(args) is dict) and self._templates[kind, thread, category, name](
+                out, timestamp, tail
+            ):
                 return
-        except (KeyError, TypeError, AttributeError, struct.error):
+        except (KeyError, TypeError, ValueError, AttributeError, struct.error):
             pass  # no template yet, a new text, a value of another size, or one that is refused below with a message
-        self.put_event_record(kind, thread, category, name, timestamp, args, tail)
+        with self._call():
+            self.put_event_record(kind, thread, category, name, timestamp, args, tail)
 
     def put_event_record(
         self, kind: str, thread: int, category: str, name: str, timestamp: int, args: Args, tail: int | None
     ) -> None:
         """Append an event by its typed record, and keep a template of it; the arguments are those of `put_event`."""
-        self.reserve_strings()
         arguments = self.arguments(args)
         slot = self.thread_slot(self._by_number[thread])
         references = slot, self.string_slot(category, "category"), self.string_slot(name)
         tails = (tail,) if kind in _WITH_TAIL else ()
-        data = encode(EVENT_CLASSES[kind](timestamp, *references, arguments, *tails))
+        data = encode(EVENT_CLASSES[kind](timestamp, *references, arguments, *tails), self.order)
         self.out += data
         if all(map(has_template, arguments)):
             if len(self._templates) >= MAX_TEMPLATES:
                 self._templates = {}
-            make, constants = event_template(kind, tuple(map(type, arguments)))
+            make, constants = event_template(kind, tuple(map(type, arguments)), self.order)
             template = make(self._strings, *(data[begin:end] for begin, end in constants))
             self._templates[kind, thread, category, name, *(args or ())] = template
 
@@ -369,7 +397,7 @@ class ProviderEncoder:
             return _double(name, value, where)
         cls: Any = a.integer_class(number, number)
         if cls is None:
-            raise EncodeError(f"{number} does not fit in 64 bits", where)
+            raise EncodeError(f"{shown(number)} does not fit in 64 bits", where)
         argument: a.Argument = cls(name, number)
         return argument
 
@@ -402,4 +430,4 @@ def text_bytes(text: str, where: str) -> bytes:
     except UnicodeEncodeError:
         raise EncodeError("holds a lone surrogate, which no text has", where) from None
     except AttributeError:
-        raise EncodeError(f"{text!r} is not text", where) from None
+        raise EncodeError(f"{shown(text)} is not text", where) from None

@@ -15,7 +15,7 @@ import msgspec
 
 from fxtio.codec.generate import Order, put_u64
 from fxtio.codec.parts import Part
-from fxtio.errors import EncodeError
+from fxtio.errors import EncodeError, shown
 from fxtio.fxt.layout import MAX_TEXT_BYTES, StringRefWord
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def put_string_slot(value: Any, where: str) -> int:
         EncodeError: it is not a slot.
     """
     if type(value) is not int or not 0 <= value <= _INDEX.mask:
-        raise EncodeError(f"{value!r} is neither text nor an index from 0 to {_INDEX.mask}", where)
+        raise EncodeError(f"{shown(value)} is neither text nor an index from 0 to {_INDEX.mask}", where)
     return value
 
 
@@ -59,7 +59,7 @@ def put_thread(value: Any, order: Order, where: str, process_only: bool, thread_
             raise EncodeError("slot 0 means inline; give a Thread", where)
         return value, b""
     if not isinstance(value, Thread):
-        raise EncodeError(f"{value!r} is neither a slot nor a Thread", where)
+        raise EncodeError(f"{shown(value)} is neither a slot nor a Thread", where)
     process = put_u64(value.process, order, where)
     if value.thread is None:
         if not thread_is_optional:

@@ -9,7 +9,7 @@ spec: Provider section metadata, String record, Thread record, Initialization re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,17 @@ from fxtio.errors import DecodeError
 from fxtio.finding import Findings, Level
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.frames import Frame
-from fxtio.fxt.records import KINDS, RECORDS, Initialization, ProviderInfo, ProviderSection, String, ThreadRecord
+from fxtio.fxt.records import (
+    KINDS,
+    RECORDS,
+    Initialization,
+    KernelObject,
+    ProviderInfo,
+    ProviderSection,
+    String,
+    ThreadRecord,
+    UserspaceObject,
+)
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.references import Thread
 
@@ -43,6 +53,9 @@ MAX_PROVIDERS = 1024
 
 MAX_CLOCKS = 65_536
 """The greatest number of distinct clocks of a reading."""
+
+MAX_OBJECTS = 65_536
+"""The greatest number of objects whose names a reading keeps for arguments that refer to them."""
 
 MAX_UNUSED = 100_000
 """A reading with more strings, or more threads, than this drops those that no slot refers to any more."""
@@ -58,6 +71,9 @@ UNDEFINED = -1
 """The code of a slot that is not defined."""
 
 _MAX_ROWS = 1 << 40  # more records than a batch can have
+
+KERNEL = -1
+"""The process of kernel objects in the keys of objects: their koids are the same in all processes."""
 
 
 # ---- clocks
@@ -303,6 +319,10 @@ def _groups(values: Array) -> list[tuple[int, Array]]:
 # ---- batches
 
 
+ObjectKey = tuple[int | None, int]
+"""An object: the koid of its process, or `KERNEL`, and its pointer or koid; None is a process that is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProviderName:
     """A provider as its provider info record introduces it.
@@ -334,10 +354,12 @@ class Batch:
         self.frame = frame
         self.provider: int | Array = reading.current
         self._columns: dict[type[Record], tuple[Array, Columns]] = {}
+        self._arguments: dict[type[Record], tuple[Array, Members]] = {}
         self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if (frame.kind == kind).any()]
         self._string_slots: SlotLookup
         self._thread_slots: SlotLookup
         self._clocks: SlotLookup
+        self._objects: SlotLookup
 
     def __len__(self) -> int:
         return len(self.frame.at)
@@ -387,18 +409,21 @@ class Batch:
             fields.append((rows[present], at[present]))
         return fields
 
-    def arguments(self, rows: Array, column: ManyColumn) -> Members:
-        """Decode the arguments of records; one that is too short is reported and left out.
+    def arguments(self, cls: type[Record]) -> tuple[Array, Members]:
+        """Return the numbers of the batch's records of a class, and their arguments.
 
-        Args:
-            rows: the numbers of the records.
-            column: their arguments.
+        An argument that is too short is reported and left out.  A class without arguments has none in any record.
         """
-        members = members_of(ARGUMENTS, self.frame.block, column)
-        if len(members.short):
-            message = "an argument is too short for its type and is left out"
-            self.report("argument-content", rows[members.short], message)
-        return members
+        if cls not in self._arguments:
+            rows, columns = self.columns(cls)
+            empty = np.empty(0, np.int64)
+            none = ManyColumn(np.zeros(len(rows), np.int64), empty, empty, empty.astype(np.int8), empty)
+            members = members_of(ARGUMENTS, self.frame.block, columns.get("args", none))
+            if len(members.short):
+                message = "an argument is too short for its type and is left out"
+                self.report("argument-content", rows[members.short], message)
+            self._arguments[cls] = rows, members
+        return self._arguments[cls]
 
     def provider_of(self, rows: Array) -> int | Array:
         """Return the index of the provider of some records: an int for all, or int32 per record."""
@@ -410,28 +435,63 @@ class Batch:
         return np.broadcast_to(ids[self.provider_of(rows)], len(rows))
 
     def string_codes(self, column: StringColumn, rows: Array) -> Array:
-        """Return the codes of a string column in `strings` (int32), -1 where the slot is not defined."""
-        slot = column.slot
-        codes = self._string_slots.codes(self.provider_of(rows), slot, rows)
+        """Return the codes of a string column in `strings` (int32); a slot that is not defined is -1 and reported."""
+        codes = self._string_codes(column, rows)
         if len(codes) and int(codes.min()) < 0:
             undefined = codes < 0
-            message = f"string slot {int(slot[undefined][0])} was not defined before it is used"
+            message = f"string slot {int(column.slot[undefined][0])} was not defined before it is used"
             self.report("undefined-string", rows[undefined], message, Level.WARNING)
+        return codes
+
+    def _string_codes(self, column: StringColumn, rows: Array) -> Array:
+        codes = self._string_slots.codes(self.provider_of(rows), column.slot, rows)
         if len(column.rows):
             codes[column.rows] = self.strings.codes(column.stream)
         return codes
 
     def thread_codes(self, column: ThreadColumn, rows: Array) -> Array:
-        """Return the codes of a thread column in `threads` (int32), -1 where the slot is not defined."""
-        codes = self._thread_slots.codes(self.provider_of(rows), column.slot, rows)
-        undefined = codes < 0
-        undefined[column.rows] = False
-        if undefined.any():
+        """Return the codes of a thread column in `threads` (int32); a slot that is not defined is -1 and reported."""
+        codes = self._thread_codes(column, rows)
+        if len(codes) and int(codes.min()) < 0:
+            undefined = codes < 0
             message = f"thread slot {int(column.slot[undefined][0])} was not defined before it is used"
             self.report("undefined-thread", rows[undefined], message, Level.WARNING)
+        return codes
+
+    def _thread_codes(self, column: ThreadColumn, rows: Array) -> Array:
+        codes = self._thread_slots.codes(self.provider_of(rows), column.slot, rows)
         if len(column.rows):
             codes[column.rows] = self.threads.codes(column.process, column.thread, column.has_thread)
         return codes
+
+    def processes(self, cls: type[Record]) -> list[int | None]:
+        """Return the process koid of each record of a class; None where its thread slot is not defined.
+
+        Raises:
+            StopIteration: the records of the class have no thread.
+        """
+        rows, columns = self.columns(cls)
+        column = next(column for column in columns.values() if isinstance(column, ThreadColumn))
+        codes = self._thread_codes(column, rows)
+        koids: list[int | None] = self.threads.koids()[:, 0].take(codes).tolist()
+        for row in np.flatnonzero(codes < 0).tolist():
+            koids[row] = None
+        return koids
+
+    def object_names(self, keys: Iterable[ObjectKey], rows: Array) -> Array:
+        """Return the codes of the names that objects have at some records (int32), -1 for an object without a name.
+
+        Args:
+            keys: the keys of the objects.
+            rows: the numbers of the records, ascending (int64).
+        """
+        names = np.full(len(rows), UNDEFINED, np.int32)
+        numbers = self.reading.object_numbers
+        if numbers:
+            slots = np.array([numbers.get(key, -1) for key in keys], np.int64)
+            known = np.flatnonzero(slots >= 0)
+            names[known] = self._objects.codes(0, slots[known], 2 * rows[known] + 1)
+        return names
 
     def clock_codes(self, ticks: Array, rows: Array) -> Array:
         """Return the code of the clock that each record's provider has at that record (uint16).
@@ -492,6 +552,7 @@ class Reading:
         clocks: the clocks by code.
         clock_of: the last clock of every provider, by its index.
         current: the index of the provider that the next record belongs to.
+        object_numbers: the number of every object that an object record named.
     """
 
     def __init__(self, findings: Findings, *, forget: bool = False) -> None:
@@ -509,6 +570,8 @@ class Reading:
         self._string_slots = SlotTables(0)
         self._thread_slots = SlotTables()
         self._clocks = SlotTables(0)
+        self.object_numbers: dict[ObjectKey, int] = {}
+        self._objects = SlotTables()
 
     def enter(self, frame: Frame) -> Batch:
         """Return the batch of a frame, after following its providers and applying its definitions."""
@@ -519,14 +582,16 @@ class Reading:
         batch._string_slots = self._string_slots.enter(self._string_definitions(batch))
         batch._thread_slots = self._thread_slots.enter(self._thread_definitions(batch))
         batch._clocks = self._clocks.enter(self._clock_definitions(batch))
+        batch._objects = self._objects.enter(self._object_definitions(batch))
         return batch
 
     def _drop_unused(self) -> None:
         """Bound the memory for strings and threads.  Batches keep the lists that they refer to."""
         if len(self.strings.values) > MAX_UNUSED or self.strings.size > MAX_UNUSED * 64:
-            used = self._string_slots.used()
+            used = np.union1d(self._string_slots.used(), self._objects.used())
             self.strings = self.strings.only(used)
             self._string_slots.renumber(used)
+            self._objects.renumber(used)
         if len(self.threads.values) > MAX_UNUSED:
             used = self._thread_slots.used()
             self.threads = self.threads.only(used)
@@ -635,6 +700,39 @@ class Reading:
         provider = batch.provider if isinstance(batch.provider, int) else int(batch.provider[row])
         self.clock_of[provider] = clock
         return code
+
+    def _object_definitions(self, batch: Batch) -> Definitions:
+        """Return the names of objects; the number of an object is its slot.
+
+        spec: Userspace object record, whose objects belong to a process; Kernel object record, whose objects are global
+        """
+        parts: list[tuple[int, int | None, int, int]] = []
+        for cls, koid in ((KernelObject, "koid"), (UserspaceObject, "pointer")):
+            if cls not in batch.classes():
+                continue
+            rows, columns = batch.columns(cls)
+            processes = [KERNEL] * len(rows) if cls is KernelObject else batch.processes(cls)
+            names = batch._string_codes(columns["name"], rows).tolist()
+            parts += zip(rows.tolist(), processes, columns[koid].tolist(), names, strict=True)
+        named = [
+            (row, number, name)
+            for row, process, koid, name in sorted(parts, key=lambda part: part[0])
+            if process is not None and (number := self._object_number((process, koid), batch, row)) is not None
+        ]
+        row, slot, code = np.array(named, np.int64).reshape(-1, 3).T
+        # The arguments of an object record may refer to the object itself, so a name is valid within its record.
+        return Definitions(np.zeros(len(row), np.int32), slot, 2 * row, code.astype(np.int32))
+
+    def _object_number(self, key: ObjectKey, batch: Batch, row: int) -> int | None:
+        """Return the number of an object, None if there are too many."""
+        number = self.object_numbers.get(key)
+        if number is None and len(self.object_numbers) >= MAX_OBJECTS:
+            message = f"more than {MAX_OBJECTS:,} objects; arguments that refer to this one do not have its name"
+            self.findings.add("too-many-objects", batch.frame.offset(row), message, level=Level.WARNING)
+            return None
+        if number is None:
+            number = self.object_numbers[key] = len(self.object_numbers)
+        return number
 
     def _definitions(self, batch: Batch, rows: Array, slot: Array, code: Array) -> Definitions:
         provider = batch.provider_of(rows)

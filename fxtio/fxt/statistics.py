@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.codec.columns import Columns, ManyColumn
+from fxtio.codec.columns import Columns
 from fxtio.codec.record import Record
 from fxtio.fxt.arguments import ARGUMENTS, INTEGER_LIMITS
 from fxtio.fxt.enums import ProviderEventId
@@ -210,7 +210,7 @@ class Statistics:
             if cls is DurationComplete:
                 category, name = (batch.strings.code(text) for text in DROP_REPORT)
                 is_report = (codes["category"] == category) & (codes["name"] == name)
-            self._add_arguments(batch, rows, columns["args"], is_report)
+            self._add_arguments(batch, cls, is_report)
 
     def _refer(self, batch: Batch, rows: Array, columns: Columns) -> dict[str, Array]:
         """Count the references in some columns; return the codes of those that are strings."""
@@ -223,10 +223,10 @@ class Statistics:
                 self.threads.refer(column.slot, batch.thread_codes(column, rows), len(column.rows))
         return codes
 
-    def _add_arguments(self, batch: Batch, rows: Array, column: ManyColumn, is_report: Array) -> None:
+    def _add_arguments(self, batch: Batch, cls: type[Record], is_report: Array) -> None:
         """Count the references of arguments, and the losses that the records `is_report` (bool) report."""
         self.drop_reports += int(is_report.sum())
-        members = batch.arguments(rows, column)
+        rows, members = batch.arguments(cls)
         owners = np.repeat(np.arange(len(rows)), members.many.count)
         for kind, indices, columns in members.groups:
             if kind < 0:

@@ -6,18 +6,31 @@ defined is null (strings) or 0 (koids).  `encode` has the inverse.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fxtio.codec.columns import Columns, ManyColumn, Members, StreamColumn
+from fxtio.codec.columns import Columns, Members, OptionalColumn, StreamColumn
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
-from fxtio.fxt.enums import ArgumentType, BlobType, EventType, ObjectType, SchedulingType, ThreadState
+from fxtio.fxt.enums import (
+    ArgumentType,
+    BlobType,
+    EventType,
+    MetadataType,
+    ObjectType,
+    ProviderEventId,
+    SchedulingType,
+    Scope,
+    ThreadState,
+    TraceInfoType,
+)
+from fxtio.fxt.layout import MagicWord, RecordWord
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.state import Batch, times_of
+from fxtio.fxt.state import KERNEL, Batch, times_of
 from fxtio.table import Bytes, Categories, Column, Derived, Growing, Optional, Table, joined
 
 Array = np.ndarray[Any, Any]
@@ -26,9 +39,6 @@ TableColumns = dict[str, Any]
 
 Finish = Callable[[TableColumns, Batch], dict[str, Column | Derived]]
 """Makes the columns of a table of what its batches contributed; the batch is the last one."""
-
-Arguments = list[tuple[Array, ManyColumn]]
-"""The numbers of records in a batch and their arguments, a pair for each record class."""
 
 OBJECT_KINDS = ["kernel", "userspace"]
 """The values of `objects.kind`."""
@@ -40,6 +50,24 @@ _EVENT_LABELS = [kind.name.lower() for kind in EventType]
 _WITH_ID = tuple(number for cls, number in _EVENT_TYPES.items() if "id" in cls.__struct_fields__)
 _ARGUMENT_LABELS = [kind.name.lower() for kind in ArgumentType]
 
+_OBJECT_ARGUMENTS = (ArgumentType.POINTER, ArgumentType.KOID)
+_UNKNOWN_ARGUMENT = -1
+_BYTES_ARGUMENTS = (ArgumentType.BLOB, _UNKNOWN_ARGUMENT)
+
+
+class _ClassArguments(NamedTuple):
+    """The arguments of the records of a class in a batch: for each argument the number of its record, and columns.
+
+    Attributes:
+        all: all arguments.
+        objects: pointers and koids.
+        payloads: blobs, and arguments of unknown types.
+    """
+
+    all: tuple[Array, TableColumns]
+    objects: tuple[Array, TableColumns]
+    payloads: tuple[Array, TableColumns]
+
 
 class BatchTables:
     """Makes the columns that one batch contributes to the tables.
@@ -50,6 +78,7 @@ class BatchTables:
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
+        self._args: dict[type[Record], _ClassArguments] = {}
 
     def common(self, rows: Array) -> TableColumns:
         """Return the columns that all tables of records have."""
@@ -74,19 +103,27 @@ class BatchTables:
         return Categories(self.batch.strings.codes(stream), self.batch.strings.values)
 
     @cached_property
-    def events(self) -> tuple[TableColumns, Arguments]:
-        """All events in the order of the file, for `finish_events`, and their arguments."""
-        parts: list[tuple[Array, TableColumns]] = []
-        arguments: Arguments = []
-        present = [cls for cls in self.batch.classes() if cls in _EVENT_TYPES]
-        for cls in present or [r.Instant]:  # without events, the columns are those of no instants
+    def event_classes(self) -> list[type[Record]]:
+        """The classes of the events of the batch; without events, one of them."""
+        return [cls for cls in self.batch.classes() if cls in _EVENT_TYPES] or [r.Instant]
+
+    def events(self) -> TableColumns:
+        """Return all events in the order of the file, for `finish_events`.
+
+        Returns:
+            Columns with a row for each event, and the column `has_scope` with a row for each instant.
+        """
+        parts = []
+        for cls in self.event_classes:
             rows, columns = self.batch.columns(cls)
             parts.append((rows, self._event(cls, rows, columns)))
-            arguments.append((rows, columns["args"]))
-        return in_order(parts), arguments
+        scope: OptionalColumn = self.batch.columns(r.Instant)[1]["scope"]
+        return {**in_order(parts), "has_scope": scope.present}
 
     def _event(self, cls: type[Record], rows: Array, columns: Columns) -> TableColumns:
         tail = columns.get("end", columns.get("id"))
+        if cls is r.Instant:
+            tail = columns["scope"].values
         return {
             **self.common(rows),
             "type": Categories(np.broadcast_to(np.int8(_EVENT_TYPES[cls]), len(rows)), _EVENT_LABELS),
@@ -98,45 +135,87 @@ class BatchTables:
             "tail": np.broadcast_to(np.uint64(0), len(rows)) if tail is None else tail,
         }
 
-    def args(self, arguments: Arguments) -> TableColumns:
-        """Return a row for each argument, in the order of the file, for `finish_args`.
-
-        Args:
-            arguments: the numbers of the records in the batch, and their arguments.
+    def args(self, classes: Sequence[type[Record]]) -> TableColumns:
+        """Return a row for each argument of the records of some classes, in the order of the file, for `finish_args`.
 
         Returns:
-            Columns with a row for each argument, and the column `counts` with a row for each record.
+            Columns with a row for each argument; the column `counts` with a row for each record; `object` (codes of
+            names) with a row for each pointer or koid; `payload` with a row for each blob or argument of unknown type.
         """
-        counts, parts = [], []
-        for rows, column in arguments:
-            members = self.batch.arguments(rows, column)
-            counts.append((rows, {"counts": members.many.count.astype(np.uint8)}))
+        parts = [(self.batch.arguments(cls), self._args_of(cls)) for cls in classes]
+        counts = [(rows, {"counts": members.many.count.astype(np.uint8)}) for (rows, members), _ in parts]
+        return in_order(counts) | in_order([part.all for _, part in parts]) | in_order(
+            [part.objects for _, part in parts]
+        ) | in_order([part.payloads for _, part in parts])  # fmt: skip
+
+    def _args_of(self, cls: type[Record]) -> _ClassArguments:
+        """Return the columns that `args` joins, for the arguments of the records of one class."""
+        if cls not in self._args:
+            rows, members = self.batch.arguments(cls)
             owners = np.repeat(rows, members.many.count)
-            parts.append((owners, self._args(owners, members)))
-        return in_order(counts) | in_order(parts)
+            name = np.full(len(owners), -1, np.int32)
+            bits = np.zeros(len(owners), np.uint64)  # for a text, its code
+            for kind, indices, columns in members.groups:
+                if columns:
+                    name[indices] = self.batch.string_codes(columns["name"], owners[indices])
+                if kind == ArgumentType.STRING:
+                    bits[indices] = self.batch.string_codes(columns["value"], owners[indices])
+                elif "value" in columns and kind != ArgumentType.BLOB:
+                    bits[indices] = _as_bits(columns["value"])
+            self._args[cls] = _ClassArguments(
+                (
+                    owners,
+                    {
+                        "name": Categories(name, self.batch.strings.values),
+                        "type": Categories(members.many.kind, _ARGUMENT_LABELS),
+                        "bits": bits,
+                    },
+                ),
+                self._objects(cls, owners, members),
+                self._payloads(owners, members),
+            )
+        return self._args[cls]
 
-    def _args(self, owners: Array, members: Members) -> TableColumns:
-        name = np.full(len(owners), -1, np.int32)
-        bits = np.zeros(len(owners), np.uint64)  # for a text, its code
+    def _objects(self, cls: type[Record], owners: Array, members: Members) -> tuple[Array, TableColumns]:
+        """Return the owners of pointer and koid arguments, and the codes of the names of the objects."""
+        where: list[Array] = []
+        names = [np.empty(0, np.int32)]
         for kind, indices, columns in members.groups:
-            if columns:
-                name[indices] = self.batch.string_codes(columns["name"], owners[indices])
-            if kind == ArgumentType.STRING:
-                bits[indices] = self.batch.string_codes(columns["value"], owners[indices])
-            elif "value" in columns and kind != ArgumentType.BLOB:
-                bits[indices] = _as_bits(columns["value"])
-        return {
-            "name": Categories(name, self.batch.strings.values),
-            "type": Categories(members.many.kind, _ARGUMENT_LABELS),
-            "bits": bits,
-        }
+            if kind in _OBJECT_ARGUMENTS:
+                where.append(np.arange(len(owners))[indices])
+                processes = self._processes(cls, members)[indices] if kind == ArgumentType.POINTER else repeat(KERNEL)
+                keys = zip(processes, columns["value"].tolist(), strict=False)
+                names.append(self.batch.object_names(keys, owners[indices]))
+        order = np.argsort(np.concatenate([*where, np.empty(0, np.int64)]), kind="stable")
+        indices = np.concatenate([*where, np.empty(0, np.int64)])[order]
+        return owners[indices], {"object": np.concatenate(names)[order]}
 
-    def argument(self, rows: Array, column: ManyColumn, name: str, kind: ArgumentType, dtype: Any) -> Optional:
-        """Return the value of the argument with this name and type, for the rows that have it."""
-        args = self.args([(rows, column)])
+    def _processes(self, cls: type[Record], members: Members) -> Array:
+        """Return the process koid (int or None) of the record of each argument."""
+        processes = np.full(len(members.many.count), None)
+        if any(isinstance(column, ThreadColumn) for column in self.batch.columns(cls)[1].values()):
+            processes[:] = self.batch.processes(cls)
+        return np.repeat(processes, members.many.count)
+
+    def _payloads(self, owners: Array, members: Members) -> tuple[Array, TableColumns]:
+        """Return the owners and the contents of blob arguments, and of arguments of unknown type (all their bytes)."""
+        contents: dict[int, bytes] = {}
+        many = members.many
+        for kind, indices, columns in members.groups:
+            if kind in _BYTES_ARGUMENTS:
+                whole = StreamColumn(self.batch.frame.block.raw, many.at[indices], many.size[indices] * 8)
+                stream: StreamColumn = columns.get("value", whole)
+                contents |= zip(np.arange(len(owners))[indices].tolist(), stream.to_bytes(), strict=True)
+        numbers = sorted(contents)
+        return owners[numbers], {"payload": Bytes(contents[number] for number in numbers)}
+
+    def argument(self, cls: type[Record], name: str, kind: ArgumentType, dtype: Any) -> Optional:
+        """Return the value of the argument with this name and type, for the records of a class that have it."""
+        rows, members = self.batch.arguments(cls)
+        args = self._args_of(cls).all[1]
         values, present = np.zeros(len(rows), dtype), np.zeros(len(rows), bool)
         matches = args["name"].is_in(name) & (args["type"].codes == kind)
-        owners = np.repeat(np.arange(len(rows)), args["counts"])[matches]
+        owners = np.repeat(np.arange(len(rows)), members.many.count)[matches]
         values[owners] = args["bits"][matches].astype(dtype)
         present[owners] = True
         return Optional(values, present)
@@ -160,6 +239,15 @@ def finish_events(columns: TableColumns, batch: Batch) -> dict[str, Column | Der
     def has_type(*types_with_tail: EventType) -> Array:
         return np.isin(types, types_with_tail)
 
+    def scope() -> Categories:
+        codes = np.full(len(types), -1, np.int32)
+        rows = np.empty(0, np.int64)
+        if columns["has_scope"].any():
+            rows = np.flatnonzero(types == EventType.INSTANT)[columns["has_scope"]]
+        values, codes[rows] = np.unique(tail[rows], return_inverse=True)
+        names = {one.value: one.name.lower() for one in Scope}
+        return Categories(codes, [names.get(value, str(value)) for value in values.tolist()])
+
     return {
         "offset": columns["offset"],
         "provider": columns["provider"],
@@ -173,6 +261,7 @@ def finish_events(columns: TableColumns, batch: Batch) -> dict[str, Column | Der
         "end_ticks": Derived(lambda: Optional(tail, has_type(EventType.DURATION_COMPLETE))),
         "duration": Derived(lambda: Optional(time(tail) - time(ticks), has_type(EventType.DURATION_COMPLETE))),
         "id": Derived(lambda: Optional(tail, has_type(*_WITH_ID))),
+        "scope": Derived(scope),
     }
 
 
@@ -190,12 +279,28 @@ def finish_args(owner: str) -> Finish:
             codes = np.where(types == ArgumentType.STRING, bits.view(np.int64), -1).astype(np.int32)
             return Categories(codes, batch.strings.values)
 
+        def object_name() -> Column:
+            codes = np.full(len(types), -1, np.int32)
+            if len(columns["object"]):
+                codes[np.isin(types, _OBJECT_ARGUMENTS)] = columns["object"]
+            return Categories(codes, batch.strings.values)
+
+        def payload() -> Column:
+            payloads = Bytes([b""]) * len(types)
+            if columns["payload"]:
+                rows = np.flatnonzero(np.isin(types, _BYTES_ARGUMENTS))
+                for row, content in zip(rows.tolist(), columns["payload"], strict=True):
+                    payloads[row] = content
+            return Bytes(payloads)
+
         return {
             owner: Derived(lambda: np.repeat(np.arange(len(counts)), counts)),
             "name": columns["name"],
             "type": columns["type"],
             "bits": Derived(lambda: np.where(types == ArgumentType.STRING, np.uint64(0), bits)),
             "text": Derived(text),
+            "object_name": Derived(object_name),
+            "payload": Derived(payload),
         }
 
     return finish
@@ -216,12 +321,82 @@ def _take(column: Column, rows: Array) -> Column:
 # ---- the tables
 
 
+def _providers(tables: BatchTables) -> TableColumns:
+    infos, info = tables.batch.columns(r.ProviderInfo)
+    sections, section = tables.batch.columns(r.ProviderSection)
+    names = tables.texts(info["name"])
+    parts = (
+        (infos, info, MetadataType.PROVIDER_INFO, names),
+        (
+            sections,
+            section,
+            MetadataType.PROVIDER_SECTION,
+            Categories(np.full(len(sections), -1, np.int32), names.values),
+        ),
+    )
+    return in_order([
+        (
+            rows,
+            {
+                "offset": tables.batch.frame.offsets[rows],
+                "provider": columns["provider_id"],
+                "type": labels(np.full(len(rows), kind), MetadataType),
+                "name": name,
+            },
+        )
+        for rows, columns, kind, name in parts
+    ])  # fmt: skip
+
+
+def _provider_events(tables: BatchTables) -> TableColumns:
+    rows, columns = tables.batch.columns(r.ProviderEvent)
+    return {
+        "offset": tables.batch.frame.offsets[rows],
+        "provider": columns["provider_id"],
+        "type": labels(columns["event"], ProviderEventId),
+    }
+
+
+def _trace_infos(tables: BatchTables) -> TableColumns:
+    magic, _ = tables.batch.columns(r.Magic)
+    others, columns = tables.batch.columns(r.TraceInfo)
+    number = np.full(len(magic), MagicWord.fields["magic"].value, np.uint64)
+    parts = (
+        (magic, np.full(len(magic), TraceInfoType.MAGIC_NUMBER), number),
+        (others, columns["info_type"], columns["data"].astype(np.uint64)),
+    )
+    offsets = tables.batch.frame.offsets
+    return in_order(
+        [
+            (rows, {"offset": offsets[rows], "type": labels(kind, TraceInfoType), "data": data})
+            for rows, kind, data in parts
+        ]
+    )
+
+
+def _initializations(tables: BatchTables) -> TableColumns:
+    rows, columns = tables.batch.columns(r.Initialization)
+    optional = {name: Optional(columns[name].values, columns[name].present) for name in ("base_ticks", "wall_clock")}
+    return {**tables.common(rows), "ticks_per_second": columns["ticks_per_second"], **optional}
+
+
+def _unknown_records(tables: BatchTables) -> TableColumns:
+    frame = tables.batch.frame
+    rows = np.flatnonzero(frame.kind < 0)
+    payload = StreamColumn(frame.block.raw, frame.at[rows], frame.size[rows] * 8)
+    return {
+        **tables.common(rows),
+        "type": RecordWord.fields["type"].get(frame.block.words[frame.at[rows]]).astype(np.uint8),
+        "payload": Bytes(payload.to_bytes()),
+    }
+
+
 def _events(tables: BatchTables) -> TableColumns:
-    return tables.events[0]
+    return tables.events()
 
 
 def _args(tables: BatchTables) -> TableColumns:
-    return tables.args(tables.events[1])
+    return tables.args(tables.event_classes)
 
 
 def _strings(tables: BatchTables) -> TableColumns:
@@ -250,7 +425,7 @@ def _objects(tables: BatchTables) -> TableColumns:
     kernel["type"] = labels(columns["object_type"], ObjectType)
     kernel["id"] = columns["koid"]
     kernel["name"] = tables.names(columns["name"], rows)
-    kernel["process"] = tables.argument(rows, columns["args"], "process", ArgumentType.KOID, np.uint64)
+    kernel["process"] = tables.argument(r.KernelObject, "process", ArgumentType.KOID, np.uint64)
     users, columns = tables.batch.columns(r.UserspaceObject)
     user = tables.common(users)
     user["kind"] = Categories(np.ones(len(users), np.int32), OBJECT_KINDS)
@@ -263,15 +438,17 @@ def _objects(tables: BatchTables) -> TableColumns:
 
 
 def _object_args(tables: BatchTables) -> TableColumns:
-    owners = [tables.batch.columns(cls) for cls in (r.KernelObject, r.UserspaceObject)]
-    return tables.args([(rows, columns["args"]) for rows, columns in owners])
+    return tables.args((r.KernelObject, r.UserspaceObject))
+
+
+_BLOBS = (r.Blob, r.LargeBlob, r.LargeBlobNoMetadata)
 
 
 def _blobs(tables: BatchTables) -> TableColumns:
     parts = []
-    for cls in (r.Blob, r.LargeBlob, r.LargeBlobNoMetadata):
+    for cls in _BLOBS:
         rows, columns = tables.batch.columns(cls)
-        table = tables.common(rows)
+        table = tables.common(rows) | _blob_place(tables, rows, columns)
         null = np.full(len(rows), -1, np.int32)
         strings = tables.batch.strings.values
         has_category = "category" in columns
@@ -282,6 +459,21 @@ def _blobs(tables: BatchTables) -> TableColumns:
         table["payload"] = Bytes(columns["payload"].to_bytes())
         parts.append((rows, table))
     return in_order(parts)
+
+
+def _blob_place(tables: BatchTables, rows: Array, columns: Columns) -> TableColumns:
+    """Return the columns for the time and the thread of blobs, which only large blobs with metadata have."""
+    none = np.zeros(len(rows), np.uint64)
+    place: TableColumns = {"ticks": none, "time": none.view(np.int64), "process": none, "thread": none}
+    present = np.full(len(rows), "timestamp" in columns)
+    if "timestamp" in columns:
+        place |= tables.timed(columns["timestamp"], rows)
+        place["process"], place["thread"] = tables.koids(columns["thread"], rows)
+    return {name: Optional(values, present) for name, values in place.items()}
+
+
+def _blob_args(tables: BatchTables) -> TableColumns:
+    return tables.args(_BLOBS)
 
 
 def _scheduling(tables: BatchTables) -> TableColumns:
@@ -322,7 +514,7 @@ def _switch(tables: BatchTables, rows: Array, columns: Any) -> TableColumns:
     absent = np.zeros(len(rows), bool)
     null = Optional(np.zeros(len(rows), np.uint64), absent)
     weights = [
-        tables.argument(rows, columns["args"], name, ArgumentType.INT32, np.int32)
+        tables.argument(r.ContextSwitch, name, ArgumentType.INT32, np.int32)
         for name in ("outgoing_weight", "incoming_weight")
     ]
     return {
@@ -346,18 +538,13 @@ def _wakeup(tables: BatchTables, rows: Array, columns: Any) -> TableColumns:
         "incoming_thread": columns["waking"],
         "outgoing_state": labels(np.full(len(rows), -1), ThreadState),
         "outgoing_priority": Optional(null.values.astype(np.int32), null.present),
-        "incoming_priority": tables.argument(rows, columns["args"], "weight", ArgumentType.INT32, np.int32),
-        "waker": tables.argument(rows, columns["args"], "waker", ArgumentType.KOID, np.uint64),
+        "incoming_priority": tables.argument(r.ThreadWakeup, "weight", ArgumentType.INT32, np.int32),
+        "waker": tables.argument(r.ThreadWakeup, "waker", ArgumentType.KOID, np.uint64),
     }
 
 
 def _scheduling_args(tables: BatchTables) -> TableColumns:
-    with_args = [tables.batch.columns(cls) for cls in (r.ContextSwitch, r.ThreadWakeup)]
-    legacy, _ = tables.batch.columns(r.LegacyContextSwitch)
-    empty = np.empty(0, np.int64)
-    none = ManyColumn(np.zeros(len(legacy), np.int64), empty, empty, empty.astype(np.int8), empty)
-    owners = [(rows, columns["args"]) for rows, columns in with_args]
-    return tables.args([*owners, (legacy, none)])
+    return tables.args((r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup))
 
 
 def _modules(tables: BatchTables) -> TableColumns:
@@ -381,7 +568,7 @@ def _mmaps(tables: BatchTables) -> TableColumns:
 
 def _backtraces(tables: BatchTables) -> TableColumns:
     rows, columns = tables.batch.columns(r.ProfilerBacktrace)
-    return _profiler(tables, rows, columns) | {"frames": columns["frames"].count}
+    return _profiler(tables, rows, columns) | {"flags": columns["flags"], "frames": columns["frames"].count}
 
 
 def _frames(tables: BatchTables) -> TableColumns:
@@ -415,6 +602,10 @@ def labels(values: Array, enumeration: Any) -> Categories:
 
 
 TABLES: dict[str, tuple[Callable[[BatchTables], TableColumns], Finish | None]] = {
+    "trace_infos": (_trace_infos, None),
+    "providers": (_providers, None),
+    "provider_events": (_provider_events, None),
+    "initializations": (_initializations, None),
     "events": (_events, finish_events),
     "args": (_args, finish_args("event")),
     "strings": (_strings, None),
@@ -423,12 +614,14 @@ TABLES: dict[str, tuple[Callable[[BatchTables], TableColumns], Finish | None]] =
     "object_args": (_object_args, finish_args("object")),
     "logs": (_logs, None),
     "blobs": (_blobs, None),
+    "blob_args": (_blob_args, finish_args("blob")),
     "scheduling": (_scheduling, None),
     "scheduling_args": (_scheduling_args, finish_args("scheduling")),
     "modules": (_modules, None),
     "mmaps": (_mmaps, None),
     "backtraces": (_backtraces, None),
     "frames": (_frames, _finish_frames),
+    "unknown_records": (_unknown_records, None),
 }
 """All tables: what a batch contributes, and the function that makes the columns of it (None if they are that)."""
 

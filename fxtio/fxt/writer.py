@@ -3,18 +3,21 @@
 Method calls and columns use the string and thread tables of a provider, which the writer fills by itself: when a table
 is full its slots are defined anew, but never one that the record being written refers to.  The preamble (magic number,
 provider, clock) is written before the first of these, so that a trace made with `put` alone has only what was put.
+
+A call writes all of its records or, if a value is refused, nothing: see `FxtWriter._call`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any, get_args
 
-from fxtio.codec.generate import encode
+from fxtio.codec.generate import Order, encode, encode_buffers, view_of
 from fxtio.codec.record import Opaque, Record
-from fxtio.errors import EncodeError
-from fxtio.fxt.arguments import Argument, Koid, KoidArgument, Pointer
+from fxtio.errors import EncodeError, shown
+from fxtio.fxt.arguments import Koid, KoidArgument, Pointer
 from fxtio.fxt.encode import (
     DEFAULT_MMAP_FLAGS,
     WRITABLE_TABLES,
@@ -25,9 +28,10 @@ from fxtio.fxt.encode import (
     table_records,
     words_of_events,
 )
-from fxtio.fxt.enums import ObjectType, ProviderEventId, Scope
+from fxtio.fxt.enums import BlobType, ObjectType, ProviderEventId, Scope
 from fxtio.fxt.events import BUFFER_BYTES, Args, ProviderEncoder
-from fxtio.fxt.layout import MAX_BLOB_BYTES
+from fxtio.fxt.frames import Gap
+from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_PROVIDER_ID
 from fxtio.fxt.records import (
     RECORDS,
     Blob,
@@ -58,7 +62,7 @@ from fxtio.table import Table, checked_columns
 if TYPE_CHECKING:
     from fxtio.fxt.reader import FxtTrace
 
-_RECORDS = frozenset({*RECORDS.classes, Opaque})
+_RECORDS = frozenset({*RECORDS.classes, Opaque, Gap})
 
 _CHANGES_STATE = (Opaque, ProviderInfo, ProviderSection, Initialization, String, ThreadRecord)
 
@@ -73,9 +77,10 @@ class FxtWriter(FileWriter):
         ticks_per_second: the tick rate of its clock; by default a tick is a nanosecond.
         base_ticks: the tick at which `wall_clock` was read; 0 unless given.
         wall_clock: nanoseconds since the Unix epoch at `base_ticks`.
+        order: the byte order, `little` or `big`; a copy has that of the copied trace.
 
     Raises:
-        EncodeError: the format cannot represent the clock or the provider.
+        EncodeError: the format cannot represent the clock or the provider, or there is no such byte order.
         OSError: the target cannot be created.
     """
 
@@ -91,33 +96,73 @@ class FxtWriter(FileWriter):
         ticks_per_second: int = NS_PER_SECOND,
         base_ticks: int | None = None,
         wall_clock: int | None = None,
+        order: Order = "little",
     ) -> None:
+        if order not in get_args(Order):
+            raise EncodeError(f"{shown(order)} is not one of {', '.join(get_args(Order))}", "order")
         if wall_clock is not None and base_ticks is None:
             base_ticks = 0
         if wall_clock is None and base_ticks is not None:
             raise EncodeError("has no meaning without wall_clock", "base_ticks")
         self._out = bytearray()
+        self._order: Order = order
         main = Provider(self, provider_id, provider, Initialization(ticks_per_second, base_ticks, wall_clock))
         self._providers = {provider_id: main}
         self._main = main
+        self._current: Provider | None = None  # the provider that the next record belongs to
         self._is_empty = True  # nothing was written
         self._uses_tables = False  # the tables of at least one provider are in use
-        self._is_big_endian = False  # the trace is a copy of a big-endian one
+        self._depth = 0  # of calls within calls
         super().__init__(target, self._out)
 
     def _finish(self) -> None:
         if self._is_empty:
-            self._main._activate()
-        self._deactivate()  # so that later events call `_activate`, which refuses them
+            with self._call(self._main):
+                pass
+        self._make_current(None)  # so that later events call `_call`, which refuses them
 
-    def _deactivate(self) -> None:
-        """Make every provider write its section record before its next record."""
-        for provider in self._providers.values():
-            provider._encoder.is_current = False
+    def _make_current(self, provider: Provider | None) -> None:
+        """Let the next record belong to a provider; None lets every provider write its section record first."""
+        if self._current is not None:
+            self._current._encoder.is_current = False
+        self._current = provider
+        if provider is not None:
+            provider._encoder.is_current = True
 
-    def _check_byte_order(self) -> None:
-        if self._is_big_endian:
-            raise EncodeError("nothing can be appended to the copy of a big-endian trace", "record")
+    @contextmanager
+    def _call(self, provider: Provider) -> Iterator[ProviderEncoder]:
+        """Let a provider write its records in a `with` block; if it raises an error, nothing of the block is written.
+
+        The block appends to the encoder's buffer, and does not flush it.
+
+        Raises:
+            ValueError: the writer is closed.
+        """
+        self._check_open()
+        if not self._depth and len(self._out) > BUFFER_BYTES:
+            self.flush()
+        current, is_empty, uses_tables = self._current, self._is_empty, self._uses_tables
+        is_introduced, restore = provider._is_introduced, provider._encoder.savepoint()
+        self._depth += 1
+        try:
+            provider._enter()
+            yield provider._encoder
+        except BaseException:
+            restore()
+            self._make_current(current)
+            self._is_empty, self._uses_tables, provider._is_introduced = is_empty, uses_tables, is_introduced
+            raise
+        finally:
+            self._depth -= 1
+
+    def _append(self, buffers: Iterable[bytes | memoryview]) -> None:
+        """Append the bytes of records; long buffers are not copied."""
+        for buffer in buffers:
+            if len(buffer) > BUFFER_BYTES:
+                self.flush()
+                self._sink.write(buffer)
+            else:
+                self._out += buffer
 
     # Records.
 
@@ -129,20 +174,20 @@ class FxtWriter(FileWriter):
             ValueError: the writer is closed.
         """
         self._check_open()
-        self._check_byte_order()
         if type(record) not in _RECORDS:
             raise EncodeError(f"{type(record).__name__} is not a record", "record")
-        data = encode(record)
-        if type(record) is Opaque and RECORDS.size_of(int.from_bytes(data[:8], "little")) * 8 != len(data):
+        buffers = _gap(record) if type(record) is Gap else encode_buffers(record, self._order)
+        header = int.from_bytes(buffers[0][:8], self._order)
+        if type(record) is Opaque and RECORDS.size_of(header) * 8 != len(record.raw):
             raise EncodeError("raw bytes do not have the size that their header states", "record")
         if self._uses_tables and isinstance(record, _CHANGES_STATE):
             # Slots may have other values now: every provider begins with empty tables when it writes again.
             self._uses_tables = False
-            self._deactivate()
+            self._make_current(None)
             for provider in self._providers.values():
                 provider._is_introduced = False
         self._is_empty = False
-        self._out += data
+        self._append(buffers)
         if len(self._out) > BUFFER_BYTES:
             self.flush()
 
@@ -150,7 +195,9 @@ class FxtWriter(FileWriter):
         if not self._is_empty:
             raise EncodeError("a trace is copied to a writer to which nothing was written", "trace")
         self._is_empty = False
-        self._is_big_endian = trace.copy_bytes(self._sink.write)
+        self._order = "big" if trace.copy_bytes(self._sink.write) else "little"
+        for provider in self._providers.values():
+            provider._use_order()
 
     # Events.
 
@@ -167,12 +214,17 @@ class FxtWriter(FileWriter):
             ValueError: the writer is closed.
         """
         self._check_open()
-        number = max(self._providers) + 1 if id is None else id
+        number = self._free_id() if id is None else id
+        provider = Provider(self, number, name, Initialization(ticks_per_second))
         if number in self._providers:
             raise EncodeError(f"{number} is the id of {self._providers[number].name!r}", "provider id")
-        provider = Provider(self, number, name, Initialization(ticks_per_second))
         self._providers[number] = provider
         return provider
+
+    def _free_id(self) -> int:
+        """Return the id behind the largest one that is in use or, if there is none, the smallest that is not."""
+        largest = max(self._providers)
+        return largest + 1 if largest < MAX_PROVIDER_ID else next(n for n in count(1) if n not in self._providers)
 
     def thread(self, process: int, thread: int, name: str | None = None, process_name: str | None = None) -> Track:
         """Return the track of a thread of the main provider, see `Provider.thread`."""
@@ -195,7 +247,8 @@ class FxtWriter(FileWriter):
             name: one of `writable_tables`.
             columns: a table, or columns by name: arrays, `Categories`, `Optional`, lists, or one value for all rows.
                 The table `events` may have the column `args`: a mapping from names of arguments to columns of
-                integers, floats, booleans or text; an event for which it is null does not have the argument.
+                integers, floats, booleans or text; an event for which it is null does not have the argument.  Values
+                that an event does not have, such as the `id` of an instant, must be null.
 
         Returns:
             The number of rows.
@@ -204,8 +257,10 @@ class FxtWriter(FileWriter):
             EncodeError: a column is missing or unknown, or a value does not fit; nothing was written.
             ValueError: the writer is closed.
         """
-        untyped: Any = columns  # checked by the base class
-        if name != "events" or not isinstance(untyped, Table | Mapping) or "args" not in untyped:
+        table_name: Any = name  # both are checked by the base class
+        given_columns: Any = columns
+        is_events = isinstance(table_name, str) and table_name == "events"
+        if not is_events or not isinstance(given_columns, Table | Mapping) or "args" not in given_columns:
             return super().write_table(name, columns)
         self._check_open()
         args = {} if columns["args"] is None else columns["args"]
@@ -225,14 +280,14 @@ class FxtWriter(FileWriter):
         if name == "events":
             self._write_events(columns, {}, rows)
             return
-        self._check_byte_order()
-        encoded = list(table_records(name, columns, rows, self._clock_of))
+        encoded = table_records(name, columns, rows, self._clock_of, self._order)
         provider_of = self._providers_of(number for number, _ in encoded)
-        for number, data in encoded:
-            provider_of[number]._activate().out += data
+        for number, buffers in encoded:
+            with self._call(provider_of[number]):
+                pass
+            self._append(buffers)
 
     def _write_events(self, columns: dict[str, Any], args: dict[str, Any], rows: int) -> None:
-        self._check_byte_order()
         table = event_table(columns, args, rows, self._clock_of)
         runs = list(providers_of(columns, rows))
         provider_of = self._providers_of(number for number, _ in runs)
@@ -262,67 +317,50 @@ class FxtWriter(FileWriter):
             return self.provider("", number, ticks_per_second=self._main._clock.ticks_per_second)
         return self._providers[number]
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Undo what was written in a `with` block that raises EncodeError."""
-        self.flush()
-        is_empty, uses_tables = self._is_empty, self._uses_tables
-        providers = [(one, one._is_introduced, one._encoder.snapshot()) for one in self._providers.values()]
-        try:
-            yield
-        except EncodeError:
-            self._out.clear()
-            self._is_empty, self._uses_tables = is_empty, uses_tables
-            for provider, is_introduced, restore in providers:
-                provider._is_introduced = is_introduced
-                restore()
-            raise
-
 
 class Provider:
     """A provider of a trace: a string table, a thread table and a clock.  `FxtWriter.provider` makes them."""
 
     def __init__(self, writer: FxtWriter, id: int, name: str, clock: Initialization) -> None:
-        if clock.ticks_per_second == 0:
-            raise EncodeError("must not be 0", "ticks_per_second")
         self.id = id
         self.name = name
         self._writer = writer
         self._clock = clock
-        self._preamble = encode(ProviderInfo(id, name)) + encode(ProviderSection(id)) + encode(clock)
-        self._section = encode(ProviderSection(id))
         self._is_introduced = False
-        self._encoder = ProviderEncoder(writer._out, self._activate)
+        self._encoder = ProviderEncoder(writer._out, writer._order, self._call)
+        self._use_order()
+        if clock.ticks_per_second == 0:
+            raise EncodeError("must not be 0", "ticks_per_second")
 
-    def _activate(self) -> ProviderEncoder:
-        """Make this the provider that the next record belongs to, and return its encoder."""
+    def _use_order(self) -> None:
+        """Encode the records that introduce the provider, in the byte order of the trace."""
+        order = self._encoder.order = self._writer._order
+        self._section = encode(ProviderSection(self.id), order)
+        self._preamble = encode(ProviderInfo(self.id, self.name), order) + self._section + encode(self._clock, order)
+
+    def _call(self) -> AbstractContextManager[ProviderEncoder]:
+        """Return the context of a call that writes records of this provider, see `FxtWriter._call`."""
+        return self._writer._call(self)
+
+    def _enter(self) -> None:
+        """Make this the provider that the next record belongs to."""
         writer = self._writer
-        writer._check_open()
-        writer._check_byte_order()
-        if len(writer._out) > BUFFER_BYTES:
-            writer.flush()
         if not self._encoder.is_current:
             if writer._is_empty:
-                writer._out += encode(Magic())
+                writer._out += encode(Magic(), writer._order)
                 writer._is_empty = False
             if not self._is_introduced:
                 self._encoder.clear()
             writer._out += self._section if self._is_introduced else self._preamble
             self._is_introduced = writer._uses_tables = True
-            writer._deactivate()
-            self._encoder.is_current = True
+            writer._make_current(self)
         self._encoder.reserve_strings()
-        return self._encoder
 
-    def _put(self, cls: type[Record], *values: Any) -> None:
-        """Append a record."""
-        self._activate().out += encode(cls(*values))
-
-    def _name(self, text: str) -> int | str:
-        return self._encoder.string_slot(text)
-
-    def _arguments(self, args: Args) -> tuple[Argument, ...]:
-        return self._encoder.arguments(args)
+    def _put(self, make: Callable[[ProviderEncoder], Record]) -> None:
+        """Append the record that a function makes, with the help of the encoder."""
+        with self._call() as encoder:
+            buffers = encode_buffers(make(encoder), encoder.order)
+        self._writer._append(buffers)
 
     def thread(self, process: int, thread: int, name: str | None = None, process_name: str | None = None) -> Track:
         """Return the track of a thread, which has the methods to write its events.
@@ -332,44 +370,61 @@ class Provider:
             thread: the thread koid; the same is true of it.
             name: the name of the thread, written as a kernel object record.
             process_name: the name of its process, written as a kernel object record.
+
+        Raises:
+            EncodeError: the format cannot represent a koid or a name.
+            ValueError: the writer is closed, and there is a name to write.
         """
-        if process_name is not None:
-            self.kernel_object(ObjectType.PROCESS, process, process_name)
-        if name is not None:
-            self.kernel_object(ObjectType.THREAD, thread, name, {"process": Koid(process)})
-        return Track(self, process, thread)
+        if name is None and process_name is None:
+            return Track(self, process, thread)
+        with self._call():
+            track = Track(self, process, thread)
+            if process_name is not None:
+                self.kernel_object(ObjectType.PROCESS, process, process_name)
+            if name is not None:
+                self.kernel_object(ObjectType.THREAD, thread, name, {"process": Koid(process)})
+        return track
 
     def kernel_object(self, object_type: int, koid: int, name: str, args: Args = None) -> None:
         """Give a name to a kernel object.  A thread should have the argument `process`, a `Koid`."""
-        self._activate()
-        self._put(KernelObject, object_type, koid, self._name(name), self._arguments(args))
+        self._put(lambda e: KernelObject(object_type, koid, e.string_slot(name), e.arguments(args)))
 
     def userspace_object(self, pointer: int, process: int, name: str, args: Args = None) -> None:
         """Give a name to the object that `pointer` points at in a process."""
-        self._activate()
-        self._put(UserspaceObject, pointer, Thread(process, None), self._name(name), self._arguments(args))
+        self._put(
+            lambda e: UserspaceObject(pointer, Thread(process, None), e.string_slot(name), e.arguments(args))
+        )  # fmt: skip
 
-    def blob(self, name: str, data: bytes, blob_type: int = 1) -> None:
-        """Append to a named byte stream; more than 32,000 bytes are written as a large blob, which has no type."""
+    def blob(self, name: str, data: bytes, blob_type: int = BlobType.DATA) -> None:
+        """Append to a named byte stream.
+
+        More than 32,000 bytes of the type `DATA` are written as a large blob, which has no type.  Those of another type
+        are written as several blob records, which continue each other.
+
+        Raises:
+            EncodeError: the format cannot represent it; nothing was written.
+            ValueError: the writer is closed.
+        """
         self._writer._check_open()
-        view = _bytes_view(data)
-        self._activate()
-        if len(view) <= MAX_BLOB_BYTES:
-            self._put(Blob, self._name(name), blob_type, view)
-        else:
-            self._put(LargeBlobNoMetadata, 0, self._name(name), view)
+        view: Any = view_of(data, "data")
+        if len(view) > MAX_BLOB_BYTES and type(blob_type) in (int, BlobType) and blob_type == BlobType.DATA:
+            self._put(lambda e: LargeBlobNoMetadata(0, e.string_slot(name), view))
+            return
+        parts = [view[begin : begin + MAX_BLOB_BYTES] for begin in range(0, len(view) or 1, MAX_BLOB_BYTES)]
+        with self._call() as encoder:
+            slot = encoder.string_slot(name)
+            records = [encode(Blob(slot, blob_type, part), encoder.order) for part in parts]
+        self._writer._append(records)
 
     def context_switch(
         self, timestamp: int, cpu: int, outgoing: int, incoming: int, outgoing_state: int, args: Args = None
     ) -> None:
         """Write that a cpu switches from one thread to another (koids); `args` may have the threads' weights."""
-        self._activate()
-        self._put(ContextSwitch, cpu, outgoing_state, timestamp, outgoing, incoming, self._arguments(args))
+        self._put(lambda e: ContextSwitch(cpu, outgoing_state, timestamp, outgoing, incoming, e.arguments(args)))
 
     def thread_wakeup(self, timestamp: int, cpu: int, waking: int, args: Args = None) -> None:
         """Write that a thread (koid) is woken up on a cpu."""
-        self._activate()
-        self._put(ThreadWakeup, cpu, timestamp, waking, self._arguments(args))
+        self._put(lambda e: ThreadWakeup(cpu, timestamp, waking, e.arguments(args)))
 
     def legacy_context_switch(
         self,
@@ -383,28 +438,34 @@ class Provider:
     ) -> None:
         """Write that a cpu switches from one thread to another, in the older form of the record."""
         self._put(
-            LegacyContextSwitch, cpu, outgoing_state, outgoing_priority, incoming_priority, timestamp,
-            Thread(outgoing.process, outgoing.thread), Thread(incoming.process, incoming.thread),
+            lambda e: LegacyContextSwitch(
+                cpu, outgoing_state, outgoing_priority, incoming_priority, timestamp,
+                _thread_of(outgoing, "outgoing"), _thread_of(incoming, "incoming"),
+            )
         )  # fmt: skip
 
     def module(self, timestamp: int, process: int, module: int, name: str, build_id: bytes) -> None:
         """Describe a module that addresses of a profile belong to."""
-        self._put(ProfilerModule, module, timestamp, Thread(process, 0), name, build_id)
+        self._put(lambda e: ProfilerModule(module, timestamp, Thread(process, 0), name, build_id))
 
     def mmap(
         self, timestamp: int, process: int, module: int, start: int, range: int, vaddr: int,
         flags: int = DEFAULT_MMAP_FLAGS,
     ) -> None:  # fmt: skip
         """Write where a module is mapped into memory; flags are 1 read, 2 write, 4 execute."""
-        self._put(ProfilerMmap, module, flags, timestamp, Thread(process, 0), start, range, vaddr)
+        self._put(lambda e: ProfilerMmap(module, flags, timestamp, Thread(process, 0), start, range, vaddr))
 
     def backtrace(self, timestamp: int, process: int, thread: int, frames: Iterable[int]) -> None:
         """Write a call stack as addresses, innermost first."""
-        self._put(ProfilerBacktrace, 0, timestamp, Thread(process, thread), tuple(frames))
+        self._writer._check_open()
+        if not isinstance(frames, Iterable):
+            raise EncodeError(f"{shown(frames)} is not a sequence of addresses", "frames")
+        addresses = tuple(frames)
+        self._put(lambda e: ProfilerBacktrace(0, timestamp, Thread(process, thread), addresses))
 
     def buffer_filled_up(self) -> None:
         """Write that the provider's buffer filled up, so that records were likely lost here."""
-        self._put(ProviderEvent, self.id, ProviderEventId.BUFFER_FILLED_UP)
+        self._put(lambda e: ProviderEvent(self.id, ProviderEventId.BUFFER_FILLED_UP))
 
     def write_events(self, kind: str, *, timestamp: Any, thread: Any, name: Any, **columns: Any) -> int:
         """Write many events of one kind from columns, without a Python loop per event.
@@ -441,27 +502,30 @@ class Provider:
             ValueError: the writer is closed.
         """
         self._writer._check_open()
-        checked = [event_columns(**group) for group in groups]
-        with self._writer._all_or_nothing():
-            self._write_groups(checked)
+        checked = [event_columns(group) for group in groups]
+        self._write_groups(checked)
         return sum(len(group.timestamp) for group in checked)
 
     def _write_groups(self, groups: list[EventColumns]) -> None:
-        words = words_of_events(self._activate(), groups)
-        self._writer.flush()
-        self._writer._sink.write(words.data)
+        with self._call() as encoder:
+            words = words_of_events(encoder, groups)
+        if encoder.order == "big":
+            words = words.byteswap()
+        if len(words):
+            self._writer._append([words.data.cast("B")])
 
 
-def _bytes_view(data: Any) -> memoryview:
-    """Return a view of the bytes of any object that has the buffer protocol.
+def _thread_of(track: Any, where: str) -> Thread:
+    if not isinstance(track, Track):
+        raise EncodeError(f"{shown(track)} is not a Track", where)
+    return track._key
 
-    Raises:
-        EncodeError: it has not, or its memory is not contiguous.
-    """
-    try:
-        return memoryview(data).cast("B")
-    except TypeError:
-        raise EncodeError(f"{type(data).__name__} does not hold contiguous bytes", "data") from None
+
+def _gap(gap: Gap) -> Sequence[bytes]:
+    raw: Any = gap.raw
+    if type(raw) is not bytes or not raw:
+        raise EncodeError(f"{shown(raw)} is not bytes, at least one", "gap")
+    return (raw,)
 
 
 class Track:
@@ -479,6 +543,7 @@ class Track:
     __slots__ = ("_event", "_key", "_number", "_provider", "process", "thread")
 
     def __init__(self, provider: Provider, process: int, thread: int) -> None:
+        encode(ThreadRecord(1, process, thread))  # refuses what is not a koid
         self.process = process
         self.thread = thread
         self._provider = provider
@@ -534,19 +599,17 @@ class Track:
 
     def log(self, message: str, timestamp: int) -> None:
         """Write a log message."""
-        provider = self._provider
-        thread = provider._activate().thread_slot(self._key)
-        provider._put(Log, timestamp, thread, message)
+        self._provider._put(lambda e: Log(timestamp, e.thread_slot(self._key), message))
 
     def large_blob(self, name: str, data: bytes, timestamp: int, *, category: str = "", args: Args = None) -> None:
         """Write bytes with a time, a thread and arguments.  Perfetto misreads records over 32 KiB."""
-        provider = self._provider
-        provider._writer._check_open()
-        view = _bytes_view(data)
-        thread = provider._activate().thread_slot(self._key)
-        provider._put(
-            LargeBlob, provider._name(category), provider._name(name), timestamp, thread,
-            provider._arguments(args), view,
+        self._provider._writer._check_open()
+        view: Any = view_of(data, "data")
+        self._provider._put(
+            lambda e: LargeBlob(
+                e.string_slot(category, "category"), e.string_slot(name), timestamp, e.thread_slot(self._key),
+                e.arguments(args), view,
+            )
         )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from fxtio.errors import EncodeError
+from fxtio.errors import EncodeError, shown
 from fxtio.io.sink import Sink, open_sink
 
 if TYPE_CHECKING:
@@ -75,8 +75,9 @@ class TraceWriter(ABC):
         from fxtio.table import checked_columns  # numpy is loaded by those who write tables
 
         self._check_open()
-        if not isinstance(name, str) or name not in self.writable_tables:
-            raise EncodeError(f"cannot be written, only {', '.join(self.writable_tables)}", f"table {name}")
+        table_name: Any = name
+        if not isinstance(table_name, str) or name not in self.writable_tables:
+            raise EncodeError(f"cannot be written, only {', '.join(self.writable_tables)}", f"table {shown(name)}")
         checked, rows = checked_columns(columns, self.writable_tables[name])
         if rows:
             self._write_rows(name, checked, rows)

@@ -8,6 +8,7 @@ differences as long as addresses.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from fxtio.codec.record import Opaque
@@ -92,15 +93,21 @@ class OpenBuffer:
         encode_buffer_header(header, 0)  # a value that does not fit is refused before there are events
         self.header = header
         self._dialect, self._limit, self._raw = dialect, limit, raw
-        self._state = state_of(header, dialect)
+        self._state: Any = state_of(header, dialect)
+        self._untimed = untimed_events(dialect)
         self._data = bytearray()
 
     def append(self, event: Any) -> bool:
         """Append an event; return whether there was room for it.  A buffer without room takes no further events.
 
+        An event that has no time of its own in the data version needs a buffer whose last time is its own, so there is
+        no room for it behind another time.
+
         Raises:
             EncodeError: the data version does not have the event, or a value does not fit; the buffer is unchanged.
         """
+        if self._limit is not None and type(event) in self._untimed and event.time != self._state.time:
+            return False
         raw = encode_record(self._dialect, event, self._state)
         if self._limit is not None and self._data and len(self._data) + len(raw) > self._limit:
             return False
@@ -116,19 +123,31 @@ class OpenBuffer:
         return (self._raw or encode_buffer_header(self.header, len(self._data))) + bytes(self._data)
 
 
+@cache
+def untimed_events(dialect: Dialect) -> frozenset[type[Any]]:
+    """Return the events that have no time of their own in a data version."""
+    return frozenset(layout.cls for layout in dialect.layouts if layout is not None and "time" in layout.absent)
+
+
 class Bases:
     """Chooses the bases of buffers: what the first event of a buffer lacks is as in the last buffer."""
 
     def __init__(self) -> None:
         self._last = {"pointer": 0, "object": 0, "method": 0}
 
-    def header(self, thread: int, event: Any, dialect: Dialect) -> BufferHeader:
-        """Return the header of a buffer that begins with this event."""
+    def buffer(self, thread: int, event: Any, dialect: Dialect) -> OpenBuffer:
+        """Return a buffer that begins with this event.
+
+        Raises:
+            EncodeError: the data version does not have the event, or a value does not fit.
+        """
         bases: dict[str, int] = {}
         _find_bases(event, dialect.version, bases)
-        self._last.update(bases)
-        time = event.time if isinstance(event.time, int) else 0
-        return BufferHeader(time=time, thread=thread, **self._last)
+        last = self._last | bases
+        buffer = OpenBuffer(BufferHeader(time=event.time, thread=thread, **last), dialect)
+        buffer.append(event)
+        self._last = last  # only those of an event that was accepted
+        return buffer
 
 
 def _find_bases(record: Any, version: float, bases: dict[str, int]) -> None:

@@ -53,14 +53,13 @@ def explain(
         The events in the order of the file, and the headers between them.
     """
     number, everything = 0, kinds is None and record is None
-    last: Recording | None = None
     for batch in trace._batches():
-        recording = batch.frame.recording
-        if recording is not last and everything and offset < recording.offset + len(recording.raw):
-            yield _header(trace, recording)
-        last = recording
-        for buffer in range(len(batch.frame)):
-            for annotated in _buffer(trace, batch, buffer, number):
+        for item in batch.frame.in_order():
+            if isinstance(item, Recording):
+                if everything and offset < item.offset + len(item.raw):
+                    yield _header(trace, item)
+                continue
+            for annotated in _buffer(trace, batch, item, number):
                 number += annotated.number is not None
                 selected = annotated.offset + max(annotated.size, 1) > offset
                 if record is not None:
@@ -70,7 +69,7 @@ def explain(
                 if selected:
                     yield annotated
     rest = [finding for finding in trace.findings if finding.offset >= trace.position]
-    if kinds is None and (rest or (last is None and record is None)):
+    if kinds is None and (rest or (trace.recording is None and record is None)):
         yield AnnotatedRecord(None, trace.position, 0, "the end", "", [], rest or list(trace.findings))
 
 
@@ -106,7 +105,7 @@ def _buffer(trace: MonoTrace, batch: Batch, buffer: int, number: int) -> Iterato
     place, spec = frame.base + begin - BUFFER_HEADER_SIZE, "buffer header format"
     findings = _findings(trace, place, place + 1)
     yield AnnotatedRecord(None, place, BUFFER_HEADER_SIZE, "BufferHeader", spec, ranges, findings)
-    dialect = frame.recording.dialect
+    dialect = frame.dialect
     state, data, cursor = state_of(frame.header(buffer), dialect), frame.data[begin:end].tobytes(), 0
     while cursor < stop - begin:
         cls = dialect.classes[kind_at(dialect, data, cursor, len(data))]

@@ -79,13 +79,13 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Some buffers of a recording.
+    """Some buffers of one recording, or of several whose events are of the same dialect.
 
-    A recording has at least one frame, if only one without buffers.  Frames share their memory: a frame is valid until
-    the next one is requested.
+    Frames share their memory: a frame is valid until the next one is requested.
 
     Attributes:
-        recording: the recording.
+        dialect: the events of all buffers.
+        recordings: the recordings that begin in the frame, each with the number of the buffer before which it begins.
         data: bytes that hold the buffers (uint8).
         base: the offset of `data` in the trace.
         begin: where the events of each buffer begin in `data` (int64).
@@ -94,7 +94,8 @@ class Frame:
         cut: whether the last buffer is cut off by the end of the trace.
     """
 
-    recording: Recording
+    dialect: Dialect
+    recordings: tuple[tuple[int, Recording], ...]
     data: Array
     base: int
     begin: Array
@@ -116,10 +117,19 @@ class Frame:
         return buffer_record(self.header(number), self.headers[number].tobytes(), size)
 
     def select(self, numbers: Array) -> Frame:
-        """Return a frame of some of the buffers, given by indices or a mask."""
+        """Return a frame of some of the buffers, given by indices or a mask, without the recordings."""
         cut = self.cut and len(self) - 1 in np.arange(len(self))[numbers]
         headers = self.headers[numbers]
-        return Frame(self.recording, self.data, self.base, self.begin[numbers], self.end[numbers], headers, cut)
+        return Frame(self.dialect, (), self.data, self.base, self.begin[numbers], self.end[numbers], headers, cut)
+
+    def in_order(self) -> Iterator[Recording | int]:
+        """Yield the recordings and the numbers of the buffers in the order of the file."""
+        first = 0
+        for number, recording in self.recordings:
+            yield from range(first, number)
+            yield recording
+            first = number
+        yield from range(first, len(self))
 
 
 class Gap(NamedTuple):
@@ -157,7 +167,7 @@ class Framer:
         self._at_end = False  # the source has no more bytes
         self._base = 0
         self._recording: Recording | None = None
-        self._without_frame = False  # the recording had no frame yet
+        self._begun: list[tuple[int, Recording]] = []  # the recordings of the next frame
         self.first: Recording | None = None
         self._buffers: list[tuple[int, int]] = []  # begin and end of the buffers of the next frame
         self._checks_left = _TRANSFER_CHECKS
@@ -174,7 +184,8 @@ class Framer:
             if not self._load(1):
                 break
             if self._load(len(HEADER_MARK)) and self._peek(len(HEADER_MARK)) == HEADER_MARK:
-                yield from self._frame()
+                if self._findings.strict or not self._fits(MAX_HEADER) or not self._continues():
+                    yield from self._frame()
                 if (fault := self._read_header()) is not None:
                     self._recording = None  # the version of the next buffers is not known
                     yield from self._skip(*fault)
@@ -250,17 +261,34 @@ class Framer:
         self._cursor, self._filled = 0, left
 
     def _frame(self, *, cut: bool = False) -> Iterator[Frame]:
-        """Yield a frame of the buffers so far, if there are any or the recording had no frame yet."""
-        if not (self._buffers or self._without_frame):
+        """Yield a frame of the buffers and recordings so far, if there are any."""
+        if not (self._buffers or self._begun):
             return
         begin, end = np.array(self._buffers, np.int64).reshape(-1, 2).T.copy()
         dtype = buffer_dtype()
         raw = self._data[(begin - BUFFER_HEADER_SIZE)[:, None] + np.arange(BUFFER_HEADER_SIZE)]
         headers = np.ascontiguousarray(raw).view(dtype)[:, 0]
         assert self._recording is not None
-        self._without_frame = False
-        yield Frame(self._recording, self._data[: self._filled], self._base, begin, end, headers, cut)
+        recordings, self._begun = tuple(self._begun), []
+        data = self._data[: self._filled]
+        yield Frame(self._recording.dialect, recordings, data, self._base, begin, end, headers, cut)
         self._buffers = []
+
+    def _continues(self) -> bool:
+        """Return whether the header at the cursor can be read, and its events are of the dialect of the last one."""
+        self._load(MAX_HEADER)
+        try:
+            header, _ = outline_header(self._view[self._cursor : min(self._cursor + MAX_HEADER, self._filled)])
+        except DecodeError:
+            return False
+        dialect = self._dialect_of(header)
+        return self._recording is not None and dialect is self._recording.dialect
+
+    def _dialect_of(self, header: StreamHeader) -> Dialect | None:
+        """Return the dialect of a recording, or None if it is not known."""
+        if header.data_version not in VERSIONS or header.pointer_size not in POINTER_SIZES:
+            return None
+        return dialect_of(self._data_version or header.data_version, header.pointer_size)
 
     def _read_header(self, *, any_mark: bool = False) -> tuple[str, str] | None:
         """Read the header of a recording; return the rule and the message of its fault, if it cannot be read.
@@ -287,7 +315,7 @@ class Framer:
         dialect = dialect_of(self._data_version or header.data_version, header.pointer_size)
         self._recording = Recording(header, bytes(head[:size]), dialect, offset)
         self.first = self.first or self._recording
-        self._without_frame = True
+        self._begun.append((len(self._buffers), self._recording))
         self._cursor += size
         return None
 

@@ -15,6 +15,7 @@ from fxtio.mono.buffers import decode_events, decode_events_exactly
 from fxtio.mono.columns import Batch, Workers
 from fxtio.mono.frames import Frame, Framer, Gap, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, OpaqueGap, StreamHeader, header_record
+from fxtio.mono.layout import MAX_TIME
 from fxtio.mono.state import NAME_TABLES, AddressNames
 from fxtio.mono.tables import TABLE_NAMES, Collector, TextCodes, columns_of, owners_of
 from fxtio.table import Table
@@ -129,22 +130,20 @@ class MonoTrace(FileReader[Info]):
             threads = frame.headers["thread"].tolist()
             for number, (begin, stop) in enumerate(zip(frame.begin.tolist(), batch.stop.tolist(), strict=True)):
                 data, base = frame.data[begin:stop].tobytes(), frame.base + begin
-                for offset, event in decode_events(frame.recording.dialect, frame.header(number), data):
+                for offset, event in decode_events(frame.dialect, frame.header(number), data):
                     yield Entry(base + offset, event.time, event, threads[number])
 
     def _exact_entries(self, thread: int | None) -> Iterator[Entry]:
-        last: Recording | None = None
         for part in self._parts():
             if isinstance(part, Gap):
                 if thread is None:
                     yield Entry(part.offset, None, OpaqueGap(bytes(part.data)), None)
                 continue
-            if part.recording is not last:
-                last = part.recording
-                yield Entry(last.offset, None, header_record(last.header, last.raw), None)
-            for number in range(len(part)):
-                if thread is None or int(part.headers["thread"][number]) == thread:
-                    yield from _exact_buffer(part, number)
+            for item in part.in_order():
+                if isinstance(item, Recording):
+                    yield Entry(item.offset, None, header_record(item.header, item.raw), None)
+                elif thread is None or int(part.headers["thread"][item]) == thread:
+                    yield from _exact_buffer(part, item)
 
     def raw_blocks(self) -> Iterator[bytes]:
         """Yield all bytes in the order of the file: headers of recordings, whole buffers, and what stands between them.
@@ -152,16 +151,15 @@ class MonoTrace(FileReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        last: Recording | None = None
         for part in self._parts():
             if isinstance(part, Gap):
                 yield bytes(part.data)
                 continue
-            if part.recording is not last:
-                last = part.recording
-                yield last.raw
-            for begin, end in zip(part.begin.tolist(), part.end.tolist(), strict=True):
-                yield part.data[begin - BUFFER_HEADER_SIZE : end].tobytes()
+            for item in part.in_order():
+                if isinstance(item, Recording):
+                    yield item.raw
+                else:
+                    yield part.data[int(part.begin[item]) - BUFFER_HEADER_SIZE : int(part.end[item])].tobytes()
 
     def index(self) -> Table:
         """Return where the buffers are, from their headers alone; no event is decoded.
@@ -175,7 +173,7 @@ class MonoTrace(FileReader[Info]):
         for frame in self._frames():
             parts["offset"].append(frame.base + frame.begin - BUFFER_HEADER_SIZE)
             parts["size"].append(frame.end - frame.begin)
-            parts["time"].append(frame.headers["time"].astype(np.uint64).view(np.int64))
+            parts["time"].append(np.minimum(frame.headers["time"], np.uint64(MAX_TIME)).astype(np.int64))
             parts["thread"].append(frame.headers["thread"].astype(np.uint64))
         return Table({name: np.concatenate(part) if part else np.empty(0, np.int64) for name, part in parts.items()})
 
@@ -227,11 +225,9 @@ class MonoTrace(FileReader[Info]):
     def _summarize(self) -> Info:
         info = Info(self.name, self.format, self.compression)
         texts = TextCodes()
-        last: Recording | None = None
         for batch in self._batches():
             frame = batch.frame
-            info.recordings += frame.recording is not last
-            last = frame.recording
+            info.recordings += len(frame.recordings)
             info.buffers += len(frame)
             for cls, count in zip(r.EVENTS, batch.totals, strict=False):
                 if count:
@@ -258,7 +254,7 @@ def _exact_buffer(frame: Frame, number: int) -> Iterator[Entry]:
     base = frame.base + begin
     yield Entry(base - BUFFER_HEADER_SIZE, None, frame.header_record(number), header.thread)
     data = frame.data[begin : int(frame.end[number])].tobytes()
-    for offset, record in decode_events_exactly(frame.recording.dialect, header, data):
+    for offset, record in decode_events_exactly(frame.dialect, header, data):
         time = record.time if isinstance(record, r.Event) else None
         yield Entry(base + offset, time, record, header.thread)
 

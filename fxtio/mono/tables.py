@@ -29,7 +29,7 @@ from fxtio.mono.enums import (
     MonitorEvent,
 )
 from fxtio.mono.slices import slices
-from fxtio.mono.state import AddressNames, Lookup
+from fxtio.mono.state import AddressNames, Lookup, last_until
 from fxtio.mono.stream.declare import Byte, Choice, Clock, Item, Part, Repeated, Sleb, Text, parts_of
 from fxtio.table import Categories, Column, Derived, Growing, Optional, Table
 
@@ -135,6 +135,8 @@ ENUMERATIONS: dict[tuple[type[Item], str], type[IntEnum]] = {
 """The enumerations of fields; their columns have names in lower case, and decimal numbers where there is no name."""
 
 _BYTES = 256
+_MAX_INT64 = (1 << 63) - 1
+_MAX_UINT64 = (1 << 64) - 1
 
 UNNAMED_FIELDS = frozenset({"backtrace_flags", "flags"})
 """Fields of old versions without a meaning, which tables do not have."""
@@ -189,7 +191,7 @@ def columns_of(batch: Batch, name: str, texts: TextCodes) -> dict[str, Column]:
         "threads": batch.frame.headers["thread"].astype(np.uint64),
         "rows": batch.counts[:, kind],
         "offset": _values(batch, kind, "", "offset", np.int64),
-        "time": _values(batch, kind, "time", "value", np.int64),
+        "time": batch.times(kind),
     }
     return columns | _field_columns(batch, cls, kind, texts)
 
@@ -204,6 +206,12 @@ def owners_of(batch: Batch, names: list[str]) -> set[int]:
         if field and (owner := batch.program.list_owner(kind, field)) is not None:
             owners.add(owner)
     return owners
+
+
+def _has_rows(batch: Batch, name: str) -> bool:
+    """Return whether a batch has rows of a table, or events that may have the list of the table."""
+    table = LIST_TABLES[name].table if name in LIST_TABLES else name
+    return batch.totals[r.EVENTS.index(EVENT_TABLES[table])] > 0
 
 
 def _list_columns(batch: Batch, name: str, texts: TextCodes) -> dict[str, Column]:
@@ -280,12 +288,16 @@ def dtype_of(parts: tuple[Part, ...]) -> type[Any]:
 def _enumerated(values: Array, names: type[IntEnum]) -> Categories:
     """Return the names of numbers; numbers beyond a byte are `unknown`."""
     distinct, codes = np.unique(values, return_inverse=True) if values.dtype.itemsize > 1 else (None, values)
-    name_of = {member.value: member.name.lower() for member in names}
-    labels = [name_of.get(number, str(number)) for number in range(_BYTES)]
     if distinct is not None:
-        places = np.minimum(distinct, _BYTES).astype(np.int32)
-        return Categories(places[codes], [*labels, "unknown"])
-    return Categories(codes.astype(np.int32), [*labels, "unknown"])
+        codes = np.minimum(distinct, _BYTES).astype(np.int32)[codes]
+    return Categories(codes.astype(np.int32), list(_labels(names)))
+
+
+@cache
+def _labels(names: type[IntEnum]) -> tuple[str, ...]:
+    """Return the label of each number that fits in a byte, and of larger ones."""
+    name_of = {member.value: member.name.lower() for member in names}
+    return (*(name_of.get(number, str(number)) for number in range(_BYTES)), "unknown")
 
 
 # ---- tables that follow from others
@@ -295,7 +307,7 @@ STACK_SEPARATOR = ";"
 """The text between the methods of a stack, the outermost first."""
 
 
-def _gc_pauses(tables: dict[str, Table], names: Names) -> Table:
+def _gc_pauses(tables: dict[str, Table]) -> Table:
     """Return the times during which all threads were stopped for the garbage collector.
 
     Columns: `start`, `duration`, `collecting` (the time spent collecting) in nanoseconds, `generation`, `thread`.
@@ -318,11 +330,11 @@ def _gc_pauses(tables: dict[str, Table], names: Names) -> Table:
             stops[thread][2] += time - stops[thread][1]
         elif code == codes[GcEventType.POST_START_WORLD]:
             start, _, collecting = stops.pop(thread)
-            rows.append((start, time - start, collecting, generation, thread))
-    return _table(rows, start=np.int64, duration=np.int64, collecting=np.int64, generation=np.uint8, thread=np.uint64)
+            rows.append((start, time - start, max(min(collecting, _MAX_INT64), -_MAX_INT64), generation, thread))
+    return _table(rows, start=np.int64, duration=np.int64, collecting=np.int64, generation=np.uint64, thread=np.uint64)
 
 
-def _contentions(tables: dict[str, Table], names: Names) -> Table:
+def _contentions(tables: dict[str, Table]) -> Table:
     """Return the times during which a thread waited for a monitor.
 
     Columns: `start`, `duration` in nanoseconds, `thread`, `object`, `state` (`acquired` or `failed`).
@@ -346,43 +358,66 @@ def _contentions(tables: dict[str, Table], names: Names) -> Table:
     return Table({**columns, "state": Categories(np.array(states, np.int32), labels)})
 
 
-def _counter_series(tables: dict[str, Table], names: Names) -> Table:
+def _counter_series(tables: dict[str, Table]) -> Table:
     """Return the absolute values of counters, most of which the file stores as changes.
 
-    Columns: `time`, `index`, `name`, `section`, `type`, `integer` (exact), `number` (as a double), `text`.
+    Columns: `time`, `index`, `name`, `section`, `type`, `integer` (exact; null from 2**63 on), `number` (as a double),
+    `text`.  A description that comes again, as in the next recording of a file, begins a counter anew.
     """
     described, readings, values = tables["counters"], tables["counter_readings"], tables["counter_values"]
-    name_of = dict(zip(described["index"].tolist(), described["name"].codes.tolist(), strict=True))
-    section_of = dict(zip(described["index"].tolist(), described["section"].tolist(), strict=True))
+    description = _last_description(tables)
     types = [member.name.lower() for member in CounterType]
     type_of = {values["type"].values.index(name): number for number, name in enumerate(types)}
+    sections = np.array([*described["section"].tolist(), 0], np.uint64)[description]  # -1: no description
     indices, codes, bits = values["index"].tolist(), values["type"].codes.tolist(), values["bits"].tolist()
-    last: dict[int, int] = {}
+    last: dict[tuple[int, int], int] = {}
     integers = np.zeros(len(indices), np.int64)
     numbers = values["bits"].view(np.float64).copy()
     is_integer = np.zeros(len(indices), bool)
-    for row, (index, code, change) in enumerate(zip(indices, codes, bits, strict=True)):
+    for row, (index, code, change, section, begun) in enumerate(
+        zip(indices, codes, bits, sections.tolist(), description.tolist(), strict=True)
+    ):
         counter_type = type_of.get(code)
         if counter_type is None or counter_type in (CounterType.DOUBLE, CounterType.STRING):
             continue
-        before = 0 if section_of.get(index) == CounterSection.PERFCOUNTERS else last.get(index, 0)
+        before = 0 if section == CounterSection.PERFCOUNTERS else last.get((index, begun), 0)
         width, signed = 32 if counter_type in NARROW_COUNTERS else 64, counter_type not in UNSIGNED_COUNTERS
-        last[index] = value = _wrapped(before + change, width, signed=signed)
-        integers[row], is_integer[row] = _wrapped(value, 64, signed=True), True
+        last[index, begun] = value = _wrapped(before + change, width, signed=signed)
         numbers[row] = value
-    name_codes = np.array([name_of.get(index, -1) for index in indices], np.int32)
+        if value <= _MAX_INT64:
+            integers[row], is_integer[row] = value, True
     return Table(
         {
             "time": readings["time"][values["counter_reading"]],
             "index": values["index"],
-            "name": Categories(name_codes, described["name"].values),
-            "section": np.array([section_of.get(index, 0) for index in indices], np.uint64),
+            "name": Categories(
+                np.array([*described["name"].codes, -1], np.int32)[description], described["name"].values
+            ),
+            "section": sections,
             "type": values["type"],
             "integer": Optional(integers, is_integer),
             "number": Optional(numbers, values["text"].codes < 0),
             "text": values["text"],
         }
     )
+
+
+def _last_description(tables: dict[str, Table]) -> Array:
+    """Return for each value of a counter the row of its last description before it in the file.
+
+    It is that of the first description if all come later, and -1 where there is none.
+    """
+    described, values = tables["counters"], tables["counter_values"]
+    at = tables["counter_descriptions"]["offset"][described["counter_description"]]
+    order = np.lexsort((at, described["index"]))
+    index, place = described["index"][order], at[order]
+    offset = tables["counter_readings"]["offset"][values["counter_reading"]]
+    first = np.searchsorted(index, values["index"], "left")
+    end = np.searchsorted(index, values["index"], "right")
+    rows: Array = np.full(len(offset), -1, np.int64)
+    known = end > first
+    rows[known] = order[last_until(place, first[known], end[known], offset[known])]
+    return rows
 
 
 def _wrapped(value: int, width: int, *, signed: bool) -> int:
@@ -406,7 +441,7 @@ def _stacks(frames: Table, counts: Array, *, innermost_first: bool) -> Categorie
     return Categories(np.array(codes, np.int32), list(code_of))
 
 
-def _sample_stacks(tables: dict[str, Table], names: Names) -> Table:
+def _sample_stacks(tables: dict[str, Table]) -> Table:
     """Return the stack of each sample.
 
     Columns: `time`, `thread` (the sampled one), `stack`: the methods, the outermost first, with `;` between them.
@@ -420,7 +455,7 @@ def _counts(column: Array | Optional) -> Array:
     return column.values if isinstance(column, Optional) else column
 
 
-def _allocation_sites(tables: dict[str, Table], names: Names) -> Table:
+def _allocation_sites(tables: dict[str, Table]) -> Table:
     """Return the classes and stacks of all allocations with count and bytes, the most bytes first.
 
     Columns: `class_name`, `stack` (empty without a backtrace), `count`, `bytes`.
@@ -429,19 +464,19 @@ def _allocation_sites(tables: dict[str, Table], names: Names) -> Table:
     stack = _stacks(tables["allocation_frames"], _counts(allocations["backtrace"]), innermost_first=False)
     classes = allocations["class_name"]
     count: Counter[tuple[int, int]] = Counter()
-    total: Counter[tuple[int, int]] = Counter()
+    size_of: Counter[tuple[int, int]] = Counter()
     sizes = allocations["size"].tolist()
     for key, size in zip(zip(classes.codes.tolist(), stack.codes.tolist(), strict=True), sizes, strict=True):
         count[key] += 1
-        total[key] += size
-    keys = [key for key, _ in total.most_common()]
+        size_of[key] += size
+    keys = [key for key, _ in size_of.most_common()]
     pairs = np.array(keys, np.int32).reshape(-1, 2)
     return Table(
         {
             "class_name": Categories(pairs[:, 0].copy(), classes.values),
             "stack": Categories(pairs[:, 1].copy(), stack.values),
             "count": np.array([count[key] for key in keys], np.int64),
-            "bytes": np.array([min(total[key], 2**63 - 1) for key in keys], np.int64),
+            "bytes": np.array([min(size_of[key], _MAX_INT64) for key in keys], np.int64),
         }
     )
 
@@ -458,7 +493,22 @@ def _shots(tables: dict[str, Table]) -> Iterator[tuple[int, int | None, Array]]:
         yield start, end, np.flatnonzero((objects["offset"] > offset) & (objects["offset"] < last))
 
 
-def _heap_shots(tables: dict[str, Table], names: Names) -> Table:
+def total(sizes: Array) -> int:
+    """Return the sum of sizes (uint64), at most 2**64 - 1."""
+    return int(totals(1, np.zeros(len(sizes), np.intp), sizes)[0])
+
+
+def totals(groups: int, group: Array, sizes: Array) -> Array:
+    """Return the sums of sizes (uint64) by the number of their group, each at most 2**64 - 1."""
+    sums = np.zeros(groups, np.uint64)
+    np.add.at(sums, group, sizes)
+    about = np.bincount(group, sizes.astype(np.float64), groups)
+    for wrapped in np.flatnonzero(about > _MAX_INT64).tolist():
+        sums[wrapped] = min(sum(sizes[group == wrapped].tolist()), _MAX_UINT64)
+    return sums
+
+
+def _heap_shots(tables: dict[str, Table]) -> Table:
     """Return the heap shots.
 
     Columns: `start`, `end` (null where it is missing) in nanoseconds, `objects`, `bytes`, `references`.
@@ -467,7 +517,7 @@ def _heap_shots(tables: dict[str, Table], names: Names) -> Table:
     rows, ends = [], []
     for start, end, members in _shots(tables):
         sizes, references = objects["size"][members], objects["references"][members]
-        rows.append((start, int((sizes > 0).sum()), int(sizes.sum()), int(references.sum())))
+        rows.append((start, int((sizes > 0).sum()), total(sizes), int(references.sum())))
         ends.append(end)
     columns = dict(_table(rows, start=np.int64, objects=np.int64, bytes=np.uint64, references=np.int64).items())
     present = np.array([end is not None for end in ends], bool)
@@ -475,7 +525,7 @@ def _heap_shots(tables: dict[str, Table], names: Names) -> Table:
     return Table({"start": columns.pop("start"), "end": end_times, **columns})
 
 
-def _heap_classes(tables: dict[str, Table], names: Names) -> Table:
+def _heap_classes(tables: dict[str, Table]) -> Table:
     """Return the objects of each heap shot by class, the most bytes first.
 
     Columns: `heap_shot`, `class_name`, `count`, `bytes`.
@@ -486,10 +536,9 @@ def _heap_classes(tables: dict[str, Table], names: Names) -> Table:
     for shot, (_, _, members) in enumerate(_shots(tables)):
         first = members[objects["size"][members] > 0]  # the others only add references
         distinct, inverse, count = np.unique(classes.codes[first], return_inverse=True, return_counts=True)
-        total = np.zeros(len(distinct), np.uint64)
-        np.add.at(total, inverse, objects["size"][first])
-        for place in np.argsort(-total.astype(np.float64), kind="stable").tolist():
-            rows.append((shot, int(count[place]), int(total[place])))
+        sums = totals(len(distinct), inverse, objects["size"][first])
+        for place in np.argsort(-sums.astype(np.float64), kind="stable").tolist():
+            rows.append((shot, int(count[place]), int(sums[place])))
             codes.append(int(distinct[place]))
     columns = dict(_table(rows, heap_shot=np.int64, count=np.int64, bytes=np.uint64).items())
     class_names = Categories(np.array(codes, np.int32), classes.values)
@@ -502,11 +551,11 @@ def _table(rows: list[Any], **types: type[Any]) -> Table:
     return Table({name: np.array(list(values), types[name]) for name, values in zip(types, columns, strict=True)})
 
 
-DERIVED_TABLES: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Table], Names], Table]]] = {
+DERIVED_TABLES: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Table]], Table]]] = {
     "slices": (("calls",), slices),
     "gc_pauses": (("gc_events",), _gc_pauses),
     "contentions": (("monitors",), _contentions),
-    "counter_series": (("counters", "counter_readings", "counter_values"), _counter_series),
+    "counter_series": (("counters", "counter_descriptions", "counter_readings", "counter_values"), _counter_series),
     "sample_stacks": (("samples", "sample_frames"), _sample_stacks),
     "allocation_sites": (("allocations", "allocation_frames"), _allocation_sites),
     "heap_shots": (("heap_starts", "heap_ends", "heap_objects"), _heap_shots),
@@ -555,8 +604,9 @@ class Collector:
             batch: the batch.
             share: the part of the whole that the batches so far are (0 to 1, 0 if unknown), to guess the final size.
         """
-        batch.fill(owners_of(batch, self._needed))
-        columns = {name: columns_of(batch, name, self._texts) for name in self._needed}
+        names = [name for name in self._needed if self._batches == 0 or _has_rows(batch, name)]
+        batch.fill(owners_of(batch, names))
+        columns = {name: columns_of(batch, name, self._texts) for name in names}
         if self._batches == 0:
             self._first = columns
         else:
@@ -586,7 +636,7 @@ class Collector:
         }
         stored = {name: _finish(name, columns, whole, names) for name, columns in whole.items()}
         return {
-            name: DERIVED_TABLES[name][1](stored, names) if name in DERIVED_TABLES else stored[name]
+            name: _derived(name, stored, names) if name in DERIVED_TABLES else stored[name]
             for name in dict.fromkeys(requested)
         }
 
@@ -595,23 +645,20 @@ def _finish(name: str, stored: dict[str, Column], whole: dict[str, dict[str, Col
     """Return a table with the columns that are computed on first use."""
     rest: dict[str, Column | Derived] = dict(stored)
     columns: dict[str, Column | Derived]
-    if name in LIST_TABLES:
-        counts: Any = rest.pop("counts")
-        times: Any = whole[LIST_TABLES[name].table]["time"]
-        columns = {LIST_TABLES[name].row: Derived(lambda: np.repeat(np.arange(len(counts)), counts)), **rest}
+    times: Any = whole[LIST_TABLES[name].table if name in LIST_TABLES else name]["time"]
+    counts: Any = rest.pop("counts", None)
 
-        def time() -> Array:
-            return np.repeat(times, counts)
+    def time() -> Array:
+        return times if counts is None else np.repeat(times, counts)
+
+    if counts is not None:
+        columns = {LIST_TABLES[name].row: Derived(lambda: np.repeat(np.arange(len(counts)), counts)), **rest}
     else:
         threads: Any = rest.pop("threads")
         rows: Any = rest.pop("rows")
 
         def thread() -> Array:
             return np.repeat(threads, rows)
-
-        def time() -> Array:
-            times: Any = stored["time"]
-            return times  # type: ignore[no-any-return]
 
         columns = {"offset": rest.pop("offset"), "time": rest.pop("time"), "thread": Derived(thread), **rest}
         columns["thread_name"] = Derived(lambda: _names(names, "threads", thread(), time()))
@@ -625,6 +672,16 @@ def _finish(name: str, stored: dict[str, Column], whole: dict[str, dict[str, Col
     return Table(columns)
 
 
+def _derived(name: str, stored: dict[str, Table], names: Names) -> Table:
+    """Return a table that follows from others."""
+    table = DERIVED_TABLES[name][1](stored)
+    if name != "slices":
+        return table
+    return Table(
+        {**dict(table.items()), "name": Derived(lambda: _names(names, "methods", table["method"], table["start"]))}
+    )
+
+
 def _names(names: Names, lookup: str, address: Array, time: Array) -> Categories:
     address_names = names()
     table: Lookup = getattr(address_names, lookup)
@@ -632,9 +689,14 @@ def _names(names: Names, lookup: str, address: Array, time: Array) -> Categories
 
 
 def _class_names(names: Names, vtable: Optional, pointer: Optional, time: Array) -> Categories:
-    """Return the class of objects by vtable or, before data version 15, by class pointer."""
+    """Return the class of objects by vtable or, before data version 15, by class pointer.
+
+    Mono 5.10.0 wrote version 15 with class pointers, so what is no vtable may be a class.
+    """
     address_names = names()
     codes = address_names.vtables.codes(vtable.values, time)
     old = np.flatnonzero(pointer.present)
     codes[old] = address_names.classes.codes(pointer.values[old], time[old])
+    unknown = np.flatnonzero(vtable.present & (codes < 0))
+    codes[unknown] = address_names.classes.codes(vtable.values[unknown], time[unknown])
     return Categories(codes, address_names.values)

@@ -19,6 +19,7 @@ from fxtio.uftrace.demangle import available, is_mangled, simple_name
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.regex import BadPatternError, NameTest, is_exact, matcher
 from fxtio.uftrace.symbols import PLT, DebugFile, Symbol
+from fxtio.uftrace.tasks import check_text
 
 Kind = Literal["arg", "fparg", "retval"]
 
@@ -167,15 +168,44 @@ def parse_rules(text: str, kind: str, pointer_size: int, findings: Findings) -> 
     return rules
 
 
-def parse_enums(texts: Iterable[str]) -> dict[str, dict[int, str]]:
+EnumNames = dict[int, str]
+"""The names of the values of an enumeration."""
+
+_MAX_FLAGS = 128
+
+
+def enum_label(names: EnumNames, value: int) -> str | None:
+    """Return the name of a value of an enumeration, as uftrace shows it.
+
+    Returns:
+        The name; or the names of flags that add up to the value, joined by `|`, with a rest in hexadecimal; or None if
+        there are no such names.
+    """
+    if value in names:
+        return names[value]
+    if len(names) > _MAX_FLAGS:
+        return None
+    labels, rest = [], value
+    for flag in sorted(names, reverse=True):
+        if flag <= rest:
+            labels.append(names[flag])
+            rest -= flag
+        if rest == 0:
+            break
+    if not labels:
+        return None
+    return "|".join(labels) + (f"+{rest:#x}" if rest else "")
+
+
+def parse_enums(texts: Iterable[str]) -> dict[str, EnumNames]:
     """Return the enumerations in some texts: by name, the names of their values."""
-    enums: dict[str, dict[int, str]] = {}
+    enums: dict[str, EnumNames] = {}
     for text in ";".join(texts).split("}")[:-1]:
         head, _, body = text.rpartition("{")
         name = _ENUM.search(head[-_MAX_NAME:])
         if not name:
             continue
-        values: dict[int, str] = {}
+        values: EnumNames = {}
         number = 0
         for item in filter(None, (part.strip() for part in body.split(","))):
             label, equal, digits = (part.strip() for part in item.partition("="))
@@ -225,7 +255,7 @@ class ArgumentSpecs:
             self._prototypes[name] = self._prototypes.get(name, ()) + rule.values
         self._automatic = bool(info.specs("auto-args"))
         self._enums = parse_enums(info.specs("enumauto"))
-        self._debug_enums: dict[int, dict[str, dict[int, str]]] = {}
+        self._debug_enums: dict[int, dict[str, EnumNames]] = {}
         self._by_name = any(not rule.exact or not is_mangled(rule.text) for rule in self._rules)
         self._exact: dict[str, list[int]] = {}
         self._patterns = [number for number, rule in enumerate(self._rules) if not rule.exact]
@@ -281,7 +311,7 @@ class ArgumentSpecs:
             specs[1] = specs[1] or tuple(value for value in values if value.kind == "retval")
         return specs[0], specs[1]
 
-    def enum(self, name: str, debug: DebugFile | None) -> dict[int, str]:
+    def enum(self, name: str, debug: DebugFile | None) -> EnumNames:
         """Return the names of the values of an enumeration, of the module or else of the prototypes."""
         if debug is not None:
             if id(debug) not in self._debug_enums:
@@ -314,16 +344,17 @@ class ArgumentSpecs:
         return self._prototypes.get(name, self._prototypes.get(symbol.name, ()))
 
     def _name(self, symbol: Symbol, debug: DebugFile | None) -> str:
-        if not is_mangled(symbol.name):
-            return symbol.name
+        name = simple_name(symbol.name)
+        if available() or not is_mangled(name):
+            return name
         function = debug.functions.get(symbol.address) if debug is not None else None
-        if not available() and function is not None:
+        if function is not None:
             return function.name
-        if not available() and not self._warned and self._by_name and self._rules:
+        if not self._warned and self._by_name and self._rules:
             self._warned = True
             message = "C++ names cannot be matched with argument specifications; install fxtio[demangle]"
             self._findings.add("no-demangler", 0, message, level=Level.WARNING, file=INFO_FILE)
-        return simple_name(symbol.name)
+        return name
 
 
 def _split(text: str) -> list[str]:
@@ -351,10 +382,12 @@ def checked_values(text: str, pointer_size: int) -> ValueSpecs:
     Raises:
         EncodeError: the text is not a specification.
     """
+    if any(character in check_text(text, "specification") for character in ";@"):
+        raise EncodeError(f"{text!r} has one of the characters ; and @", "specification")
     values = []
     for item in filter(None, text.split(",")):
         value = parse_value(item.strip(), pointer_size)
-        if value is None:
+        if value is None or parse_value(str(value), pointer_size) != value:
             raise EncodeError(f"{item!r} is not a specification such as arg1/i32, fparg1/64, arg2/s or retval/x64")
         values.append(value)
     return tuple(values)

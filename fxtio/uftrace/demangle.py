@@ -1,4 +1,4 @@
-"""Readable names of C++ functions, by the library pydemumble (the extra `demangle`) if it is installed.
+"""Readable names of C++ and Rust functions; those of C++ by the library pydemumble (the extra `demangle`).
 
 uftrace matches its argument specifications with *simple* names: scope and name, without parameters and template
 arguments.  So a C++ trace with such specifications needs the library, unless its `.dbg` files name the functions.
@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from fxtio.uftrace.rust import rust_name
+
 _MAX_NAME, _MAX_REFERENCES = 4096, 40
 _REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
-_PREFIXES = ("_Z", "__Z", "_R")
+_CPP = ("_Z", "__Z")
+_PREFIXES = (*_CPP, "_R")
 
 
 def is_mangled(name: str) -> bool:
@@ -34,12 +37,12 @@ def available() -> bool:
 
 
 def full_name(name: str) -> str:
-    """Return the demangled name with parameters, or the name itself if it is not mangled or cannot be demangled.
+    """Return the demangled C++ name with parameters, or the name itself if it is not one or cannot be demangled.
 
     A name that refers to its own parts very often is not demangled: two hundred bytes could expand to gigabytes.
     """
     library = _library()
-    if library is None or not is_mangled(name) or not name.isascii() or len(name) > _MAX_NAME:
+    if library is None or not name.startswith(_CPP) or not name.isascii() or len(name) > _MAX_NAME:
         return name
     if len(_REFERENCE.findall(name)) > _MAX_REFERENCES:
         return name
@@ -53,14 +56,20 @@ def simple_name(name: str) -> str:
     rest = name[len(start) :]
     if is_mangled(rest):
         rest = rest.partition("@")[0]  # the version of the symbol follows
+        if rest.startswith(_CLONES):
+            rest = "_Z" + rest[len(_CLONES[0]) :]
+        if len(rest) <= _MAX_NAME and (rust := rust_name(rest)):
+            return start + rust
     whole = full_name(rest)
     if whole == rest:
         return start + _plain(rest) if is_mangled(rest) else name
     simple = _simplified(whole)
+    if _STRING.match(rest):
+        simple = simple.replace("std::string", "std::basic_string").replace("basic_string", "basic_string<>")
     for short, long in _SHORT.items():
         if simple.startswith(short):
             simple = long + simple[len(short) :]
-    return start + simple
+    return start + (simple or rest)
 
 
 def _plain(name: str) -> str:
@@ -75,14 +84,20 @@ def _plain(name: str) -> str:
         parts.append(name[digits.end() : at])
         if not nested:
             break
-    whole = at <= len(name) and (not nested or name.startswith("E", at))
+    whole = all(parts) and at <= len(name) and (not nested or name.startswith("E", at))
     return "::".join(parts) if whole else name
 
 
 _PLAIN = re.compile(r"_Z(N[rVK]{0,3}|L)?(St)?(?=[0-9])")
 _LENGTH = re.compile(r"[0-9]{1,4}")
-_SHORT = {f"std::{short}::": f"std::basic_{short}::" for short in ("ostream", "istream", "iostream", "string")}
+_SHORT = {f"std::{short}::": f"std::basic_{short}::" for short in ("ostream", "istream", "iostream")}
 """Names that the library abbreviates and uftrace does not."""
+
+_STRING = re.compile("_ZN[rVK]*Ss")
+"""The beginning of the methods of strings, whose template arguments uftrace shows as empty."""
+
+_CLONES = ("_ZGTt", "_ZGTn")
+"""Prefixes of copies of functions for transactional memory, which have the name of the function."""
 
 _STARTS = ("_GLOBAL__sub_I_", "_GLOBAL__sub_D_")
 """Prefixes of the functions with which the compiler initializes globals; a mangled name follows."""

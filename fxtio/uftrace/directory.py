@@ -12,18 +12,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 
 MAX_WHOLE_FILE = 1 << 26
 """The largest number of bytes of a file that is read as a whole."""
 
 _HEAD = 8192
+_SEPARATORS = frozenset({"/", os.sep, os.altsep or "/", "\0"})
+_MAX_NAME = 255
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def is_file_name(name: str) -> bool:
     """Return whether a text can be the name of a file in a directory."""
-    return bool(name) and name not in (".", "..") and not any(character in name for character in ("/", "\\", "\0"))
+    try:
+        size = len(name.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return False
+    separated = any(character in name for character in _SEPARATORS)
+    return 0 < size <= _MAX_NAME and name not in (".", "..") and not separated
 
 
 class Directory:
@@ -122,6 +130,23 @@ def split_lines(raw: bytes) -> list[str]:
 def join_lines(lines: list[str]) -> bytes:
     """Return the bytes of a text file, the inverse of `split_lines`."""
     return "\n".join(lines).encode("utf-8", "surrogateescape")
+
+
+def text_bytes(text: object, where: str) -> bytes:
+    """Return the bytes of a text that is to be written.
+
+    Raises:
+        EncodeError: it is not a text, or would not be read again as the same text.
+    """
+    if not isinstance(text, str):
+        raise EncodeError(f"{text!r} is not a text", where)
+    try:
+        raw = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise EncodeError(f"{text[:60]!r} has a lone surrogate", where) from None
+    if raw.decode("utf-8", "surrogateescape") != text:
+        raise EncodeError(f"{text[:60]!r} has surrogates that stand for valid UTF-8", where)
+    return raw
 
 
 def line_size(line: str) -> int:

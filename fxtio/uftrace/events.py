@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import index
 from typing import Literal
 
 from fxtio.errors import EncodeError
@@ -42,6 +44,9 @@ NAMES: dict[int, str] = {
 }
 """The names of the events that uftrace makes itself."""
 
+EVENT_IDS: dict[str, int] = {name: int(number) for number, name in NAMES.items()}
+"""The ids of these events by name."""
+
 _STATM = ("vmsize", "vmrss", "shared")
 _FAULTS = ("major", "minor")
 _CYCLE = ("cycles", "instructions")
@@ -61,7 +66,11 @@ _VALUES: dict[int, tuple[str, ...]] = {
     EventId.CALLSITE: ("caller",),
 }
 _SIGNED = frozenset(event for event in EventId if event.name.startswith("DIFF"))
+ADDRESSES = frozenset({"address", "caller"})
+"""The names of values that are addresses in the traced program."""
+
 _LENGTH = 2
+_MAX_VARIABLE = 8
 _MAX_DATA = 65_535
 
 
@@ -89,7 +98,7 @@ def payload_of(data: bytes | None, order: Order = "little") -> bytes | None:
 def values_of(event: int, data: bytes, order: Order = "little", pointer_size: int = 8) -> dict[str, int]:
     """Return the values in the data of an event, by name; none if the event or the size of its data is unknown.
 
-    Sizes are in kB; differences may be negative.
+    Sizes are in kB, except the size of a watched variable, which is in bytes; differences may be negative.
     """
     names = _VALUES.get(event, ())
     if names and len(data) == 8 * len(names):
@@ -97,10 +106,44 @@ def values_of(event: int, data: bytes, order: Order = "little", pointer_size: in
         return {name: int.from_bytes(data[8 * n : 8 * n + 8], order, signed=signed) for n, name in enumerate(names)}
     if event == EventId.WATCH_CPU and len(data) == 4:
         return {"cpu": int.from_bytes(data, order, signed=True)}
-    if event == EventId.WATCH_VAR and len(data) > pointer_size:
+    size = len(data) - pointer_size
+    if event == EventId.WATCH_VAR and 0 < size <= _MAX_VARIABLE:
         address, value = data[:pointer_size], data[pointer_size:]
-        return {"address": int.from_bytes(address, order), "value": int.from_bytes(value, order)}
+        return {"address": int.from_bytes(address, order), "value": int.from_bytes(value, order), "size": size}
     return {}
+
+
+def encode_values(event: int, values: Mapping[str, int], order: Order = "little", pointer_size: int = 8) -> bytes:
+    """Return the data of an event, the inverse of `values_of`.
+
+    Args:
+        event: the id of the event.
+        values: its values by name; the size of a watched variable is 8 bytes if it is not given.
+        order: the byte order.
+        pointer_size: the size in bytes of an address of the traced program.
+
+    Raises:
+        EncodeError: the event has other values, or a value does not fit.
+    """
+    sizes = dict.fromkeys(_VALUES.get(event, ()), (8, event in _SIGNED))
+    given = dict(values)
+    if event == EventId.WATCH_CPU:
+        sizes = {"cpu": (4, True)}
+    elif event == EventId.WATCH_VAR:
+        size = given.pop("size", _MAX_VARIABLE)
+        if type(size) is not int or not 0 < size <= _MAX_VARIABLE:
+            raise EncodeError(f"{size!r} is not a size from 1 to {_MAX_VARIABLE} bytes", "size")
+        sizes = {"address": (pointer_size, False), "value": (size, False)}
+    if sizes.keys() != given.keys():
+        has = f"has the values {', '.join(sizes)}" if sizes else "has no values that are known"
+        raise EncodeError(f"the event {has}; given are {', '.join(given) or 'none'}", NAMES.get(event, str(event)))
+    data = b""
+    for name, (size, signed) in sizes.items():
+        try:
+            data += index(given[name]).to_bytes(size, order, signed=signed)
+        except (TypeError, OverflowError):
+            raise EncodeError(f"{given[name]!r} does not fit in {size} bytes", name) from None
+    return data
 
 
 @dataclass(slots=True)

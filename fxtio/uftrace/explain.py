@@ -20,7 +20,7 @@ from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit
 
 Kinds = frozenset[type[Any]]
 _WORD = 8
-_OTHER_WORDS = (layout.RingWord, layout.CommitWord, layout.PerfMiscWord)
+_OTHER_WORDS = (layout.RingWord, layout.CommitWord, layout.DataLocWord, layout.PerfMiscWord)
 _FIELDS = layout.RecordWord.fields
 
 

@@ -69,6 +69,7 @@ class Chunk:
         size: the size of each record (int64, words).
         functions: the functions by address.
         order: the byte order.
+        forked: the time in nanoseconds at which the task began as a copy of another process, or None.
         gap: bytes that are not a record, instead of records; else None.
         has_specs: whether the payloads can be decoded by the argument specifications.
     """
@@ -81,6 +82,7 @@ class Chunk:
     size: Array
     functions: AddressSpace
     order: Order
+    forked: int | None = None
     gap: bytes | None = None
     has_specs: bool = True
     _words: Array | None = field(default=None, init=False, repr=False)
@@ -165,6 +167,7 @@ class TaskReader:
         self._progress = progress
         self._left = max_bytes
         self._epochs = sessions.epochs(tid)
+        self._forked = sessions.forked(tid)
         self._epoch = 0
         self._functions = sessions.address_space(self._epochs[0])
         self._latest = self._latest_time()
@@ -342,9 +345,9 @@ class TaskReader:
         self._last = int(times[-1])
 
     def _chunk(self, block: Block, base: int, at: Array, size: Array) -> Chunk:
-        return Chunk(self.tid, self.name, base, block, at, size, self._functions, self._order)
+        return Chunk(self.tid, self.name, base, block, at, size, self._functions, self._order, self._forked)
 
     def _gap(self, raw: bytes, offset: int, words: Array) -> Chunk:
         empty = np.empty(0, np.int64)
         block = Block(words[:0], words[:0])
-        return Chunk(self.tid, self.name, offset, block, empty, empty, self._functions, self._order, raw)
+        return Chunk(self.tid, self.name, offset, block, empty, empty, self._functions, self._order, self._forked, raw)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
 from fxtio.uftrace.enums import RingType
-from fxtio.uftrace.layout import CommitWord, ExtendWord, RingWord
+from fxtio.uftrace.layout import CommitWord, DataLocWord, ExtendWord, RingWord
 from fxtio.uftrace.times import MAX_TIME, add_overflow
 
 HEADER_FILE, SYMBOLS_FILE = "kernel_header", "kallsyms"
@@ -23,6 +23,7 @@ Order = Literal["little", "big"]
 
 _FIELD = re.compile(r"\s*field:(.*?);\s*offset:(\d{1,6});\s*size:(\d{1,6});(?:\s*signed:(\d+);)?")
 _BLOCK = re.compile(rb"TRACEFS: ([^\n]{1,200}): (\d{1,8})\n")
+_SYSTEM = re.compile(r"([^/]+)/[^/]+/format$")
 _MAX_LINE = 1000
 _WORD, _TIME = 4, 8
 _MAX_DELTA = RingWord.fields["delta"].mask
@@ -39,6 +40,7 @@ class EventField:
         size: the size in bytes.
         signed: whether the value is in two's complement.
         text: whether the value is text that ends with a NUL.
+        dynamic: whether the value is the place of such a text in the data (`DataLocWord`).
     """
 
     name: str
@@ -46,6 +48,7 @@ class EventField:
     size: int
     signed: bool
     text: bool
+    dynamic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,13 @@ class EventFormat:
         id: the value of the first field, `common_type`.
         name: the name, such as `sched_switch`.
         fields: the fields by name.
+        system: the subsystem of the kernel, such as `sched`, or empty.
     """
 
     id: int
     name: str
     fields: dict[str, EventField]
+    system: str = ""
 
     def values(self, data: bytes, order: Order) -> dict[str, int | str]:
         """Return the values of the fields that are completely in the data, without the fields common to all events."""
@@ -69,15 +74,26 @@ class EventFormat:
             raw = data[part.offset : part.offset + part.size]
             if part.name.startswith("common_") or len(raw) < part.size:
                 continue
-            if part.text:
+            if part.dynamic:
+                place = DataLocWord.read(int.from_bytes(raw, order))
+                raw = data[place.offset : place.offset + place.size]
+            if part.text or part.dynamic:
                 values[part.name] = raw.split(b"\0")[0].decode("utf-8", "surrogateescape")
             elif part.size in (1, 2, 4, 8):
                 values[part.name] = int.from_bytes(raw, order, signed=part.signed)
         return values
 
 
-def parse_format(text: str) -> EventFormat | None:
-    """Parse a description of an event from tracefs; return None if the text is not one."""
+def parse_format(text: str, path: str = "") -> EventFormat | None:
+    """Parse a description of an event.
+
+    Args:
+        text: the content of a file `format` of tracefs.
+        path: the path of the file, such as `events/sched/sched_switch/format`.
+
+    Returns:
+        The layout, or None if the text is not a description of an event.
+    """
     name, number = re.search(r"^name: (\S+)", text, re.MULTILINE), re.search(r"^ID: (\d{1,6})", text, re.MULTILINE)
     if not name or not number:
         return None
@@ -86,9 +102,11 @@ def parse_format(text: str) -> EventFormat | None:
     for kind, offset, size, signed in (match.groups() for match in matches if match):
         label = re.search(r"(\w+)(\[[^\]]*\])?$", kind)
         if label:
+            is_dynamic = "__data_loc" in kind and "char" in kind and int(size) == _WORD
             is_text = bool(label[2]) and "char" in kind and "__data_loc" not in kind
-            fields[label[1]] = EventField(label[1], int(offset), int(size), signed == "1", is_text)
-    return EventFormat(int(number[1]), name[1], fields)
+            fields[label[1]] = EventField(label[1], int(offset), int(size), signed == "1", is_text, is_dynamic)
+    system = _SYSTEM.search(path)
+    return EventFormat(int(number[1]), name[1], fields, system[1] if system else "")
 
 
 @dataclass(slots=True)
@@ -140,7 +158,7 @@ class KernelHeader:
 
     def _add(self, path: str, content: bytes) -> None:
         self.blocks.append((path, content))
-        layout = parse_format(content.decode("utf-8", "surrogateescape"))
+        layout = parse_format(content.decode("utf-8", "surrogateescape"), path)
         if layout is not None:
             self.formats[layout.id] = layout
 
@@ -175,6 +193,7 @@ class KernelEvent:
         values: the values by field, without the fields common to all events.
         data: the data.
         missed: whether the kernel lost events before this one.
+        system: the subsystem of the kernel, such as `sched`, or empty.
     """
 
     time: int
@@ -184,6 +203,12 @@ class KernelEvent:
     values: dict[str, Any]
     data: bytes
     missed: bool = False
+    system: str = ""
+
+    @property
+    def label(self) -> str:
+        """Return the name with the subsystem in front of it, such as `sched:sched_switch`, as uftrace shows it."""
+        return f"{self.system}:{self.name}" if self.system else self.name
 
 
 def is_name(name: str) -> bool:
@@ -256,7 +281,7 @@ def _event(time: int, data: bytes, header: KernelHeader, *, missed: bool) -> Ker
     layout = header.formats.get(number)
     if layout is None:
         return KernelEvent(time, tid, number, "", {}, data, missed)
-    return KernelEvent(time, tid, number, layout.name, layout.values(data, header.order), data, missed)
+    return KernelEvent(time, tid, number, layout.name, layout.values(data, header.order), data, missed, layout.system)
 
 
 def build_data(layout: EventFormat, tid: int, values: dict[str, Any], order: Order = "little") -> bytes:
@@ -271,13 +296,28 @@ def build_data(layout: EventFormat, tid: int, values: dict[str, Any], order: Ord
         if part is None:
             raise EncodeError("the event has no such field", f"{layout.name}.{name}")
         try:
-            raw = value.encode() if part.text else value.to_bytes(part.size, order, signed=part.signed)
-        except (OverflowError, AttributeError):
+            raw = _raw_value(part, value, len(data), order)
+        except (OverflowError, AttributeError, TypeError, ValueError):
             raise EncodeError(f"{value!r} does not fit in {part.size} bytes", f"{layout.name}.{name}") from None
-        if len(raw) > part.size - part.text:
-            raise EncodeError(f"{value!r} does not fit in {part.size} bytes", f"{layout.name}.{name}")
+        if part.dynamic:
+            data += value.encode("utf-8", "surrogateescape") + b"\0"
         data[part.offset : part.offset + len(raw)] = raw
     return bytes(data)
+
+
+def _raw_value(part: EventField, value: Any, end: int, order: Order) -> bytes:
+    """Return the bytes of a field, given the size of the data so far."""
+    if part.text or part.dynamic:
+        text: bytes = value.encode("utf-8", "surrogateescape")
+        if b"\0" in text or text.decode("utf-8", "surrogateescape") != value:
+            raise ValueError
+        if part.dynamic:
+            return int(DataLocWord(offset=end, size=len(text) + 1)).to_bytes(part.size, order)
+        if len(text) >= part.size:
+            raise ValueError
+        return text
+    raw: bytes = value.to_bytes(part.size, order, signed=part.signed)
+    return raw
 
 
 def build_pages(events: Iterable[tuple[int, bytes]], header: KernelHeader) -> bytes:

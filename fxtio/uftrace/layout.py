@@ -93,6 +93,13 @@ class ExtendWord(Word):
     unused: int = reserved(59, 63)
 
 
+class DataLocWord(Word, width=32):
+    """The place of a text of variable length in the data of a kernel event (`__data_loc`)."""
+
+    offset: int = bits(0, 15, doc="offset in the data in bytes")
+    size: int = bits(16, 31, doc="bytes of the text, with the NUL at its end")
+
+
 class PerfMiscWord(Word, width=16):
     """The flags of a perf record that uftrace uses."""
 

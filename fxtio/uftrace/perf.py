@@ -15,6 +15,7 @@ import numpy as np
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
+from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import PerfType
 from fxtio.uftrace.layout import PERF_COMM, PERF_HEADER, PERF_SAMPLE, PERF_TASK, PerfMiscWord
 from fxtio.uftrace.times import report_overflow
@@ -249,15 +250,16 @@ def encode(
         tid: the tasks.
         kind: the kinds, of `KINDS`.
         parent: the tasks that created new tasks, or 0.
-        comm: the new names of tasks, of which 15 bytes are written.
+        comm: the new names of tasks, of at most 15 bytes.
         order: the byte order.
 
     Raises:
-        EncodeError: a value does not fit its field, or a kind is unknown or `other`.
+        EncodeError: a value does not fit its field, a kind is unknown or `other`, or an event of this kind has no name
+            or no parent.
     """
     codes = np.array([_code_of(name) for name in kind], np.int8)
-    texts = [(text or "").encode("utf-8", "surrogateescape")[:_MAX_COMM] for text in comm]
     is_comm, is_task = np.isin(codes, (TASK_NAME, EXEC)), np.isin(codes, (TASK_NEW, TASK_EXIT))
+    texts = [_comm(text, has_name) for text, has_name in zip(comm, is_comm.tolist(), strict=True)]
     padded = np.array([(len(text) // 8 + 1) * 8 for text in texts], np.int64)
     size = _HEADER + _SAMPLE + np.where(is_comm, _COMM + padded, np.where(is_task, _TASK, 0))
     end = np.cumsum(size)
@@ -266,6 +268,8 @@ def encode(
         "time": checked("time", time, np.uint64), "pid": checked("pid", pid, np.int32),
         "tid": checked("tid", tid, np.int32), "ptid": checked("parent", parent, np.int32),
     }  # fmt: skip
+    if fields["ptid"][codes != TASK_NEW].any():
+        raise EncodeError(f"only {KINDS[TASK_NEW]} has a parent", "parent")
     fields["ppid"] = fields["pid"]
     is_out = np.isin(codes, (SCHED_OUT, PREEMPTED, EXEC)).astype(np.uint16)
     words: dict[str, Any] = {"low": 0, "out": is_out, "preempted": (codes == PREEMPTED).astype(np.uint16), "high": 0}
@@ -282,8 +286,20 @@ def encode(
     return out.tobytes()
 
 
-def _code_of(kind: str | None) -> int:
-    if kind not in KINDS[:OTHER]:
+def _comm(text: Any, has_name: bool) -> bytes:
+    """Return the bytes of the new name of a task."""
+    if not has_name:
+        if text:
+            raise EncodeError(f"only {KINDS[TASK_NAME]} and {KINDS[EXEC]} have a name, here {text!r}", "name")
+        return b""
+    raw = text_bytes(text, "name")
+    if b"\0" in raw or len(raw) > _MAX_COMM:
+        raise EncodeError(f"{text!r} has more than {_MAX_COMM} bytes or a NUL", "name")
+    return raw
+
+
+def _code_of(kind: Any) -> int:
+    if not isinstance(kind, str) or kind not in KINDS[:OTHER]:
         raise EncodeError(f"{kind!r} is not one of {', '.join(KINDS[:OTHER])}", "kind")
     return KINDS.index(kind)
 
@@ -292,10 +308,14 @@ def checked(name: str, values: Any, dtype: Any) -> Array:
     """Return integers as an array of a type.
 
     Raises:
-        EncodeError: a value does not fit the type.
+        EncodeError: a value is not an integer, or does not fit the type.
     """
-    array = np.asarray(values)
     limits = np.iinfo(dtype)
+    array = np.asarray(values)
+    if array.dtype.kind == "O" and all(type(value) is int for value in array.tolist()):
+        raise EncodeError(f"a value does not fit {limits.bits} bits", name)
+    if len(array) and array.dtype.kind not in "iu":
+        raise EncodeError("a value is not an integer", name)
     if len(array) and not limits.min <= int(array.min()) <= int(array.max()) <= limits.max:
         raise EncodeError(f"a value does not fit {limits.bits} bits", name)
     return array.astype(dtype)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,11 +26,15 @@ from fxtio.uftrace.frames import Chunk, TaskReader, empty_chunk
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
+from fxtio.uftrace.small_files import FILE_TABLES
 from fxtio.uftrace.state import Function, Sessions
 from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
-from fxtio.uftrace.tables import FILE_TABLES, RECORD_TABLES, Columns, TableBuilder, TableCollector
-from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskFile
+from fxtio.uftrace.tables import RECORD_TABLES, Columns, TableBuilder, TableCollector
+from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskEvent, TaskFile
 from fxtio.uftrace.times import MAX_TIME
+from fxtio.uftrace.values import addressed, meanings
+
+T = TypeVar("T")
 
 _FIELDS = RecordWord.fields
 _DECODED_AT_ONCE = 4096
@@ -69,6 +74,7 @@ class Entry(NamedTuple):
         name: the name of the function or event, or None.
         function: the function, or None if it is unknown.
         values: the values in the payload by name, such as `arg1`, or None if they are unknown.
+        meanings: the names of those values that are of an enumeration or addresses of functions and variables.
     """
 
     offset: int
@@ -78,6 +84,7 @@ class Entry(NamedTuple):
     name: str | None = None
     function: Function | None = None
     values: dict[str, Any] | None = None
+    meanings: Mapping[str, str] = MappingProxyType({})
 
 
 class UftraceTrace(TraceReader[Info]):
@@ -175,17 +182,20 @@ class UftraceTrace(TraceReader[Info]):
     def _resolved(self, entry: Entry, chunk: Chunk, events: EventsFile) -> Entry:
         record = entry.record
         if isinstance(record, Event):
-            return entry._replace(name=events.name(record.event), values=self._event_values(record))
+            values = self._event_values(record)
+            names = addressed(values or {}, chunk.functions)
+            return entry._replace(name=events.name(record.event), values=values, meanings=names)
         if not isinstance(record, FunctionEntry | FunctionExit):
             return entry
         function = chunk.functions.function_at(record.address)
         name = function.name if function is not None else f"<{record.address:x}>"
-        values = None
-        if record.payload is not None and chunk.has_specs:
-            specs = chunk.functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
-            decoded = payloads.decode(specs, record.payload, chunk.order)
-            values = {spec.label: value for spec, value in zip(specs, decoded, strict=True)}
-        return entry._replace(name=name, function=function, values=values)
+        entry = entry._replace(name=name, function=function)
+        if record.payload is None or not chunk.has_specs:
+            return entry
+        specs = chunk.functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
+        decoded = payloads.decode(specs, record.payload, chunk.order)
+        values = {spec.label: value for spec, value in zip(specs, decoded, strict=True)}
+        return entry._replace(values=values, meanings=meanings(chunk.functions, specs, decoded, record.address))
 
     def _event_values(self, event: Event) -> dict[str, Any] | None:
         data = data_of(event.payload, self.info_file.order)
@@ -200,6 +210,7 @@ class UftraceTrace(TraceReader[Info]):
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         reading = self._begin()
         of_records = [name for name in names if name in RECORD_TABLES]
+        reading.quiet = bool(of_records)
         tables = self._record_tables(of_records, reading) if of_records else {}
         tables |= {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
         return {name: tables[name] for name in names}
@@ -221,6 +232,7 @@ class UftraceTrace(TraceReader[Info]):
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
         """Yield batches; the tables of small files are whole in the first one, and empty in the others."""
         reading = self._begin()
+        reading.quiet = any(name in RECORD_TABLES for name in names)
         of_files = {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
 
         def batch(columns: dict[str, Columns]) -> dict[str, Table]:
@@ -384,10 +396,14 @@ class _Reading:
     Args:
         trace: the trace.
         findings: receives faults.
+
+    Attributes:
+        quiet: whether the lists of symbols and modules report no faults, since those are reported where names are used.
     """
 
     def __init__(self, trace: UftraceTrace, findings: Findings) -> None:
         self.findings = findings
+        self.quiet = False
         self._trace = trace
         self._directory = trace.directory
 
@@ -398,6 +414,30 @@ class _Reading:
     @cached_property
     def events(self) -> EventsFile:
         return EventsFile.parse(self._directory.read(NAMES_FILE, self.findings), self.findings)
+
+    def info(self) -> InfoFile:
+        return self._trace.info_file
+
+    def task_events(self) -> list[TaskEvent]:
+        return self.sessions.file.events
+
+    def maps(self) -> list[tuple[str, MapFile]]:
+        files = self._listed(lambda name: name.startswith("sid-") and name.endswith(".map"), MapFile.parse)
+        return [(name.removeprefix("sid-").removesuffix(".map"), file) for name, file in files]
+
+    def symbol_files(self) -> list[tuple[str, SymbolFile]]:
+        return self._listed(lambda name: name.endswith(".sym") or name == kernel.SYMBOLS_FILE, SymbolFile.parse)
+
+    def debug_files(self) -> list[tuple[str, DebugFile]]:
+        return self._listed(lambda name: name.endswith(".dbg"), DebugFile.parse)
+
+    def _listed(
+        self, is_meant: Callable[[str], bool], parse: Callable[[bytes, str, Findings], T]
+    ) -> list[tuple[str, T]]:
+        """Return the parsed files whose names are meant, with their names."""
+        findings = Findings() if self.quiet else self.findings
+        names = filter(is_meant, self._directory.names)
+        return [(name, parse(self._directory.read(name, findings), name, findings)) for name in names]
 
     def tasks(self) -> list[tuple[int, int, str]]:
         sessions = self.sessions
@@ -419,12 +459,20 @@ class _Reading:
             for event in kernel.parse_pages(self._directory.blocks(name, size), header, name, self.findings):
                 yield kernel.cpu_of(name), event
 
-    def kernel_events(self) -> list[tuple[int, kernel.KernelEvent]]:
-        return list(self.each_kernel_event())
+    @cached_property
+    def _kernel_events(self) -> list[tuple[int, kernel.KernelEvent]]:
+        return sorted(self.each_kernel_event(), key=lambda item: item[1].time)
 
-    def kernel_symbols(self) -> SymbolFile:
+    def kernel_events(self) -> list[tuple[int, kernel.KernelEvent]]:
+        return self._kernel_events
+
+    @cached_property
+    def _kernel_symbols(self) -> SymbolFile:
         raw = self._directory.read(kernel.SYMBOLS_FILE, self.findings)
         return SymbolFile.parse(raw, kernel.SYMBOLS_FILE, self.findings)
+
+    def kernel_symbols(self) -> SymbolFile:
+        return self._kernel_symbols
 
     def messages(self) -> list[tuple[int, str]]:
         return ExternFile.parse(self._directory.read(EXTERN_FILE, self.findings), self.findings).messages

@@ -136,6 +136,8 @@ def _values(entry: Entry) -> str:
         name: quoted(value) if isinstance(value, str) else value.hex() if isinstance(value, bytes) else str(value)
         for name, value in entry.values.items()
     }
+    shown = {name: f"{value} ({entry.meanings[name]})" if name in entry.meanings else value
+             for name, value in shown.items()}  # fmt: skip
     return ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
@@ -154,6 +156,8 @@ def _object(entry: Entry) -> dict[str, Any]:
         result["module"] = entry.function.module
     if entry.values is not None:
         result["values"] = {name: _json_value(value) for name, value in entry.values.items()}
+    if entry.meanings:
+        result["meanings"] = dict(entry.meanings)
     if isinstance(record, Opaque):
         return result | {"raw": record.raw.hex()}
     if isinstance(record, Lost):

@@ -25,6 +25,7 @@ from fxtio.uftrace.directory import Directory
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.symbols import DebugFile, MapFile, Module, Symbol, SymbolFile
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
+from fxtio.uftrace.times import MAX_TIME
 
 Array = np.ndarray[Any, Any]
 
@@ -297,6 +298,7 @@ class Sessions:
         self._symbol_files: dict[str, tuple[Array, Array, Sequence[Symbol]]] = {}
         self._debug_files: dict[str, DebugFile] = {}
         self._file_names: dict[tuple[Module, str], str | None] = {}
+        self._build_ids: dict[str, dict[str, str]] = {}
         self._address_spaces: OrderedDict[tuple[str, int], AddressSpace] = OrderedDict()
         self.empty = AddressSpace([], self._specs)
 
@@ -338,6 +340,11 @@ class Sessions:
                 epochs.append(Epoch(begin, session, first))
             epochs += [Epoch(times[count], session, count + 1) for count in range(first, last)]
         return [epoch for epoch, after in zip_longest(epochs, epochs[1:]) if after is None or epoch.begin < after.begin]
+
+    def forked(self, tid: int) -> int | None:
+        """Return the time in nanoseconds at which a task began as a copy of another process, or None."""
+        fork = self._forks.get(tid)
+        return None if fork is None else min(fork.time, MAX_TIME)
 
     def process_of(self, tid: int) -> int:
         """Return the process of a task; a task that is not in the task file is taken for a process."""
@@ -447,13 +454,25 @@ class Sessions:
         for name in (f"{base}{suffix}", f"{base}-{mark}{suffix}"):
             if name in self._directory and self._is_of(name, module):
                 return name
+        if module.build_id.strip("0") and (other := self._files_by_build_id(suffix).get(module.build_id)):
+            return other
         if f"{base}{suffix}" in self._directory:
             message = f"the heading is not that of {module.path}; the file is not used for it"
             self._findings.add("other-module", 0, message, level=Level.WARNING, file=f"{base}{suffix}")
         return None
 
     def _is_of(self, name: str, module: Module) -> bool:
-        """Return whether the heading of a file is that of a module; a file without a heading matches any module."""
+        """Return whether the heading of a file is that of a module.
+
+        A build id identifies a module under any path.  A file without a heading matches any module.
+        """
+        path, build_id = self._heading(name)
+        if build_id.strip("0") and module.build_id.strip("0"):
+            return build_id == module.build_id
+        return not path or path == module.path or path.startswith(f"{module.path} ")
+
+    def _heading(self, name: str) -> tuple[str, str]:
+        """Return the path and the build id in the heading of a file, or empty texts."""
         path = build_id = ""
         for line in self._directory.head(name).decode("utf-8", "surrogateescape").split("\n"):
             if not line.startswith("#"):
@@ -461,6 +480,11 @@ class Sessions:
             key, _, value = line.removeprefix("# ").partition(": ")
             path = value if key == "path name" else path
             build_id = value.strip() if key == "build-id" else build_id
-        if build_id and module.build_id and build_id != module.build_id:
-            return False
-        return not path or path == module.path or path.startswith(f"{module.path} ")
+        return path, build_id
+
+    def _files_by_build_id(self, suffix: str) -> dict[str, str]:
+        """Return the names of the files with a suffix, by the build ids in their headings."""
+        if suffix not in self._build_ids:
+            names = [name for name in self._directory.names if name.endswith(suffix)]
+            self._build_ids[suffix] = {self._heading(name)[1]: name for name in reversed(names)}
+        return self._build_ids[suffix]

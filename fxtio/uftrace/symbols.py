@@ -32,6 +32,12 @@ END = "?"
 PLT = "P"
 """The type of a library function in the symbol table of a module that calls it."""
 
+DATA = "D"
+"""The type of a variable."""
+
+KERNEL = "T"
+"""The type of a function of the kernel."""
+
 _MAPPING = re.compile(
     r"([0-9a-fA-F]{1,16})-([0-9a-fA-F]{1,16}) (\S{4}) ([0-9a-fA-F]{1,16}) (\S{1,20}) (\d{1,20})(?: *)(.*)", re.DOTALL
 )

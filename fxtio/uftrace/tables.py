@@ -1,35 +1,29 @@
-"""The tables of a trace, their columns, and how they are made from chunks of records and from the small files.
+"""The tables of records, their columns, and how they are made from chunks; `small_files` has the other tables.
 
 - Every record table is a function from a chunk to columns.  Times are nanoseconds (int64), names are
   dictionary-encoded, and `record` is the number of a record in the whole trace, by which tables can be joined.
 - `slices` pairs entries with exits, see `CallPairing`: one row for each call, in the order in which calls end.
-- `args` decodes payloads, see `payload_columns`: one row for each value, in the order of the records.
-- The file tables come from the small files of the trace.
+- `args` and `structs` decode payloads, see `fxtio.uftrace.values`: one row for each value, in the order of the records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from fxtio import _native
-from fxtio.codec.columns import StreamColumn
 from fxtio.codec.strings import DistinctStrings
-from fxtio.table import Categories, Column, Growing, Table
+from fxtio.table import Bytes, Categories, Column, Growing, Table
 from fxtio.uftrace import payloads
-from fxtio.uftrace.argspec import ValueSpecs
 from fxtio.uftrace.enums import RecordType
-from fxtio.uftrace.events import EventsFile, data_of, values_of
+from fxtio.uftrace.events import ADDRESSES, EventsFile, data_of, values_of
 from fxtio.uftrace.frames import Chunk
-from fxtio.uftrace.kernel import FUNCTION_ENTRY, FUNCTION_EXIT, KernelEvent
 from fxtio.uftrace.layout import DEPTHS, RecordWord
-from fxtio.uftrace.perf import KINDS, PerfBlock
 from fxtio.uftrace.state import AddressSpace
-from fxtio.uftrace.symbols import SymbolFile
-from fxtio.uftrace.times import MAX_TIME, saturated
+from fxtio.uftrace.values import FORMATS, payload_columns, structures, symbol_codes
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Column]
@@ -41,9 +35,6 @@ WHOLE, NO_EXIT, NO_ENTRY, OPEN = range(4)
 STATES = ("whole", "no_exit", "no_entry", "open")
 """The states of a call: with entry and exit; ended by a later record; begun before the file; not ended."""
 
-FORMATS = "diuxocpefsSt"
-"""The letters of value formats, by code."""
-
 MAX_NAMES = 1 << 16
 """The number of names above which reading by batches drops the names that are not in use."""
 
@@ -54,7 +45,6 @@ _FIELDS = RecordWord.fields
 _STEPS = np.array([{RecordType.ENTRY: 1, RecordType.EXIT: -1}.get(kind, 0) for kind in RecordType], np.int8)
 _LAST_DEPTH = DEPTHS - 1
 _HEADER = 16
-_NULL = payloads.NULL.decode("utf-8", "surrogateescape")
 
 
 # ---- calls
@@ -115,7 +105,11 @@ class CallPairing:
 
     The depth of a record decides: it ends every open call that is deeper.  So a call whose exit is missing (after
     `longjmp`, `exec` or lost records) ends at the first record that shows that it has ended, and an exit without an
-    entry (in a child after `fork`) is a call that began before the file.
+    entry (in a child after `fork`) is a call that began before the file: at the fork, or with the first record.
+
+    If the call at the depth of an exit is that of another function, the exit ends the innermost call of its function.
+    Some tracers (the QEMU plugin) number the depths of exits from 0 and those of entries from 1.  The first exit
+    directly after the entry of the same function shows this; the depths of the exits from there on are corrected.
 
     Attributes:
         open: the calls that have not ended.
@@ -125,6 +119,8 @@ class CallPairing:
         self.open = OpenCalls.empty()
         self._laps = 0  # the number of times that the depth has wrapped around
         self._previous: tuple[int, int] = (0, 0)  # the step and depth of the last entry or exit
+        self._before: tuple[int, int, int] = (0, 0, 0)  # the step, depth and address of the record before the chunk
+        self._exits_lower: bool | None = None  # whether exits have lower depths than entries, None if not known yet
         self._first: int | None = None
         self._last = 0
 
@@ -141,15 +137,21 @@ class CallPairing:
         depth = _FIELDS["depth"].get(words).view(np.int64)
         address = _FIELDS["address"].get(words)
         times = chunk.nanoseconds
-        if self._laps or _LAST_DEPTH in (self._previous[1], int(depth.max(initial=0))):
-            depth, address = self._unwrapped(step, depth, address)
+        first_exit = self._first_lower_exit(step, depth, address, chunk)
+        previous = self._previous
         rows = np.flatnonzero(step) if not step.all() else None
         if len(step) and (rows is None or len(rows)):
             last = -1 if rows is None else int(rows[-1])
-            self._previous = int(step[last]), int(depth[last]) % DEPTHS
+            self._previous = int(step[last]), int(depth[last])
             self._last = int(times[last])
             if self._first is None:
                 self._first = int(times[0 if rows is None else int(rows[0])])
+                if chunk.forked is not None:
+                    self._first = min(self._first, chunk.forked)
+        if self._laps or _LAST_DEPTH in (previous[1], int(depth.max(initial=0))):
+            depth, address = self._unwrapped(previous, step, depth, address)
+        if first_exit is not None:
+            depth = depth + np.where((step < 0) & (np.arange(len(step)) >= first_exit), 1, 0)
         before, height = self.open, len(self.open.depth)
         size = height + len(step)
         # The stack of open calls; an entry is a row of the chunk, or -1, -2, ... for calls that were open before.
@@ -194,11 +196,27 @@ class CallPairing:
             np.full(len(order), -1, np.int64),
         )  # fmt: skip
 
-    def _unwrapped(self, step: Array, depth: Array, address: Array) -> tuple[Array, Array]:
+    def _first_lower_exit(self, step: Array, depth: Array, address: Array, chunk: Chunk) -> int | None:
+        """Return the row from which on the depths of exits are one too low, or None if they are right."""
+        if self._exits_lower is None and len(step):
+            steps, depths = np.append(self._before[0], step), np.append(self._before[1], depth)
+            addresses = np.append(np.uint64(self._before[2]), address)
+            leaf = (steps[:-1] > 0) & (steps[1:] < 0) & (addresses[:-1] == addresses[1:])
+            self._before = (int(step[-1]), int(depth[-1]), int(address[-1]))
+            if not leaf.any():
+                return None
+            row = int(leaf.argmax())
+            self._exits_lower = (int(depths[row]) - int(depths[row + 1])) % DEPTHS == 1
+            return row if self._exits_lower else None
+        if chunk.gap is not None:
+            self._before = (0, 0, 0)
+        return 0 if self._exits_lower else None
+
+    def _unwrapped(self, previous: tuple[int, int], step: Array, depth: Array, address: Array) -> tuple[Array, Array]:
         """Return depths and addresses without wrapping: a depth of 1024 is stored as 0 and a carry into the address."""
         rows = np.flatnonzero(step)
-        steps = np.concatenate([[self._previous[0]], step[rows]])
-        depths = np.concatenate([[self._previous[1]], depth[rows]])
+        steps = np.concatenate([[previous[0]], step[rows]])
+        depths = np.concatenate([[previous[1]], depth[rows]])
         up = (steps[:-1] > 0) & (steps[1:] > 0) & (depths[:-1] == _LAST_DEPTH) & (depths[1:] == 0)
         down = (steps[:-1] < 0) & (steps[1:] < 0) & (depths[:-1] == 0) & (depths[1:] == _LAST_DEPTH)
         laps = self._laps + np.cumsum(up.astype(np.int64) - down)
@@ -239,142 +257,6 @@ def _chosen_codes(begin: Array, address: Array, before: Array, codes_of: Callabl
     codes[new] = codes_of(address[begin[new]])
     codes[~new] = before[-1 - begin[~new]]
     return codes
-
-
-# ---- values of payloads
-
-
-@dataclass(slots=True)
-class ValueColumns:
-    """The values in the payloads of a chunk.
-
-    Attributes:
-        row: the row of the record in the chunk (int64).
-        label: the code of the name of the value, such as `arg1` (int32).
-        format: the code in `FORMATS` (int8).
-        bits: a sign-extended integer or a double, as 64 bits (uint64); 0 for strings and structures.
-        text: the code of a string, or -1 (int32).
-    """
-
-    row: Array
-    label: Array
-    format: Array
-    bits: Array
-    text: Array
-
-
-class _BlockBytes:
-    """The bytes of a block, from which values are read; every value begins at a multiple of 4 bytes."""
-
-    def __init__(self, chunk: Chunk) -> None:
-        self.order = chunk.order
-        self.prefix = "<" if chunk.order == "little" else ">"
-        self.bytes = np.concatenate([chunk.block.raw.view(np.uint8), np.zeros(32, np.uint8)])
-        self.last = len(self.bytes) - _HEADER
-
-    def integers(self, at: Array, size: int, *, signed: bool) -> Array:
-        """Return integers of 1, 2, 4 or 8 bytes as 64 bits."""
-        kind = "i" if signed else "u"
-        if size == 8:
-            return self._integers8(at)
-        values: Array = self.bytes.view(f"{self.prefix}{kind}{size}")[at // size]
-        return values.astype(np.int64 if signed else np.uint64).view(np.uint64)
-
-    def _integers8(self, at: Array) -> Array:
-        halves = self.bytes.view(np.uint32)
-        pairs = np.stack([halves[at // 4], halves[at // 4 + 1]], axis=1)
-        values: Array = pairs.view(f"{self.prefix}u8")[:, 0].astype(np.uint64)
-        return values
-
-    def floats(self, at: Array, size: int) -> Array:
-        """Return floating-point numbers of 4, 8 or 10 bytes as the 64 bits of doubles."""
-        if size == 8:
-            return self._integers8(at)
-        if size == 4:
-            singles: Array = self.bytes.view(f"{self.prefix}f4")[at // 4]
-            return singles.astype(np.float64).view(np.uint64)
-        raws = [self.bytes[begin : begin + size].tobytes() for begin in at.tolist()]
-        return np.array([payloads.decode_float(raw, self.order) for raw in raws], np.float64).view(np.uint64)
-
-    def texts(self, at: Array, length: Array, names: DistinctStrings) -> Array:
-        """Return the codes of strings (int32), -1 for null."""
-        codes = np.empty(len(at), np.int32)
-        for shift in np.unique(at % 8).tolist():
-            rows = np.flatnonzero(at % 8 == shift)
-            words = self.bytes[shift : shift + (len(self.bytes) - 8) // 8 * 8].view(np.uint64)
-            codes[rows] = names.codes(StreamColumn(words, at[rows] // 8, length[rows]))
-        return np.where(codes == names.code(_NULL), np.int32(-1), codes)
-
-
-def payload_columns(chunk: Chunk, names: DistinctStrings) -> ValueColumns | None:
-    """Return the values in the payloads of a chunk, or None if there are none.
-
-    Records whose payloads have the same specifications are decoded together, value by value; a cursor for each record
-    skips strings, which differ in length.
-    """
-    words = chunk.words
-    kinds = _FIELDS["type"].get(words)
-    calls = (kinds == RecordType.ENTRY) | (kinds == RecordType.EXIT)
-    rows = np.flatnonzero((_FIELDS["more"].get(words) != 0) & calls)
-    if not len(rows) or not chunk.has_specs:
-        return None
-    exits = (kinds[rows] == RecordType.EXIT).astype(np.uint64)
-    key = _FIELDS["address"].get(words[rows]) * np.uint64(2) + exits
-    codes, first = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
-    count = _native.distinct(key, codes, first, payloads.SEED)
-    groups: dict[ValueSpecs, list[int]] = {}
-    for code, value in enumerate(key[first[:count]].tolist()):
-        address, is_exit = divmod(value, 2)
-        groups.setdefault(chunk.functions.specs_at(address, is_exit=bool(is_exit)), []).append(code)
-    data = _BlockBytes(chunk)
-    parts = []
-    for specs, members in groups.items():
-        if specs:
-            chosen = rows if len(groups) == 1 else rows[np.isin(codes, np.array(members, np.int32))]
-            parts.append(_group_columns(data, chunk, specs, chosen, names))
-    return _in_order(parts) if parts else None
-
-
-def _group_columns(
-    data: _BlockBytes, chunk: Chunk, specs: ValueSpecs, rows: Array, names: DistinctStrings
-) -> ValueColumns:
-    """Return the values of records whose payloads have the same specifications."""
-    at = chunk.at[rows] * 8 + _HEADER
-    shape = (len(rows), len(specs))
-    bits, text = np.zeros(shape, np.uint64), np.full(shape, -1, np.int32)
-    for number, spec in enumerate(specs):
-        place = np.minimum(at, data.last)  # the kernel has checked that the payload is complete
-        size: int | Array = spec.size
-        if spec.is_text:
-            length = data.integers(place, 2, signed=False).astype(np.int64)
-            text[:, number] = data.texts(place + 2, length, names)
-            size = length + 2
-        elif spec.format == "f":
-            bits[:, number] = data.floats(place, spec.size)
-        elif spec.format != "t":
-            bits[:, number] = data.integers(place, spec.size, signed=spec.format in "di")
-        at = at + (size + 3) // 4 * 4
-    label = np.array([names.code(spec.label) for spec in specs], np.int32)
-    letter = np.array([FORMATS.index(spec.format) for spec in specs], np.int8)
-    return ValueColumns(
-        np.repeat(rows, shape[1]), np.tile(label, shape[0]), np.tile(letter, shape[0]), bits.reshape(-1),
-        text.reshape(-1),
-    )  # fmt: skip
-
-
-def _in_order(parts: list[ValueColumns]) -> ValueColumns:
-    """Return the values of all parts in the order of the records."""
-    if len(parts) == 1:
-        return parts[0]
-    row = np.concatenate([part.row for part in parts])
-    order = np.argsort(row, kind="stable")
-    return ValueColumns(
-        row[order],
-        np.concatenate([part.label for part in parts])[order],
-        np.concatenate([part.format for part in parts])[order],
-        np.concatenate([part.bits for part in parts])[order],
-        np.concatenate([part.text for part in parts])[order],
-    )
 
 
 # ---- record tables
@@ -480,17 +362,36 @@ class TableBuilder:
 
     def args(self, chunk: Chunk) -> Columns:
         """Return the values of payloads."""
-        values = payload_columns(chunk, self.names)
-        if values is None:
-            integers, codes = np.empty(0, np.int64), np.empty(0, np.int32)
-            values = ValueColumns(integers, codes, codes.astype(np.int8), integers.view(np.uint64), codes)
+        values, names = payload_columns(chunk, self.names), self.names.values
         return {
             "record": values.row + self.record,
-            "name": Categories(values.label, self.names.values),
+            "name": Categories(values.label, names),
             "format": Categories(values.format, FORMATS),
+            "size": values.size,
             "bits": values.bits,
-            "text": Categories(values.text, self.names.values),
+            "text": Categories(values.text, names),
+            "type": Categories(values.type, names),
+            "meaning": Categories(values.meaning, names),
         }
+
+    def structs(self, chunk: Chunk) -> Columns:
+        """Return the structures in payloads."""
+        values = structures(chunk)
+        return {
+            "record": np.array(values.row, np.int64) + self.record,
+            "name": self._texts(values.label),
+            "type": self._texts(values.type),
+            "bytes": Bytes(values.data),
+        }
+
+    def payloads(self, chunk: Chunk) -> Columns:
+        """Return the payloads as they are."""
+        rows = np.flatnonzero(_FIELDS["more"].get(chunk.words))
+        return {"record": rows + self.record, "payload": Bytes(_payloads_of(chunk, rows))}
+
+    def _texts(self, texts: Sequence[str | None]) -> Categories:
+        codes = [-1 if text is None else self.names.code(text) for text in texts]
+        return Categories(np.array(codes, np.int32), self.names.values)
 
     def events(self, chunk: Chunk) -> Columns:
         """Return the events."""
@@ -514,11 +415,15 @@ class TableBuilder:
             data = data_of(payload or None, chunk.order)
             named = values_of(event, data, chunk.order, self._pointer_size)
             values += [(row, name, value) for name, value in named.items()]
-        numbers = np.array([value % 2**64 for _, _, value in values], np.uint64)
+        bits = np.array([value % 2**64 for _, _, value in values], np.uint64)
+        meaning = np.full(len(values), -1, np.int32)
+        of_address = [number for number, (_, name, _) in enumerate(values) if name in ADDRESSES]
+        meaning[of_address] = symbol_codes(bits[of_address], chunk.functions, self.names)
         return {
             "record": np.array([row for row, _, _ in values], np.int64) + self.record,
-            "name": Categories(np.array([self.names.code(n) for _, n, _ in values], np.int32), self.names.values),
-            "value": numbers.view(np.int64),
+            "name": self._texts([name for _, name, _ in values]),
+            "bits": bits,
+            "meaning": Categories(meaning, self.names.values),
         }
 
     def lost(self, chunk: Chunk) -> Columns:
@@ -548,6 +453,8 @@ RECORD_TABLES: dict[str, Callable[[TableBuilder, Chunk], Columns]] = {
     "records": TableBuilder.records,
     "slices": TableBuilder.slices,
     "args": TableBuilder.args,
+    "structs": TableBuilder.structs,
+    "payloads": TableBuilder.payloads,
     "events": TableBuilder.events,
     "event_values": TableBuilder.event_values,
     "lost": TableBuilder.lost,
@@ -574,103 +481,3 @@ class TableCollector:
             name: Table({label: growing.column() for label, growing in columns.items()})
             for name, columns in self._growing.items()
         }
-
-
-# ---- file tables
-
-
-class SmallFiles(Protocol):
-    """The contents of the small files of a trace."""
-
-    def tasks(self) -> list[tuple[int, int, str]]:
-        """Return the task, the process and the program of each `.dat` file."""
-
-    def perf_blocks(self) -> list[tuple[int, PerfBlock]]:
-        """Return the scheduler events with the number of their CPU."""
-
-    def kernel_events(self) -> list[tuple[int, KernelEvent]]:
-        """Return the kernel events with the number of their CPU."""
-
-    def kernel_symbols(self) -> SymbolFile:
-        """Return the symbols of the kernel."""
-
-    def messages(self) -> list[tuple[int, str]]:
-        """Return the times in nanoseconds and the texts of the messages of `extern.dat`."""
-
-
-def _integers(values: Sequence[int]) -> Array:
-    return np.array([min(value, MAX_TIME) for value in values], np.int64)
-
-
-def _tasks(files: SmallFiles) -> Columns:
-    rows = files.tasks()
-    return {
-        "tid": _integers([tid for tid, _, _ in rows]),
-        "pid": _integers([pid for _, pid, _ in rows]),
-        "program": Categories.of([program for _, _, program in rows]),
-    }
-
-
-def _sched(files: SmallFiles) -> Columns:
-    """Return the scheduler events, ordered by time."""
-    blocks = files.perf_blocks()
-
-    def joined(columns: list[Array], dtype: Any) -> Array:
-        return np.concatenate([np.empty(0, dtype), *columns])
-
-    time = joined([block.time for _, block in blocks], np.uint64)
-    order = np.argsort(time, kind="stable")
-    names = DistinctStrings()
-    codes = np.zeros(len(time), np.int32)
-    first = 0
-    for _, block in blocks:
-        for row, text in block.comms.items():
-            codes[first + row] = names.code(text)
-        first += len(block)
-    return {
-        "time": saturated(time)[order],
-        "cpu": joined([np.full(len(block), cpu) for cpu, block in blocks], np.int64)[order],
-        "pid": joined([block.pid for _, block in blocks], np.int64)[order],
-        "tid": joined([block.tid for _, block in blocks], np.int64)[order],
-        "kind": Categories(joined([block.kind for _, block in blocks], np.int8).astype(np.int32)[order], KINDS),
-        "name": Categories(codes[order], names.values),
-        "parent": joined([block.parent for _, block in blocks], np.int64)[order],
-    }
-
-
-def _kernel(files: SmallFiles) -> Columns:
-    """Return the kernel events, ordered by time."""
-    rows = sorted(files.kernel_events(), key=lambda row: row[1].time)
-    begin, end, symbols = files.kernel_symbols().ranges()
-    is_call = [event.name in (FUNCTION_ENTRY, FUNCTION_EXIT) for _, event in rows]
-    functions = [
-        int(event.values.get("func", 0)) if call else 0 for (_, event), call in zip(rows, is_call, strict=True)
-    ]
-    address = np.array(functions, np.uint64)
-    index = np.searchsorted(begin, address, "right") - 1
-    inside = (index >= 0) & (address < np.append(end, np.uint64(0))[index])
-    names = [symbols[row].name if good else "" for row, good in zip(index.tolist(), inside.tolist(), strict=True)]
-    return {
-        "time": _integers([event.time for _, event in rows]),
-        "cpu": _integers([cpu for cpu, _ in rows]),
-        "tid": _integers([event.tid for _, event in rows]),
-        "id": _integers([event.id for _, event in rows]),
-        "name": Categories.of([event.name for _, event in rows]),
-        "address": address,
-        "function": Categories.of(names),
-        "depth": _integers([int(event.values.get("depth", 0)) for _, event in rows]),
-    }
-
-
-def _messages(files: SmallFiles) -> Columns:
-    rows = files.messages()
-    return {"time": _integers([time for time, _ in rows]), "text": Categories.of([text for _, text in rows])}
-
-
-FILE_TABLES: dict[str, Callable[[SmallFiles], Columns]] = {
-    "tasks": _tasks,
-    "sched": _sched,
-    "kernel": _kernel,
-    "messages": _messages,
-}
-"""The tables that come from the small files, by name."""

@@ -27,7 +27,7 @@ from construct import (
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.uftrace.directory import join_lines, line_size, split_lines
+from fxtio.uftrace.directory import join_lines, line_size, split_lines, text_bytes
 
 TEXT, BINARY = "task.txt", "task"
 """The name of the file, and its name in format version 3."""
@@ -275,8 +275,9 @@ def check_text(text: str, where: str) -> str:
     """Return a text that can be written in a line of a file.
 
     Raises:
-        EncodeError: the text contains a line end or a NUL.
+        EncodeError: it is not a text, or contains a line end, a NUL or a lone surrogate.
     """
-    if any(character in text for character in "\n\0"):
-        raise EncodeError(f"{text!r} contains a line end or a NUL", where)
+    text_bytes(text, where)
+    if any(character in text for character in "\r\n\0"):
+        raise EncodeError(f"{text[:60]!r} contains a line end or a NUL", where)
     return text

@@ -10,7 +10,7 @@ from pathlib import Path
 import fxtio
 from fxtio.finding import Findings
 
-METADATA, INITIALIZATION, STRING, EVENT, LARGE = 0, 1, 2, 4, 15
+METADATA, INITIALIZATION, STRING, EVENT, KERNEL_OBJECT, LARGE = 0, 1, 2, 4, 7, 15
 PROVIDER_INFO, PROVIDER_SECTION, TRACE_INFO = 1, 2, 4
 INT32, INT64 = 1, 3
 MIB = 1 << 20
@@ -97,6 +97,7 @@ CASES: dict[str, Callable[[Path], Findings]] = {
         trace(*(words(header(METADATA, 1, bit_16=PROVIDER_INFO, bit_20=number)) for number in range(1025)))
     ),
     "too-many-clocks": read(trace(*(words(header(INITIALIZATION, 2), rate) for rate in range(1, 65_538)))),
+    "too-many-objects": read(trace(*(words(header(KERNEL_OBJECT, 2), koid) for koid in range(65_537)))),
     "zero-tick-rate": read(trace(words(header(INITIALIZATION, 2), 0))),
     "time-overflow": tabulated(trace(words(header(EVENT, 4), 1 << 63, 1, 2))),
 }

@@ -14,9 +14,11 @@ from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
 from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler.layout import DIALECTS, Style
 from fxtio.coreprofiler.lines import Fault, decode, encode, layout_of
-from fxtio.coreprofiler.records import RECORDS
+from fxtio.coreprofiler.records import RECORDS, Frame
 from fxtio.coreprofiler.simulator import SHAPES, Simulator, Truth
+from fxtio.coreprofiler.state import Sample
 from fxtio.errors import EncodeError
+from fxtio.table import Table
 
 Strategy = st.SearchStrategy[Any]
 
@@ -32,12 +34,20 @@ TIMES = st.builds(
 )
 
 
+EXTREMES = [
+    *(sign * number + more for number in (2**31, 2**32, 2**63, 10**8, 10**18, lay.MAX_MS)
+      for sign in (1, -1) for more in (-1, 0, 1)),
+    0, 1, 10, 2**64 - 1,
+]  # fmt: skip
+"""Numbers at the limits of types and of the ways to read them."""
+
+
 def numbers(low: int, high: int) -> Strategy:
-    ends = st.sampled_from([low, min(high, 1), 10, 99_999_999, 100_000_000, high])
-    return ends.filter(lambda number: low <= number <= high) | st.integers(low, high)
+    ends = [low, high, *(number for number in EXTREMES if low <= number <= high)]
+    return st.sampled_from(ends) | st.integers(low, high)
 
 
-def values(item: lay.Item) -> Strategy:
+def values(item: lay.FixedItem) -> Strategy:
     """Return a strategy for the values of an item that does not take the rest of the line."""
     if isinstance(item, lay.Count):
         result = st.none() | numbers(0, item.high)
@@ -80,6 +90,11 @@ def can_be_written(record: Any) -> bool:
     except EncodeError:
         return False
     return True
+
+
+def has_exact_time(record: Any) -> bool:
+    """Return whether tables have the time of the record, and not the nearest one that fits them."""
+    return lay.MIN_MS <= getattr(record, "timestamp", 0) <= lay.MAX_MS
 
 
 RECORDS_OF: dict[type[Any], Strategy] = {cls: records(cls) for cls in RECORDS}
@@ -180,7 +195,7 @@ def row_of(offset: int, record: Any) -> dict[str, Any]:
     layout = layout_of(type(record))
     row: dict[str, Any] = {"offset": offset}
     if hasattr(record, "timestamp"):
-        row["time"] = record.timestamp * 1_000_000
+        row["time"] = min(max(record.timestamp * 1_000_000, -(2**63)), 2**63 - 1)
     row |= cells_of(record)
     for name in layout.tail_fields:
         value = getattr(record, name)
@@ -210,3 +225,27 @@ def cells_of(record: Any) -> dict[str, Any]:
         else:
             cells[name] = -1 if value is None and not item.optional else value
     return cells
+
+
+def whole_stacks(samples: Table, stacks: Table) -> list[dict[str, Any]]:
+    """Return the rows of `sample_stacks` with whole stacks in place of rows of `stacks`."""
+    rows = list(stacks.rows())
+    result = []
+    for sample in samples.rows():
+        frames, at = [], sample["stack"]
+        while at >= 0:
+            row = rows[at]
+            function = None if row["function_iid"] < 0 else row["function_iid"]
+            frames.append(Frame(function, lay.UNDEFINED if row["ip_undefined"] else row["ip"]))
+            at = row["parent"]
+            assert row["depth"] == (0 if at < 0 else rows[at]["depth"] + 1)
+        result.append(sample | {"stack": tuple(reversed(frames))})
+    return result
+
+
+def compare_stacks(samples: list[Sample], rows: list[dict[str, Any]]) -> None:
+    """Check that rows of `whole_stacks` have what samples have."""
+    for sample, row in zip(samples, rows, strict=True):
+        expected = sample._asdict() | {"thread": -1 if sample.thread is None else sample.thread, "count": sample.ticks}
+        names = ("offset", "time", "thread", "count", "stack", "matched", "paused", "complete")
+        assert {name: row[name] for name in names} == {name: expected[name] for name in names}

@@ -44,6 +44,7 @@ class Entry:
     state: State
     record: Any  # resolved; Opaque where it cannot be delivered
     raw: bytes
+    first_word: int
     faults: Faults
     time: int | None = None
     end: int | None = None
@@ -66,7 +67,14 @@ class Model:
         faults: Faults = []
         record = scalar(raw, order, faults)
         self._switch(record)
-        entry = Entry(offset, self.current, Opaque(raw) if record is None else self.resolve(record), raw, faults)
+        entry = Entry(
+            offset,
+            self.current,
+            Opaque(raw) if record is None else self.resolve(record),
+            raw,
+            native(raw[:8], order)[0],
+            faults,
+        )
         if hasattr(record, "timestamp"):
             entry.time = self.current.ns(record.timestamp)
         if hasattr(record, "end"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from fxtio.uftrace.reader import UftraceTrace
@@ -87,7 +88,7 @@ def minimal(target: Path, *, records: int = 40) -> Path:
     return target
 
 
-def plain(target: Path, records: list[FunctionEntry | FunctionExit]) -> Path:
+def plain(target: Path, records: Sequence[FunctionEntry | FunctionExit]) -> Path:
     """Write a directory with one task of only these records."""
     with UftraceWriter(target, program="/x/prog") as writer:
         for name in ("zero", "one", "two", "three"):
@@ -95,3 +96,18 @@ def plain(target: Path, records: list[FunctionEntry | FunctionExit]) -> Path:
         writer.task(1).enter("zero", 0)
     (target / "1.dat").write_bytes(b"".join(encode(record) for record in records))
     return target
+
+
+def from_calls(text: str, *, entries: int = 0, exits: int = 0) -> list[FunctionEntry | FunctionExit]:
+    """Return records of calls: a digit is the entry of a function, a dot the exit of the innermost call."""
+    stack: list[int] = []
+    records: list[FunctionEntry | FunctionExit] = []
+    for number, character in enumerate(text):
+        time = 10 * number
+        if character == ".":
+            function = stack.pop()
+            records.append(FunctionExit(time, len(stack) + exits, 0x400000 + 16 * function))
+        else:
+            records.append(FunctionEntry(time, len(stack) + entries, 0x400000 + 16 * int(character)))
+            stack.append(int(character))
+    return records

@@ -1,0 +1,151 @@
+"""The tables of whole stacks: `sample_stacks` has a row for each sample, `stacks` one for each distinct stack.
+
+A file gives only what changes on a stack, and whole stacks would be far longer than the file: a recursion that is
+sampled at every call would need the square of its depth.  So a row of `stacks` has its top frame, and the row of the
+stack below it.  A stack that several samples have is one row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_type_hints
+
+import msgspec
+import numpy as np
+
+from fxtio.coreprofiler.columns import pointer_column, pointer_columns
+from fxtio.coreprofiler.frames import Block
+from fxtio.coreprofiler.layout import nanoseconds
+from fxtio.coreprofiler.records import MemorySample, StackSample
+from fxtio.coreprofiler.state import STACK_RECORDS, Stacks, ThreadStack
+from fxtio.table import Column, Growing, Table
+
+STACK_TABLES = ("sample_stacks", "stacks")
+"""The names of the tables."""
+
+NO_ROW = -1
+
+
+class _SampleRow(msgspec.Struct, frozen=True, gc=False):
+    """A row of `sample_stacks`."""
+
+    offset: int
+    time: int
+    thread: int
+    count: int
+    stack: int
+    matched: int
+    paused: bool
+    complete: bool
+    sample: int
+    memory_sample: int
+
+
+class _StackRow(msgspec.Struct, frozen=True, gc=False):
+    """A row of `stacks`; the pointer is as in records."""
+
+    parent: int
+    depth: int
+    function_iid: int
+    ip: int | None
+
+
+_DTYPES = {int: np.int64, bool: np.bool_}
+
+
+class StackTables:
+    """Builds the tables of whole stacks, block by block.
+
+    Args:
+        stacks: the stacks as they are before the first block.
+    """
+
+    def __init__(self, stacks: Stacks) -> None:
+        self._stacks = stacks
+        self._row_of: dict[tuple[int, int | None, int | None], int] = {}  # by the row below, function and pointer
+        self._rows: dict[int | None, list[int]] = {}  # for each thread, the rows of its stack from the bottom up
+        self._counts = [0, 0]  # samples and memory samples
+        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in STACK_TABLES}
+        self._append([], [], 0.0)
+
+    def add(self, block: Block, share: float) -> None:
+        """Take in the next block; `share` is as for `tables.Collector.add`."""
+        samples: list[_SampleRow] = []
+        frames: list[_StackRow] = []
+        for offset, record in block.placed(*STACK_RECORDS):
+            is_memory = type(record) is MemorySample
+            if is_memory:
+                thread = self._stacks.current(offset, record)
+                matched = unchanged = len(thread.frames)
+            elif type(record) is StackSample:
+                thread = self._stacks.change(offset, record)
+                matched, unchanged = max(len(thread.frames) - len(record.frames), 0), thread.unchanged
+            else:
+                self._stacks.observe(record)
+                continue
+            row = self._row(record.thread, thread, unchanged, frames)
+            number = self._counts[is_memory]
+            self._counts[is_memory] += 1
+            samples.append(
+                _SampleRow(
+                    offset,
+                    nanoseconds(record.timestamp),
+                    NO_ROW if record.thread is None else record.thread,
+                    0 if is_memory else record.count or 0,
+                    row,
+                    matched,
+                    self._stacks.paused,
+                    thread.complete,
+                    NO_ROW if is_memory else number,
+                    number if is_memory else NO_ROW,
+                )
+            )
+        self._append(samples, frames, share)
+
+    def _row(self, iid: int | None, thread: ThreadStack, unchanged: int, frames: list[_StackRow]) -> int:
+        """Return the row of a thread's stack, and add the rows that are new.
+
+        Args:
+            iid: the thread's Internal ID.
+            thread: its stack.
+            unchanged: number of frames whose functions are as they were; the pointer of the last of them may be new.
+            frames: receives the new rows.
+        """
+        rows = self._rows.setdefault(iid, []) if thread.followed else []
+        begin = max(min(unchanged - 1, len(rows)), 0)
+        del rows[begin:]
+        below = rows[-1] if rows else NO_ROW
+        for depth, frame in enumerate(thread.frames[begin:], begin):
+            key = below, frame.function_iid, frame.ip
+            row = self._row_of.get(key)
+            if row is None:
+                row = self._row_of[key] = len(self._row_of)
+                function = NO_ROW if frame.function_iid is None else frame.function_iid
+                frames.append(_StackRow(below, depth, function, frame.ip))
+            rows.append(row)
+            below = row
+        return below
+
+    def _append(self, samples: list[_SampleRow], frames: list[_StackRow], share: float) -> None:
+        new = _columns(_SampleRow, samples), _columns(_StackRow, frames)
+        for table, columns in zip(STACK_TABLES, new, strict=True):
+            for name, column in columns.items():
+                self._columns[table].setdefault(name, Growing()).append(column, share)
+
+    def tables(self) -> dict[str, Table]:
+        """Return both tables."""
+        return {
+            name: Table({column: growing.column() for column, growing in columns.items()})
+            for name, columns in self._columns.items()
+        }
+
+
+def _columns(cls: Any, rows: list[Any]) -> dict[str, Column]:
+    """Convert rows of a class to columns."""
+    result: dict[str, Column] = {}
+    for name, kind in get_type_hints(cls).items():
+        values = [getattr(row, name) for row in rows]
+        if kind in _DTYPES:
+            result[name] = np.array(values, _DTYPES[kind])
+        else:
+            result |= pointer_columns(name, pointer_column(values))
+    return result
