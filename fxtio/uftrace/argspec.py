@@ -230,9 +230,9 @@ def parse_enums(texts: Iterable[str]) -> dict[str, EnumNames]:
             label, equal, digits = (part.strip() for part in item.partition("="))
             if equal and re.fullmatch(r"-?(0x[0-9a-fA-F]{1,16}|[0-9]{1,19})", digits):
                 number = int(digits, 0) if not digits.lstrip("-0").isdecimal() else int(digits)
-            values.setdefault(number, label)
+            values[number] = label  # of several names, uftrace shows the last one
             number += 1
-        enums[name[1]] = values
+        enums.setdefault(name[1], values)
     return enums
 
 

@@ -474,6 +474,19 @@ class _Reading:
         return ExternFile.parse(self._directory.read(EXTERN_FILE, self.findings), self.findings).messages
 
 
+ParsedFile = (
+    InfoFile
+    | TaskFile
+    | BinaryTaskFile
+    | kernel.KernelHeader
+    | EventsFile
+    | ExternFile
+    | MapFile
+    | SymbolFile
+    | DebugFile
+)
+"""The classes of parsed files."""
+
 _PARSERS: dict[str, Callable[[bytes, Findings], Any]] = {
     INFO_FILE: InfoFile.parse,
     TEXT: TaskFile.parse,

@@ -130,9 +130,7 @@ class TaskWriter:
         self._writer._check_open()
         time, session = self._checked_time(time), self._session()
         child = self._writer._forked(tid, session)
-        child.forked = Fork(time, tid, self.pid)
-        child.first = child.last = time
-        child.sessions = [session]
+        child._begin_as_copy(self.pid, session, time)
         child._open = list(self._open)
         return child
 
@@ -271,6 +269,12 @@ class TaskWriter:
         """Enter the first session, with the first record."""
         if not self.sessions:
             self.sessions = [session]
+
+    def _begin_as_copy(self, parent: int, session: NewSession, time: int) -> None:
+        """Begin as a copy of a process in a session."""
+        self.forked = Fork(time, self.tid, parent)
+        self.first = self.last = time
+        self.sessions = [session]
 
     def _target(self, function: NewFunction | str, session: NewSession) -> NewFunction | None:
         """Return the function of a call, or None if it is not declared but can be."""
