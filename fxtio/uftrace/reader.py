@@ -259,7 +259,8 @@ class UftraceTrace(TraceReader[Info]):
                 yield builder.of_chunk(empty) | builder.finish(tid)
             tid = chunk.tid
             builder.drop_unused_names()
-            yield builder.of_chunk(chunk)
+            if columns := builder.of_chunk(chunk):
+                yield columns
         if tid is not None:
             yield builder.of_chunk(empty) | builder.finish(tid)
 
