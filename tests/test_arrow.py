@@ -132,7 +132,7 @@ def replaced(value: Any) -> Any:
 
 def test_the_trace_has_every_kind_of_record_and_every_table(tables: dict[str, Table]) -> None:
     trace = fxtio.open(trace_bytes())
-    assert {*trace.info.records} == {cls.__name__ for cls in (Opaque, *rec.RECORDS.classes)}
+    assert {*trace.info.records} == {"Opaque", *(cls.__name__ for cls in rec.RECORDS.classes)}
     assert set(trace.table_names) == {*SCHEMAS}
     assert [name for name, table in tables.items() if table.num_rows == 0] == []
 

@@ -20,25 +20,40 @@ import zstandard
 import fxtio
 import judges
 from fxtio.cli import main
+from fxtio.codec.parts import Number
+from fxtio.codec.record import Opaque, layout_of
 from fxtio.fxt import synth
+from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import ObjectType
+from fxtio.fxt.layout import MAX_ARGUMENTS
 from fxtio.fxt.records import (
+    RECORDS,
     AsyncBegin,
     AsyncEnd,
     AsyncInstant,
     Counter,
+    DurationBegin,
     DurationComplete,
+    DurationEnd,
     Event,
     FlowBegin,
     FlowEnd,
     FlowStep,
+    Initialization,
     Instant,
     KernelObject,
+    Log,
+    ProfilerBacktrace,
+    ProfilerMmap,
+    ProfilerModule,
+    String,
+    ThreadRecord,
 )
-from fxtio.fxt.references import Thread
+from fxtio.fxt.references import StringReference, Thread, ThreadReference
 from judges import perfetto
 
 SHAPES = sorted(synth.SHAPES)
+SIMPLE = [shape for shape in SHAPES if shape not in {"everything", "program"}]
 FUNCTIONS = {shape: "async_" if shape == "async" else shape for shape in SHAPES}
 FLOWS = (FlowBegin, FlowStep, FlowEnd)
 ASYNC = (AsyncBegin, AsyncInstant, AsyncEnd)
@@ -65,9 +80,9 @@ def by_thread(events: Iterable[Any]) -> dict[Thread, list[Any]]:
     return groups
 
 
-@pytest.fixture(scope="module", params=SHAPES)
+@pytest.fixture(scope="module", params=SIMPLE)
 def shaped(request: pytest.FixtureRequest) -> tuple[str, bytes]:
-    """Return a trace of each shape, of more than one chunk for the shapes whose chunks are small."""
+    """Return a trace of each simple shape, of more than one chunk for the shapes whose chunks are small."""
     threads = {"threads": 600} if request.param == "threads" else {"threads": 5}
     return request.param, make(request.param, events=30_000, seed=3, **threads)
 
@@ -106,7 +121,8 @@ def test_number_of_events(shape: str, unit: int) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("size", [20_000, 3_000_000])
 def test_size(shape: str, size: int) -> None:
-    assert size <= len(make(shape, size=size, threads=4)) < size * 1.05
+    round_of_everything = 150_000 if shape == "everything" else 0
+    assert size <= len(make(shape, size=size, threads=4)) < size * 1.05 + round_of_everything
 
 
 @pytest.mark.parametrize(
@@ -240,6 +256,120 @@ def test_perfetto_finds_no_fault(shaped: tuple[str, bytes]) -> None:
         assert len(judge.counters()) == count(Counter)
         assert all(thread.name for thread in judge.threads())
         assert all(process.name for process in judge.processes())
+
+
+# --------------------------------------------------------------------------------------------------------- everything
+
+
+def test_everything_has_all_records_and_arguments() -> None:
+    data = make("everything", events=1_500, seed=3)
+    records: list[Any] = read(data)
+    assert {type(record) for record in records} == {*RECORDS.classes}
+    assert {type(each) for record in records for each in getattr(record, "args", ())} == {*ARGUMENTS.classes}
+    with fxtio.open(data, strict=True) as trace:
+        empty = [name for name, table in trace.tables(*trace.table_names).items() if not table.num_rows]
+        assert [str(finding) for finding in trace.findings] == []
+        rates = {provider.clock.ticks_per_second for provider in trace.info.providers}
+    assert empty == ["unknown_records"]
+    assert len(rates) == 3
+
+
+def test_everything_has_all_forms() -> None:
+    """References by slot and inline, slots that are defined anew, optional words, the most arguments and frames."""
+    raw: list[Any] = [*fxtio.open(make("everything", events=1_500)).records(resolve=False)]
+    forms: dict[tuple[str, str], set[Any]] = defaultdict(set)
+    for record in [*raw, *(each for owner in raw for each in getattr(owner, "args", ()))]:
+        for name, part in layout_of(type(record)).parts:
+            value = getattr(record, name)
+            if isinstance(part, StringReference | ThreadReference):
+                short = isinstance(part, ThreadReference) and part.short_form
+                without = short and isinstance(value, Thread) and value.thread is None
+                forms[type(part).__name__, "process only" if without else type(value).__name__].add(type(record))
+            elif isinstance(part, Number) and part.optional:
+                forms["optional", str(value is None)].add(type(record))
+    assert len(forms["StringReference", "int"]) == len(forms["StringReference", "str"]) >= 25
+    assert forms["ThreadReference", "int"] == forms["ThreadReference", "Thread"]
+    assert forms["ThreadReference", "process only"] == {ProfilerModule, ProfilerMmap, ProfilerBacktrace}
+    assert forms["optional", "True"] == forms["optional", "False"] == {Instant, Initialization}
+    assert max(len(getattr(record, "args", ())) for record in raw) == MAX_ARGUMENTS
+    slots = Bag((type(record), record.index) for record in raw if isinstance(record, String | ThreadRecord))
+    assert min(count for (_, slot), count in slots.items() if slot < 4) > 3
+
+
+def test_everything_is_its_own_exact_copy() -> None:
+    data = make("everything", events=700)
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        for record in fxtio.open(data).records(resolve=False):
+            assert not isinstance(record, Opaque)
+            writer.put(record)
+    assert out.getvalue() == data
+
+
+# ------------------------------------------------------------------------------------------------------------ program
+
+
+def named(records: list[Any], cls: type[Event]) -> list[Any]:
+    return [record for record in records if type(record) is cls]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 8, 40, 600])
+def test_the_spans_of_a_program_nest(threads: int) -> None:
+    records = read(make("program", events=6_000, threads=threads, seed=2))
+    moments = defaultdict(list)
+    for record in records:
+        if isinstance(record, DurationBegin):
+            moments[record.thread].append((record.timestamp, "begin"))
+        elif isinstance(record, DurationEnd):
+            moments[record.thread].append((record.timestamp, "end"))
+        elif isinstance(record, DurationComplete):
+            moments[record.thread] += [(record.timestamp, "begin"), (record.end, "end")]
+    for of_thread in moments.values():
+        of_thread.sort()
+        assert len({tick for tick, _ in of_thread}) == len(of_thread)
+        depths = [sum(1 if kind == "begin" else -1 for _, kind in of_thread[: at + 1]) for at in range(len(of_thread))]
+        assert {*depths} <= {0, 1, 2}
+        assert depths[-1] == 0
+    roles = {thread.name for thread in records if isinstance(thread, KernelObject) and thread.object_type == 2}
+    assert roles >= ({"main", "gc", "disk", "worker 1"} if threads > 3 else {"main"})
+
+
+def test_what_a_program_does() -> None:
+    """Requests wait for a worker, ask a database, are counted and logged; durations are spread widely."""
+    records: list[Any] = read(make("program", events=20_000, seed=4))
+    begins, accepts = named(records, DurationBegin), [one for one in records if getattr(one, "name", "") == "accept"]
+    assert len(begins) == len(accepts) == len(named(records, DurationEnd)) == len(named(records, FlowEnd)) > 1_000
+    sent = {flow.id: flow for flow in named(records, FlowBegin)}
+    for flow in named(records, FlowEnd):
+        assert sent[flow.id].timestamp < flow.timestamp
+        assert sent[flow.id].thread != flow.thread
+    share = Bag(span.name for span in begins)
+    assert share["GET /item"] > share["GET /"] > share["GET /search"] > share["POST /order"] > share["POST /login"] > 0
+    spans = named(records, DurationComplete)
+    assert {"minor collection", "major collection", "write", "query", "render"} <= {span.name for span in spans}
+    lengths = sorted(span.end - span.timestamp for span in spans if span.name == "query")
+    assert lengths[len(lengths) // 2] > 300_000
+    assert lengths[-1] > 8 * lengths[len(lengths) // 2]
+    assert {record.name for record in named(records, Counter)} == {"requests in flight", "heap"}
+    assert 0 <= len([record for record in records if isinstance(record, Log)]) - len(begins) // 4 < 10
+    assert {record.name for record in named(records, Instant)} == {"exception"}
+
+
+def test_perfetto_shows_a_program() -> None:
+    judges.require(perfetto.available())
+    data = make("program", events=8_000, seed=3)
+    records: list[Any] = read(data)
+    with perfetto.load(data) as judge:
+        assert judge.errors() == {}
+        slices = Bag(each.name for each in judge.slices())
+        events = (DurationBegin, DurationComplete, Instant, AsyncBegin, AsyncInstant)
+        assert slices == Bag(record.name for record in records if type(record) in events)
+        requests = Bag(record.name for record in named(records, DurationBegin))
+        arrows = Bag((flow.name_out, flow.name_in) for flow in judge.flows())
+        assert arrows == Bag({("accept", name): count for name, count in requests.items()})
+        assert len(judge.counters()) == len(named(records, Counter))
+        assert {"main", "gc", "disk", "worker 1"} <= {thread.name for thread in judge.threads()}
+        assert {process.name for process in judge.processes()} == {"server 1"}
 
 
 # ---------------------------------------------------------------------------------------------------------- the command

@@ -10,12 +10,15 @@ raw output of PCG64, which numpy promises not to change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, Unpack
+from statistics import NormalDist
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
+from fxtio.fxt.everything import FIRST_PROCESS, FIRST_THREAD, rounds
 from fxtio.fxt.layout import MAX_THREAD_SLOT
 from fxtio.fxt.writer import FxtWriter, Track
 from fxtio.io.reading import Progress
@@ -27,8 +30,6 @@ DEFAULT_EVENTS = 100_000
 MANY_THREADS = 1_000
 
 THREADS_PER_PROCESS = 16
-FIRST_PROCESS, FIRST_THREAD = 100, 10_000
-
 SHAPES = {
     "spans": "spans that nest, with two arguments each",
     "counters": "samples of counters",
@@ -37,6 +38,8 @@ SHAPES = {
     "threads": "spans on very many threads",
     "mixed": "all of these, and instants",
     "system": "context switches, wakeups, logs, blobs and modules",
+    "program": "a server: requests on several threads, database, disk, garbage collections, logs",
+    "everything": "records, arguments, providers, clocks and references of all kinds",
 }
 """Name and description of each shape; each is a function of this module, `async` is `async_`."""
 
@@ -224,6 +227,32 @@ def system(writer: FxtWriter, **amount: Unpack[Amount]) -> int:
     return _write(writer, (_system,), **amount)
 
 
+def program(writer: FxtWriter, **amount: Unpack[Amount]) -> int:
+    """Write what a server does, see `spans`: requests with their work, queries, logs and collections."""
+    return _write(writer, (_program,), _server_names, **amount)
+
+
+def everything(writer: FxtWriter, **amount: Unpack[Amount]) -> int:
+    """Write rounds of records of all kinds, see `fxtio.fxt.everything`; `events` is the number of records.
+
+    The writer must be new: the trace has a preamble and providers of its own.  The other arguments, the result and the
+    errors are those of `spans`.
+    """
+    number, goal = _goal(**amount)
+    bits = np.random.PCG64(amount.get("seed", 0))
+    total = 0
+    for records in rounds(lambda limit: int(bits.random_raw()) % limit, amount.get("threads", 8)):
+        for record in records:
+            writer.put(record)
+        total += len(records)
+        done = total if goal == "events" else writer.position
+        if done >= number:
+            break
+        if (progress := amount.get("progress")) is not None:
+            progress(done, number)
+    return total
+
+
 _FUNCTIONS: dict[str, Callable[..., int]] = {
     "spans": spans,
     "counters": counters,
@@ -232,6 +261,8 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {
     "threads": threads,
     "mixed": mixed,
     "system": system,
+    "program": program,
+    "everything": everything,
 }
 
 
@@ -270,6 +301,7 @@ def synth(
 def _write(
     writer: FxtWriter,
     generators: Sequence[_Generate],
+    names: _Names | None = None,
     *,
     events: int | None = None,
     size: int | None = None,
@@ -278,12 +310,8 @@ def _write(
     progress: Progress | None = None,
 ) -> int:
     """Write chunks, each by the next generator or on the next group of threads, until the amount is reached."""
-    if events is not None and size is not None:
-        raise ValueError("events and size cannot both be given")
-    amount = next((number for number in (events, size) if number is not None), DEFAULT_EVENTS)
-    if amount < 1 or threads < 1:
-        raise ValueError("events, size and threads must be positive")
-    state = _Generator(np.random.PCG64(seed), _groups(writer, threads))
+    amount, _ = _goal(events=events, size=size, threads=threads)
+    state = _Generator(np.random.PCG64(seed), _groups(writer, threads, names or _plain_names))
     chunks = len(generators) * len(state.groups)
     limit = _CHUNK_EVENTS // len(generators) if len(state.groups) == 1 else MAX_THREAD_SLOT * _EVENTS_PER_THREAD
     # every generator writes a chunk on every group
@@ -305,14 +333,38 @@ def _write(
     return total
 
 
-def _groups(writer: FxtWriter, threads: int) -> list[_Group]:
+def _goal(
+    *, events: int | None = None, size: int | None = None, threads: int = 8, **others: object
+) -> tuple[int, Literal["events", "size"]]:
+    """Return the amount to write, and its unit.
+
+    Raises:
+        ValueError: both events and a size are given, or a number is not positive.
+    """
+    if events is not None and size is not None:
+        raise ValueError("events and size cannot both be given")
+    amount = next((number for number in (events, size) if number is not None), DEFAULT_EVENTS)
+    if amount < 1 or threads < 1:
+        raise ValueError("events, size and threads must be positive")
+    return amount, "events" if size is None else "size"
+
+
+_Names = Callable[[int, int, int], tuple[str, str]]
+"""Returns the names of a process and of a thread: by the number of the process, of the thread in it, of its threads."""
+
+
+def _plain_names(process: int, rank: int, threads: int) -> tuple[str, str]:
+    return f"process {process + 1}", f"worker {rank}" if rank else "main"
+
+
+def _groups(writer: FxtWriter, threads: int, names: _Names) -> list[_Group]:
     """Write the names of the threads and their processes, and return the threads in groups."""
     tracks = []
     for number in range(threads):
         process, rank = divmod(number, THREADS_PER_PROCESS)
-        process_name = f"process {process + 1}" if rank == 0 else None
-        name = f"worker {rank}" if rank else "main"
-        tracks.append(writer.thread(FIRST_PROCESS + process, FIRST_THREAD + number, name, process_name))
+        process_name, name = names(process, rank, min(threads - process * THREADS_PER_PROCESS, THREADS_PER_PROCESS))
+        ids = FIRST_PROCESS + process, FIRST_THREAD + number
+        tracks.append(writer.thread(*ids, name, process_name if rank == 0 else None))
     starts = range(0, threads, MAX_THREAD_SLOT)
     return [_Group(tracks[start : start + MAX_THREAD_SLOT], start) for start in starts]
 
@@ -469,3 +521,146 @@ def _names(state: _Generator, count: int) -> tuple[Any, Any]:
     """Return random names and their categories; a name always has the same category."""
     chosen = state.below(len(NAMES), count)
     return (NAMES, chosen), (CATEGORIES, chosen % len(CATEGORIES))
+
+
+# ---- a program
+
+
+ROUTES = (
+    ("GET /", 30, ("parse", "load template", "render", "compress", "send"), (5, 20, 5, 60, 5, 80, 10, 90, 5, 30, 5)),
+    ("GET /item", 40, ("parse", "query", "render", "cache", "send"), (5, 10, 5, 900, 5, 120, 10, 20, 5, 30, 5)),
+    ("GET /search", 18, ("parse", "query", "rank", "render", "send"), (5, 10, 5, 4000, 5, 700, 10, 200, 5, 60, 5)),
+    ("POST /order", 10, ("parse", "check", "query", "notify", "send"), (5, 40, 5, 90, 5, 2500, 10, 150, 5, 20, 5)),
+    ("POST /login", 2, ("parse", "query", "hash", "store", "send"), (5, 20, 5, 400, 5, 60000, 10, 90, 5, 20, 5)),
+)
+"""For each kind of request its name, its share in percent, the names of the spans within, and the usual microseconds
+between each two of the begins and ends of spans."""
+
+_QUERY = "query"
+_ROUTE_OF = np.repeat(np.arange(len(ROUTES)), [share for _, share, _, _ in ROUTES])
+_STEPS = np.array([gaps for *_, gaps in ROUTES])
+_TAIL = np.array([round(1000 * math.exp(0.8 * NormalDist().inv_cdf((rank + 0.5) / 256))) for rank in range(256)])
+"""Durations in thousandths of their median: most are near it, few are many times as long."""
+
+_EVENTS_PER_REQUEST = 16
+_ACCEPT, _HEAP, _GC_EVERY, _FLUSH_EVERY = "accept", 64 * 2**20, 40, 25
+
+
+def _server_names(process: int, rank: int, threads: int) -> tuple[str, str]:
+    roles = ("main", "gc", "disk") if threads > 3 else ("main",)
+    return f"server {process + 1}", roles[rank] if rank < len(roles) else f"worker {rank - len(roles) + 1}"
+
+
+def _tail(state: _Generator, micros: Any, *shape: int) -> Array:
+    """Return durations in nanoseconds whose medians are these microseconds; none is shorter than 10 ns."""
+    durations: Array = 10 + np.asarray(micros) * _TAIL[state.below(len(_TAIL), *shape)]
+    return durations
+
+
+def _queued(arrival: Array, work: Array, lanes: int) -> Array:
+    """Return when each work begins, on some lanes in turn: when it has arrived and the lane is done with the last."""
+    rounds = -(-len(arrival) // lanes)
+    arrivals, works = (np.resize(values, rounds * lanes).reshape(rounds, lanes) for values in (arrival, work))
+    before = works.cumsum(axis=0) - works
+    begin: Array = (before + np.maximum.accumulate(arrivals - before, axis=0)).ravel()[: len(arrival)]
+    return begin
+
+
+def _program(state: _Generator, group: _Group, count: int) -> list[_Events | _Rows]:
+    """Generate requests: the main thread accepts them, workers handle them in turn, other threads do what follows.
+
+    Where there is one thread, it handles requests that nobody accepts.
+    """
+    requests, width = -(-count // _EVENTS_PER_REQUEST), len(group.tracks)
+    first_worker = 3 if width > 3 else min(width - 1, 1)
+    workers = width - first_worker
+    route = _ROUTE_OF[state.below(len(_ROUTE_OF), requests)]
+    gaps = _tail(state, _STEPS[route], requests, _STEPS.shape[1])
+    accept = _tail(state, 8, requests)
+    arrival = group.now + (accept + _tail(state, 2_500 // workers, requests)).cumsum() - accept
+    begin = _queued(arrival + accept, gaps.sum(axis=1) + 10, workers)
+    ticks = begin[:, None] + np.concatenate([np.zeros((requests, 1), np.int64), gaps.cumsum(axis=1)], axis=1)
+    worker = first_worker + np.arange(requests) % workers
+    request = state.ids(requests)
+    parts = _handled(route, ticks, worker, request)
+    if first_worker:
+        parts += _accepted(arrival, accept, begin, worker, request)
+    last = ticks[:, -1].max()
+    if first_worker == 3:
+        housekeeping = _collected(state, ticks[:, -1]), _flushed(state, ticks[:, -1])
+        parts += [part for part, _ in housekeeping]
+        last = max(last, *(end for _, end in housekeeping))
+    flight = np.arange(1, requests + 1) - np.searchsorted(np.sort(ticks[:, -1]), arrival)
+    heap = state.below(_HEAP // _GC_EVERY, requests).cumsum() % _HEAP + _HEAP
+    for name, when, value in (("requests in flight", arrival, flight), ("heap", ticks[:, -1], heap)):
+        thread = np.zeros(requests, np.int64)
+        parts.append(
+            _Events("counter", when, thread, name, {"category": "server", "id": group.first, "args": {"value": value}})
+        )
+    group.now = int(last) + 1_000
+    return [*parts, _logged(state, group, route, ticks[:, -1], worker)]
+
+
+def _handled(route: Array, ticks: Array, worker: Array, request: Array) -> list[_Events]:
+    """Return the spans of requests on the workers: a pair of events around complete ones, and queries within some."""
+    names = (tuple(name for name, *_ in ROUTES), route)
+    pair = {"category": "http"}
+    parts = [
+        _Events("duration_begin", ticks[:, 0], worker, names, {**pair, "args": {"request": request}}),
+        _Events("duration_end", ticks[:, -1], worker, names, pair),
+    ]
+    inner = sorted({name for *_, names, _ in ROUTES for name in names})
+    for step in range(5):
+        label = np.array([inner.index(names[step]) for *_, names, _ in ROUTES])[route]
+        start, end = ticks[:, 1 + 2 * step], ticks[:, 2 + 2 * step]
+        columns = {"end": end, "category": "work"}
+        parts.append(_Events("duration_complete", start, worker, (inner, label), columns))
+        asks = label == inner.index(_QUERY)
+        for kind, when in (("async_begin", start + 1), ("async_instant", (start + end) // 2), ("async_end", end - 1)):
+            columns = {"category": "database", "id": request[asks]}
+            parts.append(_Events(kind, when[asks], worker[asks], "SELECT", columns))
+    failed = np.flatnonzero(request % 50 == 7)
+    error = {"category": "http", "args": {"status": 500, "message": "the connection was closed"}}
+    return [*parts, _Events("instant", ticks[failed, -1] - 1, worker[failed], "exception", error)]
+
+
+def _accepted(arrival: Array, accept: Array, begin: Array, worker: Array, request: Array) -> list[_Events]:
+    """Return the spans of the main thread, with arrows to the workers."""
+    main = np.zeros(len(arrival), np.int64)
+    columns = {"category": "http"}
+    return [
+        _Events("duration_complete", arrival + 1, main, _ACCEPT, {**columns, "end": arrival + accept}),
+        _Events("flow_begin", arrival + accept // 2, main, "request", {**columns, "id": request}),
+        _Events("flow_end", begin + 1, worker, "request", {**columns, "id": request}),
+    ]
+
+
+def _collected(state: _Generator, done: Array) -> tuple[_Events, int]:
+    """Return garbage collections, after a number of requests each, and the end of the last one."""
+    arrival = np.sort(done)[::_GC_EVERY]
+    is_major = np.arange(len(arrival)) % 8 == 7
+    work = _tail(state, np.where(is_major, 9_000, 600), len(arrival))
+    begin = _queued(arrival, work + 10, 1)
+    columns = {"end": begin + work, "category": "gc", "args": {"freed": state.below(_HEAP, len(arrival))}}
+    thread = np.ones(len(arrival), np.int64)
+    names = (("minor collection", "major collection"), is_major.astype(np.int64))
+    return _Events("duration_complete", begin, thread, names, columns), int((begin + work).max())
+
+
+def _flushed(state: _Generator, done: Array) -> tuple[_Events, int]:
+    """Return writes to the disk, after a number of requests each, and the end of the last one."""
+    arrival = np.sort(done)[::_FLUSH_EVERY]
+    work = _tail(state, 1_500, len(arrival))
+    begin = _queued(arrival, work + 10, 1)
+    columns = {"end": begin + work, "category": "io", "args": {"bytes": 512 * (1 + state.below(4_096, len(arrival)))}}
+    return _Events("duration_complete", begin, np.full(len(arrival), 2), "write", columns), int((begin + work).max())
+
+
+def _logged(state: _Generator, group: _Group, route: Array, done: Array, worker: Array) -> _Rows:
+    """Return a line in the log for every fourth request."""
+    some = slice(None, None, 4)
+    thread = FIRST_THREAD + group.first + worker[some]
+    messages = [f"{name} {status}" for name, *_ in ROUTES for status in (200, 304, 404, 500)]
+    message = Categories((route[some] * 4 + state.below(64, len(thread)) // 21).astype(np.int32), messages)
+    process = FIRST_PROCESS + (thread - FIRST_THREAD) // THREADS_PER_PROCESS
+    return _Rows("logs", {"ticks": done[some], "process": process, "thread": thread, "message": message})

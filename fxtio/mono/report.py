@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from fxtio.codec.record import Opaque
+from fxtio.mono.derived import totals
 from fxtio.mono.headers import BufferHeader, StreamHeader
 from fxtio.mono.reader import Entry, Info, MonoTrace
 from fxtio.mono.stream.declare import Fixed, Item, Relative, Repeated, Running, Sleb, parts_of
@@ -99,9 +100,8 @@ def _add(counter: Counter[str], names: Categories, addresses: Any, weights: Any 
         (addresses[~has_name], weights[~has_name], hex),
     ):
         distinct, inverse = np.unique(keys, return_inverse=True)
-        total = np.zeros(len(distinct), np.uint64)
-        np.add.at(total, inverse, weights_of_keys)
-        for key, count in zip(distinct.tolist(), total.tolist(), strict=True):
+        sums = totals(len(distinct), inverse, weights_of_keys)
+        for key, count in zip(distinct.tolist(), sums.tolist(), strict=True):
             counter[label_of(key)] += count
 
 

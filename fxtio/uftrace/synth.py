@@ -14,7 +14,8 @@ from fxtio.uftrace import payloads
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.perf import Kind, PerfEvent
 from fxtio.uftrace.program import NewFunction
-from fxtio.uftrace.writer import TaskWriter, UftraceWriter
+from fxtio.uftrace.task_writer import TaskWriter
+from fxtio.uftrace.writer import UftraceWriter
 
 Array = np.ndarray[Any, Any]
 

@@ -75,6 +75,8 @@ def same_style(trace: Any, *, resolve: bool = False) -> dict[str, Any]:
     """Return the options of a writer that writes the (resolved) records of a trace to the same bytes."""
     if trace.format == "coreprofiler":
         return {"style": trace.style}
+    if trace.format == "fxt":
+        return {"order": trace.info.byte_order}
     if trace.format == "mono" and resolve:  # headers are raw records only
         return {"header": trace.recording.header}
     return {}

@@ -149,12 +149,20 @@ def test_rows_that_are_written_are_read_again(sample: Sample, tmp_path: Path) ->
             assert {*rows.column_names} <= {*spec.required, *spec.optional, *spec.ignored}
             (below := tmp_path / table).mkdir()
             with create(sample.format.name, below) as writer:
+                add_clocks(writer, trace)
                 assert writer.write_table(table, rows) == rows.num_rows
             if rows.num_rows:
                 names = [name for name in rows.column_names if name not in spec.ignored]
                 with fxtio.open(below / f"made{sample.format.suffixes[0]}") as made:
                     assert plain(made.table(table), names) == plain(rows, names)
                     assert [str(finding) for finding in made.findings] == []
+
+
+def add_clocks(writer: Any, trace: Any) -> None:
+    """Add the providers of an FXT trace with their clocks; the main one has the number 1."""
+    for provider in getattr(trace.info, "providers", ()):
+        if provider.id != 1:
+            writer.provider(provider.name, provider.id, ticks_per_second=provider.clock.ticks_per_second)
 
 
 def writable_tables(sample: Sample) -> Mapping[str, WritableTable]:
