@@ -254,7 +254,7 @@ def test_very_many_string_redefinitions() -> None:
 
 @pytest.mark.no_cover  # the same again and again, slow to measure
 def test_names_out_of_use_are_forgotten() -> None:
-    """Memory depends on the size of a batch and the number of slots, not on the number of names, which here take 5 MiB."""
+    """Memory depends on the size of a batch and the number of slots, not on the number of names (5 MiB here)."""
     data = redefinitions(40_000, 1000)
     with in_batches(1024, 512, kept_names=250):
         trace = FxtTrace(data)

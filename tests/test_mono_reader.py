@@ -14,12 +14,17 @@ import fxtio
 from fxtio import _native
 from fxtio.codec.record import Opaque
 from fxtio.mono import records as r
-from fxtio.mono.buffers import encode_events
 from fxtio.mono.enums import GcEventType, MethodAction
-from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, encode_buffer_header, encode_header
+from fxtio.mono.headers import (
+    BufferHeader,
+    OpaqueHeader,
+    StreamHeader,
+    decode_header,
+    encode_buffer_header,
+    encode_header,
+)
 from fxtio.mono.layout import HYBRID
 from fxtio.mono.reader import MonoTrace
-from fxtio.mono.records import dialect_of
 from fxtio.mono.report import stats
 from fxtio.mono.slices import pair_by_depth, pair_in_order
 from fxtio.mono.writer import MonoWriter
@@ -237,17 +242,45 @@ def test_the_kernels_in_python_read_the_same(monkeypatch: pytest.MonkeyPatch) ->
     assert {name: list(table.rows()) for name, table in with_python.tables(*trace.table_names).items()} == expected
 
 
+def hybrid_recording() -> bytes:
+    """Return a recording such as Mono 5.10.0 wrote it."""
+    out = io.BytesIO()
+    with MonoWriter(out, data_version=HYBRID) as writer:
+        node = writer.class_("Node", time=0)
+        writer.allocation(node, 8, 16, time=1)
+        writer.counter("n", 1, time=2, unit=1 << 24, variance=1 << 28)
+        root = r.Root(object=8, root_type=16, extra_info=300)
+        writer.put(r.HeapRoots(time=3, collections=200, roots=(root, root)))
+    return out.getvalue()
+
+
 def test_a_recording_of_mono_5_10_0() -> None:
-    events = [
-        r.Allocation(time=1, class_pointer=64, object=8, size=16),
-        r.CounterDescriptions(time=2, counters=(
-            r.CounterDescription(section=0x100, name="n", type=3, unit=1 << 24, variance=1 << 28, index=1),
-        )),
-    ]  # fmt: skip
-    payload = encode_events(dialect_of(HYBRID, 8), BufferHeader(), events)
-    data = encode_header(header(15)) + encode_buffer_header(BufferHeader(), len(payload)) + payload
-    assert list(MonoTrace(data, data_version=HYBRID)) == events
-    assert list(MonoTrace(data)) != events
+    data = hybrid_recording()
+    assert decode_header(data)[0].data_version == 15
+    trace = MonoTrace(data)
+    assert [finding.rule for finding in trace.findings] == ["hybrid-version"]
+    assert list(trace) == list(MonoTrace(data, data_version=HYBRID, strict=True))
+    assert [type(event).__name__ for event in trace] == ["ClassLoad", "CounterDescriptions", "Allocation", "HeapRoots"]
+    assert trace.table("roots")["extra_info"].to_list() == [300, 300]
+    assert trace.table("allocations")["class_name"].to_list() == ["Node"]
+    assert list(MonoTrace(data, data_version=15)) != list(trace)
+    assert copied(trace) == copied_whole(trace) == data
+    out = io.BytesIO()
+    with MonoWriter(out, data_version=HYBRID) as writer:
+        for record in MonoTrace(data, data_version=HYBRID).records(resolve=False):
+            assert not isinstance(record, Opaque)
+            writer.put(record)
+    assert out.getvalue() == data
+
+
+def test_a_recording_of_version_15_is_not_taken_for_another() -> None:
+    events = [r.ClassLoad(time=0, pointer=64, image=0, name="Node"), r.HeapRoots(time=1, roots=())]
+    good = written(15, events)
+    assert list(MonoTrace(good, strict=True)) == events
+    damaged = good[:-1] + b"\x77"
+    assert list(MonoTrace(damaged).findings.counts) != ["hybrid-version"]
+    both = good + hybrid_recording() + good
+    assert [entry.time for entry in MonoTrace(both).entries()] == [0, 1, 0, 2, 1, 3, 0, 1]
 
 
 def test_progress_and_strict(tmp_path: Path) -> None:

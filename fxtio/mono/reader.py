@@ -15,10 +15,10 @@ from fxtio.mono.buffers import decode_events, decode_events_exactly
 from fxtio.mono.columns import Batch, Workers
 from fxtio.mono.frames import Frame, Framer, Gap, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, OpaqueGap, StreamHeader, header_record
-from fxtio.mono.layout import MAX_TIME
+from fxtio.mono.outline import buffer_columns
 from fxtio.mono.state import NAME_TABLES, AddressNames
 from fxtio.mono.tables import TABLE_NAMES, Collector, TextCodes, columns_of, owners_of
-from fxtio.table import Table
+from fxtio.table import Table, joined
 
 Array = np.ndarray[Any, Any]
 
@@ -62,7 +62,8 @@ class MonoTrace(FileReader[Info]):
     Args:
         target: what to read, see `fxtio.open`.
         data_version: read the events as those of this data version, whatever the header says; for files of Mono 5.10.0,
-            whose headers say 15, it is `fxtio.mono.layout.HYBRID`.
+            whose headers say 15, it is `fxtio.mono.layout.HYBRID`.  Without it, such a file is recognized by events
+            that version 15 does not have, except where it is read as it stands (`resolve=False`).
         options: `strict`, `max_bytes`, `progress`, `source`.
     """
 
@@ -134,7 +135,7 @@ class MonoTrace(FileReader[Info]):
                     yield Entry(base + offset, event.time, event, threads[number])
 
     def _exact_entries(self, thread: int | None) -> Iterator[Entry]:
-        for part in self._parts():
+        for part in self._parts(exact=True):
             if isinstance(part, Gap):
                 if thread is None:
                     yield Entry(part.offset, None, OpaqueGap(bytes(part.data)), None)
@@ -151,7 +152,7 @@ class MonoTrace(FileReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for part in self._parts():
+        for part in self._parts(exact=True):
             if isinstance(part, Gap):
                 yield bytes(part.data)
                 continue
@@ -169,13 +170,9 @@ class MonoTrace(FileReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        parts: dict[str, list[Array]] = {"offset": [], "size": [], "time": [], "thread": []}
-        for frame in self._frames():
-            parts["offset"].append(frame.base + frame.begin - BUFFER_HEADER_SIZE)
-            parts["size"].append(frame.end - frame.begin)
-            parts["time"].append(np.minimum(frame.headers["time"], np.uint64(MAX_TIME)).astype(np.int64))
-            parts["thread"].append(frame.headers["thread"].astype(np.uint64))
-        return Table({name: np.concatenate(part) if part else np.empty(0, np.int64) for name, part in parts.items()})
+        parts = [buffer_columns(frame) for frame in self._frames()]
+        names = ("offset", "size", "time", "thread")
+        return Table({name: joined([part[name] for part in parts] or [np.empty(0, np.int64)]) for name in names})
 
     @property
     def table_names(self) -> tuple[str, ...]:
@@ -200,9 +197,10 @@ class MonoTrace(FileReader[Info]):
     def _frames(self) -> Iterator[Frame]:
         return (part for part in self._parts() if isinstance(part, Frame))
 
-    def _parts(self) -> Iterator[Frame | Gap]:
+    def _parts(self, *, exact: bool = False) -> Iterator[Frame | Gap]:
+        """Yield the whole trace; with `exact`, the header of a recording decides alone what its events are."""
         with self._reading() as (source, findings):
-            framer = Framer(source, findings, self._data_version)
+            framer = Framer(source, findings, self._data_version, recognizes_hybrid=not exact)
             for part in framer.parts():
                 self._recording = framer.first
                 self._share = source.position / source.size if source.size else 0.0

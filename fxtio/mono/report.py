@@ -10,10 +10,11 @@ import msgspec
 import numpy as np
 
 from fxtio.codec.record import Opaque
+from fxtio.mono.derived import totals
 from fxtio.mono.headers import BufferHeader, StreamHeader
 from fxtio.mono.reader import Entry, Info, MonoTrace
 from fxtio.mono.stream.declare import Fixed, Item, Relative, Repeated, Running, Sleb, parts_of
-from fxtio.mono.tables import ENUMERATIONS, totals
+from fxtio.mono.tables import ENUMERATIONS
 from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 from fxtio.table import Categories
 

@@ -42,7 +42,8 @@ from fxtio.mono.headers import (
     encode_header,
     header_has,
 )
-from fxtio.mono.layout import MAX_TIME, POINTER_SIZES
+from fxtio.mono.hybrid import CLAIMED
+from fxtio.mono.layout import HYBRID, MAX_TIME, POINTER_SIZES
 from fxtio.mono.stream.declare import Byte, Dialect, Item
 from fxtio.mono.stream.values import U64, signed, whole
 from fxtio.table import Column, WritableTable
@@ -77,7 +78,8 @@ class MonoWriter(FileWriter):
         target: a path (`.gz`, `.zst` and `.xz` compress), `-` for standard output, or a binary file object.
         header: the header, or its bytes.  Without it, the header is that of today's Mono, unless the first thing that
             is written is a header (see `put`) or a whole recording (see `copy`).
-        data_version: the version of the data format, where no header is given.
+        data_version: the version of the data format, where no header is given.  With `fxtio.mono.layout.HYBRID`, the
+            events of all recordings whose headers say 15 are those of Mono 5.10.0.
         pointer_size: 4 or 8, likewise.
 
     Attributes:
@@ -93,14 +95,16 @@ class MonoWriter(FileWriter):
     writable_tables: ClassVar[Mapping[str, WritableTable]] = WRITABLE_TABLES
 
     def __init__(
-        self, target: Any, *, header: StreamHeader | bytes | None = None, data_version: int = 17, pointer_size: int = 8
-    ) -> None:
+        self, target: Any, *, header: StreamHeader | bytes | None = None, data_version: float = 17,
+        pointer_size: int = 8,
+    ) -> None:  # fmt: skip
+        self._hybrid = data_version == HYBRID
         if isinstance(header, bytes):
             self.header, raw = decode_header(header)[0], header
         else:
-            self.header = header or header_for(data_version, pointer_size)
+            self.header = header or header_for(CLAIMED if self._hybrid else data_version, pointer_size)
             raw = encode_header(self.header)
-        self._dialect = _dialect_for(self.header)
+        self._dialect = self._dialect_for(self.header)
         self._default_header = b"" if header is not None else raw  # not yet written
         self._bases = Bases()
         self._definitions: OpenBuffer | None = None
@@ -225,7 +229,7 @@ class MonoWriter(FileWriter):
                 raise EncodeError(f"{len(raw) - size:,} bytes follow the header", "OpaqueHeader")
         else:
             raw = encode_header(header)
-        dialect = _dialect_for(header)
+        dialect = self._dialect_for(header)
         self._end_buffers()
         self._default_header = b""
         self.header, self._dialect = header, dialect
@@ -293,6 +297,11 @@ class MonoWriter(FileWriter):
         if self._definitions is not None:
             buffer, self._definitions = self._definitions, None
             self._append(buffer.to_bytes())
+
+    def _dialect_for(self, header: StreamHeader) -> Dialect:
+        check_header(header)
+        version = HYBRID if self._hybrid and header.data_version == CLAIMED else header.data_version
+        return r.dialect_of(version, header.pointer_size)
 
     def _has(self, cls: type[Item], field: str) -> bool:
         """Return whether the data version has a field."""
@@ -703,15 +712,15 @@ def _exact_buffer(record: BufferHeader | OpaqueBufferHeader, dialect: Dialect) -
         raise EncodeError(error.message, "OpaqueBufferHeader") from None
 
 
-def _dialect_for(header: StreamHeader) -> Dialect:
+def check_header(header: StreamHeader) -> None:
+    """Raise EncodeError if there is no such data version or pointer size."""
     if header.data_version not in r.VERSIONS:
         raise EncodeError(f"there is no data version {header.data_version}", "StreamHeader.data_version")
     if header.pointer_size not in POINTER_SIZES:
         raise EncodeError(f"pointers of {header.pointer_size} bytes", "StreamHeader.pointer_size")
-    return r.dialect_of(header.data_version, header.pointer_size)
 
 
-def header_for(data_version: int, pointer_size: int = 8) -> StreamHeader:
+def header_for(data_version: float, pointer_size: int = 8) -> StreamHeader:
     """Return a header such as Mono wrote it with a data version.
 
     Args:
@@ -722,16 +731,16 @@ def header_for(data_version: int, pointer_size: int = 8) -> StreamHeader:
         EncodeError: there is no such version.
     """
     profiler = next((version for first, version in _PROFILERS if data_version >= first), None)
-    if profiler is None:
+    if profiler is None or data_version not in r.VERSIONS:
         raise EncodeError(f"there is no data version {data_version}", "StreamHeader.data_version")
     major, minor = profiler
     arch = "x86-64" if pointer_size == 8 else "x86"
     values = {"startup_tick": 0, "sysid": 0, "args": "log", "arch": arch, "os": "linux"}
     optional: dict[str, Any] = {name: value if header_has(major, name) else None for name, value in values.items()}
     header = StreamHeader(
-        major=major, minor=minor, data_version=data_version, pointer_size=pointer_size,
+        major=major, minor=minor, data_version=int(data_version), pointer_size=pointer_size,
         startup_time=time.time_ns() // NS_PER_SECOND * 1000,
         **optional,
     )  # fmt: skip
-    _dialect_for(header)
+    check_header(header)
     return header

@@ -63,6 +63,7 @@ CASES: dict[str, Callable[[Path], Findings]] = {
     "buffer-too-large": case(header() + buffer(size=1 << 28) + buffer()),
     "buffer-overlap": case(header() + buffer(size=40) + buffer() + buffer()),
     "time-overflow": case(header() + buffer(b"\x21" + b"\xff" * 9 + b"\x01\x4d") + buffer()),
+    "hybrid-version": case(header(version=15) + buffer(b"\x36\x00\x01\x01\x08\x10\x80\x01")),
     "unknown-event": case(header() + buffer(b"\x0b") + buffer()),
     "event-cut": case(header() + buffer(b"\x21\x00\x80") + buffer()),
     "varint-too-long": case(header() + buffer(b"\x21\x00" + b"\xff" * 10 + b"\x01") + buffer()),
