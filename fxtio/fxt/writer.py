@@ -27,7 +27,7 @@ from fxtio.fxt.encode import (
 from fxtio.fxt.enums import BlobType, ObjectType, ProviderEventId, Scope
 from fxtio.fxt.event_columns import EventColumns, event_columns, words_of_events
 from fxtio.fxt.events import BUFFER_BYTES, Args, ProviderEncoder
-from fxtio.fxt.frames import Gap
+from fxtio.fxt.frames import OpaqueGap
 from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_PROVIDER_ID
 from fxtio.fxt.records import (
     RECORDS,
@@ -59,9 +59,9 @@ from fxtio.table import Table, checked_columns
 if TYPE_CHECKING:
     from fxtio.fxt.reader import FxtTrace
 
-_RECORDS = frozenset({*RECORDS.classes, Opaque, Gap})
+_RECORDS = frozenset({*RECORDS.classes, Opaque, OpaqueGap})
 
-_UNUSUAL = frozenset({Gap, Opaque, String, ThreadRecord, LargeBlob, LargeBlobNoMetadata})
+_UNUSUAL = frozenset({OpaqueGap, Opaque, String, ThreadRecord, LargeBlob, LargeBlobNoMetadata})
 """The classes of records that are not just encoded: large payloads, raw bytes, definitions of slot 0."""
 
 _CHANGES_STATE = (Opaque, ProviderInfo, ProviderSection, Initialization, String, ThreadRecord)
@@ -164,7 +164,7 @@ class FxtWriter(FileWriter):
 
     def _buffers(self, record: Any) -> Sequence[bytes | memoryview]:
         """Return the bytes of a record of a class in `_UNUSUAL`."""
-        if type(record) is Gap:
+        if type(record) is OpaqueGap:
             return (_gap(record),)
         if type(record) in (String, ThreadRecord) and type(record.index) is int and record.index == 0:
             return (_slot_zero(record, self._order),)
@@ -554,7 +554,7 @@ def _slot_zero(record: String | ThreadRecord, order: Order) -> bytes:
     return header.to_bytes(8, order) + data[8:]
 
 
-def _gap(gap: Gap) -> bytes:
+def _gap(gap: OpaqueGap) -> bytes:
     raw: Any = gap.raw
     if type(raw) is not bytes or not raw:
         raise EncodeError(f"{shown(raw)} is not bytes, at least one", "gap")
