@@ -124,8 +124,8 @@ class FxtTrace(FileReader[Info]):
         Args:
             resolve: replace slots of the tables by the strings and threads that they refer to; a slot that is not
                 defined stays an int.  If false, references stay as they are, what would not be encoded to the same
-                bytes is `Opaque`, and bytes that are not a record are `OpaqueGap`, at most `MAX_GAP_BYTES` each: passing
-                all of them to `FxtWriter.put` makes a copy of the trace, if the writer has the trace's byte order.
+                bytes is `Opaque`, and bytes that are not a record are `OpaqueGap`, at most `MAX_GAP_BYTES` each.
+                Passing all of them to `FxtWriter.put` copies the trace, if the writer has the trace's byte order.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
