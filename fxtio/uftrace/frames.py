@@ -204,6 +204,7 @@ class TaskReader:
             filled += count
         if self._left is not None:
             self._left -= filled
+        self._sessions.bytes_read += filled
         self._progress(filled)
         return filled
 
