@@ -125,7 +125,7 @@ def too_many_sessions(folder: Path) -> Findings:
     ]
     maps: Files = {f"sid-{number:016x}.map": MAP.replace("00401000", "00500000").encode() for number in range(20)}
     records = b"".join(record(time, ENTRY, 0, MAIN) for time in times)
-    task = {"task.txt": "".join(lines).encode(), "prog.sym": "".join(symbols).encode(), "1.dat": records}
+    task: Files = {"task.txt": "".join(lines).encode(), "prog.sym": "".join(symbols).encode(), "1.dat": records}
     return read(folder, maps | task)
 
 
