@@ -31,7 +31,6 @@ PENDING = {
     "dcpi": "wrong types raise TypeError",
     "mono": "`class_` takes an address before it refuses; some values make no difference",
     "fxt": "some wrong types raise TypeError",
-    "uftrace": "some wrong types raise TypeError; any value is taken for a boolean",
 }
 """Formats whose calls do not pass yet, with the reason."""
 
