@@ -232,7 +232,8 @@ class MonoWriter(FileWriter):
         dialect = self._dialect_for(header)
         self._end_buffers()
         self._default_header = b""
-        self.header, self._dialect = header, dialect
+        self.header, self._dialect, self._bases = header, dialect, Bases()
+        self._counters.clear()
         self._append(raw)
 
     def _write(self, *events: r.Event, thread: int, defines: bool = False) -> None:
