@@ -235,6 +235,36 @@ def test_a_damaged_trace_is_copied_by_its_records(
     assert out.getvalue() == trace
 
 
+@for_orders
+@given(data=st.data())
+def test_the_writer_takes_all_resolved_records(order: Order, data: st.DataObject) -> None:
+    """References are inline then, and mean the same."""
+    trace = encoded(data.draw(narrow_traces(order)), order)
+    records, out = list(FxtTrace(trace)), io.BytesIO()
+    with FxtWriter(out, order=order) as writer:
+        for record in records:
+            writer.put(record)
+    assert plain(list(FxtTrace(out.getvalue()))) == plain(records)
+
+
+@for_orders
+def test_the_process_of_an_object_in_the_thread_table(order: Order) -> None:
+    """Its slot has a thread as well, which an object does not have."""
+    objects = [rec.UserspaceObject(5, process, "name", ()) for process in (1, Thread(9, None), 2)]
+    data = encoded([rec.Magic(), rec.ThreadRecord(1, 7, 8), *objects], order)
+    assert [record.process for record in list(FxtTrace(data))[2:]] == [Thread(7, None), Thread(9, None), 2]
+
+
+@for_orders
+@pytest.mark.parametrize("ignored", [rec.String(0, ""), rec.String(0, "text"), rec.ThreadRecord(0, 5, 6)], ids=repr)
+def test_definitions_of_slot_0_are_written_as_they_are_read(order: Order, ignored: Any) -> None:
+    out = io.BytesIO()
+    with FxtWriter(out, order=order) as writer:
+        for record in (rec.Magic(), ignored, rec.Magic()):
+            writer.put(record)
+    assert list(FxtTrace(out.getvalue())) == [rec.Magic(), ignored, rec.Magic()]
+
+
 def test_a_long_gap_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MAX_GAP_BYTES", 1000)
     start, junk = encoded([rec.Magic()]), bytes(9000) + random.Random(1).randbytes(100_003)

@@ -248,6 +248,13 @@ def test_invalid_slices_are_refused(tmp_path: Path) -> None:
         refused(writer, "state: a value is not one of whole", write(state="finished"))
         refused(writer, "tid: a number is negative", write(tid=-1))
         refused(writer, "start: the values are not integers", write(start=[1.5, 2.5]))
+        exits = {"state": "no_entry", "depth": 0, "name": "f", "tid": 1}
+        refused(
+            writer, "no other process", lambda: writer.write_table("slices", exits | {"start": 1, "duration": [2, 3]})
+        )
+        refused(
+            writer, "at one time", lambda: writer.write_table("slices", exits | {"start": [1, 2], "duration": [8, 9]})
+        )
         writer.task(1).enter("g", 5)
         refused(writer, "calls that were begun by `enter` are open", write(start=[10, 30]))
         writer.task(1).leave(50)

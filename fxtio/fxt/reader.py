@@ -18,12 +18,14 @@ from fxtio.codec.columns import (
     StreamColumn,
     WordsColumn,
 )
+from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.frames import GAP, Frame, FrameReader, Gap, decode_exactly
 from fxtio.fxt.records import RECORDS, KernelObject
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
+from fxtio.fxt.references import Thread, ThreadReference
 from fxtio.fxt.state import Batch, Clock, Reading
 from fxtio.fxt.tables import TABLES, BatchTables, TableBuilder
 from fxtio.io.reading import FileReader, TraceInfo
@@ -361,15 +363,13 @@ def _lists(cls: type[Record], columns: Columns, rows: Array, batch: Batch) -> li
         return []
     parts = dict(layout_of(cls).parts)
     return [
-        _arguments(cls, batch)
-        if isinstance(column, ManyColumn)
-        else _values(column, rows, batch, text=getattr(parts[name], "text", False))
+        _arguments(cls, batch) if isinstance(column, ManyColumn) else _values(parts[name], column, rows, batch)
         for name, column in columns.items()
     ]
 
 
-def _values(column: Any, rows: Array, batch: Batch, *, text: bool) -> Iterable[Any]:
-    """Return a column as an iterable of Python values."""
+def _values(part: Part, column: Any, rows: Array, batch: Batch) -> Iterable[Any]:
+    """Return the column of a part as an iterable of Python values."""
     if isinstance(column, np.ndarray):
         values: list[Any] = column.tolist()
         return values
@@ -378,10 +378,14 @@ def _values(column: Any, rows: Array, batch: Batch, *, text: bool) -> Iterable[A
         return _referred(batch.strings.objects(), codes, column.slot)
     if isinstance(column, ThreadColumn):
         codes = batch.thread_codes(column, rows)
-        return _referred(batch.threads.objects(), codes, column.slot)
+        threads = _referred(batch.threads.objects(), codes, column.slot)
+        if isinstance(part, ThreadReference) and part.process_only:  # a slot of the table has a thread, too
+            return [Thread(value.process, None) if isinstance(value, Thread) else value for value in threads]
+        return threads
     if isinstance(column, StreamColumn):
         streams = column.to_bytes()
-        return [stream.decode("utf-8", "surrogateescape") for stream in streams] if text else streams
+        is_text = isinstance(part, Stream) and part.text
+        return [stream.decode("utf-8", "surrogateescape") for stream in streams] if is_text else streams
     if isinstance(column, OptionalColumn):
         pairs = zip(column.values.tolist(), column.present.tolist(), strict=True)
         return [value if present else None for value, present in pairs]

@@ -10,7 +10,7 @@ from typing import Literal
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.uftrace.directory import join_lines, line_size, split_lines
+from fxtio.uftrace.directory import join_lines, placed_lines
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.tasks import NS, stamp
 from fxtio.uftrace.times import MAX_TIME, add_overflow
@@ -161,15 +161,15 @@ class EventsFile:
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> EventsFile:
         """Parse the file."""
-        parsed, offset = cls(split_lines(raw)), 0
-        for line in parsed.lines:
+        parsed = cls()
+        for offset, line in placed_lines(raw, NAMES_FILE, findings):
+            parsed.lines.append(line)
             match = re.fullmatch(r"EVENT: (\d{1,15}) (.*)", line, re.DOTALL)
             if match:
                 parsed.names[int(match[1])] = match[2]
             elif line:
                 message = "the line is not the name of an event"
                 findings.add("event-line", offset, message, level=Level.WARNING, file=NAMES_FILE)
-            offset += line_size(line)
         return parsed
 
     @classmethod
@@ -204,8 +204,9 @@ class ExternFile:
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> ExternFile:
         """Parse the file."""
-        parsed, offset = cls(split_lines(raw)), 0
-        for line in parsed.lines:
+        parsed = cls()
+        for offset, line in placed_lines(raw, EXTERN_FILE, findings):
+            parsed.lines.append(line)
             match = re.fullmatch(r"\s*(\d{1,12})\.(\d{1,12})\s+(.*)", line, re.DOTALL)
             if match:
                 time = int(match[1]) * NS + int(match[2])
@@ -215,7 +216,6 @@ class ExternFile:
             elif line.strip() and not line.lstrip().startswith("#"):
                 message = "the line is not a time and a message"
                 findings.add("extern-line", offset, message, level=Level.WARNING, file=EXTERN_FILE)
-            offset += line_size(line)
         return parsed
 
     @classmethod

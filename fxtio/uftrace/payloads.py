@@ -22,7 +22,7 @@ NULL = b"\xff\xff\xff\xff"
 """The bytes that old versions of uftrace wrote for a null pointer to a string; readers still accept them."""
 
 SEED = int.from_bytes(os.urandom(8), "little")
-"""The seed of the kernel's hashes, random so that no trace can be made to collide."""
+"""The seed of the hashes of `fxtio._native.distinct`, random so that no trace can be made to collide."""
 
 STRING = -1
 """The step of a payload program for a string, see `fxtio._native.python.walk_payloads`."""
@@ -35,7 +35,7 @@ _EXPONENT_BIAS, _MANTISSA = 16383, 63
 
 @cache
 def program(values: ValueSpecs) -> tuple[int, ...]:
-    """Return the sizes of the values as a program for the kernel that walks over payloads."""
+    """Return the sizes of the values as a program for `fxtio._native.walk_payloads`."""
     steps = (STRING if value.is_text else value.size for value in values)
     return (*(step for step in steps if step), 0)
 

@@ -134,7 +134,7 @@ class AddressSpace:
     Attributes:
         begin: the first addresses of the functions (uint64, ascending, not overlapping).
         end: the addresses after the functions (uint64).
-        programs: for the kernel that walks over records: for each function, the indices in `code` of the payload
+        programs: for `fxtio._native.walk_payloads`: for each function, the indices in `code` of the payload
             programs of its entries and of its exits, or -1 (int32).
         code: the payload programs (int32).
     """
@@ -196,7 +196,7 @@ class AddressSpace:
         return () if index < 0 else self.specs(index)[is_exit]
 
     def add_program(self, address: int, *, is_exit: bool) -> bool:
-        """Add the payload program of entries (or exits) at an address, so that the kernel can walk over them.
+        """Add the payload program of entries (or exits) at an address, so that records can be walked over.
 
         Returns:
             True if a program was added, False if the payload is unknown or was looked up before.
@@ -477,7 +477,7 @@ class Sessions:
         for line in self._directory.head(name).decode("utf-8", "surrogateescape").split("\n"):
             if not line.startswith("#"):
                 break
-            key, _, value = line.removeprefix("# ").partition(": ")
+            key, _, value = line.rstrip("\r").removeprefix("# ").partition(": ")
             path = value if key == "path name" else path
             build_id = value.strip() if key == "build-id" else build_id
         return path, build_id

@@ -34,9 +34,10 @@ from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.kernel_writer import MAX_CPU, KernelFiles
 from fxtio.uftrace.layout import Feature, InfoBit
 from fxtio.uftrace.program import FUNCTION_SIZE, NewFunction, NewVariable, Program
-from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.reader import ParsedFile, UftraceTrace
 from fxtio.uftrace.records import encode
 from fxtio.uftrace.state import map_name
+from fxtio.uftrace.tables import NO_ENTRY
 from fxtio.uftrace.task_writer import NewSession, TaskWriter
 from fxtio.uftrace.tasks import NS, TEXT, Session, Task, TaskEvent, TaskFile, check_text
 from fxtio.uftrace.times import MAX_TIME
@@ -68,6 +69,7 @@ class UftraceWriter(TraceWriter):
         path: the directory.
         order: the byte order of the records.
         pointer_size: the size of a pointer of the program in bytes.
+        records: the number of records that were written.
 
     Raises:
         EncodeError: an argument cannot be written.
@@ -105,6 +107,7 @@ class UftraceWriter(TraceWriter):
         self.path = Path(target)
         self.order: Order = order
         self.pointer_size = word_class // 8
+        self.records = 0
         self._position = 0
         self._word_class = WordClass.BITS32 if word_class == 32 else WordClass.BITS64
         self._program = Program(program, self.pointer_size)
@@ -146,7 +149,7 @@ class UftraceWriter(TraceWriter):
         """
         self._check_open()
         _check_task(tid)
-        self._append(tid, encode(record, self.order))
+        self._append(tid, encode(record, self.order), 1)
 
     def file(self, name: str, content: Any) -> None:
         """Write a file of the directory as a whole, in place of the file that the writer would make.
@@ -181,7 +184,7 @@ class UftraceWriter(TraceWriter):
                 continue
             self._buffers.setdefault(tids[name], bytearray())
             for record in trace.records(resolve=False, tid=tids[name]):
-                self._append(tids[name], encode(record, self.order))
+                self._append(tids[name], encode(record, self.order), 1)
         self._is_copy = True
 
     def _check_declarable(self) -> None:
@@ -190,10 +193,12 @@ class UftraceWriter(TraceWriter):
         if self._is_copy:
             raise EncodeError("a copy takes no further tasks, functions and events; records can be put", "copy")
 
-    def _append(self, tid: int, raw: bytes | memoryview) -> None:
+    def _append(self, tid: int, raw: bytes | memoryview, records: int) -> None:
+        """Append the bytes of some records to the file of a task."""
         buffer = self._buffers.setdefault(tid, bytearray())
         buffer += raw
         self._position += len(raw)
+        self.records += records
         if len(buffer) > _BUFFERED:
             self._flush(tid)
 
@@ -231,12 +236,15 @@ class UftraceWriter(TraceWriter):
             raw = record_bytes(kind[chosen], **integer, payload=raws, order=self.order)
             times = integer["time"][kind[chosen] != RecordType.LOST]
             self._checked_pid(tid, None)
-            encoded.append((tid, times, raw))
-        for tid, times, raw in encoded:
-            self.task(tid)._append(times, raw)
+            encoded.append((tid, times, raw, len(chosen)))
+        for tid, times, raw, count in encoded:
+            self.task(tid)._append(times, raw, count)
 
     def _write_slices(self, columns: dict[str, Any], rows: int) -> None:
-        """Write all calls of some tasks; functions that are new are declared."""
+        """Write all calls of some tasks; functions that are new are declared.
+
+        A task whose calls without an entry begin before its first record becomes a copy of another process.
+        """
         names = columns["name"]
         if not isinstance(names, Categories) or bool((names.codes < 0).any()):
             raise EncodeError("a call has no name", "name")
@@ -250,17 +258,40 @@ class UftraceWriter(TraceWriter):
         used = np.unique(names.codes)
         for code in used.tolist():
             self._program.check_function(names.values[code])
-        orders = []
+        orders, forks = [], {}
         for tid, chosen in _rows_of("tid", columns["tid"]):
             order = CallOrder(start[chosen], (start + duration)[chosen], depth[chosen], state[chosen])
             self._check_whole_calls(tid, order.time)
             orders.append((tid, order, chosen[order.row]))
+            without_entry = start[chosen][state[chosen] == NO_ENTRY]
+            if len(without_entry) and self._is_copied(tid, without_entry, int(order.time[0])):
+                forks[tid] = int(without_entry[0])
+        parents = [tid for tid in [*self._processes, *(tid for tid, _, _ in orders)] if tid not in forks]
+        if forks and not parents:
+            raise EncodeError("there is no other process, of which the task could be a copy", f"task {min(forks)}")
+        for tid, time in forks.items():
+            session = self.task(parents[0])._session()
+            self._forked(tid, session)._begin_as_copy(parents[0], session, time)
         address = np.zeros(len(names.values), np.uint64)
         address[used] = [self.function(names.values[code]).address for code in used.tolist()]
         for tid, order, calls in orders:
             wrapped_depth, wrapped_address = wrapped(depth[calls], address[names.codes[calls]])
             raw = record_bytes(order.kind, order.time, wrapped_depth, wrapped_address, None, self.order)
-            self.task(tid)._append(order.time, raw)
+            self.task(tid)._append(order.time, raw, len(order.time))
+
+    def _is_copied(self, tid: int, starts: Array, first: int) -> bool:
+        """Return whether a task must be a copy of a process so that its calls without an entry begin at some times.
+
+        Raises:
+            EncodeError: they would not begin at these times.
+        """
+        task = self._tasks.get(tid)
+        begin = first if task is None or task.first is None else task.first
+        if int(starts.min()) < int(starts.max()) or int(starts[0]) > begin:
+            raise EncodeError("calls without an entry begin at one time, at or before the first record", f"task {tid}")
+        if int(starts[0]) < begin and task is not None:
+            raise EncodeError("a call without an entry begins before the task", f"task {tid}")
+        return int(starts[0]) < begin
 
     def _check_whole_calls(self, tid: int, times: Array) -> None:
         """Raise an error if a task takes no calls of functions of the first program at some times."""
@@ -600,7 +631,7 @@ class UftraceWriter(TraceWriter):
         for task in self._tasks.values():
             if task.forked is not None:
                 events.append(task.forked)
-            elif task.pid in forked:
+            elif task.pid in forked and self._first_session(task).pid != task.pid:
                 events.append(Task(task.first or 0, task.tid, task.pid))
         for session in self._sessions:
             if session.time is not None:
@@ -622,8 +653,12 @@ class UftraceWriter(TraceWriter):
     def _threads_of(self, session: NewSession) -> list[TaskWriter]:
         """Return the threads of a process that began in a session, by the times of their first records."""
         threads = [task for task in self._tasks.values() if task.pid == session.pid != task.tid]
-        began = [task for task in threads if (task.sessions or [self._processes[task.pid]])[0] is session]
+        began = [task for task in threads if self._first_session(task) is session]
         return sorted(began, key=lambda task: task.first or 0)
+
+    def _first_session(self, task: TaskWriter) -> NewSession:
+        """Return the session in which a task began; that of its process if it has no records."""
+        return task.sessions[0] if task.sessions else self._processes[task.pid]
 
     def _info_file(self) -> InfoFile:
         info = InfoFile(order=self.order, word_class=self._word_class)
@@ -670,14 +705,12 @@ def _bytes_of(content: Any) -> bytes:
     """Return the bytes of a parsed file."""
     if isinstance(content, bytes | bytearray | memoryview):
         return bytes(content)
+    if not isinstance(content, ParsedFile):
+        raise EncodeError(f"{type(content).__name__} is neither bytes nor a file of a trace", "content")
     try:
-        raw = content.to_bytes()
+        raw: bytes = content.to_bytes()
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, EncodeError):
-            raise
-        raise EncodeError(f"{type(content).__name__} is neither bytes nor a file of a trace", "content") from None
-    if not isinstance(raw, bytes):
-        raise EncodeError(f"{type(content).__name__} has no bytes", "content")
+        raise EncodeError(f"the file cannot be written: {error}", type(content).__name__) from None
     return raw
 
 

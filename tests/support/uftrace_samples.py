@@ -16,6 +16,8 @@ UFTRACE = CORPUS / "uftrace"
 EXPECTED = UFTRACE / "expected"
 SAMPLES = sorted(path.name for path in UFTRACE.iterdir() if (path / "info").is_file()) if UFTRACE.exists() else []
 
+EXTREMES = (0, 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
+
 # The samples that the newest uftrace prints wrongly, and why.
 MISREAD_BY_UFTRACE = {
     "broken-trigger-retval-v013": "it cannot decode the payloads, as it does not save the format of a trigger",
