@@ -21,6 +21,7 @@ from fxtio.fxt.references import Thread
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, MIB, delivered, instants, memory, packed, words
 from support.fxt_readings import Trickle, in_batches, kept_findings, rules
+from support.fxt_samples import for_orders
 from support.fxt_twins import plain
 
 # --- Sizes that are claimed -------------------------------------------------------------------------------------------
@@ -195,6 +196,29 @@ def test_20_000_provider_infos() -> None:
             assert sum(1 for _ in trace) == 20_001
     assert rules(trace.findings) == {"too-many-providers": 20_000 - 1024}
     assert len(trace.info.providers) == 1024
+
+
+@for_orders
+@pytest.mark.parametrize("batches", [(1, 1), (64, 64), (1 << 19, 1 << 17)])
+def test_providers_that_are_introduced_again_and_again(order: Order, batches: tuple[int, int]) -> None:
+    """They are not more providers: every time, their tables are empty and their clock is the default one."""
+    records: list[Any] = [rec.Magic()]
+    for number in range(1200):
+        start = [rec.ProviderInfo(1 + number % 2, "ab"[number % 2]), rec.Instant(1, Thread(1, 1), "", 1, ())]
+        slots = [rec.String(1, f"s{number}"), rec.ThreadRecord(1, 7, number), rec.Initialization(1000)]
+        end = [rec.Instant(2, 1, "", 1, ())]
+        records += [*start, *(slots if number % 3 else slots[:1]), *end]
+    data = encoded(records, order)
+    with in_batches(*batches):
+        trace = FxtTrace(data)
+        entries = [entry for entry in trace.entries() if isinstance(entry.record, rec.Instant)]
+    assert rules(trace.findings) == {"undefined-string": 1200, "undefined-thread": 400}
+    for number, (start, end) in enumerate(zip(entries[::2], entries[1::2], strict=True)):
+        assert (start.provider, start.record.name, start.time) == (1 + number % 2, 1, 1)
+        meaning = (f"s{number}", Thread(7, number), 2_000_000) if number % 3 else (f"s{number}", 1, 2)
+        assert (end.record.name, end.record.thread, end.time) == meaning
+    counts = [(item.id, item.name, item.records) for item in trace.info.providers]
+    assert counts == [(1, "a", 1 + len(records) // 2), (2, "b", len(records) // 2)]
 
 
 def redefinitions(names: int, every: int) -> bytes:

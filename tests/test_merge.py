@@ -241,6 +241,20 @@ def test_unknown_providers() -> None:
     assert [rules(trace)["unknown-provider"] for trace in opened] == [1, 1]
 
 
+def test_a_provider_that_is_introduced_again_begins_with_empty_tables() -> None:
+    events = [r.Instant(1, Thread(1, 1), 0, 1, ()), r.Instant(2, Thread(1, 1), 0, 1, ())]
+    again = trace_of(
+        *(r.ProviderInfo(1, "a"), r.String(1, "x"), r.Initialization(1000), events[0], r.ProviderInfo(2, "b")),
+        *(r.ProviderInfo(1, "a"), events[0], r.String(1, "y"), events[1], r.ProviderSection(1), events[1]),
+    )
+    data, _, merged = joined(again, again)
+    assert merged.providers == 4
+    with fxtio.open(data) as trace:
+        read = [(entry.provider, entry.time, entry.record.name) for entry in trace.entries() if entry.time is not None]
+    expected = [(1_000_000, "x"), (1, 1), (2, "y"), (2, "y")]
+    assert read == [(1, *event) for event in expected] + [(3, *event) for event in expected]
+
+
 # ---------------------------------------------------------------------------------------------------- whatever they are
 
 

@@ -404,7 +404,7 @@ def _is_large_blob(block: Block, at: int, size: int) -> bool:
     if faults or not isinstance(record, LargeBlob | LargeBlobNoMetadata):
         return False
     begin = sum(len(buffer) for buffer in buffers[:-2]) // 8  # the payload and its padding are the last two
-    return begin <= len(words) and begin + (words[begin - 1] + 7 >> 3) == size
+    return begin <= len(words) and begin - (-words[begin - 1] // 8) == size
 
 
 def _covering(frame: Frame, end: int) -> Frame:

@@ -9,8 +9,9 @@ spec: Provider section metadata, String record, Thread record, Initialization re
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -227,9 +228,16 @@ class SlotTables:
         for provider, table in self._tables.items():
             self._tables[provider] = np.where(table < 0, UNDEFINED, np.searchsorted(old, table)).astype(np.int32)
 
-    def enter(self, definitions: Definitions) -> SlotLookup:
-        """Apply the definitions of a batch, and return what resolves the batch's references."""
+    def enter(self, definitions: Definitions, resets: Mapping[int, int] = MappingProxyType({})) -> SlotLookup:
+        """Apply the definitions of a batch, and return what resolves the batch's references.
+
+        Args:
+            definitions: the definitions.
+            resets: the rows at which all slots of a provider become as they were at first, with the provider's index.
+        """
         before = dict(self._tables)
+        if resets:
+            definitions = self._with_resets(definitions, resets)
         last_row: dict[int, Array] = {}
         for provider, rows in _groups(definitions.provider):
             slot = definitions.slot[rows]
@@ -242,6 +250,29 @@ class SlotTables:
             last_row[provider][slot] = definitions.row[rows]
             self._tables[provider] = table
         return SlotLookup(self._initial, before, dict(self._tables), last_row, definitions)
+
+    def _with_resets(self, definitions: Definitions, resets: Mapping[int, int]) -> Definitions:
+        """Return the definitions of a batch and, for every slot that a reset changes, one more at the reset."""
+        rows_of = dict(_groups(definitions.provider))
+        none = np.empty(0, np.int64)
+        parts = [definitions]
+        for provider, numbers in _groups(np.fromiter(resets.values(), np.int64)):
+            at = np.sort(np.fromiter(resets, np.int64)[numbers])
+            table = self._tables.get(provider, self._initial)
+            old = np.flatnonzero(table != self._initial.take(np.arange(len(table)), mode="clip"))
+            own = rows_of.get(provider, none)
+            slot = np.append(old, definitions.slot[own])
+            after = np.searchsorted(at, np.append(np.full(len(old), -1), definitions.row[own]))
+            slot, after = slot[after < len(at)], after[after < len(at)]
+            code = self._initial.take(slot, mode="clip")
+            parts.append(Definitions(np.full(len(slot), provider, np.int32), slot, at[after], code))
+        order = np.argsort(np.concatenate([part.row for part in parts]), kind="stable")
+        return Definitions(
+            np.concatenate([part.provider for part in parts])[order],
+            np.concatenate([part.slot for part in parts])[order],
+            np.concatenate([part.row for part in parts])[order],
+            np.concatenate([part.code for part in parts])[order],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +376,7 @@ class Batch:
         threads: the threads that the codes of this batch mean.
         frame: the records.
         provider: the index of each record's provider: one int for all, or int32 per record.
+        resets: the rows at which a provider is introduced once more, with its index: its tables are empty from there.
     """
 
     def __init__(self, reading: Reading, frame: Frame) -> None:
@@ -353,6 +385,7 @@ class Batch:
         self.threads = reading.threads
         self.frame = frame
         self.provider: int | Array = reading.current
+        self.resets: dict[int, int] = {}
         self._columns: dict[type[Record], tuple[Array, Columns]] = {}
         self._arguments: dict[type[Record], tuple[Array, Members]] = {}
         self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if (frame.kind == kind).any()]
@@ -548,7 +581,7 @@ class Reading:
         findings: takes the faults.
         strings: the distinct strings.
         threads: the distinct threads.
-        providers: the providers, one entry for each introduction.
+        providers: the providers, one entry for each pair of an id and a name.
         clocks: the clocks by code.
         clock_of: the last clock of every provider, by its index.
         current: the index of the provider that the next record belongs to.
@@ -566,6 +599,7 @@ class Reading:
         self._forget = forget
         self._is_anonymous = True  # providers[0] stands for records before any provider info record
         self._by_id: dict[int, int] = {0: 0}
+        self._indices: dict[ProviderName, int] = {}
         self._clock_codes = {self.clocks[0]: 0}
         self._string_slots = SlotTables(0)
         self._thread_slots = SlotTables()
@@ -579,9 +613,9 @@ class Reading:
             self._drop_unused()
         batch = Batch(self, frame)
         batch.provider = self._follow_providers(batch)
-        batch._string_slots = self._string_slots.enter(self._string_definitions(batch))
-        batch._thread_slots = self._thread_slots.enter(self._thread_definitions(batch))
-        batch._clocks = self._clocks.enter(self._clock_definitions(batch))
+        batch._string_slots = self._string_slots.enter(self._string_definitions(batch), batch.resets)
+        batch._thread_slots = self._thread_slots.enter(self._thread_definitions(batch), batch.resets)
+        batch._clocks = self._clocks.enter(self._clock_definitions(batch), batch.resets)
         batch._objects = self._objects.enter(self._object_definitions(batch))
         return batch
 
@@ -616,12 +650,12 @@ class Reading:
             if name is None:
                 self.current = self._enter_section(number, offset)
             else:
-                self.current = self._introduce(ProviderName(number, name), offset)
+                self.current = self._introduce(ProviderName(number, name), batch, row)
             starts.append(row)
             indices.append(self.current)
         return np.repeat(np.array(indices, np.int32), np.diff([*starts, len(frame.at)]))
 
-    def _introduce(self, provider: ProviderName, offset: int) -> int:
+    def _introduce(self, provider: ProviderName, batch: Batch, row: int) -> int:
         """Return the index for a provider info record.
 
         Its tables are empty even if the id was used before, as in Perfetto.  But some producers write the first
@@ -631,8 +665,13 @@ class Reading:
             self._is_anonymous = False
             self.providers[0] = provider
             self._by_id = {number: index for number, index in self._by_id.items() if index} | {provider.id: 0}
+            self._indices[provider] = 0
             return 0
-        return self._add_provider(provider, offset)
+        index = self._indices.get(provider)
+        if index is None:
+            return self._add_provider(provider, batch.frame.offset(row))
+        batch.resets[row] = self._by_id[provider.id] = index
+        return index
 
     def _enter_section(self, number: int, offset: int) -> int:
         """Return the index for a provider section record."""
@@ -648,7 +687,7 @@ class Reading:
             message = f"more than {MAX_PROVIDERS:,} providers; the others are read as one"
             self.findings.add("too-many-providers", offset, message)
             return MAX_PROVIDERS - 1
-        self._by_id[provider.id] = len(self.providers)
+        self._by_id[provider.id] = self._indices[provider] = len(self.providers)
         self.providers.append(provider)
         return self._by_id[provider.id]
 
@@ -685,7 +724,11 @@ class Reading:
                 valid.append(row)
                 codes.append(code)
         at = np.array(valid, np.int64)
-        return self._definitions(batch, at, np.zeros(len(at), np.int64), np.array(codes, np.int32))
+        definitions = self._definitions(batch, at, np.zeros(len(at), np.int64), np.array(codes, np.int32))
+        for provider, reset in {index: row for row, index in batch.resets.items()}.items():  # the last of each
+            if not (at[definitions.provider == provider] > reset).any():
+                self.clock_of.pop(provider, None)
+        return definitions
 
     def _clock_code(self, clock: Clock, batch: Batch, row: int) -> int | None:
         """Return the code of the clock that a record defines, None if there are too many."""

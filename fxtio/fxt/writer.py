@@ -21,14 +21,12 @@ from fxtio.fxt.arguments import Koid, KoidArgument, Pointer
 from fxtio.fxt.encode import (
     DEFAULT_MMAP_FLAGS,
     WRITABLE_TABLES,
-    EventColumns,
-    event_columns,
     event_table,
     providers_of,
     table_records,
-    words_of_events,
 )
 from fxtio.fxt.enums import BlobType, ObjectType, ProviderEventId, Scope
+from fxtio.fxt.event_columns import EventColumns, event_columns, words_of_events
 from fxtio.fxt.events import BUFFER_BYTES, Args, ProviderEncoder
 from fxtio.fxt.frames import Gap
 from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_PROVIDER_ID

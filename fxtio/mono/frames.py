@@ -189,7 +189,7 @@ class Framer:
             if not self._load(1):
                 break
             if self._load(len(HEADER_MARK)) and self._peek(len(HEADER_MARK)) == HEADER_MARK:
-                if self._findings.strict or not self._fits(MAX_HEADER) or not self._continues():
+                if not self._fits(MAX_HEADER) or not self._continues():
                     yield from self._frame()
                 if (fault := self._read_header()) is not None:
                     self._recording = None  # the version of the next buffers is not known
@@ -316,8 +316,6 @@ class Framer:
             return error.rule, error.message
         if header.flags:
             self._findings.add("header-flags", offset, f"unknown flags {header.flags:#x}", level=Level.WARNING)
-        if self.first is not None:
-            self._findings.add("another-recording", offset, "another recording begins here", level=Level.WARNING)
         dialect = dialect_of(self._data_version or header.data_version, header.pointer_size)
         may_be_hybrid = self._recognizes_hybrid and header.data_version == CLAIMED
         if may_be_hybrid and is_hybrid(bytes(head[size:]), header.pointer_size):

@@ -28,7 +28,8 @@ class Info(TraceInfo):
     """A summary of a recording.  Times are nanoseconds of the event clock.
 
     Attributes:
-        recordings: the number of recordings in the file; more than one where files were joined.
+        recordings: the number of recordings in the file; more than one where files were joined.  All but the first
+            are among the `records`, too.
         header: the header of the first recording; None if none can be read.
         buffers: the number of buffers.
         threads: names of threads by id, of all threads that wrote events; empty for a thread without a name.
@@ -103,11 +104,12 @@ class MonoTrace(FileReader[Info]):
         """Yield the records with their places, times and threads.
 
         Args:
-            resolve: yield the events that can be read.  Their addresses are absolute but stay addresses, since names
-                may come behind their use; `names` resolves them as of a time.  Without it, yield the file as it stands:
-                a `StreamHeader` for each recording, a `BufferHeader` for each buffer, its events, and kinds of `Opaque`
-                for what would not be encoded to the same bytes: `OpaqueHeader`, `OpaqueBufferHeader`, `OpaqueGap` for
-                bytes that belong to none, and else `Opaque`.  `MonoWriter.put` of all of them writes the same file.
+            resolve: yield the events that can be read, and a `StreamHeader` where another recording begins.  Their
+                addresses are absolute but stay addresses, since names may come behind their use; `names` resolves them
+                as of a time.  Without it, yield the file as it stands: a `StreamHeader` for each recording, a
+                `BufferHeader` for each buffer, its events, and kinds of `Opaque` for what would not be encoded to the
+                same bytes: `OpaqueHeader`, `OpaqueBufferHeader`, `OpaqueGap` for bytes that belong to none, and else
+                `Opaque`.  `MonoWriter.put` of all of them writes the same file.
             order: `file`, or `time`: sorted by time between synchronization points, which separate earlier events from
                 later ones.
             thread: only what this thread wrote; the buffers of other threads are not decoded.
@@ -126,13 +128,19 @@ class MonoTrace(FileReader[Info]):
         return entries if order == "file" else _by_time(entries)
 
     def _event_entries(self, thread: int | None) -> Iterator[Entry]:
+        recordings = 0
         for batch in self._batches(thread):
             frame = batch.frame
-            threads = frame.headers["thread"].tolist()
-            for number, (begin, stop) in enumerate(zip(frame.begin.tolist(), batch.stop.tolist(), strict=True)):
-                data, base = frame.data[begin:stop].tobytes(), frame.base + begin
-                for offset, event in decode_events(frame.dialect, frame.header(number), data):
-                    yield Entry(base + offset, event.time, event, threads[number])
+            for item in frame.in_order():
+                if isinstance(item, Recording):
+                    recordings += 1
+                    if recordings > 1:
+                        yield Entry(item.offset, None, header_record(item.header, item.raw), None)
+                    continue
+                begin, writer = int(frame.begin[item]), int(frame.headers["thread"][item])
+                data, base = frame.data[begin : int(batch.stop[item])].tobytes(), frame.base + begin
+                for offset, event in decode_events(frame.dialect, frame.header(item), data):
+                    yield Entry(base + offset, event.time, event, writer)
 
     def _exact_entries(self, thread: int | None) -> Iterator[Entry]:
         for part in self._parts(exact=True):
@@ -225,7 +233,10 @@ class MonoTrace(FileReader[Info]):
         texts = TextCodes()
         for batch in self._batches():
             frame = batch.frame
-            info.recordings += len(frame.recordings)
+            for _, recording in frame.recordings:
+                info.recordings += 1
+                if info.recordings > 1:
+                    info.records[type(header_record(recording.header, recording.raw)).__name__] += 1
             info.buffers += len(frame)
             for cls, count in zip(r.EVENTS, batch.totals, strict=False):
                 if count:
@@ -258,11 +269,14 @@ def _exact_buffer(frame: Frame, number: int) -> Iterator[Entry]:
 
 
 def _by_time(entries: Iterator[Entry]) -> Iterator[Entry]:
-    """Yield entries sorted by time from one synchronization point to the next."""
+    """Yield entries sorted by time from one synchronization point, or header, to the next."""
     waiting: list[Entry] = []
     for entry in entries:
-        waiting.append(entry)
-        if type(entry.record) is r.SyncPoint:
+        if isinstance(entry.record, r.Event):
+            waiting.append(entry)
+        if type(entry.record) is r.SyncPoint or not isinstance(entry.record, r.Event):
             yield from sorted(waiting, key=attrgetter("time"))
             waiting.clear()
+        if not isinstance(entry.record, r.Event):
+            yield entry
     yield from sorted(waiting, key=attrgetter("time"))

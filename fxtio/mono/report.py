@@ -46,7 +46,12 @@ def _facts(summary: Info) -> Iterator[tuple[str, str]]:
         yield "started", f"{summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
     if summary.start is not None and summary.end is not None:
         yield "lasts", human_duration(summary.end - summary.start)
-    yield "events", f"{summary.records.total():,} in {summary.buffers:,} buffers"
+    yield "events", f"{_events(summary):,} in {summary.buffers:,} buffers"
+
+
+def _events(summary: Info) -> int:
+    """Return the number of records that are events, not headers of further recordings."""
+    return summary.records.total() - max(summary.recordings - 1, 0)
 
 
 def _info_json(summary: Info) -> dict[str, Any]:
@@ -86,7 +91,7 @@ def stats(trace: MonoTrace, top: int) -> Report:
             for name, count in sizes.most_common(top)
         ],
     }
-    events = f"{summary.records.total():,} events"
+    events = f"{_events(summary):,} events"
     title = f"{summary.name}: {events}, {summary.buffers:,} buffers, {human_size(summary.size)}"
     return Report(title, tables=[table for table in (kinds, methods, classes) if table.rows], json=json)
 

@@ -193,6 +193,8 @@ class UftraceTrace(TraceReader[Info]):
         if record.payload is None or not chunk.has_specs:
             return entry
         specs = chunk.functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
+        if not specs:
+            return entry
         decoded = payloads.decode(specs, record.payload, chunk.order)
         values = {spec.label: value for spec, value in zip(specs, decoded, strict=True)}
         return entry._replace(values=values, meanings=meanings(chunk.functions, specs, decoded, record.address))
@@ -257,7 +259,8 @@ class UftraceTrace(TraceReader[Info]):
                 yield builder.of_chunk(empty) | builder.finish(tid)
             tid = chunk.tid
             builder.drop_unused_names()
-            yield builder.of_chunk(chunk)
+            if columns := builder.of_chunk(chunk):
+                yield columns
         if tid is not None:
             yield builder.of_chunk(empty) | builder.finish(tid)
 

@@ -221,15 +221,15 @@ class TaskWriter:
         self,
         *,
         type: Any,
-        time: Array,
-        depth: Array,
-        function: tuple[Sequence[NewFunction], Array],
+        time: Any,
+        depth: Any,
+        function: tuple[Sequence[NewFunction], Any],
         payload: Sequence[bytes | None] | None = None,
     ) -> None:
         """Append many entry and exit records.
 
         Args:
-            type: the type of each record: 0 for an entry, 1 for an exit (`RecordType`).
+            type: the type of each record, an array or a list: 0 for an entry, 1 for an exit (`RecordType`).
             time: nanoseconds, ascending.
             depth: the number of calls around each.
             function: functions, and the index of the function of each record.
@@ -257,7 +257,7 @@ class TaskWriter:
             raise EncodeError(f"an index is not from 0 to {len(targets) - 1}", "function")
         address = np.array([target.address for target in targets], np.uint64)[rows]
         kinds, depths = _checked_column("type", type), _checked_column("depth", depth)
-        self._append(times, record_bytes(kinds, times, depths, address, payload, self._writer.order))
+        self._append(times, record_bytes(kinds, times, depths, address, payload, self._writer.order), len(times))
 
     # ---- checks; nothing is written before all of them
 
@@ -323,9 +323,10 @@ class TaskWriter:
 
     # ---- writing
 
-    def _append(self, times: Array, raw: memoryview) -> None:
+    def _append(self, times: Array, raw: memoryview, records: int) -> None:
+        """Append the bytes of some records, given the times of those that have one."""
         self._begin(self._session())
-        self._writer._append(self.tid, raw)
+        self._writer._append(self.tid, raw, records)
         if len(times):
             self.first = int(times[0]) if self.first is None else self.first
             self.last = int(times[-1])

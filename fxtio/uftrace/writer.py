@@ -69,6 +69,7 @@ class UftraceWriter(TraceWriter):
         path: the directory.
         order: the byte order of the records.
         pointer_size: the size of a pointer of the program in bytes.
+        records: the number of records that were written.
 
     Raises:
         EncodeError: an argument cannot be written.
@@ -106,6 +107,7 @@ class UftraceWriter(TraceWriter):
         self.path = Path(target)
         self.order: Order = order
         self.pointer_size = word_class // 8
+        self.records = 0
         self._position = 0
         self._word_class = WordClass.BITS32 if word_class == 32 else WordClass.BITS64
         self._program = Program(program, self.pointer_size)
@@ -147,7 +149,7 @@ class UftraceWriter(TraceWriter):
         """
         self._check_open()
         _check_task(tid)
-        self._append(tid, encode(record, self.order))
+        self._append(tid, encode(record, self.order), 1)
 
     def file(self, name: str, content: Any) -> None:
         """Write a file of the directory as a whole, in place of the file that the writer would make.
@@ -182,7 +184,7 @@ class UftraceWriter(TraceWriter):
                 continue
             self._buffers.setdefault(tids[name], bytearray())
             for record in trace.records(resolve=False, tid=tids[name]):
-                self._append(tids[name], encode(record, self.order))
+                self._append(tids[name], encode(record, self.order), 1)
         self._is_copy = True
 
     def _check_declarable(self) -> None:
@@ -191,10 +193,12 @@ class UftraceWriter(TraceWriter):
         if self._is_copy:
             raise EncodeError("a copy takes no further tasks, functions and events; records can be put", "copy")
 
-    def _append(self, tid: int, raw: bytes | memoryview) -> None:
+    def _append(self, tid: int, raw: bytes | memoryview, records: int) -> None:
+        """Append the bytes of some records to the file of a task."""
         buffer = self._buffers.setdefault(tid, bytearray())
         buffer += raw
         self._position += len(raw)
+        self.records += records
         if len(buffer) > _BUFFERED:
             self._flush(tid)
 
@@ -232,9 +236,9 @@ class UftraceWriter(TraceWriter):
             raw = record_bytes(kind[chosen], **integer, payload=raws, order=self.order)
             times = integer["time"][kind[chosen] != RecordType.LOST]
             self._checked_pid(tid, None)
-            encoded.append((tid, times, raw))
-        for tid, times, raw in encoded:
-            self.task(tid)._append(times, raw)
+            encoded.append((tid, times, raw, len(chosen)))
+        for tid, times, raw, count in encoded:
+            self.task(tid)._append(times, raw, count)
 
     def _write_slices(self, columns: dict[str, Any], rows: int) -> None:
         """Write all calls of some tasks; functions that are new are declared.
@@ -273,7 +277,7 @@ class UftraceWriter(TraceWriter):
         for tid, order, calls in orders:
             wrapped_depth, wrapped_address = wrapped(depth[calls], address[names.codes[calls]])
             raw = record_bytes(order.kind, order.time, wrapped_depth, wrapped_address, None, self.order)
-            self.task(tid)._append(order.time, raw)
+            self.task(tid)._append(order.time, raw, len(order.time))
 
     def _is_copied(self, tid: int, starts: Array, first: int) -> bool:
         """Return whether a task must be a copy of a process so that its calls without an entry begin at some times.

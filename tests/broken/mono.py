@@ -56,7 +56,6 @@ CASES: dict[str, Callable[[Path], Findings]] = {
     "unknown-version": case(header(version=18) + buffer()),
     "pointer-size": case(header(pointers=16) + buffer()),
     "header-flags": case(header(flags=1) + buffer()),
-    "another-recording": case(header() + buffer() + header() + buffer()),
     "damaged-id": case(header() + b"\x01LP?" + buffer()[4:]),
     "text-mode": case((header() + buffer(bytes.fromhex("21 05 0a")) + buffer()).replace(b"\n", b"\r\n")),
     "buffer-id": case(header() + buffer() + b"garbage" + buffer()),

@@ -23,12 +23,20 @@ from hypothesis import settings
 import fxtio
 from contract.calls.case import ABSURD, ABSURD_COLUMNS, Call, FormatCalls, Opened
 from contract.calls.case import Path as Way
-from contract.samples import files_of
+from contract.samples import files_of, pending
 from fxtio.errors import EncodeError
 from fxtio.formats import formats
 
-PENDING = dict[str, str]()
-"""Formats that do not pass yet, with the reason."""
+PENDING = {
+    "dcpi": "wrong types raise TypeError",
+    "mono": "`class_` takes an address before it refuses; some values make no difference",
+    "fxt": "some wrong types raise TypeError",
+    "uftrace": "some wrong types raise TypeError; any value is taken for a boolean",
+}
+"""Formats whose calls do not pass yet, with the reason."""
+
+PENDING_OPTIONS = dict.fromkeys(("dcpi", "mono", "coreprofiler"), "wrong types raise TypeError")
+"""Formats whose options do not pass yet, with the reason."""
 
 COVERED_ELSEWHERE = {"close", "copy"}
 """Methods that take no values of a trace, see `test_writing`."""
@@ -86,6 +94,11 @@ class Run:
             return [str(each) for each in [*found, *trace.findings] if each.rule not in self.case.FINDINGS]
 
 
+def place(call: str, way: Way) -> str:
+    """Return the name of a part of the arguments of a call."""
+    return f"{call}({'.'.join(map(str, way))})"
+
+
 class Faults:
     """What is wrong with the calls of a format, counted by call and parameter so that the list stays short."""
 
@@ -94,23 +107,23 @@ class Faults:
 
     def add(self, call: str, way: Way, value: Any, fault: str) -> None:
         """Add a fault of a call with a value in place of a part of its arguments."""
-        where = f"{call}({'.'.join(map(str, way))})"
+        where = place(call, way)
         kind = fault.partition("(")[0]
         self.lines.setdefault(f"{where}: {kind}", f"{where} = {repr(value)[:40]}: {fault[:200]}")
 
     def check(self) -> None:
         """Fail if there are any."""
         lines = self.lines.values()
-        assert not lines, f"{len(lines)} parameters:\n" + "\n".join(list(lines)[:200])
+        assert not lines, f"{len(lines)} parameters:\n" + "\n".join(list(lines)[:40])
 
 
 def variants(name: str, opened: Opened) -> Iterator[tuple[int, Way, Any]]:
     """Yield the number of a call, the way to a part of its arguments, and the value to put there."""
     calls = cases(name).calls(opened)
     places = [(number, way, value) for number, call in enumerate(calls) for way, value in call.paths()]
-    for place, (number, way, value) in enumerate(places):
+    for index, (number, way, value) in enumerate(places):
         values = [*ABSURD, *ABSURD_COLUMNS] if isinstance(value, list | tuple | np.ndarray) else ABSURD
-        for absurd in values[place % SHARE :: SHARE]:
+        for absurd in values[index % SHARE :: SHARE]:
             if not same(absurd, value):
                 yield number, way, absurd
 
@@ -118,20 +131,14 @@ def variants(name: str, opened: Opened) -> Iterator[tuple[int, Way, Any]]:
 def same(one: Any, other: Any) -> bool:
     """Return whether two values mean the same in a call, such as True and 1, or an empty tuple and an empty text."""
     one, other = (value.tolist() if isinstance(value, np.ndarray) else value for value in (one, other))
-    if isinstance(other, list) and isinstance(one, int | float | str) and len(other) == 1:
-        return bool(one == other[0])  # one value for all rows of a table
+    if isinstance(other, list) and isinstance(one, int | float | str) and other:
+        return all(one == each for each in other)  # one value for all rows of a table
     if isinstance(one, str | bytes | list | tuple | dict) and isinstance(other, str | bytes | list | tuple | dict):
         return [*one] == [*other]
     return bool(one == other)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=PENDING[name])) if name in PENDING else name
-        for name in formats()
-    ],
-)
+@pytest.mark.parametrize("name", pending(PENDING))
 def test_a_call_writes_all_or_nothing(name: str, tmp_path: Path) -> None:
     faults = Faults()
     for options in cases(name).WRITERS:
@@ -188,12 +195,11 @@ def check_accepted(run: Run, call: str, way: Way, value: Any, valid: Any, faults
         return
     if found and call not in run.case.UNCHECKED:
         faults.add(call, way, value, f"accepted, but {found[0]}")
-    parameter = f"{call}.{way[0]}"
-    if written == valid and parameter not in run.case.IGNORED and call not in run.case.WRITES_NOTHING:
+    if written == valid and place(call, way) not in run.case.IGNORED and call not in run.case.WRITES_NOTHING:
         faults.add(call, way, value, "accepted, but makes no difference")
 
 
-@every_format
+@pytest.mark.parametrize("name", pending(PENDING_OPTIONS))
 def test_options_of_a_writer_are_checked(name: str, tmp_path: Path) -> None:
     faults = Faults()
     for options in cases(name).OPTIONS:

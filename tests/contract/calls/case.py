@@ -82,7 +82,7 @@ def _items(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         yield from value.items()
     elif isinstance(value, list | tuple):
-        yield from enumerate(value)
+        yield from dict(list(enumerate(value))[:1] + list(enumerate(value))[-1:]).items()  # the first and the last
     elif fields := _fields(value):
         for name in fields:
             yield name, getattr(value, name)
@@ -156,7 +156,7 @@ class FormatCalls(Protocol):
     """Methods that write records as they are, which need not fit together: reading them may give findings."""
 
     IGNORED: frozenset[str]
-    """Parameters (as `Class.method.parameter`) whose values may make no difference, with the reason in a comment."""
+    """Places (as `Class.method(way.to.part)`) where a value may make no difference, with the reason in a comment."""
 
     def begin(self, writer: Any) -> Opened:
         """Write something, and make an object of each class."""

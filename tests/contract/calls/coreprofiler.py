@@ -16,7 +16,7 @@ WRITERS: list[dict[str, Any]] = [{}]
 FINDINGS = frozenset({"time-overflow"})
 WRITES_NOTHING = frozenset({"CoreProfilerWriter.flush"})
 UNCHECKED = frozenset({"CoreProfilerWriter.put", "CoreProfilerWriter.write_table"})
-IGNORED = frozenset[str]()
+IGNORED = frozenset({"CoreProfilerWriter.write_table(columns.ip_undefined)"})  # null is False
 
 
 def begin(writer: CoreProfilerWriter) -> Opened:
