@@ -29,7 +29,6 @@ from fxtio.formats import formats
 
 PENDING = {
     "dcpi": "wrong types raise TypeError",
-    "fxt": "some wrong types raise TypeError",
 }
 """Formats whose calls do not pass yet, with the reason."""
 
