@@ -341,7 +341,7 @@ class TableBuilder:
             "tid": np.full(len(chunk), chunk.tid),
             "offset": chunk.offsets(),
             "type": Categories(kinds.astype(np.int8), TYPES),
-            "time": chunk.nanoseconds,
+            "time": chunk.nanoseconds.copy(),
             "depth": _FIELDS["depth"].get(words).astype(np.int16),
             "address": address,
             "name": Categories(name, self.names.values),
