@@ -87,6 +87,7 @@ def test_dump_shows_meanings(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert f"start(arg1=1 (HARD), arg2={start.address} (start), arg3=7)" in text and "(score), value=9, size=4" in text
     first = json.loads(run(capsys, "dump", "--json", "--limit", "1", tmp_path / "t"))
     assert first["meanings"] == {"arg1": "HARD", "arg2": "start"} and first["values"]["arg1"] == 1
+    assert "arg1/e:mode=1 (HARD)" in run(capsys, "explain", tmp_path / "t", "--record", "0")
 
 
 def test_explain(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -99,6 +99,21 @@ def test_names_of_values_are_those_of_uftrace(value: int, label: str) -> None:
     assert enum_label({0: "NONE", 1: "A", 2: "B", 4: "C", -8: "LOW"}, value) == label
 
 
+def test_combined_names_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hostile trace has very many combinations of flags, or very long names."""
+    assert enum_label({1 << bit: "x" * 900 for bit in range(3)}, 7) is None
+    monkeypatch.setattr("fxtio.uftrace.values.MAX_COMBINED", 3)
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.enum("flags", {f"F{bit}": 1 << bit for bit in range(5)})
+        function, task = writer.function("f", arguments="arg1/e:flags"), writer.task(1)
+        for time, number in enumerate((1, 2, 4, 8, 3)):
+            task.enter(function, time, number)
+    trace = UftraceTrace(tmp_path / "t")
+    assert trace.table("args")["meaning"].to_list() == ["F0", "F1", "F2", "F3", "F1|F0"]
+    monkeypatch.setattr("fxtio.uftrace.values.MAX_COMBINED", 0)
+    assert trace.table("args")["meaning"].to_list() == ["F0", "F1", "F2", "F3", None]
+
+
 def test_a_large_enumeration_has_no_combined_names() -> None:
     names = {number: f"N{number}" for number in range(500)}
     assert enum_label(names, 499) == "N499" and enum_label(names, 998) is None and enum_label({5: "A"}, 3) is None
