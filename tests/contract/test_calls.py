@@ -30,7 +30,6 @@ from fxtio.formats import formats
 PENDING = {
     "dcpi": "wrong types raise TypeError",
     "fxt": "some wrong types raise TypeError",
-    "uftrace": "some wrong types raise TypeError; any value is taken for a boolean",
 }
 """Formats whose calls do not pass yet, with the reason."""
 
