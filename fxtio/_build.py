@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
@@ -63,6 +64,18 @@ class SourceWithTests(sdist):
 
 class BuildExtensions(build_ext):
     """Builds the C extensions.  In place of one that cannot be built it leaves a file that says why."""
+
+    def build_extensions(self) -> None:
+        """Build all extensions, with as many compilers at once as there are cores."""
+        compile_in_order = self.compiler.compile
+
+        def compile_at_once(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                objects = pool.map(lambda source: compile_in_order([source], **options), sources)
+                return [name for names in objects for name in names]
+
+        self.compiler.compile = compile_at_once
+        super().build_extensions()
 
     def build_extension(self, ext: Any) -> None:
         """Build an extension; if that fails, report it, and let setuptools decide whether to go on."""

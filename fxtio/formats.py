@@ -240,7 +240,11 @@ class Writer(Protocol):
         """
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write what is left and close the file.
+
+        If nothing was written, the trace has what all traces of the format begin with, and nothing is invented.  A file
+        of a format whose traces have nothing in common stays empty; a reader reports it with a finding.
+        """
 
     def __enter__(self) -> Self: ...
 

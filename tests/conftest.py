@@ -23,7 +23,7 @@ os.environ["PYTHONSAFEPATH"] = "1"
 entropy.NP_RANDOM = random
 
 # No deadlines: on a busy machine they depend on other processes.
-settings.register_profile("brief", max_examples=20, deadline=None)
+settings.register_profile("brief", max_examples=30, deadline=None)
 settings.register_profile("dev", max_examples=60, deadline=None)
 settings.register_profile(
     "ci",

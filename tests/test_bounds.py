@@ -13,13 +13,15 @@ from unittest.mock import patch
 import pytest
 import zstandard
 
-from fxtio.codec.generate import encode
+from fxtio.codec.generate import Order, encode
 from fxtio.fxt import FxtTrace, frames, state
 from fxtio.fxt import records as rec
+from fxtio.fxt.arguments import BlobArgument, NullArgument
 from fxtio.fxt.references import Thread
 from fxtio.testing.strategies import encoded
-from support.fxt_bad import CONTAINERS, HEAD, MIB, delivered, instants, memory, words
+from support.fxt_bad import CONTAINERS, HEAD, MIB, delivered, instants, memory, packed, words
 from support.fxt_readings import Trickle, in_batches, kept_findings, rules
+from support.fxt_samples import for_orders
 from support.fxt_twins import plain
 
 # --- Sizes that are claimed -------------------------------------------------------------------------------------------
@@ -38,13 +40,80 @@ def test_a_large_record_that_claims_16_gib(source: Callable[[bytes], Any]) -> No
     assert kept_findings(trace.findings) == [("record-too-large", "error", len(encoded(before)))]
 
 
-def test_a_record_larger_than_any_that_is_taken_in() -> None:
-    data = encoded([*HEAD, rec.LargeBlobNoMetadata(0, 0, bytes(3 * MIB)), *instants(100, 10)])
+LARGE_BLOBS = [
+    rec.LargeBlobNoMetadata(0, "name", bytes(3 * MIB + 5)),
+    rec.LargeBlob("category", 0, 5, Thread(1, 2), (BlobArgument("key", bytes(20_000)),) * 2, b"x" * (3 * MIB)),
+    rec.LargeBlob(0, 0, 5, 1, (NullArgument(0),), b"x" * (3 * MIB)),
+]
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize("blob", LARGE_BLOBS, ids=["no metadata", "inline", "slots"])
+def test_the_limit_is_for_records_that_are_no_large_blob(blob: Any, order: Order) -> None:
+    """What really is a large blob is delivered at any size, unless there is a limit for the memory of a record."""
+    records = [*HEAD, blob, *instants(100, 10)]
+    data = encoded(records, order)
+    for target in (data, Trickle(data, MIB)):
+        with patch.object(frames, "MAX_RECORD_BYTES", 2 * MIB):
+            trace = FxtTrace(target)
+            assert [type(record) for record in trace] == [type(record) for record in records]
+            assert not trace.findings
+    limited = FxtTrace(data, max_record_bytes=2 * MIB)
+    assert plain(delivered(limited)) == plain([*HEAD, *instants(100, 10)])
+    assert kept_findings(limited.findings) == [("record-too-large", "error", len(encoded(HEAD, order)))]
+    assert len(list(FxtTrace(data, max_record_bytes=4 * MIB))) == len(records)
+
+
+@pytest.mark.parametrize(("word", "change"), [(0, 3 << 36), (0, 5 << 40), (2, 8), (2, -8)])
+def test_a_header_that_only_looks_like_a_large_blob(word: int, change: int) -> None:
+    """The record is of another kind, or the payload would end behind or before the end of the record."""
+    start, size = encoded(HEAD), 3 * MIB
+    blob = bytearray(encode(rec.LargeBlobNoMetadata(1, 1, bytes(size))))
+    value = int.from_bytes(blob[word * 8 : word * 8 + 8], "little") + change
+    blob[word * 8 : word * 8 + 8] = value.to_bytes(8, "little")
+    trace = FxtTrace(start + bytes(blob) + encoded(instants(100, 10)))
     with patch.object(frames, "MAX_RECORD_BYTES", 2 * MIB):
-        trace = FxtTrace(data)
         assert plain(delivered(trace)) == plain([*HEAD, *instants(100, 10)])
     assert rules(trace.findings)["record-too-large"] == 1
-    assert len(list(FxtTrace(data))) == 14
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_large_blob_in_a_compressed_trace_has_a_limit(container: str) -> None:
+    data = packed(container, encoded([*HEAD, LARGE_BLOBS[0], *instants(100, 10)]))
+    with patch.multiple(frames, MAX_RECORD_BYTES=MIB, MAX_DECOMPRESSED_RECORD_BYTES=2 * MIB):
+        trace = FxtTrace(data)
+        assert plain(delivered(trace)) == plain([*HEAD, *instants(100, 10)])
+        assert rules(trace.findings)["record-too-large"] == 1
+        assert len(list(FxtTrace(data, max_record_bytes=4 * MIB))) == 14
+
+
+def test_the_limit_of_a_record_cannot_be_negative() -> None:
+    with pytest.raises(ValueError, match="max_record_bytes is -1"):
+        FxtTrace(b"", max_record_bytes=-1)
+
+
+def test_the_memory_of_a_large_record_is_given_back() -> None:
+    data = encoded([*HEAD, rec.LargeBlobNoMetadata(0, 0, bytes(40 * MIB)), *instants(0, 3)])
+    for target in (data, Trickle(data, MIB)):
+        trace = FxtTrace(target)
+        with memory(130 * MIB):
+            batches = trace.record_batches(forget=True)
+            sizes = [len(batch.frame.block.words) for batch in batches]
+        assert max(sizes) > 4 * MIB
+        assert sizes[-1] < 4 * frames.BATCH_WORDS
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_the_memory_for_an_exact_large_record(order: Order) -> None:
+    """The payload, the buffer of the reader and, if it is big-endian, the same words in the order of the machine."""
+    payload = random.Random(1).randbytes(1 << 20) * 64
+    data = encoded([*HEAD, rec.LargeBlobNoMetadata(0, 0, payload)], order)
+    with memory((64 * 3 + 40) * MIB):
+        *_, blob = FxtTrace(data).records(resolve=False)
+    assert blob.payload == payload
+    with memory((64 * 3 + 40) * MIB):
+        *_, blob = FxtTrace(data).records()
+    assert blob.payload == payload
 
 
 def test_a_truncated_large_record_allocates_only_the_bytes_present() -> None:
@@ -118,13 +187,38 @@ def test_no_more_is_read_than_allowed(limit: int) -> None:
 
 
 @pytest.mark.no_cover  # the same again and again, slow to measure
-def test_100_000_provider_infos() -> None:
-    data = encode(rec.Magic()) + b"".join([encode(rec.ProviderInfo(number, "p")) for number in range(100_000)])
-    trace = FxtTrace(data)
-    with memory(64 * MIB):
-        assert sum(1 for _ in trace) == 100_001
-    assert rules(trace.findings) == {"too-many-providers": 100_000 - 1024}
+def test_20_000_provider_infos() -> None:
+    """Without the limit, these take 3 MiB."""
+    data = encode(rec.Magic()) + b"".join([encode(rec.ProviderInfo(number, "p")) for number in range(20_000)])
+    with in_batches(4096, 2048):
+        trace = FxtTrace(data)
+        with memory(3 * MIB // 2):
+            assert sum(1 for _ in trace) == 20_001
+    assert rules(trace.findings) == {"too-many-providers": 20_000 - 1024}
     assert len(trace.info.providers) == 1024
+
+
+@for_orders
+@pytest.mark.parametrize("batches", [(1, 1), (64, 64), (1 << 19, 1 << 17)])
+def test_providers_that_are_introduced_again_and_again(order: Order, batches: tuple[int, int]) -> None:
+    """They are not more providers: every time, their tables are empty and their clock is the default one."""
+    records: list[Any] = [rec.Magic()]
+    for number in range(1200):
+        start = [rec.ProviderInfo(1 + number % 2, "ab"[number % 2]), rec.Instant(1, Thread(1, 1), "", 1, ())]
+        slots = [rec.String(1, f"s{number}"), rec.ThreadRecord(1, 7, number), rec.Initialization(1000)]
+        end = [rec.Instant(2, 1, "", 1, ())]
+        records += [*start, *(slots if number % 3 else slots[:1]), *end]
+    data = encoded(records, order)
+    with in_batches(*batches):
+        trace = FxtTrace(data)
+        entries = [entry for entry in trace.entries() if isinstance(entry.record, rec.Instant)]
+    assert rules(trace.findings) == {"undefined-string": 1200, "undefined-thread": 400}
+    for number, (start, end) in enumerate(zip(entries[::2], entries[1::2], strict=True)):
+        assert (start.provider, start.record.name, start.time) == (1 + number % 2, 1, 1)
+        meaning = (f"s{number}", Thread(7, number), 2_000_000) if number % 3 else (f"s{number}", 1, 2)
+        assert (end.record.name, end.record.thread, end.time) == meaning
+    counts = [(item.id, item.name, item.records) for item in trace.info.providers]
+    assert counts == [(1, "a", 1 + len(records) // 2), (2, "b", len(records) // 2)]
 
 
 def redefinitions(names: int, every: int) -> bytes:
@@ -173,8 +267,8 @@ def test_more_clocks_than_are_kept() -> None:
 
 
 @pytest.mark.no_cover  # the same again and again, slow to measure
-def test_a_million_string_redefinitions() -> None:
-    names, every = 1 << 20, 1 << 16
+def test_very_many_string_redefinitions() -> None:
+    names, every = 1 << 18, 1 << 14
     trace = FxtTrace(redefinitions(names, every))
     assert [record.name for record in trace if type(record) is rec.Instant] == [
         f"n{at:07}" for at in range(every - 1, names, every)
@@ -184,9 +278,9 @@ def test_a_million_string_redefinitions() -> None:
 
 @pytest.mark.no_cover  # the same again and again, slow to measure
 def test_names_out_of_use_are_forgotten() -> None:
-    """Memory depends on the size of a batch and the number of slots, not on the number of names."""
-    data = redefinitions(200_000, 1000)
-    with in_batches(4096, 2048, kept_names=1000):
+    """Memory depends on the size of a batch and the number of slots, not on the number of names (5 MiB here)."""
+    data = redefinitions(40_000, 1000)
+    with in_batches(1024, 512, kept_names=250):
         trace = FxtTrace(data)
-        with memory(4 * MIB):
-            assert sum(1 for _ in trace) == 200_201
+        with memory(MIB):
+            assert sum(1 for _ in trace) == 40_041

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, frames, state
+from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, OsThread
+from fxtio.coreprofiler.report import text_lines
 from fxtio.coreprofiler.synth import SHAPES
 from fxtio.errors import EncodeError, FormatError
 from oracle import coreprofiler as oracle
@@ -128,6 +130,8 @@ def test_rules_of_lines() -> None:
     assert findings(style="D4") == ["windows-lines"]
     good = support.written(DEFINED)
     for data, rules in (
+        (good + b"prf cfg a nul \0\r\nprf cfg b \rx\n", {"line-bytes"}),
+        (good.replace(b"\n", b"\r\n"), set()),
         (good + b"sam str 0x0 5 1 0:0", {"no-line-end"}),
         (good + b"abc def\n\n", {"unknown-line"}),
         (good + b"thr crt 0x00000001 0x00000009\n", {"pointer-width"}),
@@ -236,6 +240,34 @@ def test_times() -> None:
     times = trace.table("starts")
     assert times["started_at"].to_list() == ["2018-04-10 12:00:00.500+09:00"]
     assert trace.table("process_cpu")["time"].tolist() == [1_500_000_000]
+
+
+@pytest.mark.parametrize(
+    "milliseconds", [-(2**63), lay.MIN_MS - 1, lay.MIN_MS, 0, lay.MAX_MS, lay.MAX_MS + 1, 2**63 - 1]
+)
+def test_times_that_do_not_fit_become_the_nearest_that_do(milliseconds: int) -> None:
+    expected = min(max(milliseconds * 1_000_000, -(2**63)), 2**63 - 1)
+    is_exact = expected == milliseconds * 1_000_000
+    lines = [
+        *(f"{kind} {milliseconds}" for kind in ("prf tps", "prf trs", "gch alt", "gch gen")),
+        f"sam str 0x00000000 {milliseconds} 1 0:0 0x00000001",
+        f"gch gcs 0x00000000 {milliseconds} ? tfff",
+        *(f"{kind} 0x00000000 {milliseconds}" for kind in ("sam mem", "gch gcf")),
+        f"jit cms 0x00000000 {milliseconds} 0x5",
+        f"jit cmf 0x00000000 {milliseconds} 0x5 0x0",
+    ]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    trace = CoreProfilerTrace(data)
+    assert {entry.time for entry in trace.entries()} == {expected}
+    assert trace.findings.counts["time-overflow"] == (0 if is_exact else len(lines))
+    assert {sample.time for sample in trace.samples()} == {expected}
+    tables = [table for table in trace.tables(*trace.table_names).values() if "time" in table and table.num_rows]
+    assert len(tables) == len(lines) + 1
+    assert {time for table in tables for time in table["time"].tolist()} == {expected}
+    assert (trace.info.start, trace.info.end) == (expected, expected)
+    assert [(span.start, span.end) for span in trace.info.timeline.intervals] == [(expected, expected)] * 3
+    assert support.copied(trace) == data
+    assert len(list(text_lines(list(trace.entries())))) == len(lines)
 
 
 def test_the_timeline() -> None:

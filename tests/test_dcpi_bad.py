@@ -89,7 +89,11 @@ def test_missing_lines(word: str) -> None:
         (oracle.build([("version", b"0.07"), *HEADER], []), ["header-value"]),
         (oracle.build([("version", b"pdb-0.07"), *HEADER, ("path", b"/a"), ("path", b"/b")], []), []),
         (GOOD.replace(b"label synth", b"label\nsynth", 1), ["header-line", "header-line"]),
-        (GOOD.replace(b"\n", b"\r\n"), ["header-bytes", "header-end", "header-line", "header-value"]),
+        (GOOD.replace(b"\n", b"\r\n"), ["text-transfer"]),
+        (GOOD.replace(b"samples", b"samples \t", 1).replace(b"\n", b"\r\n"), ["text-transfer"]),
+        (with_value("event", b"\xe9v").replace(b"\n", b"\r\n"), ["header-bytes", "text-transfer"]),
+        (without("tstart").replace(b"\n", b"\r\n"), ["no-text-start", "text-transfer"]),
+        (GOOD.replace(b"samples\n", b"samples\r\n", 1), ["header-end", "header-line"]),
         (GOOD[: BODY - 4], ["header-end"]),
         (with_body(0, 0), []),
         (with_body(0), ["no-footer"]),
@@ -138,6 +142,25 @@ def test_a_later_version_is_opaque() -> None:
     assert trace.info.is_opaque
     assert trace.table("samples").num_rows == 0
     assert support.copied(trace) == data
+
+
+def test_a_transfer_as_text_is_recognized() -> None:
+    """The header is read as it was; the numbers are changed, and kept as bytes."""
+    body = numbers(0, 2, 0x0A0A0D0A, 3, 2, 0x0A0A0D0D)
+    data = (GOOD[:BODY] + body).replace(b"\n", b"\r\n")
+    assert fxtio.open(data).format == "dcpi"
+    with DcpiTrace(data) as trace:
+        assert [(finding.rule, finding.offset) for finding in trace.findings] == [
+            ("text-transfer", data.index(b"samples"))
+        ]
+        header = trace.header
+    assert (header.get("event"), header.period, header.text_start) == ("cycles", 62000, 0x120000000)
+    assert str(header.epoch) == "1997-06-01 12:30:00+00:00"
+    assert trace.info.is_opaque
+    records = list(trace)
+    assert records[-1] == Opaque(body.replace(b"\n", b"\r\n"))
+    assert [record.value for record in records if isinstance(record, r.Line)][3] == "cycles\r"
+    assert trace.table("samples").num_rows == 0
 
 
 def test_many_faults_are_counted() -> None:

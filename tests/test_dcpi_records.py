@@ -139,6 +139,20 @@ def test_a_long_chunk_is_several_records(monkeypatch: pytest.MonkeyPatch) -> Non
         (r.Chunk(-1, (1,)), "32 bits"),
         (r.Chunk(0, (2**32,)), "32 bits"),
         (r.Chunk(0, (1,), 2**32), "32 bits"),
+        (r.Chunk("0", (1,)), "not an integer"),  # type: ignore[arg-type]
+        (r.Chunk(True, (1,)), "not an integer"),
+        (r.Chunk(0, (1.0,)), "tuple of integers"),  # type: ignore[arg-type]
+        (r.Chunk(0, ("1",)), "tuple of integers"),  # type: ignore[arg-type]
+        (r.Chunk(0, None), "tuple of integers"),  # type: ignore[arg-type]
+        (r.Chunk(0, (1,), -1), "32 bits"),
+        (r.Chunk(0, (1,), None), "not an integer"),  # type: ignore[arg-type]
+        (r.MoreCounts((None,)), "tuple of integers"),  # type: ignore[arg-type]
+        (r.Line(5, "x"), "not a text"),  # type: ignore[arg-type]
+        (r.Line("label", None), "not a text"),  # type: ignore[arg-type]
+        (r.Line("label", "x", None), "not a text"),  # type: ignore[arg-type]
+        (r.Terminator(None), "not a text"),  # type: ignore[arg-type]
+        (r.Footer(0.5, 0), "not an integer"),  # type: ignore[arg-type]
+        (Opaque("text"), "not bytes"),  # type: ignore[arg-type]
         (r.MoreCounts(()), "no count"),
         (r.Footer(0, 2**32), "32 bits"),
         ("no record", "not a record"),
@@ -163,7 +177,10 @@ def test_times(digits: str, expected: str) -> None:
     when = parse_time(digits)
     assert when is not None
     assert f"{when:%Y-%m-%d %H:%M:%S}" == expected
-    assert parse_time(format_time(when)) == when.replace(second=0)
+    assert parse_time(format_time(when)) == when
+    assert format_time(when.replace(tzinfo=None)) == format_time(when)
+    with pytest.raises(EncodeError, match="finer than a second"):
+        format_time(when.replace(microsecond=1))
 
 
 @pytest.mark.parametrize("digits", ["9613010000", "9602300000", "000000000000"])

@@ -23,8 +23,6 @@ import pytest
 from fxtio import tracer
 from support.checkout import CHECKOUT, CORPUS, run_python
 
-pytestmark = pytest.mark.once
-
 FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = "<!-- not run -->"
 SAVED = re.compile(r"<!-- file: (\S+) -->")
@@ -70,10 +68,12 @@ def run_console(body: str, where: str) -> None:
 
 
 def marked(page: Path) -> Any:
-    """Return the page as a parameter; one that records a program needs the recorder."""
+    """Return the page as a parameter; one that records a program needs the recorder and depends on the version."""
     text = page.read_text(encoding="utf-8")
-    marks = [pytest.mark.recorder] if any(RECORDS.search(block.body) for block in blocks(text)) else []
-    return pytest.param(page, id=str(page.relative_to(CHECKOUT)), marks=marks)
+    records = any(RECORDS.search(block.body) for block in blocks(text))
+    return pytest.param(
+        page, id=str(page.relative_to(CHECKOUT)), marks=pytest.mark.recorder if records else pytest.mark.once
+    )
 
 
 @pytest.mark.parametrize("page", list(map(marked, pages())))
@@ -96,6 +96,7 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             exec(compile("\n" * (block.line - 1) + block.body, str(page), "exec"), namespace)
 
 
+@pytest.mark.once
 def test_every_command_has_a_page() -> None:
     usage = run_python("-m", "fxtio", "--help").stdout
     listed = re.search(r"\{([\w,-]+)\}", usage)
@@ -104,6 +105,7 @@ def test_every_command_has_a_page() -> None:
     assert {path.stem for path in COMMAND_PAGES.glob("*.md")} - {"index"} == verbs
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("page", sorted(COMMAND_PAGES.glob("[!i]*.md")), ids=lambda page: page.stem)
 def test_every_option_is_on_its_page(page: Path) -> None:
     usage = run_python("-m", "fxtio", page.stem, "--help").stdout
@@ -112,17 +114,20 @@ def test_every_option_is_on_its_page(page: Path) -> None:
     assert [option for option in sorted(options) if f"`{option}" not in text] == []
 
 
+@pytest.mark.once
 def test_functions_of_the_tracer_are_on_its_page() -> None:
     text = (CHECKOUT / "docs" / "reference" / "tracing.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\.\. [\w:]+:: fxtio\.(\w+)\b", text, re.MULTILINE))
     assert {name for name in tracer.__all__ if name.islower()} - described == set()
 
 
+@pytest.mark.once
 def test_code_blocks_are_extracted() -> None:
     text = f"a\n\n```python\nx = 1\n```\n\n{NOT_RUN}\n\n```python\nno\n```\n\n```sh\nls\n```\n\n```console\n$ ls\n```\n"
     assert list(blocks(text)) == [Block("python", 4, "x = 1\n"), Block("console", 18, "$ ls\n")]
 
 
+@pytest.mark.once
 def test_console_output_is_compared() -> None:
     run_console("$ printf 'a 1\\nb 2\\n'\na   1\n...\n$ true\n", "here")
     with pytest.raises(AssertionError, match="printed"):

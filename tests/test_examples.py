@@ -13,8 +13,6 @@ import judges
 from judges import perfetto
 from support.checkout import CHECKOUT, CORPUS, run_python
 
-pytestmark = pytest.mark.once
-
 EXAMPLES = CHECKOUT / "examples"
 FXT = CORPUS / "fxt"
 
@@ -23,6 +21,7 @@ def run(name: str, *arguments: str | Path) -> str:
     return run_python(str(EXAMPLES / name), *map(str, arguments)).stdout
 
 
+@pytest.mark.once
 def test_every_example_is_tested_and_small() -> None:
     tested = {"write_a_trace.py", "read_a_trace.py", "copy_exactly.py", "make_a_big_trace.py"}
     tested |= {"write_a_uftrace_directory.py", "read_a_mono_profile.py"}
@@ -33,6 +32,7 @@ def test_every_example_is_tested_and_small() -> None:
         assert (EXAMPLES / name).read_text(encoding="utf-8").count("\n") < 60
 
 
+@pytest.mark.once
 def test_write_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "to example.fxt" in run("write_a_trace.py")
@@ -42,6 +42,7 @@ def test_write_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert trace.info.started_at is not None
 
 
+@pytest.mark.once
 def test_perfetto_shows_what_was_written(tmp_path: Path) -> None:
     judges.require(perfetto.available())
     run("write_a_trace.py", tmp_path / "t.fxt")
@@ -51,6 +52,7 @@ def test_perfetto_shows_what_was_written(tmp_path: Path) -> None:
         assert {item.depth for item in judge.slices() if item.name == "draw"} == {1}
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "name", ["magic-trace.fxt", "ftr-demo.fxt", "ocaml-trace-first.fxt", "ftr-counter-malformed.fxt"]
 )
@@ -61,6 +63,7 @@ def test_read_a_trace(name: str) -> None:
     assert ("argument-size" in out) == (name == "ftr-counter-malformed.fxt")
 
 
+@pytest.mark.once
 def test_read_a_trace_without_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for missing in ("polars", "pyarrow"):
         (tmp_path / f"{missing}.py").write_text(f"raise ImportError('no {missing} here')\n", encoding="utf-8")
@@ -70,12 +73,14 @@ def test_read_a_trace_without_a_frame(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "pip install 'fxtio[arrow]' polars" in out
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("path", sorted(FXT.glob("*.fxt")), ids=lambda path: path.stem)
 def test_copy_exactly(path: Path, tmp_path: Path) -> None:
     assert f"copied {path.stat().st_size:,} bytes" in run("copy_exactly.py", path, tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == path.read_bytes()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -88,6 +93,7 @@ def test_read_a_mono_profile(name: str, message: str) -> None:
     assert message in run("read_a_mono_profile.py", CORPUS / "mono" / name)
 
 
+@pytest.mark.once
 def test_make_a_big_trace(tmp_path: Path) -> None:
     assert "100,000 events" in run("make_a_big_trace.py", tmp_path / "big.fxt", "100000")
     trace = fxtio.open(tmp_path / "big.fxt", strict=True)
@@ -97,6 +103,7 @@ def test_make_a_big_trace(tmp_path: Path) -> None:
     assert sys.maxsize > last.end > last.timestamp
 
 
+@pytest.mark.once
 def test_read_a_coreprofiler_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     out = run("read_a_coreprofiler_trace.py")
@@ -106,6 +113,7 @@ def test_read_a_coreprofiler_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "5 ticks on 4 stacks, 72 bytes allocated" in run("read_a_coreprofiler_trace.py", path)
 
 
+@pytest.mark.once
 def test_write_a_dcpi_profile(tmp_path: Path) -> None:
     out = run("write_a_dcpi_profile.py", tmp_path / "t.dcpi")
     assert "addresses with samples" in out
@@ -163,6 +171,7 @@ def test_perfetto_shows_what_was_traced(name: str, tmp_path: Path) -> None:
         assert {(flow.name_out, flow.name_in) for flow in judge.flows()} == {ends[name]}
 
 
+@pytest.mark.once
 def test_write_a_uftrace_directory(tmp_path: Path) -> None:
     assert "7 calls of 3 functions" in run("write_a_uftrace_directory.py", tmp_path / "t")
     with fxtio.open(str(tmp_path / "t"), format="uftrace", strict=True) as trace:

@@ -241,6 +241,20 @@ def test_unknown_providers() -> None:
     assert [rules(trace)["unknown-provider"] for trace in opened] == [1, 1]
 
 
+def test_a_provider_that_is_introduced_again_begins_with_empty_tables() -> None:
+    events = [r.Instant(1, Thread(1, 1), 0, 1, ()), r.Instant(2, Thread(1, 1), 0, 1, ())]
+    again = trace_of(
+        *(r.ProviderInfo(1, "a"), r.String(1, "x"), r.Initialization(1000), events[0], r.ProviderInfo(2, "b")),
+        *(r.ProviderInfo(1, "a"), events[0], r.String(1, "y"), events[1], r.ProviderSection(1), events[1]),
+    )
+    data, _, merged = joined(again, again)
+    assert merged.providers == 4
+    with fxtio.open(data) as trace:
+        read = [(entry.provider, entry.time, entry.record.name) for entry in trace.entries() if entry.time is not None]
+    expected = [(1_000_000, "x"), (1, 1), (2, "y"), (2, "y")]
+    assert read == [(1, *event) for event in expected] + [(3, *event) for event in expected]
+
+
 # ---------------------------------------------------------------------------------------------------- whatever they are
 
 
@@ -286,7 +300,7 @@ def test_records_that_cannot_be_converted_to_little_endian() -> None:
     data = encode(r.Magic(), "big") + (13 + 16).to_bytes(8, "big") + encode(r.String(1, "text"), "big")
     merged, (trace,), _ = joined(data)
     assert records_of(merged)[2:] == [r.String(1, "text")]
-    assert rules(trace) == {"byte-order": 1}
+    assert rules(trace) == {"byte-order": 1, "unknown-record": 1}
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (CORPUS / "fxt").glob("*.fxt")))

@@ -30,6 +30,7 @@ from fxtio.mono.headers import (
 )
 from fxtio.mono.layout import BUFFER_MARK
 from fxtio.mono.reader import MonoTrace
+from fxtio.mono.writer import MonoWriter
 from support.checkout import CORPUS
 from support.mono_samples import FILES, content, copied, copied_whole, header, written
 
@@ -180,10 +181,10 @@ def test_bytes_between_buffers_are_gaps(monkeypatch: pytest.MonkeyPatch) -> None
     assert next(iter(MonoTrace(data).entries(resolve=False, thread=9))).record == header()
 
 
-@pytest.mark.parametrize("bad", [HEAD[:6] + b"\x12" + HEAD[7:], HEAD[:7] + b"\x10" + HEAD[8:], HEAD[:20]])
+@pytest.mark.parametrize("bad", [HEAD[:6] + b"\x12" + HEAD[7:], HEAD[:7] + b"\x10" + HEAD[8:], HEAD[:46] + b"\xff" * 4])
 def test_reading_continues_with_the_recording_after_a_bad_header(bad: bytes) -> None:
     data = bad + buffer(GOOD_BYTES) + HEAD + buffer(GOOD_BYTES, thread=2)
-    for first, threads in ((b"", [2]), (HEAD + buffer(GOOD_BYTES, thread=3), [3, 2])):
+    for first, threads in ((b"", [2]), (HEAD + buffer(GOOD_BYTES, thread=3), [3, None, 2])):
         trace = MonoTrace(first + data)
         assert [entry.thread for entry in trace.entries()] == threads
         assert copied(MonoTrace(first + data)) == copied_whole(trace) == first + data
@@ -331,12 +332,16 @@ def test_a_header_alone_is_a_recording() -> None:
 def test_concatenated_recordings() -> None:
     old = encode_header(header(14, 4))
     data = HEAD + buffer(GOOD_BYTES) + old + buffer(GOOD_BYTES)
-    events, findings = read(data)
-    assert events == [GOOD, GOOD]
-    assert [(finding.rule, finding.offset) for finding in findings] == [
-        ("another-recording", len(HEAD) + BUFFER_HEADER_SIZE + 3)
-    ]
+    records, findings = read(data)
+    assert records == [GOOD, header(14, 4), GOOD]
+    assert findings == []
     assert copied(MonoTrace(data)) == data
+    out = io.BytesIO()
+    with MonoWriter(out, header=HEAD) as writer:
+        for entry in MonoTrace(data).entries():  # a header begins another recording here, too
+            writer.put(entry.record, thread=entry.thread)
+    assert list(MonoTrace(out.getvalue())) == records
+    assert [entry.time for entry in MonoTrace(data).entries(order="time")] == [5, None, 5]
 
 
 def test_more_bytes_than_allowed() -> None:

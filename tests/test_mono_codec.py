@@ -13,7 +13,7 @@ from fxtio import _native
 from fxtio._native.constants import RULES
 from fxtio.errors import DecodeError, EncodeError, LayoutError
 from fxtio.mono import records as r
-from fxtio.mono.buffers import decode_events, decode_events_exactly, encode_events, state_of
+from fxtio.mono.buffers import decode_events, decode_events_exactly, encode_events, state_of, untimed_events
 from fxtio.mono.headers import BufferHeader
 from fxtio.mono.layout import HYBRID
 from fxtio.mono.records import EVENTS, VERSIONS, dialect_of
@@ -58,9 +58,16 @@ def test_damaged_events_give_faults_or_events(drawn: Drawn, more: st.DataObject)
     for _ in range(more.draw(st.integers(1, 3)) if data else 0):
         data[more.draw(st.integers(0, len(data) - 1))] = more.draw(st.integers(0, 255))
     stop, rule = _scalar_end(dialect, header, bytes(data))
+    late = _is_late(dialect, header, bytes(data[:stop]))
     for kernel in all_kernels():
         filled = columns_of(kernel, dialect, header, bytes(data))
-        assert (filled.stop, RULES[filled.fault]) == (stop, rule)
+        assert (filled.stop, RULES[filled.fault], filled.late) == (stop, rule, late)
+
+
+def _is_late(dialect: Dialect, header: BufferHeader, data: bytes) -> bool:
+    """Return whether an event with a time of its own is later than 2**63 - 1 nanoseconds."""
+    untimed = untimed_events(dialect)
+    return any(event.time >= 2**63 for _, event in decode_events(dialect, header, data) if type(event) not in untimed)
 
 
 def _scalar_end(dialect: Dialect, header: BufferHeader, data: bytes) -> tuple[int, str]:
@@ -79,7 +86,7 @@ def test_columns_equal_the_events(kernel: Kernels, drawn: Drawn) -> None:
     dialect, (header, events) = drawn
     data = encode_events(dialect, header, events)
     filled = columns_of(kernel, dialect, header, data)
-    assert (filled.stop, filled.fault) == (len(data), 0)
+    assert (filled.stop, filled.fault, filled.late) == (len(data), 0, _is_late(dialect, header, data))
     assert events_from_columns(dialect, filled, data) == events
 
 
@@ -178,4 +185,4 @@ def test_a_kernel_refuses_an_invalid_program() -> None:
     zero, four = np.zeros(1, np.int64), np.zeros((1, 4), np.uint64)
     byte = np.zeros(1, np.uint8)
     with pytest.raises(ValueError, match="not sound"):
-        CompiledKernels().scan(program, byte, zero, zero, four, zero.copy(), zero.copy(), byte.copy())
+        CompiledKernels().scan(program, byte, zero, zero, four, zero.copy(), zero.copy(), byte.copy(), byte.copy())

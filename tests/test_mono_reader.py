@@ -14,13 +14,20 @@ import fxtio
 from fxtio import _native
 from fxtio.codec.record import Opaque
 from fxtio.mono import records as r
-from fxtio.mono.buffers import encode_events
 from fxtio.mono.enums import GcEventType, MethodAction
-from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, encode_buffer_header, encode_header
+from fxtio.mono.headers import (
+    BufferHeader,
+    OpaqueHeader,
+    StreamHeader,
+    decode_header,
+    encode_buffer_header,
+    encode_header,
+)
 from fxtio.mono.layout import HYBRID
 from fxtio.mono.reader import MonoTrace
-from fxtio.mono.records import dialect_of
+from fxtio.mono.report import stats
 from fxtio.mono.slices import pair_by_depth, pair_in_order
+from fxtio.mono.writer import MonoWriter
 from support.checkout import CORPUS
 from support.mono_samples import FILES, content, copied, copied_whole, header, written
 
@@ -235,17 +242,45 @@ def test_the_kernels_in_python_read_the_same(monkeypatch: pytest.MonkeyPatch) ->
     assert {name: list(table.rows()) for name, table in with_python.tables(*trace.table_names).items()} == expected
 
 
+def hybrid_recording() -> bytes:
+    """Return a recording such as Mono 5.10.0 wrote it."""
+    out = io.BytesIO()
+    with MonoWriter(out, data_version=HYBRID) as writer:
+        node = writer.class_("Node", time=0)
+        writer.allocation(node, 8, 16, time=1)
+        writer.counter("n", 1, time=2, unit=1 << 24, variance=1 << 28)
+        root = r.Root(object=8, root_type=16, extra_info=300)
+        writer.put(r.HeapRoots(time=3, collections=200, roots=(root, root)))
+    return out.getvalue()
+
+
 def test_a_recording_of_mono_5_10_0() -> None:
-    events = [
-        r.Allocation(time=1, class_pointer=64, object=8, size=16),
-        r.CounterDescriptions(time=2, counters=(
-            r.CounterDescription(section=0x100, name="n", type=3, unit=1 << 24, variance=1 << 28, index=1),
-        )),
-    ]  # fmt: skip
-    payload = encode_events(dialect_of(HYBRID, 8), BufferHeader(), events)
-    data = encode_header(header(15)) + encode_buffer_header(BufferHeader(), len(payload)) + payload
-    assert list(MonoTrace(data, data_version=HYBRID)) == events
-    assert list(MonoTrace(data)) != events
+    data = hybrid_recording()
+    assert decode_header(data)[0].data_version == 15
+    trace = MonoTrace(data)
+    assert [finding.rule for finding in trace.findings] == ["hybrid-version"]
+    assert list(trace) == list(MonoTrace(data, data_version=HYBRID, strict=True))
+    assert [type(event).__name__ for event in trace] == ["ClassLoad", "CounterDescriptions", "Allocation", "HeapRoots"]
+    assert trace.table("roots")["extra_info"].to_list() == [300, 300]
+    assert trace.table("allocations")["class_name"].to_list() == ["Node"]
+    assert list(MonoTrace(data, data_version=15)) != list(trace)
+    assert copied(trace) == copied_whole(trace) == data
+    out = io.BytesIO()
+    with MonoWriter(out, data_version=HYBRID) as writer:
+        for record in MonoTrace(data, data_version=HYBRID).records(resolve=False):
+            assert not isinstance(record, Opaque)
+            writer.put(record)
+    assert out.getvalue() == data
+
+
+def test_a_recording_of_version_15_is_not_taken_for_another() -> None:
+    events = [r.ClassLoad(time=0, pointer=64, image=0, name="Node"), r.HeapRoots(time=1, roots=())]
+    good = written(15, events)
+    assert list(MonoTrace(good, strict=True)) == events
+    damaged = good[:-1] + b"\x77"
+    assert list(MonoTrace(damaged).findings.counts) != ["hybrid-version"]
+    both = good + hybrid_recording() + good
+    assert [entry.time for entry in MonoTrace(both).entries()] == [0, 1, None, 0, 2, 1, 3, None, 0, 1]
 
 
 def test_progress_and_strict(tmp_path: Path) -> None:
@@ -276,7 +311,7 @@ def test_unresolved_records_include_headers_and_opaque_records() -> None:
     places = np.cumsum([0, len(head), 48, 3, 4, 3]).tolist()
     assert [entry.offset for entry in entries] == places
     assert copied(trace) == copied_whole(trace) == head + buffer + bytes(odd)
-    assert [type(record) for record in trace.records()] == [r.GcResize, r.GcResize]
+    assert [type(record) for record in trace.records()] == [r.GcResize, r.GcResize, OpaqueHeader]
     alone = list(trace.records(resolve=False))
     assert isinstance(alone[0], StreamHeader)
     assert [entry.record for entry in trace.entries(resolve=False, thread=8)] == [header(), OpaqueHeader(bytes(odd))]
@@ -301,3 +336,67 @@ def test_a_generation_that_does_not_fit_in_a_byte() -> None:
     events = [r.GcEvent(time=10 * step, event=step, generation=2**64 - 1) for step in steps]
     pauses = MonoTrace(written(12, events)).table("gc_pauses")
     assert pauses["generation"].tolist() == [2**64 - 1]
+
+
+def test_counters_of_several_recordings_are_apart() -> None:
+    def recording(name: str) -> bytes:
+        out = io.BytesIO()
+        with MonoWriter(out, header=header()) as writer:
+            writer.counter(name, 1, time=0)
+            for time, value in enumerate((5, 7)):
+                writer.counters({1: value}, time=time)
+        return out.getvalue()
+
+    series = MonoTrace(recording("a") + recording("b")).table("counter_series")
+    assert series["integer"].to_list() == [5, 7, 5, 7]
+    assert series["name"].to_list() == ["a", "a", "b", "b"]
+
+
+def test_sums_do_not_wrap() -> None:
+    objects = [
+        r.HeapObject(time=number, object=8, vtable=64, size=2**63, generation=0, references=()) for number in (1, 2)
+    ]
+    allocations = [r.Allocation(time=number, object=8, vtable=64, size=2**63) for number in (4, 5)]
+    trace = MonoTrace(written(17, [r.HeapStart(time=0), *objects, r.HeapEnd(time=3), *allocations]))
+    assert trace.table("heap_shots")["bytes"].tolist() == trace.table("heap_classes")["bytes"].tolist() == [2**64 - 1]
+    assert trace.table("allocation_sites")["bytes"].tolist() == [2**63 - 1]
+    assert stats(trace, 1).json["classes"][0]["bytes"] == 2**64 - 1
+
+
+def test_objects_of_a_class_pointer_in_version_15_have_a_class() -> None:
+    events = [
+        r.ClassLoad(time=0, pointer=64, image=0, name="Node"),
+        r.Allocation(time=1, vtable=64, object=8, size=8),
+    ]
+    assert MonoTrace(written(15, events)).table("allocations")["class_name"].to_list() == ["Node"]
+
+
+@pytest.mark.parametrize("kernel", ["c", "python"] if _native.IMPLEMENTATION == "c" else ["python"])
+@pytest.mark.parametrize("version", [12, 17])
+def test_late_times_are_replaced_in_tables(version: int, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "IMPLEMENTATION", kernel)
+    times = [0, 2**63 - 1, 2**63, 2**64 - 1, 7]
+    events = [r.GcResize(time=time, size=number) for number, time in enumerate(times)]
+    trace = MonoTrace(written(version, [*events, r.Call(time=8, action=2, method=64)]))
+    assert [event.time for event in trace] == [*times, 8]
+    most = 2**63 - 1
+    assert trace.table("gc_resizes")["time"].tolist() == [0, most, most, most, 7]
+    assert trace.table("calls")["time"].tolist() == [8]
+    assert (trace.info.start, trace.info.end) == (0, most)
+    (finding,) = trace.findings
+    assert (finding.rule, trace.findings.counts["time-overflow"]) == ("time-overflow", 2)
+    assert [entry.offset for entry in trace.entries() if entry.time == 2**63] == [finding.offset]
+
+
+def test_times_of_events_that_take_them_from_the_header_may_be_late() -> None:
+    trace = MonoTrace(written(12, [r.NativeSymbol(time=2**64 - 1, address=8, size=1, name="f")]))
+    assert trace.table("native_symbols")["time"].tolist() == [2**63 - 1]
+    assert trace.findings.counts == {"time-overflow": 1}
+    assert trace.index()["time"].tolist() == [2**63 - 1]
+
+
+def test_pauses_of_extreme_times_do_not_overflow() -> None:
+    last = 2**63 - 1
+    steps = [(6, 0), *[(step, time) for _ in range(3) for step, time in ((0, 0), (5, last))], (9, last)]
+    events = [r.GcEvent(time=time, event=step, generation=0) for step, time in steps]
+    assert MonoTrace(written(17, events)).table("gc_pauses")["collecting"].tolist() == [last]

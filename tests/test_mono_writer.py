@@ -144,7 +144,9 @@ def test_any_events_go_through_the_writer(drawn: tuple[int, Any]) -> None:
     with MonoWriter(out, header=header(version)) as writer:
         for event in events:
             writer.put(event)
-    assert list(MonoTrace(out.getvalue(), strict=True)) == events
+    trace = MonoTrace(out.getvalue())
+    assert list(trace) == events
+    assert trace.findings.counts.keys() <= {"time-overflow"}
 
 
 def test_refused_events_are_not_written() -> None:
@@ -482,7 +484,7 @@ def test_events_without_a_time_of_their_own_keep_their_times(version: int) -> No
         writer.leave(64, time=40, thread=1)
         writer.counters({1: 6}, time=40, thread=1)
     trace = MonoTrace(out.getvalue(), strict=True)
-    assert [event.time for event in trace] == [10, 20, 30, 40, 40]
+    assert [event.time for event in trace] == [20, 10, 30, 40, 40]  # definitions come first
     assert trace.info.buffers == 3
 
 

@@ -60,19 +60,25 @@ def test_recursion(how: str, limit: int, out: Path) -> None:
 
 @pytest.mark.parametrize("size", [64 << 10, 256 << 10, 512 << 10])
 def test_threads_with_a_small_stack(size: int, out: Path) -> None:
+    """A name that is new takes no more of the stack, however long it is."""
     recorded(
         f"""
 threading.stack_size({size})
 @fxtio.trace
 def work(n): return n if n < 10 else work(n - 1)
 length = fxtio.trace(len)
-thread = threading.Thread(target=lambda: print(work(30), length("abc")))
+def run():
+    fxtio.instant("n" * 30_000)
+    print(work(30), length("abc"))
+thread = threading.Thread(target=run)
 thread.start()
 thread.join()
 """,
         out,
     )
-    assert len(check_trace(out).spans("work")) == 22
+    seen = check_trace(out)
+    assert len(seen.spans("work")) == 22
+    assert len(seen.rows(kind="instant", name="n" * 30_000)) == 1
 
 
 @pytest.mark.no_cover  # many equal events, slow to measure

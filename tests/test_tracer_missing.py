@@ -5,7 +5,10 @@ Each program runs in a child process that cannot import the C extension, so thes
 
 from __future__ import annotations
 
+import gzip
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -15,6 +18,7 @@ import pytest
 
 import fxtio
 from fxtio._native import extensions
+from support.tracer_check import check_trace
 from support.tracer_recorder import recording
 
 BLOCKED = "import sys; sys.modules['fxtio._native._recorder'] = None\n"
@@ -177,6 +181,49 @@ def test_recover_works(suffix: str, tmp_path: Path) -> None:
     assert list(results[0]) == list(results[1])
     assert results[1].table("events").num_rows == 5_000
     assert paths[1].stat().st_size < live.stat().st_size
+
+
+CHILDREN = """
+import os, signal, sys
+import fxtio
+fxtio.start(sys.argv[1])
+with fxtio.span("parent"):
+    for number in range(4):
+        child = os.fork()
+        if not child:
+            for again in range(500):
+                with fxtio.span("child", number=number, text="x" * (again % 50)):
+                    pass
+            if number % 2:
+                fxtio.stop()
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+    fxtio.instant("last")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.recorder
+@pytest.mark.parametrize("name", ["out.fxt", "out.fxt.gz"])
+def test_recover_joins_the_parts_of_children(name: str, tmp_path: Path) -> None:
+    """Two children ended their recordings and two did not, like their parent."""
+    live = tmp_path / "live"
+    live.mkdir()
+    assert run(CHILDREN, live / name, front="").returncode == -signal.SIGKILL
+    recorded = live / (name if name == "out.fxt" else f"{name}.part")
+    images = []
+    for label, front in (("with", "import sys\n"), ("without", BLOCKED)):
+        folder = shutil.copytree(live, tmp_path / label)
+        done = run(COMMAND, "recover", folder / recorded.name, front=front)
+        assert done.returncode == 0, done.stderr
+        assert "with 4 child processes" in done.stderr
+        assert [path.name for path in folder.iterdir()] == [name]
+        data = (folder / name).read_bytes()
+        images.append(gzip.decompress(data) if name.endswith(".gz") else data)
+    assert images[0] == images[1]
+    seen = check_trace(tmp_path / "without" / name, open_spans=True)
+    assert [span.args["number"] for span in seen.spans("child")] == [number for number in range(4) for _ in range(500)]
+    assert len(seen.rows(kind="instant", name="last")) == 1
 
 
 # ---- Why it is missing.

@@ -98,10 +98,12 @@ def test_synth(shape: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()
     }
     trace = UftraceTrace(tmp_path / "a", strict=True)
-    assert len(trace.tids) == 4
-    assert 3000 <= trace.info.records.total() < 3300
-    states = trace.table("slices")["state"].to_list()
-    assert set(states) == {"whole"}
+    assert 3000 <= trace.info.records.total() < 3600
+    if shape in ("program", "everything", "everything-32", "everything-big"):
+        assert len({*trace.tids} & {*range(1000, 1010), *range(2000, 2010)}) == 5  # one more for what is not a call
+    else:
+        assert len(trace.tids) == 4
+        assert set(trace.table("slices")["state"].to_list()) == {"whole"}
 
 
 def test_synth_by_size_and_into_an_existing_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

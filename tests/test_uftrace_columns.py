@@ -107,7 +107,7 @@ def test_exits_numbered_from_0_and_entries_from_1(
 
 def test_an_exit_at_the_depth_of_another_function(tmp_path: Path) -> None:
     """The call at depth 1 is that of `one`; the exit of `two` ends the innermost call of `two`."""
-    records = [
+    records: list[Any] = [
         FunctionEntry(0, 0, 0x400000), FunctionEntry(10, 1, 0x400010), FunctionEntry(20, 2, 0x400020),
         FunctionEntry(30, 3, 0x400030), FunctionExit(40, 1, 0x400020), FunctionExit(50, 1, 0x400010),
         FunctionExit(60, 0, 0x400000),
@@ -120,7 +120,7 @@ def test_an_exit_at_the_depth_of_another_function(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("forked", "begin"), [(5, 5), (100, 100), (500, 100), (2**64, 100)])
 def test_calls_of_a_forked_process_begin_with_it(forked: int, begin: int, tmp_path: Path) -> None:
-    calls = [FunctionExit(100, 1, 0x400010), FunctionEntry(110, 1, 0x400020), FunctionExit(120, 1, 0x400020),
+    calls: list[Any] = [FunctionExit(100, 1, 0x400010), FunctionEntry(110, 1, 0x400020), FunctionExit(120, 1, 0x400020),
              FunctionExit(130, 0, 0x400000)]  # fmt: skip
     target = plain(tmp_path / "t", calls)
     (target / "1.dat").rename(target / "2.dat")

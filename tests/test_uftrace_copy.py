@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import random
+import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fxtio.codec.record import Opaque
 from fxtio.uftrace import payloads
@@ -12,7 +17,7 @@ from fxtio.uftrace.directory import StoredFile
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit, decode, encode
 from fxtio.uftrace.writer import UftraceWriter
-from support.uftrace_samples import SAMPLES, UFTRACE, opened
+from support.uftrace_samples import SAMPLES, UFTRACE, copied, opened
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -48,6 +53,76 @@ def test_a_damaged_file_is_copied_too(tmp_path: Path) -> None:
         assert any(isinstance(record, Opaque) for record in trace)
         writer.copy(trace)
     assert contents(tmp_path / "copy") == contents(damaged)
+
+
+ODD_NAMES = ("07.dat", "-1.dat", "x.dat", "1.dat.old", " ", "\n", "é.sym", "a\\b", "Info", "%s", "*", ".hidden", "dat")
+
+
+def test_files_with_odd_names_and_contents_are_copied(tmp_path: Path) -> None:
+    target = copied("thread-v019", tmp_path / "t")
+    names = [os.fsencode(name) for name in ODD_NAMES] + [b"\xff\xfe.map"]
+    for number, name in enumerate(names):
+        with open(os.path.join(os.fsencode(target), name), "wb") as file:  # noqa: PTH118
+            file.write(bytes(number * 7))
+    (target / "2.dat").write_bytes(b"")
+    trace = UftraceTrace(target)
+    with UftraceWriter(tmp_path / "copy") as writer:
+        writer.copy(trace)
+    assert contents(tmp_path / "copy") == contents(target)
+    assert len(contents(target)) == len(contents(UFTRACE / "thread-v019")) + len(names) + 1
+
+
+def test_only_regular_files_are_copied(tmp_path: Path) -> None:
+    """A link may lead anywhere, and uftrace makes no directories: findings report them, and the copy is without."""
+    target = copied("thread-v019", tmp_path / "t")
+    (tmp_path / "secret").write_text("secret")
+    (target / "extern.dat").symlink_to(tmp_path / "secret")
+    (target / "folder").mkdir()
+    (target / "folder" / "info").write_text("text")
+    trace = UftraceTrace(target)
+    with UftraceWriter(tmp_path / "copy") as writer:
+        writer.copy(trace)
+    assert [finding.file for finding in trace.findings if finding.rule == "not-a-file"] == ["extern.dat", "folder"]
+    assert contents(tmp_path / "copy") == contents(UFTRACE / "thread-v019")
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@pytest.mark.parametrize("name", ["args-all-v013", "fork-v013", "synth-big-endian", "synth-perf", "old-v05-fork"])
+def test_every_damaged_directory_is_copied_byte_for_byte(name: str, seed: int, tmp_path: Path) -> None:
+    for folder in ("t", "copy", "records"):
+        shutil.rmtree(tmp_path / folder, ignore_errors=True)
+    target = copied(name, tmp_path / "t")
+    draw = random.Random(seed)
+    for _ in range(draw.randrange(1, 4)):
+        path = draw.choice(sorted(target.iterdir()))
+        path.write_bytes(damaged(path.read_bytes(), draw))
+    trace = UftraceTrace(target)
+    with UftraceWriter(tmp_path / "copy") as writer:
+        writer.copy(trace)
+    assert contents(tmp_path / "copy") == contents(target)
+    with UftraceWriter(tmp_path / "records", order=trace.info_file.order) as writer:
+        for tid in trace.tids:
+            for record in trace.records(resolve=False, tid=tid):
+                writer.put(record, tid=tid)
+    for path in (tmp_path / "records").glob("[0-9]*.dat"):
+        assert path.read_bytes() == (target / path.name).read_bytes()
+
+
+def damaged(raw: bytes, draw: random.Random) -> bytes:
+    """Return the content of a file with a random fault."""
+    at, size = draw.randrange(len(raw) + 1), draw.choice([1, 3, 8, 16, 100])
+    part = raw[at : at + size]
+    return draw.choice([
+        raw[:at],
+        raw[:at] + raw[at + size :],
+        raw[:at] + draw.randbytes(size) + raw[at:],
+        raw[:at] + part + raw[at:],
+        raw[:at] + bytes(byte ^ 1 << draw.randrange(8) for byte in part) + raw[at + size :],
+        raw[:at] + bytes(len(part)) + raw[at + size :],
+        raw.replace(b"\n", b"\r\n"),
+        b"",
+    ])  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ Defects of uftrace that a test works around are named there.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fxtio.errors import EncodeError
-from fxtio.uftrace import payloads
+from fxtio.uftrace import everything, payloads
 from fxtio.uftrace.argspec import ValueSpecs
 from fxtio.uftrace.layout import Feature, InfoBit
 from fxtio.uftrace.program import NewFunction
@@ -75,13 +76,34 @@ def values_of(trace: UftraceTrace, record: FunctionEntry | FunctionExit) -> Valu
     return functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
 
 
+def without_task(directory: Path, tid: int) -> None:
+    """Remove the records of a task, which the installed version of uftrace cannot read."""
+    (directory / f"{tid}.dat").unlink()
+    info = UftraceTrace(directory).info_file
+    others = [other for other in info.tids if other != tid]
+    lines = {"nr_tid": str(len(others)), "tids": ",".join(map(str, others))}
+    for key, value in lines.items():
+        info.lines = [re.sub(f"^taskinfo:{key}=.*", f"taskinfo:{key}={value}", line) for line in info.lines]
+    (directory / "info").write_bytes(info.to_bytes())
+
+
+def without_kernel(text: bytes) -> bytes:
+    """Remove the lines about the kernel, which are compared in `test_uftrace_kernel`."""
+    places = (b"(ffff81", b"(c1000", b"[event] sched:")
+    return b"\n".join(line for line in text.split(b"\n") if not any(place in line for place in places))
+
+
 @needs_uftrace
 @pytest.mark.parametrize("shape", sorted(SHAPES))
 def test_uftrace_reads_synthetic_traces(shape: str, tmp_path: Path) -> None:
     synth(tmp_path / "t", shape, events=6000, size=None, threads=3, seed=1, progress=lambda *_: None)
+    if shape == "everything-big":
+        pytest.skip("uftrace does not swap the values of payloads")
+    if shape.startswith("everything"):
+        without_task(tmp_path / "t", everything.NEWER)
     trace = UftraceTrace(tmp_path / "t")
-    assert uftrace_dump.reference(run("dump", tmp_path / "t")) == uftrace_dump.of_trace(trace)
-    if shape != "mixed":  # after lost records it forgets which calls are open
+    assert without_kernel(uftrace_dump.reference(run("dump", tmp_path / "t"))) == uftrace_dump.of_trace(trace)
+    if shape in ("calls", "recursion", "args"):  # its stacks have the kernel, and forget open calls after losses
         theirs = reference_flame(run("dump", tmp_path / "t", *VIEWS["flame"]))
         assert {path: n for path, n in flame(trace).items() if n} == dict(theirs)
     assert len(trace.findings) == 0

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fxtio._native import python as twin
 from fxtio.uftrace.frames import _HEADS
 from fxtio.uftrace.layout import RecordWord
+from support.uftrace_samples import EXTREMES
 
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
 
@@ -24,8 +25,7 @@ HEADERS = st.builds(
     st.sampled_from([0, 1, 1023]),
     st.integers(0, 40),
 )
-EXTREMES = st.sampled_from([0, 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1])
-WORDS = st.lists(EXTREMES | st.integers(0, 2**64 - 1) | st.integers(0, 300) | HEADERS, max_size=60)
+WORDS = st.lists(st.sampled_from(EXTREMES) | st.integers(0, 2**64 - 1) | st.integers(0, 300) | HEADERS, max_size=60)
 # Ranges of addresses with programs: nothing told, an integer, a string, several of both.
 CODE = np.array([-1, 0, 4, 0, -1, -1, 0, 1, -1, 8, 10, 0], np.int32)
 PROGRAMS = np.array([-1, 2, 4, 7, 2, -1], np.int32)

@@ -151,7 +151,7 @@ def test_a_directory_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="not a trace"):
         fxtio.open(tmp_path)
     (tmp_path / "info").write_bytes(b"Ftrace!")
-    with pytest.raises(FormatError, match="info does not begin"):
+    with pytest.raises(FormatError, match="ends after 7 bytes of its header"):
         UftraceTrace(tmp_path)
 
 

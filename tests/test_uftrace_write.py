@@ -248,6 +248,13 @@ def test_invalid_slices_are_refused(tmp_path: Path) -> None:
         refused(writer, "state: a value is not one of whole", write(state="finished"))
         refused(writer, "tid: a number is negative", write(tid=-1))
         refused(writer, "start: the values are not integers", write(start=[1.5, 2.5]))
+        exits = {"state": "no_entry", "depth": 0, "name": "f", "tid": 1}
+        refused(
+            writer, "no other process", lambda: writer.write_table("slices", exits | {"start": 1, "duration": [2, 3]})
+        )
+        refused(
+            writer, "at one time", lambda: writer.write_table("slices", exits | {"start": [1, 2], "duration": [8, 9]})
+        )
         writer.task(1).enter("g", 5)
         refused(writer, "calls that were begun by `enter` are open", write(start=[10, 30]))
         writer.task(1).leave(50)
@@ -294,7 +301,7 @@ def test_small_files_as_columns(tmp_path: Path) -> None:
         refused(writer, "more than 15 bytes", lambda: writer.write_table("sched", sched | {"name": "n" * 16}))
         refused(writer, "lone surrogate", lambda: writer.write_table("sched", sched | {"name": "\ud800"}))
         refused(writer, "a line end", lambda: writer.write_table("messages", {"time": 1, "text": "a\nb"}))
-        refused(writer, "negative", lambda: writer.write_table("messages", {"time": -1, "text": "a"}))
+        refused(writer, "-1 is not from 0", lambda: writer.write_table("messages", {"time": -1, "text": "a"}))
         refused(writer, "not texts", lambda: writer.write_table("messages", {"time": 1, "text": 5}))
     trace = UftraceTrace(tmp_path / "t")
     assert [(row["time"], row["cpu"], row["tid"], row["kind"], row["name"], row["parent"])

@@ -79,6 +79,7 @@ def scan_stream(
     counts: _Array,
     stop: _Array,
     fault: _Array,
+    late: _Array,
     /,
 ) -> None: ...
 def fill_stream(

@@ -80,6 +80,7 @@ static ALWAYS_INLINE int64_t block(Reader *r, const uint64_t *registers, int64_t
     r->at = begin;
     r->end = end;
     r->fault = FAULT_NONE;
+    r->clocks = 0;
     while (r->at < end) {
         int64_t here = r->at;
         record(r, filling);
@@ -91,14 +92,15 @@ static ALWAYS_INLINE int64_t block(Reader *r, const uint64_t *registers, int64_t
 
 PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
-    enum { COUNTS = READING, STOP, FAULT, COUNT };
+    enum { COUNTS = READING, STOP, FAULT, LATE, COUNT };
     ArraySpec wanted[COUNT];
     memcpy(wanted, reading, sizeof reading);
     wanted[COUNTS] = (ArraySpec){"counts", 8, 1};
     wanted[STOP] = (ArraySpec){"stop", 8, 1};
     wanted[FAULT] = (ArraySpec){"fault", 1, 1};
+    wanted[LATE] = (ArraySpec){"late", 1, 1};
     if (nargs != COUNT + 1) {
-        PyErr_SetString(PyExc_TypeError, "scan_stream takes 11 arguments");
+        PyErr_SetString(PyExc_TypeError, "scan_stream takes 12 arguments");
         return NULL;
     }
     PyObject *buffers[COUNT];
@@ -113,7 +115,8 @@ PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     Py_ssize_t blocks = a[BEGINS].count, owners = blocks ? a[COUNTS].count / blocks : 0;
     Reader reader = {0};
     int sound = reader_open(&reader, a, owners, mask) == 0;
-    if (sound && (owners * blocks != a[COUNTS].count || a[STOP].count != blocks || a[FAULT].count != blocks)) {
+    if (sound && (owners * blocks != a[COUNTS].count || a[STOP].count != blocks || a[FAULT].count != blocks ||
+                  a[LATE].count != blocks)) {
         PyErr_SetString(PyExc_ValueError, "lengths differ");
         sound = 0;
     }
@@ -124,7 +127,7 @@ PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     const int64_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
     const uint64_t *registers = a[REGISTERED].view.buf;
     int64_t *counts = a[COUNTS].view.buf, *stop = a[STOP].view.buf;
-    uint8_t *fault = a[FAULT].view.buf;
+    uint8_t *fault = a[FAULT].view.buf, *late = a[LATE].view.buf;
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < blocks; i++) {
         const uint64_t *first = registers + i * reader.program.registers;
@@ -136,6 +139,7 @@ PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
             memset(reader.rows, 0, (size_t)owners * sizeof *counts);
             block(&reader, first, begin[i], stop[i], 0);
         }
+        late[i] = (uint8_t)(reader.clocks >> 63);
     }
     Py_END_ALLOW_THREADS
     arrays_close(a, COUNT);

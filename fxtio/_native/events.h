@@ -40,6 +40,7 @@ typedef struct {
     const uint8_t *data;
     int64_t at, end, base;
     uint64_t registers[MAX_REGISTERS];
+    uint64_t clocks; /* the bits that any time of the block has */
     Column *columns;
     int64_t *rows;
     int fault, overrun;
@@ -216,7 +217,7 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
             continue;
         }
         case OP_CLOCK:
-            r->registers[step->a] += uleb(r);
+            r->clocks |= r->registers[step->a] += uleb(r);
             if (r->fault != FAULT_NONE)
                 return;
             continue;

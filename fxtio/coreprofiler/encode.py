@@ -23,7 +23,8 @@ from fxtio.coreprofiler.layout import (
     ThreadNumber,
 )
 from fxtio.coreprofiler.lines import ItemField, encode, layout_of
-from fxtio.coreprofiler.tables import RECORD_TABLES, TIME_FIELD, WRITABLE_ITEMS, os_column
+from fxtio.coreprofiler.records import TIME_FIELD
+from fxtio.coreprofiler.tables import RECORD_TABLES, WRITABLE_ITEMS, os_column
 from fxtio.errors import EncodeError
 from fxtio.table import Lists, checked_columns
 
@@ -75,15 +76,34 @@ def _field_values(field: ItemField, columns: dict[str, Any], rows: int) -> list[
     name, item = field.name, field.item
     values = _to_list(columns[name]) if name in columns else [None] * rows
     if isinstance(item, ThreadNumber):
-        is_os = _to_list(columns[os_column(name)]) if os_column(name) in columns else [False] * rows
+        is_os = _marks(os_column(name), columns, rows)
         return [OsThread(value) if os else _known(value) for value, os in zip(values, is_os, strict=True)]
     if isinstance(item, Pointer):
-        mark = undefined_column(name)
-        undefined = _to_list(columns[mark]) if mark in columns else [False] * rows
-        return [UNDEFINED if missing else value for value, missing in zip(values, undefined, strict=True)]
+        undefined = _marks(undefined_column(name), columns, rows)
+        return [_pointer(value, missing, name) for value, missing in zip(values, undefined, strict=True)]
     if isinstance(item, LocalTime):
         return [_local_time(value, name) for value in values]
     return [_known(value) for value in values] if may_be_unknown(item) else values
+
+
+def _marks(name: str, columns: dict[str, Any], rows: int) -> list[bool]:
+    """Return a column of True and False; False if there is none."""
+    values = _to_list(columns[name]) if name in columns else [False] * rows
+    for value in values:
+        if type(value) is not bool:
+            raise EncodeError(f"{value!r} is neither True nor False", name)
+    return values
+
+
+def _pointer(value: Any, is_undefined: bool, name: str) -> Any:
+    """Return an instruction pointer as records have it."""
+    if not is_undefined:
+        if value == UNDEFINED:
+            raise EncodeError(f"{value!r} is not an address; `{undefined_column(name)}` marks undefined ones", name)
+        return value
+    if value is not None:
+        raise EncodeError(f"{value!r} is an address, but is marked as undefined", name)
+    return UNDEFINED
 
 
 def _known(value: Any) -> Any:
@@ -121,6 +141,8 @@ def _item_lists(member: type[Any], column: Any, where: str) -> list[tuple[Any, .
     """Convert a column of lists to tuples of compound items."""
     if not isinstance(column, Lists):
         raise EncodeError("a column of lists is needed", where)
+    if column.counts.dtype.kind not in "iu":
+        raise EncodeError(f"counts of type {column.counts.dtype} are not integers", where)
     if (column.counts < 0).any() or int(column.counts.sum()) != column.items.num_rows:
         message = f"the counts add up to {int(column.counts.sum()):,}, but there are {column.items.num_rows:,} items"
         raise EncodeError(message, where)

@@ -33,6 +33,8 @@ from fxtio.coreprofiler.layout import (
     BYTE_ORDER_MARK,
     MAX_32,
     MAX_64,
+    MAX_MS,
+    MIN_MS,
     TAG_SIZE,
     Count,
     Decimal,
@@ -42,9 +44,10 @@ from fxtio.coreprofiler.layout import (
     RestItem,
     Style,
     ThreadNumber,
+    has_overflow,
 )
 from fxtio.coreprofiler.lines import Fault, Layout, decode, encode, layout_of
-from fxtio.coreprofiler.records import TAGS
+from fxtio.coreprofiler.records import TAGS, TIME_FIELD
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
 from fxtio.io.source import Source
@@ -457,6 +460,10 @@ class Block:
                 rows, columns = _merged(self._groups[cls], (rows, columns))
             if len(rows):
                 self._groups[cls] = rows, columns
+        self._report_bytes()
+        for rows, columns in self._groups.values():
+            if TIME_FIELD in columns and has_overflow(columns[TIME_FIELD]):
+                self._report_times(rows, columns[TIME_FIELD])
         if self.data[-1:] != b"\n":
             end = self.base + len(self.data)
             self._findings.add("no-line-end", end, "the last line has no end; it may be cut", level=Level.WARNING)
@@ -468,16 +475,38 @@ class Block:
                 self._findings.add(result.rule, self.base + self.lines.offset(row), result.message)
             else:
                 self._single[row] = result
+                time = getattr(result, TIME_FIELD, None)
+                if time is not None:
+                    self._report_times(np.array([row]), np.array([time]))
+
+    def _report_bytes(self) -> None:
+        """Report lines with NUL, or with a carriage return before their ends."""
+        data = self.data
+        if b"\0" not in data and (b"\r" not in data or data.count(b"\r") == data.count(b"\r\n")):
+            return
+        octets = self.lines.text.bytes[PADDING : PADDING + len(data) + 1]  # a line end follows the data
+        odd = (octets[:-1] == 0) | (octets[:-1] == RETURN) & (octets[1:] != LINE_END)
+        rows = np.searchsorted(self.lines.start, np.flatnonzero(odd) + PADDING, side="right") - 1
+        self._warn("line-bytes", np.unique(rows), "the line has NUL, or a carriage return before its end")
+
+    def _report_times(self, rows: Array, times: Array) -> None:
+        """Report which times (int64, milliseconds) do not fit 64-bit nanoseconds."""
+        fits = (times >= MIN_MS) & (times <= MAX_MS)
+        self._warn("time-overflow", rows[~fits], "the time does not fit in 64-bit nanoseconds")
 
     def _report_unknown(self, rows: Array) -> None:
-        offsets = self.offsets()[rows]
-        for row, offset in zip(rows[:_FINDINGS_PER_BLOCK].tolist(), offsets.tolist(), strict=False):
+        for row in rows[:_FINDINGS_PER_BLOCK].tolist():
             line = self.lines.line(row)[:40].decode("utf-8", "backslashreplace")
-            self._findings.add("unknown-line", offset, f"no known record begins with {line!r}", level=Level.WARNING)
-        rest = len(rows) - _FINDINGS_PER_BLOCK
-        if rest > 0:
-            offset = int(offsets[_FINDINGS_PER_BLOCK])
-            self._findings.add("unknown-line", offset, "not a known record", level=Level.WARNING, times=rest)
+            self._warn("unknown-line", np.array([row]), f"no known record begins with {line!r}")
+        self._warn("unknown-line", rows[_FINDINGS_PER_BLOCK:], "not a known record", each=0)
+
+    def _warn(self, rule: str, rows: Array, message: str, each: int = _FINDINGS_PER_BLOCK) -> None:
+        """Add a warning for each of some lines; after `each` of them, one for the rest together."""
+        offsets = self.offsets()[rows]
+        for offset in offsets[:each].tolist():
+            self._findings.add(rule, offset, message, level=Level.WARNING)
+        if len(rows) > each:
+            self._findings.add(rule, int(offsets[each]), message, level=Level.WARNING, times=len(rows) - each)
 
 
 RowsAndColumns = tuple[Array, dict[str, Any]]

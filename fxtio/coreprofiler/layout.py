@@ -16,8 +16,11 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, ClassVar
 
 import msgspec
+import numpy as np
 
 from fxtio.errors import EncodeError
+
+Array = np.ndarray[Any, Any]
 
 MAX_32, MAX_63, MAX_64 = 2**32 - 1, 2**63 - 1, 2**64 - 1
 
@@ -33,6 +36,20 @@ MIN_MS, MAX_MS = -(2**63 // NS_PER_MS), MAX_63 // NS_PER_MS
 def nanoseconds(milliseconds: int) -> int:
     """Convert a time of a file to nanoseconds; what does not fit 64 bits becomes the nearest time that does."""
     return min(max(milliseconds * NS_PER_MS, MIN_63), MAX_63)
+
+
+def nanoseconds_of(milliseconds: Array) -> Array:
+    """Convert many times (int64) as `nanoseconds` does."""
+    times: Array = milliseconds * NS_PER_MS  # those that do not fit wrap around, and are replaced
+    if has_overflow(milliseconds):
+        times[milliseconds > MAX_MS] = MAX_63
+        times[milliseconds < MIN_MS] = MIN_63
+    return times
+
+
+def has_overflow(milliseconds: Array) -> bool:
+    """Return whether there are times (int64) whose nanoseconds do not fit 64 bits."""
+    return len(milliseconds) > 0 and not MIN_MS <= int(milliseconds.min()) <= int(milliseconds.max()) <= MAX_MS
 
 
 TAG_SIZE = 7
@@ -416,8 +433,8 @@ class Flags(RestItem):
         return tuple(flag == ord("t") for flag in raw.replace(b" ", b""))
 
     def format(self, value: Any, style: Style, where: str) -> str:
-        if not all(isinstance(flag, bool) for flag in value):
-            raise EncodeError(f"{value!r} has other values than True and False", where)
+        if not isinstance(value, tuple | list) or not all(isinstance(flag, bool) for flag in value):
+            raise EncodeError(f"{value!r} is not a tuple of True and False", where)
         text = ("" if style.glued_flags else " ").join(self.describe(value))
         return f" {text}" if text else ""
 

@@ -187,7 +187,7 @@ def _first_fault(layout: Layout, line: bytes) -> Fault:
     offset = TAG_SIZE
     for field in layout.fields:
         match = re.compile(field.item.pattern.encode("ascii")).match(line, offset)
-        if match is None:
+        if match is None or line[match.end() : match.end() + 1] not in (b"", b" ", b":"):
             rest = line[offset:]
             if not rest:
                 return Fault("field-missing", field.name, f"the line ends before `{field.name}`")
@@ -204,7 +204,9 @@ def _excerpt(raw: bytes) -> str:
 def _tag_of(record: Record, style: Style) -> str:
     if isinstance(record, StackSample):
         return style.stack
-    return style.destroyed if isinstance(record, ThreadDestroyed) else record.tag
+    if isinstance(record, ThreadDestroyed) and record.extra is None:
+        return style.destroyed
+    return record.tag  # with another number, the misprint would be a created thread
 
 
 def encode(record: Record | Opaque, style: Style) -> bytes:
@@ -214,6 +216,8 @@ def encode(record: Record | Opaque, style: Style) -> bytes:
         EncodeError: it is not a record, or the format cannot express it.
     """
     if isinstance(record, Opaque):
+        if not isinstance(record.raw, bytes):
+            raise EncodeError(f"{record.raw!r} is not bytes", "Opaque.raw")
         return record.raw
     cls = type(record)
     if cls not in _CLASSES:
@@ -246,7 +250,10 @@ def _format_fields(record: Any, layout: Layout, style: Style) -> str:
 def _format_compounds(record: Record, name: str, member: type[Compound], style: Style) -> str:
     layout = layout_of(member)
     texts = []
-    for item in getattr(record, name):
+    items = getattr(record, name)
+    if not isinstance(items, tuple | list):
+        raise EncodeError(f"{items!r} is not a tuple", f"{type(record).__name__}.{name}")
+    for item in items:
         if type(item) is not member:
             raise EncodeError(f"{item!r} is not a {member.__name__}", f"{type(record).__name__}.{name}")
         texts.append(_format_fields(item, layout, style))

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.frames import Block, Framer
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, Style, dialect, nanoseconds
+from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.rules import Rules, Watcher
 from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks, Timeline
 from fxtio.coreprofiler.style import Detector
-from fxtio.coreprofiler.tables import TABLES, TIME_FIELD, Collector
+from fxtio.coreprofiler.tables import TABLES, Collector
 from fxtio.finding import Level
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table

@@ -16,9 +16,9 @@ import msgspec
 
 from fxtio.coreprofiler.layout import (
     MAX_32,
+    MAX_63,
     MAX_64,
-    MAX_MS,
-    MIN_MS,
+    MIN_63,
     Continued,
     Count,
     Decimal,
@@ -34,9 +34,12 @@ from fxtio.coreprofiler.layout import (
     Word,
 )
 
+TIME_FIELD = "timestamp"
+"""The field of records with their time in milliseconds; tables have it as `time`, in nanoseconds."""
+
 Num = Annotated[int, Decimal("num")]
 Pid = Annotated[int, Decimal("pid")]
-Ms = Annotated[int, Decimal("ms", low=MIN_MS, high=MAX_MS)]
+Ms = Annotated[int, Decimal("ms", low=MIN_63, high=MAX_63)]
 Us = Annotated[int, Decimal("us", high=MAX_64)]
 Id = Annotated[int, Hexadecimal("id", kind="pointer")]
 Ptr = Annotated[int, Hexadecimal("ptr", kind="pointer")]

@@ -18,8 +18,8 @@ from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import FixedItem, OsThread
 from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
+from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import ThreadStack, Timeline
-from fxtio.coreprofiler.tables import TIME_FIELD
 from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 
 MAX_NAMES = 1 << 18

@@ -22,9 +22,9 @@ from fxtio.coreprofiler.columns import (
     undefined_column,
 )
 from fxtio.coreprofiler.frames import Block
-from fxtio.coreprofiler.layout import NS_PER_MS, Flags, LocalTime, Pointer, ThreadNumber
+from fxtio.coreprofiler.layout import Flags, LocalTime, Pointer, ThreadNumber, nanoseconds_of
 from fxtio.coreprofiler.lines import layout_of
-from fxtio.coreprofiler.records import RECORDS
+from fxtio.coreprofiler.records import RECORDS, TIME_FIELD
 from fxtio.coreprofiler.state import Stacks
 from fxtio.table import Array, Categories, Column, Derived, Growing, Lists, Optional, Table, WritableTable
 
@@ -56,9 +56,6 @@ ITEM_TABLES = _item_tables()
 
 TABLES: tuple[str, ...] = (*RECORD_TABLES, *ITEM_TABLES, *STACK_TABLES)
 """The names of all tables."""
-
-TIME_FIELD = "timestamp"
-"""The field of records with their time in milliseconds; the tables have it as `time`, in nanoseconds."""
 
 
 def os_column(name: str) -> str:
@@ -150,7 +147,7 @@ class Collector:
         if cls in self._columns:
             result: dict[str, Column] = {"offset": offsets}
             if TIME_FIELD in columns:
-                result["time"] = columns[TIME_FIELD] * NS_PER_MS
+                result["time"] = nanoseconds_of(columns[TIME_FIELD])
             self._append(cls, result | self._table_columns(cls, columns), share)
         for key in self._lists:
             if key[0] is cls:

@@ -13,7 +13,7 @@ from fxtio.dcpi.records import Line, Terminator, encode
 from fxtio.dcpi.rules import check_header
 from fxtio.dcpi.state import Header, format_time, sorted_lines
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 
 Array = np.ndarray[Any, Any]
 
@@ -45,22 +45,32 @@ def lines_of(header: Mapping[str, Value] | Iterable[Line]) -> list[Line]:
     """Convert a header to lines; those of a mapping are sorted as in the specification."""
     if isinstance(header, Mapping):
         return sorted_lines((word, _format_value(word, value)) for word, value in header.items())
-    return [*header]
+    lines = [*header]
+    for line in lines:
+        if not isinstance(line, Line):
+            raise EncodeError(f"{line!r} is not a Line", "header")
+    return lines
 
 
 def _format_value(word: str, value: Value) -> str:
     if isinstance(value, datetime):
         return format_time(value)
-    if isinstance(value, int) and word in KEYWORDS and KEYWORDS[word].syntax is HEX:
-        return f"{value:x}"
-    return str(value)
+    if type(value) is int:
+        return f"{value:x}" if word in KEYWORDS and KEYWORDS[word].syntax is HEX else str(value)
+    if isinstance(value, str):
+        return value
+    raise EncodeError(f"{value!r} is neither a text nor an integer nor a datetime", word)
 
 
-def header_bytes(lines: Iterable[Line]) -> bytes:
+def header_bytes(lines: Iterable[Line]) -> tuple[bytes, Header]:
     """Encode a whole header, padded so that the body begins at a multiple of four bytes.
 
+    Returns:
+        The bytes, and the header as a reader has it.
+
     Raises:
-        EncodeError: a line cannot be encoded, or a reader would find an error in the header.
+        EncodeError: a line cannot be encoded, or a reader would find a fault in the header.  A line `tstart` may be
+            missing.
     """
     header = Header()
     for line in lines:
@@ -74,20 +84,23 @@ def header_bytes(lines: Iterable[Line]) -> bytes:
     findings = Findings()
     check_header(header, findings)
     for finding in findings:
-        if finding.level is Level.ERROR:
+        if finding.rule != "no-text-start":  # one edition of the specification does not have the line
             raise EncodeError(finding.message, "header")
-    return data + terminator
+    return data + terminator, header
 
 
 def integers(values: Any, where: str) -> Array:
-    """Return a column as int64.
+    """Return an array, a column or a sequence as int64.
 
     Raises:
         EncodeError: it does not hold integers from 0 to `MAX_COUNT`.
     """
-    array = values if isinstance(values, np.ndarray) else np.asarray(values.to_list())
-    if array.size == 0:
-        return np.empty(array.shape, np.int64)
+    try:
+        array = np.asarray(values.to_list() if hasattr(values, "to_list") else values)
+    except (ValueError, OverflowError):  # lists of different lengths
+        raise EncodeError("the values are not a sequence of integers", where) from None
+    if array.shape == (0,):
+        return np.empty(0, np.int64)
     if array.dtype.kind not in "iu":
         raise EncodeError(f"values of type {array.dtype} are not integers", where)
     if int(array.min()) < 0 or int(array.max()) > MAX_COUNT:
@@ -105,7 +118,8 @@ class ChunkEncoder:
         """Take in samples, and yield the bytes of chunks that are complete.
 
         Args:
-            offsets: bytes from the beginning of the text, rising, and beyond all that was taken in before (int64).
+            offsets: bytes from the beginning of the text, multiples of `STEP`, rising, and beyond all that was taken in
+                before (int64).
             counts: samples at each offset, above zero (int64).
         """
         for begin in range(0, len(offsets), BATCH):
@@ -122,7 +136,7 @@ class ChunkEncoder:
         if not len(offsets):
             return b""
         steps = np.diff(offsets)
-        begins = np.flatnonzero(np.concatenate([[True], (steps > (MAX_GAP + 1) * STEP) | (steps % STEP != 0)]))
+        begins = np.flatnonzero(np.concatenate([[True], steps > (MAX_GAP + 1) * STEP]))
         ends = np.append(begins[1:], len(offsets))
         part = (offsets - np.repeat(offsets[begins], ends - begins)) // (STEP * MAX_LENGTH)
         cut = np.diff(part) != 0

@@ -39,17 +39,22 @@ def looks_like_header(head: bytes) -> bool:
     for raw in head.splitlines(keepends=True):
         if not raw.endswith(b"\n"):
             break
-        line = decode_line(raw)
+        line = decode_line(_without_return(raw))
         if isinstance(line, Terminator):
             return score > 0
         if isinstance(line, Opaque):
             return False
         keyword = KEYWORDS.get(line.word)
         if keyword is not None:
-            if not keyword.syntax.pattern.fullmatch(line.value.rstrip("\r")):
+            if not keyword.syntax.pattern.fullmatch(line.value):
                 return False
             score += _PLAUSIBLE if line.word == "version" else 1
     return score >= _PLAUSIBLE
+
+
+def _without_return(raw: bytes) -> bytes:
+    """Return a line that ends with CRLF as one that ends with LF; others as they are."""
+    return raw.removesuffix(b"\r\n") + b"\n" if raw.endswith(b"\r\n") else raw
 
 
 @dataclass(slots=True)
@@ -143,9 +148,13 @@ class Framer:
     Args:
         source: the file.
         findings: receives the faults of framing.
+
+    Attributes:
+        has_returns: whether every line of the header, the last one included, ends with CRLF.
     """
 
     def __init__(self, source: Source, findings: Findings) -> None:
+        self.has_returns = False
         self._source = source
         self._findings = findings
         self._data = bytearray()  # bytes that were read and are not yet delivered
@@ -169,11 +178,20 @@ class Framer:
     def header(self) -> Iterator[PlacedRecord]:
         """Yield the lines of the header, the last one included; what does not have the form of a line is `Opaque`."""
         size = _LINES_AT_ONCE
+        all_return = True
         while True:
             self._fill(size)
             while (end := self._data.find(b"\n") + 1) > 0:
                 begin = self._at
-                line = decode_line(self._take(end))
+                raw = self._take(end)
+                line = decode_line(raw)
+                all_return = all_return and raw.endswith(b"\r\n")
+                if all_return and isinstance(decode_line(_without_return(raw)), Terminator):
+                    self.has_returns = True
+                    message = "all lines of the header end with CRLF: a transfer as text has changed the numbers, too"
+                    self._findings.add("text-transfer", begin, message)
+                    yield PlacedRecord(begin, Opaque(raw), end)
+                    return
                 if isinstance(line, Opaque):
                     self._findings.add("header-line", begin, f"not a word, blanks and a value: {_excerpt(line.raw)}")
                 yield PlacedRecord(begin, line, end)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from fxtio.codec.record import Opaque
-from fxtio.dcpi.frames import Frame, Framer, Segments
+from fxtio.dcpi.frames import Frame, Framer, PlacedRecord, Segments
 from fxtio.dcpi.layout import WORD_TYPE
 from fxtio.dcpi.records import (
     MAX_COUNTS,
@@ -51,7 +51,8 @@ class Info(TraceInfo):
 
     Attributes:
         header: the header.
-        is_opaque: whether the body is of a version that was never published, so that its samples are unknown.
+        is_opaque: whether the samples are unknown: the body is of a version that was never published, or was changed by
+            a transfer as text.
         chunks: number of chunks.
         counts: number of counted addresses.
         addresses: number of these that have samples.
@@ -130,23 +131,29 @@ class DcpiTrace(FileReader[Info]):
         return TABLES
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
-        """Yield the tables block by block, at least once; the first batch has the header."""
+        """Yield the tables block by block, at least once; the first batch has the header, the last one the footer."""
         info = Info(self.name, self.format, self.compression)
-        is_first = True
+        header_is_due = True
         for frame in self._frames(info):
             if isinstance(frame, Segments):
-                yield tables_of(names, frame, info.header, with_header=is_first)
-                is_first = False
-        if is_first:
+                yield tables_of(names, frame, info.header, with_header=header_is_due)
+                header_is_due = False
+            elif isinstance(frame.record, Footer) and "footer" in names:
+                yield tables_of(names, None, info.header, frame, with_header=header_is_due)
+                header_is_due = False
+        if header_is_due:
             yield tables_of(names, None, info.header, with_header=True)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         info = Info(self.name, self.format, self.compression)
         collector = Collector(names)
+        footer: PlacedRecord | None = None
         for frame in self._frames(info):
             if isinstance(frame, Segments):
                 collector.add(frame, self._share)
-        return collector.tables(info.header)
+            elif isinstance(frame.record, Footer):
+                footer = frame
+        return collector.tables(info.header, footer)
 
     def _frames(self, info: Info | None = None) -> Iterator[Frame]:
         """Yield the frames of the file, checked, and add up `info`."""
@@ -160,8 +167,9 @@ class DcpiTrace(FileReader[Info]):
                 info.records[type(placed.record).__name__] += 1
                 if isinstance(placed.record, Line):
                     info.header.add(placed.record, placed.offset)
-                ended = ended or isinstance(placed.record, Terminator)
+                ended = ended or isinstance(placed.record, Terminator) or framer.has_returns
                 if ended:
+                    info.header.has_returns = framer.has_returns
                     info.header.end = placed.offset + placed.size
                     check_header(info.header, findings)
                 yield placed
@@ -171,10 +179,12 @@ class DcpiTrace(FileReader[Info]):
                 check_header(info.header, findings)
 
     def _body(self, source: Source, findings: Findings, framer: Framer, info: Info) -> Iterator[Frame]:
-        if (info.header.major or 0) >= 1:
+        is_unpublished = (info.header.major or 0) >= 1
+        if is_unpublished or info.header.has_returns:
             info.is_opaque = True
-            message = "samples are unavailable: the layout of the body from version 1 on was never published"
-            findings.add("body-opaque", info.header.end, message, level=Level.WARNING)
+            if is_unpublished:
+                message = "samples are unavailable: the layout of the body from version 1 on was never published"
+                findings.add("body-opaque", info.header.end, message, level=Level.WARNING)
             for placed in framer.opaque():
                 info.records[type(placed.record).__name__] += 1
                 yield placed

@@ -103,7 +103,14 @@ def encode(record: Record) -> bytes:
     return encoder(record)
 
 
+def _require_texts(record: Line | Terminator) -> None:
+    for name, value in msgspec.structs.asdict(record).items():
+        if type(value) is not str:
+            raise EncodeError(f"{value!r} is not a text", f"{type(record).__name__}.{name}")
+
+
 def _encode_line(line: Line) -> bytes:
+    _require_texts(line)
     if not _WORD.fullmatch(line.word):
         raise EncodeError(f"{line.word!r} is not a word: it is empty or has blanks or line ends", "Line.word")
     if not _BLANKS.fullmatch(line.blanks):
@@ -116,6 +123,7 @@ def _encode_line(line: Line) -> bytes:
 
 
 def _encode_terminator(line: Terminator) -> bytes:
+    _require_texts(line)
     if line.padding and not _BLANKS.fullmatch(line.padding):
         raise EncodeError(f"{line.padding!r} has other characters than spaces and tabs", "Terminator.padding")
     return f"{TERMINATOR}{line.padding}\n".encode("ascii")
@@ -129,22 +137,27 @@ def _ascii_bytes(text: str, where: str) -> bytes:
 
 
 def _encode_chunk(chunk: Chunk) -> bytes:
+    counts = _words(chunk.counts, "Chunk.counts")
+    for name in ("text_offset", "remaining"):
+        _require_32_bits(getattr(chunk, name), f"Chunk.{name}")
     number = len(chunk.counts) + chunk.remaining
-    for name, value in (("text_offset", chunk.text_offset), ("remaining", chunk.remaining), ("counts", number)):
-        _require_32_bits(value, f"Chunk.{name}")
+    _require_32_bits(number, "Chunk.counts")
     if number == 0:
         raise EncodeError("a chunk has at least one count", "Chunk.counts")
     head: bytes = CHUNK_HEAD.build({"offset": chunk.text_offset, "number": number})
-    return head + _words(chunk.counts, "Chunk.counts")
+    return head + counts
 
 
 def _encode_more(more: MoreCounts) -> bytes:
-    if not more.counts:
+    counts = _words(more.counts, "MoreCounts.counts")
+    if not counts:
         raise EncodeError("there is no count", "MoreCounts.counts")
-    return _words(more.counts, "MoreCounts.counts")
+    return counts
 
 
-def _words(counts: tuple[int, ...], where: str) -> bytes:
+def _words(counts: Any, where: str) -> bytes:
+    if not isinstance(counts, tuple | list) or not {*map(type, counts)} <= {int}:
+        raise EncodeError("the counts are not a tuple of integers", where)
     for count in (min(counts, default=0), max(counts, default=0)):
         _require_32_bits(count, where)
     return np.array(counts, WORD_TYPE).tobytes()
@@ -159,8 +172,16 @@ def _encode_footer(footer: Footer) -> bytes:
 
 
 def _require_32_bits(value: int, where: str) -> None:
+    if type(value) is not int:
+        raise EncodeError(f"{value!r} is not an integer", where)
     if not 0 <= value <= MAX_COUNT:
         raise EncodeError(f"{value:,} does not fit 32 bits", where)
+
+
+def _encode_opaque(record: Opaque) -> bytes:
+    if not isinstance(record.raw, bytes):
+        raise EncodeError(f"{record.raw!r} is not bytes", "Opaque.raw")
+    return record.raw
 
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {
@@ -169,7 +190,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     Chunk: _encode_chunk,
     MoreCounts: _encode_more,
     Footer: _encode_footer,
-    Opaque: lambda record: record.raw,
+    Opaque: _encode_opaque,
 }
 
 

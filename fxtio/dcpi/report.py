@@ -22,7 +22,9 @@ _SHOWN_BYTES = 32
 def info(trace: DcpiTrace) -> Report:
     """Return the summary of a profile."""
     summary = trace.info
-    table = ReportTable(["word", "value"], [(line.word, line.value) for line in summary.header.lines])
+    table = ReportTable(
+        ["word", "value"], [(line.word, summary.header.value_of(line)) for line in summary.header.lines]
+    )
     return Report(summary.name, [*_facts(summary)], [table], [*_notes(summary)], _info_json(summary))
 
 
@@ -49,7 +51,10 @@ def _notes(summary: Info) -> Iterator[str]:
 def _info_json(summary: Info) -> dict[str, Any]:
     sums = ("chunks", "counts", "addresses", "samples", "mergeable", "padded")
     return summary.as_json() | {
-        "header": [{"word": json_text(line.word), "value": json_text(line.value)} for line in summary.header.lines],
+        "header": [
+            {"word": json_text(line.word), "value": json_text(summary.header.value_of(line))}
+            for line in summary.header.lines
+        ],
         "is_opaque": summary.is_opaque,
         **{name: getattr(summary, name) for name in sums},
     }

@@ -21,7 +21,7 @@ def check_header(header: Header, findings: Findings) -> None:
     """Check a header that was read to its end."""
     _check_occurrences(header, findings)
     for index, (line, offset) in enumerate(zip(header.lines, header.offsets, strict=True)):
-        _check_line(line, offset, findings)
+        _check_line(line, header.value_of(line), offset, findings)
         if line.word == "version" and index:
             findings.add("version-place", offset, "the version is not in the first line", level=Level.WARNING)
     if header.get("tstart") is None:
@@ -30,7 +30,7 @@ def check_header(header: Header, findings: Findings) -> None:
     elif header.text_start is not None and header.text_start % STEP:
         message = f"`tstart` is not a multiple of {STEP}"
         findings.add("unaligned", _offset_of(header, "tstart"), message, level=Level.WARNING)
-    if header.end % WORD_TYPE.itemsize:
+    if header.end % WORD_TYPE.itemsize and not header.has_returns:
         message = f"the header has {header.end:,} bytes, which is not a multiple of {WORD_TYPE.itemsize}"
         findings.add("header-size", 0, message, level=Level.WARNING)
 
@@ -56,31 +56,31 @@ def _check_occurrences(header: Header, findings: Findings) -> None:
             findings.add("missing-line", 0, f"no line `{keyword.name}`")
 
 
-def _check_line(line: Line, offset: int, findings: Findings) -> None:
-    if "\r" in line.value or not (line.word + line.value).isascii():
+def _check_line(line: Line, value: str, offset: int, findings: Findings) -> None:
+    if "\r" in value or not (line.word + value).isascii():
         message = f"`{line.word}` has carriage returns or bytes that are not ASCII"
         findings.add("header-bytes", offset, message, level=Level.WARNING)
     keyword = KEYWORDS.get(line.word)
     if keyword is None:
         return
-    shown = line.value if len(line.value) <= 40 else f"{line.value[:40]}..."
-    if not keyword.syntax.pattern.fullmatch(line.value):
+    shown = value if len(value) <= 40 else f"{value[:40]}..."
+    if not keyword.syntax.pattern.fullmatch(value):
         level = Level.WARNING if keyword.name == "version" else Level.ERROR
         message = f"`{line.word}` is {shown!r}, not {keyword.syntax.description}"
         findings.add("header-value", offset, message, level=level)
-    elif keyword.name == "epoch" and parse_time(line.value) is None:
+    elif keyword.name == "epoch" and parse_time(value) is None:
         findings.add("header-value", offset, f"`epoch` is {shown!r}, which is not a date")
-    elif keyword.name in ("period", "tsize", "tstart") and _is_too_large(line):
+    elif keyword.name in ("period", "tsize", "tstart") and _is_too_large(line.word, value):
         findings.add("header-value", offset, f"`{line.word}` is {shown!r}, which does not fit 64 bits")
-    elif keyword.name == "period" and int(line.value) == 0:
+    elif keyword.name == "period" and int(value) == 0:
         findings.add("zero-period", offset, "the period is 0", level=Level.WARNING)
 
 
-def _is_too_large(line: Line) -> bool:
+def _is_too_large(word: str, value: str) -> bool:
     """Return whether a number of any length is beyond the limits; long ones are not converted."""
-    if line.word == "tstart":
-        return int(line.value, 16) > MAX_ADDRESS
-    digits = line.value.lstrip("0")
+    if word == "tstart":
+        return int(value, 16) > MAX_ADDRESS
+    digits = value.lstrip("0")
     return len(digits) > MAX_DIGITS or int(digits or "0") > MAX_NUMBER
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from fxtio.dcpi.layout import KEYWORDS
 from fxtio.dcpi.records import Line
+from fxtio.errors import EncodeError
 
 MAX_ADDRESS = 2**64 - 1
 MAX_NUMBER = 2**63 - 1
@@ -27,11 +28,14 @@ class Header:
         lines: all lines, in the order of the file.
         offsets: the byte offset of each line.
         end: the byte offset of the end of the header.
+        has_returns: whether every line ends with CRLF, as after a transfer as text; the carriage return is part of the
+            value in `lines`, but of no other value.
     """
 
     lines: list[Line] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     end: int = 0
+    has_returns: bool = False
 
     def add(self, line: Line, offset: int) -> None:
         """Append a line."""
@@ -40,7 +44,11 @@ class Header:
 
     def get(self, word: str) -> str | None:
         """Return the value of the first line with this word, or None."""
-        return next((line.value for line in self.lines if line.word == word), None)
+        return next((self.value_of(line) for line in self.lines if line.word == word), None)
+
+    def value_of(self, line: Line) -> str:
+        """Return the value of one of the lines."""
+        return line.value.removesuffix("\r") if self.has_returns else line.value
 
     def _valid(self, word: str) -> str | None:
         value = self.get(word)
@@ -96,10 +104,22 @@ def parse_time(digits: str) -> datetime | None:
 
 
 def format_time(time: datetime) -> str:
-    """Convert a datetime to digits of the header: 10, or 12 where two digits of a year would mean another century."""
-    utc = time.astimezone(UTC)
+    """Convert a datetime to digits of the header; one without a zone is in UTC.
+
+    Returns:
+        10 digits; 12 where two digits of a year would mean another century; 14 where there are seconds.
+
+    Raises:
+        EncodeError: it is finer than a second.
+    """
+    utc = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    if utc.microsecond:
+        raise EncodeError(f"{time} is finer than a second", "epoch")
+    digits = f"{utc.year:04}{utc:%m%d%H%M}"
+    if utc.second:
+        return f"{digits}{utc:%S}"
     is_short = _PIVOT + 1900 <= utc.year < _PIVOT + 2000
-    return f"{utc.year:04}{utc:%m%d%H%M}"[2 if is_short else 0 :]
+    return digits[2 if is_short else 0 :]
 
 
 def sorted_lines(values: Iterable[tuple[str, str]]) -> list[Line]:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from fxtio.dcpi.frames import Segments
+from fxtio.dcpi.frames import PlacedRecord, Segments
+from fxtio.dcpi.records import Footer
 from fxtio.dcpi.state import Header
 from fxtio.table import Array, Categories, Column, Derived, Growing, Optional, Table, WritableTable
 
-TABLES = ("samples", "chunks", "header")
+TABLES = ("samples", "chunks", "header", "footer")
 """The names of the tables."""
+
+_FOOTER = ("offset", *Footer.__struct_fields__)
 
 WRITABLE = {
     "samples": WritableTable(("text_offset", "count"), ignored=("address",)),
-    "header": WritableTable(("word", "value"), ignored=("offset",)),
+    "header": WritableTable(("word", "value"), ("blanks",), ("offset",)),
 }
 """The columns of the tables that can be written."""
 
@@ -42,30 +46,41 @@ class Collector:
             for column, values in _columns_of(name, block).items():
                 columns.setdefault(column, Growing()).append(values, share)
 
-    def tables(self, header: Header) -> dict[str, Table]:
+    def tables(self, header: Header, footer: PlacedRecord | None) -> dict[str, Table]:
         """Return the tables.
 
         Args:
             header: the header.
+            footer: the footer, or None if there is none.
         """
         return {
-            name: _table(name, {column: growing.column() for column, growing in columns.items()}, header)
+            name: _table(name, {column: growing.column() for column, growing in columns.items()}, header, footer)
             for name, columns in self._columns.items()
         }
 
 
-def tables_of(names: tuple[str, ...], block: Segments | None, header: Header, *, with_header: bool) -> dict[str, Table]:
+def tables_of(
+    names: tuple[str, ...],
+    block: Segments | None,
+    header: Header,
+    footer: PlacedRecord | None = None,
+    *,
+    with_header: bool,
+) -> dict[str, Table]:
     """Return the tables of one block.
 
     Args:
         names: the tables, of `TABLES`.
         block: the block, or None for no chunks.
         header: the header.
+        footer: the footer, for the table `footer`.
         with_header: whether the table `header` has rows.
     """
     segments = _no_segments() if block is None else block
     lines = header if with_header else Header()
-    return {name: _table(name, _columns_of(name, segments), lines if name == "header" else header) for name in names}
+    return {
+        name: _table(name, _columns_of(name, segments), lines if name == "header" else header, footer) for name in names
+    }
 
 
 def _no_segments() -> Segments:
@@ -84,15 +99,19 @@ def _columns_of(name: str, block: Segments) -> dict[str, Column]:
     return {}
 
 
-def _table(name: str, columns: dict[str, Any], header: Header) -> Table:
+def _table(name: str, columns: dict[str, Any], header: Header, footer: PlacedRecord | None) -> Table:
     if name == "header":
         return Table(
             {
                 "offset": np.array(header.offsets, np.int64),
                 "word": Categories.of(line.word for line in header.lines),
                 "value": Categories.of(line.value for line in header.lines),
+                "blanks": Categories.of(line.blanks for line in header.lines),
             }
         )
+    if name == "footer":
+        rows = [] if footer is None else [{"offset": footer.offset, **msgspec.structs.asdict(footer.record)}]
+        return Table({field: np.array([row[field] for row in rows], np.int64) for field in _FOOTER})
     if name == "samples":
         return Table({**columns, "address": Derived(lambda: _addresses(header, columns["text_offset"]))})
     return Table(columns)

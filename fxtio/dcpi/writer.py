@@ -31,6 +31,9 @@ _HEADER, _BODY, _END = "header", "body", "end"
 class DcpiWriter(FileWriter):
     """A writer of DCPI profiles.
 
+    The sum of all samples may be more than 32 bits: the footer has it modulo 2**32, and a reader reports it as
+    `footer-overflow`.  What `chunk` and `write_table` accept has no other findings; `put` writes what is odd.
+
     Without a header, the first samples are preceded by one of placeholders (`encode.DEFAULT_HEADER`).
 
     Args:
@@ -47,7 +50,11 @@ class DcpiWriter(FileWriter):
     writable_tables: ClassVar[dict[str, WritableTable]] = WRITABLE
 
     def __init__(self, target: Any, *, header: Mapping[str, Value] | Iterable[Line] | None = None) -> None:
-        begin = b"" if header is None else header_bytes(lines_of(header))
+        begin = b""
+        self._text_size: int | None = None
+        if header is not None:
+            begin, parsed = header_bytes(lines_of(header))
+            self._text_size = parsed.text_size
         self._stage = _HEADER if header is None else _BODY
         self._adds_footer = header is not None
         self._encoder = ChunkEncoder()
@@ -90,14 +97,16 @@ class DcpiWriter(FileWriter):
 
         Args:
             text_offset: bytes from the beginning of the text to the first address, beyond all that was written.
-            counts: samples at this and the following addresses; at least one number.
+            counts: samples at this and the following addresses; at least one number, 0 included.
 
         Raises:
             EncodeError: it does not fit, or cannot follow what was written; nothing was written.
             ValueError: the writer is closed.
         """
         self._check_open()
-        values = np.asarray(counts)
+        values = integers(counts, "counts")
+        if type(text_offset) is not int or not 0 <= text_offset <= MAX_COUNT:
+            raise EncodeError(f"{text_offset!r} is not an integer of 32 bits", "text_offset")
         offsets = text_offset + STEP * np.arange(values.size, dtype=np.int64)
         offsets, values = self._checked_samples(offsets, values)
         data = encode(Chunk(text_offset, tuple(values.tolist())))
@@ -128,10 +137,11 @@ class DcpiWriter(FileWriter):
     def _write_header(self, columns: dict[str, Any]) -> None:
         if self.position:
             raise EncodeError("a header must be the first thing that is written", "table header")
-        words, values = (list(columns[name]) for name in ("word", "value"))
-        if not all(isinstance(text, str) for text in (*words, *values)):
-            raise EncodeError("words and values must be texts", "table header")
-        data = header_bytes(Line(word, value) for word, value in zip(words, values, strict=True))
+        texts = [list(columns[name]) for name in Line.__struct_fields__ if name in columns]
+        if not all(isinstance(text, str) for column in texts for text in column):
+            raise EncodeError("words, values and blanks must be texts", "table header")
+        data, header = header_bytes(Line(*row) for row in zip(*texts, strict=True))
+        self._text_size = header.text_size
         self._stage, self._adds_footer = _BODY, True
         self._append(data)
 
@@ -171,10 +181,14 @@ class DcpiWriter(FileWriter):
         offsets, counts = integers(offset, "text_offset"), integers(count, "count")
         if offsets.shape != counts.shape or offsets.ndim != 1:
             raise EncodeError("there must be a count for each offset", "count")
-        if len(offsets) and (int(offsets[0]) < self._end or (np.diff(offsets) < STEP).any()):
+        if not len(offsets):
+            return offsets, counts
+        if int(offsets[0]) < self._end or (np.diff(offsets) < STEP).any():
             raise EncodeError(f"must rise by {STEP} at least, from {self._end:,} on", "text_offset")
-        if self._samples + int(counts.sum()) > MAX_COUNT:
-            raise EncodeError(f"the sum is more than {MAX_COUNT:,}, which the footer cannot hold", "count")
+        if (offsets % STEP).any():
+            raise EncodeError(f"has values that are not multiples of {STEP}", "text_offset")
+        if self._text_size is not None and int(offsets[-1]) + STEP > self._text_size:
+            raise EncodeError(f"reaches beyond the text, which has {self._text_size:,} bytes (`tsize`)", "text_offset")
         return offsets, counts
 
     def _begin_body(self) -> None:
@@ -182,7 +196,7 @@ class DcpiWriter(FileWriter):
         self._adds_footer = True
         if self._stage == _HEADER:
             self._stage = _BODY
-            self._append(header_bytes(lines_of(DEFAULT_HEADER)))
+            self._append(header_bytes(lines_of(DEFAULT_HEADER))[0])
 
     def _count(self, offsets: Array, counts: Array) -> None:
         self._samples += int(counts.sum())

@@ -1,25 +1,25 @@
 """Cut a source into frames, runs of whole records, with bounded memory and whatever the bytes are.
 
 A header that cannot be right (size 0, or more than what is left) is a finding; reading continues at the next place from
-which several records follow each other.
+which several records follow each other.  The bytes between are a gap, which frames cover on request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fxtio import _native
 from fxtio.codec.columns import Block, tables_of
-from fxtio.codec.generate import Order, decode, encode
+from fxtio.codec.generate import Faults, Order, decode, encode, encode_buffers
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.fxt.layout import MAGIC, MAX_RECORD_WORDS
-from fxtio.fxt.records import RECORDS
+from fxtio.fxt.layout import MAGIC, MAX_ARGUMENTS, MAX_RECORD_WORDS
+from fxtio.fxt.records import RECORDS, LargeBlob, LargeBlobNoMetadata
 from fxtio.io.source import Source
 
 Array = np.ndarray[Any, Any]
@@ -31,11 +31,21 @@ BATCH_RECORDS = 1 << 16
 """The most records of a frame."""
 
 MAX_RECORD_BYTES = 1 << 28
-"""The largest record in bytes that is read; a header that claims more is taken for a fault."""
+"""The largest size in bytes that any header may claim; more is a fault, unless it is the size of a large blob."""
+
+MAX_DECOMPRESSED_RECORD_BYTES = 1 << 30
+"""The largest record in bytes that is read from a compressed trace, where few bytes may claim any amount of memory."""
+
+UNKNOWN = -1
+"""The kind of records of unknown types."""
+
+GAP = -2
+"""The kind of a gap in the frames that cover gaps."""
 
 _CHAIN = 4  # records that must follow each other at the place where reading continues after a fault
 _LOOKAHEAD = 2 * _CHAIN * (MAX_RECORD_WORDS + 1)  # words to have in the buffer when looking for such a place
 _WINDOW = 1024  # words that are searched first
+_HEAD = (MAX_ARGUMENTS + 3) * (MAX_RECORD_WORDS + 1)  # no payload begins behind so many words of its record
 
 
 class Gap(Opaque, frozen=True):
@@ -55,7 +65,7 @@ class Frame:
         base: the byte offset of the first word in the trace.
         at: the index of the word where each record begins (int64).
         size: its size in words (int64).
-        kind: its index in `RECORDS.classes` (int8), -1 unknown.
+        kind: its index in `RECORDS.classes` (int8), or `UNKNOWN`, or `GAP` for a gap.
         big_endian: the trace is big-endian.
     """
 
@@ -110,16 +120,30 @@ class FrameReader:
         source: where the bytes come from.
         findings: takes the faults.
         on_read: called with all bytes that are read, part by part.
+        max_record_bytes: the largest record in bytes that is read; None for no limit, except in a compressed trace.
+        gaps: the frames cover all words: those that are not of a record are rows of the kind `GAP`.
 
     Attributes:
         big_endian: the trace is big-endian.
+        tail: the bytes at the end that are not a whole word, when the last frame was read.
     """
 
     def __init__(
-        self, source: Source, findings: Findings, on_read: Callable[[memoryview], object] | None = None
+        self,
+        source: Source,
+        findings: Findings,
+        *,
+        on_read: Callable[[memoryview], object] | None = None,
+        max_record_bytes: int | None = None,
+        gaps: bool = False,
     ) -> None:
         self.source = source
         self.findings = findings
+        self.tail = b""
+        if max_record_bytes is None and source.compression:
+            max_record_bytes = MAX_DECOMPRESSED_RECORD_BYTES
+        self._max_record_bytes = max_record_bytes
+        self._gaps = gaps
         self._on_read = on_read
         self.big_endian = source.head[:8] == MAGIC[::-1]
         self._base = 0  # byte offset of the first word in the buffer
@@ -130,7 +154,6 @@ class FrameReader:
         self._size = np.empty(BATCH_RECORDS, np.int64)
         self._kind = np.empty(BATCH_RECORDS, np.int8)
         self._ended = False
-        self._extra_bytes = 0  # bytes at the end that are not a whole word
         self._truncated = False  # a finding says that the end is missing
         self._bad_header: _BadHeader | None = None
 
@@ -139,35 +162,48 @@ class FrameReader:
         while self._fill(target):
             target = BATCH_WORDS
             block = Block(self._words, self._buffer)
-            start = self._recover(block) if self._bad_header else 0
+            start, searched = self._recover(block) if self._bad_header else (0, 0)
             if start is None:
+                yield from self._gap(block, 0, searched)
+                self._drop(searched)
                 target = max(BATCH_WORDS, _LOOKAHEAD)
                 continue
             frame, used, reason = self._walk(block, start)
+            if self._gaps:
+                frame = _covering(frame, used)
             if len(frame.at):
                 yield frame
             if reason == _native.ZERO and self._bad_header is None:
-                used = self._skip_zero_size(block, used)
+                end, used = used, self._skip_zero_size(block, used)
+                yield from self._gap(block, end, used)
             if self._bad_header:
                 target = _LOOKAHEAD
             elif reason == _native.PARTIAL:
-                target = self._read_further(block.words, used)
+                target = self._read_further(block, used)
             self._drop(used)
         self._check_end()
+
+    def _gap(self, block: Block, begin: int, end: int) -> Iterator[Frame]:
+        """Yield the frame of a gap, if the frames cover gaps and it has any words."""
+        if self._gaps and begin < end:
+            at, size = np.array([begin], np.int64), np.array([end - begin], np.int64)
+            yield Frame(block, self._base, at, size, np.array([GAP], np.int8), self.big_endian)
 
     def _fill(self, target: int) -> bool:
         """Read until the buffer has `target` words or the source ends; return whether the buffer has any words."""
         have = len(self._buffer)
         if have < target and not self._ended:
-            if len(self._store) < target:
-                self._store = np.empty(target, np.uint64)
-            self._store[:have] = self._buffer
-            view = self._store[:target].data.cast("B")[have * 8 :]
+            store = self._store
+            if not target <= len(store) <= 4 * max(target, BATCH_WORDS):  # also after a large record
+                store = np.empty(target, np.uint64)
+            store[:have] = self._buffer
+            self._store = store
+            view = store[:target].data.cast("B")[have * 8 :]
             count = self.source.readinto(view)
             if self._on_read is not None:
                 self._on_read(view[:count])
             self._ended = count < (target - have) * 8
-            self._extra_bytes = count % 8
+            self.tail = bytes(view[count // 8 * 8 : count])
             self._buffer = self._store[: have + count // 8]
             self._words = self._buffer.byteswap() if self.big_endian else self._buffer
         return len(self._buffer) > 0
@@ -210,26 +246,34 @@ class FrameReader:
             return used + 1
         return index
 
-    def _read_further(self, words: Array, used: int) -> int:
+    def _read_further(self, block: Block, used: int) -> int:
         """Decide about a record that goes beyond the buffer; return how many words the buffer should have next."""
-        size = RECORDS.size_of(int(words[used]))
+        size = RECORDS.size_of(int(block.words[used]))
         offset = self._base + used * 8
-        if size * 8 > MAX_RECORD_BYTES:
-            message = f"a record of {size * 8:,} bytes, over the limit of {MAX_RECORD_BYTES:,}"
-            self.findings.add("record-too-large", offset, message)
+        have = len(block.words) - used
+        if size * 8 > MAX_RECORD_BYTES and have < _HEAD and not self._ended:
+            return max(BATCH_WORDS, _HEAD)
+        limit = self._max_record_bytes
+        if size * 8 > MAX_RECORD_BYTES and not _is_large_blob(block, used, size):
+            limit = MAX_RECORD_BYTES
+        if limit is not None and size * 8 > limit:
+            self.findings.add(
+                "record-too-large", offset, f"a record of {size * 8:,} bytes, over the limit of {limit:,}"
+            )
             self._bad_header = _BadHeader(offset, size, None)
             return _LOOKAHEAD
-        have = len(words) - used
         remaining = 0 if self._ended else self.source.remaining
         left = None if remaining is None else have + remaining // 8
         if left is not None and size > left:
             self._bad_header = _BadHeader(offset, size, left)
             return _LOOKAHEAD
+        if left is not None:
+            return max(BATCH_WORDS, size)
         # Allocation is bounded by the bytes that arrive: the buffer doubles, instead of growing to the claimed size.
         return max(BATCH_WORDS, min(size, 2 * have))
 
-    def _recover(self, block: Block) -> int | None:
-        """Return the index of the next good record behind a bad header, or None after dropping what was searched.
+    def _recover(self, block: Block) -> tuple[int | None, int]:
+        """Return the index of the next good record behind a bad header, or None and how many words can be dropped.
 
         A record that claims more than what is left is the last record, cut off, unless several good records follow:
         the arguments of a record can look like records.
@@ -238,18 +282,19 @@ class FrameReader:
         assert bad is not None
         start = 1 if bad.offset == self._base and bad.size else 0
         index = self._resync(block, start, short=self._ended and bad.left is None)
+        searched = 0
         if index is None:
             keep = _CHAIN * (MAX_RECORD_WORDS + 1)
-            self._drop(len(self._buffer) if self._ended else max(len(self._buffer) - keep, start))
+            searched = len(self._buffer) if self._ended else max(len(self._buffer) - keep, start)
             if not self._ended:
-                return None
+                return None, searched
         if bad.left is not None:
             self._truncated = index is None
             rule, subject = ("truncated", "the last record") if self._truncated else ("size-beyond-end", "a record")
             message = f"{subject} should have {bad.size:,} words, {bad.left:,} are left"
             self.findings.add(rule, bad.offset, message)
         self._bad_header = None
-        return index
+        return index, searched
 
     def _resync(self, block: Block, start: int, *, short: bool) -> int | None:
         """Return the index of the next word from which several good records follow each other, or None.
@@ -282,8 +327,8 @@ class FrameReader:
         return True
 
     def _check_end(self) -> None:
-        if self._extra_bytes and not self._truncated:
-            message = f"{self._extra_bytes} bytes at the end are not a whole word"
+        if self.tail and not self._truncated:
+            message = f"{len(self.tail)} bytes at the end are not a whole word"
             self.findings.add("truncated", self._base, message)
 
 
@@ -325,12 +370,52 @@ def decode_exactly(block: Block, at: int, stop: int, big_endian: bool) -> Record
     Returns:
         The record, or `Opaque` if the record would not be encoded to the same bytes.
     """
-    raw = bytes(block.data[at * 8 : stop * 8])
-    words = block.words[at:stop].tolist()
+    order: Order = "big" if big_endian else "little"
+    words = block.words[at : min(stop, at + _HEAD)].tolist()
+    raw: Any = block.data[at * 8 : stop * 8]
+    is_large = stop - at > MAX_RECORD_WORDS
+    if not is_large:
+        raw = bytes(raw)
     try:
         record: Record | Opaque = decode(RECORDS, words, raw, 0, stop - at, [])
-        if encode(record, "big" if big_endian else "little") == raw:
+        if _is_same(encode_buffers(record, order), raw) if is_large else encode(record, order) == raw:
             return record
     except (DecodeError, EncodeError):
         pass
-    return Opaque(raw)
+    return Opaque(bytes(raw))
+
+
+def _is_same(buffers: Sequence[bytes | memoryview], data: memoryview) -> bool:
+    """Return whether buffers that follow each other hold the same bytes as one; they are not copied."""
+    begin = 0
+    for buffer in buffers:
+        if data[begin : begin + len(buffer)] != buffer:
+            return False
+        begin += len(buffer)
+    return begin == len(data)
+
+
+def _is_large_blob(block: Block, at: int, size: int) -> bool:
+    """Return whether the words begin a large blob whose payload ends where the record ends; they may be fewer."""
+    words = block.words[at : at + _HEAD].tolist()
+    faults: Faults = []
+    try:
+        record = decode(RECORDS, words, block.data[at * 8 : (at + _HEAD) * 8], 0, size, faults)
+        buffers = encode_buffers(record)
+    except (DecodeError, EncodeError, IndexError):
+        return False
+    if faults or not isinstance(record, LargeBlob | LargeBlobNoMetadata):
+        return False
+    begin = sum(len(buffer) for buffer in buffers[:-2]) // 8  # the payload and its padding are the last two
+    return begin <= len(words) and begin - (-words[begin - 1] // 8) == size
+
+
+def _covering(frame: Frame, end: int) -> Frame:
+    """Return the frame with gaps as rows, so that it covers all words of its block before the index `end`."""
+    begin = np.append(0, frame.at + frame.size)
+    after = np.append(frame.at, end)
+    rows = np.flatnonzero(begin < after)
+    if not len(rows):
+        return frame
+    at, size = np.insert(frame.at, rows, begin[rows]), np.insert(frame.size, rows, (after - begin)[rows])
+    return replace(frame, at=at, size=size, kind=np.insert(frame.kind, rows, GAP))

@@ -195,6 +195,8 @@ class _Copy:
             return encode(ProviderInfo(*self._written[index]))
         number, name = self._written[index]
         self._new_ids[provider.id] = number
+        if row in batch.resets:
+            return encode(ProviderInfo(number, name))
         if provider.name != name:
             self._written[index] = number, provider.name
             message = "a provider info record is far behind records of its provider, which stays without a name"

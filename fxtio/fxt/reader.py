@@ -18,18 +18,23 @@ from fxtio.codec.columns import (
     StreamColumn,
     WordsColumn,
 )
+from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import ObjectType
-from fxtio.fxt.frames import Frame, FrameReader, decode_exactly
+from fxtio.fxt.frames import GAP, Frame, FrameReader, Gap, decode_exactly
 from fxtio.fxt.records import RECORDS, KernelObject
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
+from fxtio.fxt.references import Thread, ThreadReference
 from fxtio.fxt.state import Batch, Clock, Reading
 from fxtio.fxt.tables import TABLES, BatchTables, TableBuilder
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
 
 Array = np.ndarray[Any, Any]
+
+MAX_GAP_BYTES = 1 << 20
+"""The most bytes of a gap; a longer one is divided."""
 
 _TIMED = [cls for cls in RECORDS.classes if "timestamp" in cls.__struct_fields__]
 
@@ -89,13 +94,28 @@ class Entry(NamedTuple):
 
 
 class FxtTrace(FileReader[Info]):
-    """A trace in the Fuchsia trace format; the arguments are those of `fxtio.io.reading.FileReader`."""
+    """A trace in the Fuchsia trace format.
+
+    Args:
+        target: what to read, see `fxtio.open`.
+        max_record_bytes: the largest record in bytes that is read into memory; a larger one is a fault.  By default, a
+            large blob is read if all of its bytes are there, and if a compressed trace has no record over 1 GiB.
+        options: see `fxtio.io.reading.FileReader`.
+
+    Raises:
+        ValueError: `max_record_bytes` is negative.
+    """
 
     format = "fxt"
     table_names: ClassVar[tuple[str, ...]] = tuple(TABLES)
 
-    def __init__(self, target: Any, **options: Any) -> None:
+    def __init__(self, target: Any, *, max_record_bytes: int | None = None, **options: Any) -> None:
+        if max_record_bytes is not None and max_record_bytes < 0:
+            raise ValueError(f"max_record_bytes is {max_record_bytes}; it cannot be negative")
         super().__init__(target, **options)
+        self._max_record_bytes = max_record_bytes
+        self._tail = b""  # the bytes at the end of the last reading that are not a whole word
+        self._last_provider = 0  # the id of the provider that they come from
         self._share = 0.0  # the part of the trace that was read (0 to 1), 0 if not known
 
     def records(self, *, resolve: bool = True) -> Iterator[Any]:
@@ -104,13 +124,18 @@ class FxtTrace(FileReader[Info]):
         Args:
             resolve: replace slots of the tables by the strings and threads that they refer to; a slot that is not
                 defined stays an int.  If false, references stay as they are, and what would not be encoded to the same
-                bytes is `Opaque`: passing all records to `FxtWriter.put` makes a copy of the trace.
+                bytes is `Opaque`; bytes that are not a record are `Gap`, at most `MAX_GAP_BYTES` each.  Passing all
+                of them to `FxtWriter.put` makes a copy of the trace, if the writer has the trace's byte order.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for batch in self.record_batches(forget=True):
-            yield from _resolved(batch) if resolve else _exact(batch)
+        if resolve:
+            for batch in self.record_batches(forget=True):
+                yield from _resolved(batch)
+        else:
+            for entry in self._exact_entries():
+                yield entry.record
 
     def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
         """Yield the records as from `records`, with their places and times.
@@ -118,18 +143,34 @@ class FxtTrace(FileReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
+        if not resolve:
+            yield from self._exact_entries(with_times=True)
+            return
         for batch in self.record_batches(forget=True):
-            time, end = np.full((2, len(batch)), None, object)
-            for cls in batch.classes():
-                if cls in _TIMED:
-                    rows, columns = batch.columns(cls)
-                    time[rows] = batch.times(columns["timestamp"], rows)
-                    if "end" in columns:
-                        end[rows] = batch.times(columns["end"], rows)
-            providers = batch.provider_ids(np.arange(len(batch)))
-            records = _resolved(batch) if resolve else _exact(batch)
-            offsets = batch.frame.offsets
-            yield from map(Entry, offsets.tolist(), time.tolist(), records, end.tolist(), providers.tolist())
+            yield from _entries(batch, _resolved(batch), with_times=True)
+
+    def _exact_entries(self, *, with_times: bool = False) -> Iterator[Entry]:
+        """Yield all records and gaps with references as they are; times only on request, since it costs to find them.
+
+        Gaps that follow each other are joined, so that they do not depend on how the trace is divided into frames.
+        """
+        gap = None
+        for batch in self.record_batches(forget=True, gaps=True):
+            for entry in _entries(batch, _exact(batch), with_times=with_times):
+                if type(entry.record) is Gap:
+                    *full, gap = _divided(gap, entry)
+                    yield from full
+                    continue
+                if gap is not None:
+                    yield gap
+                    gap = None
+                yield entry
+        if self._tail:
+            provider = self._last_provider
+            tail = Entry(self.position - len(self._tail), None, Gap(self._tail), None, provider)
+            yield from _divided(gap, tail)
+        elif gap is not None:
+            yield gap
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
         for batch in self.record_batches(forget=True):
@@ -147,19 +188,22 @@ class FxtTrace(FileReader[Info]):
             builder.add(BatchTables(last))
         return builder.tables(last)
 
-    def record_batches(self, *, forget: bool) -> Iterator[Batch]:
+    def record_batches(self, *, forget: bool, gaps: bool = False) -> Iterator[Batch]:
         """Read the trace from its beginning; yield batches, each valid until the next one is requested.
 
         Args:
             forget: bound the memory for strings and threads, see `fxtio.fxt.state.Reading`.
+            gaps: the batches have rows for the gaps between records, see `fxtio.fxt.frames.FrameReader`.
         """
         with self._reading() as (source, findings):
             reading = Reading(findings, forget=forget)
-            for frame in FrameReader(source, findings):
+            frames = FrameReader(source, findings, max_record_bytes=self._max_record_bytes, gaps=gaps)
+            for frame in frames:
                 self._share = source.position / source.size if source.size else 0.0
                 self.position = source.position
                 yield reading.enter(frame)
                 self._report_progress(source)
+            self._tail, self._last_provider = frames.tail, reading.providers[reading.current].id
 
     def copy_bytes(self, write: Callable[[memoryview], object]) -> bool:
         """Read the trace from its beginning, and pass on all of its bytes, decompressed, whatever they are.
@@ -175,7 +219,7 @@ class FxtTrace(FileReader[Info]):
         """
         with self._reading() as (source, findings):
             reading = Reading(findings, forget=True)
-            frames = FrameReader(source, findings, write)
+            frames = FrameReader(source, findings, on_read=write, max_record_bytes=self._max_record_bytes)
             for frame in frames:
                 reading.enter(frame)
                 self._report_progress(source)
@@ -283,9 +327,35 @@ def _resolved(batch: Batch) -> list[Any]:
 
 def _exact(batch: Batch) -> Iterator[Any]:
     """Yield all records of a batch with references as they are; `Opaque` for what would be encoded to other bytes."""
+    batch.check()
     frame = batch.frame
-    for at, size in zip(frame.at.tolist(), frame.size.tolist(), strict=True):
-        yield decode_exactly(frame.block, at, at + size, frame.big_endian)
+    for row, (at, size, kind) in enumerate(
+        zip(frame.at.tolist(), frame.size.tolist(), frame.kind.tolist(), strict=True)
+    ):
+        yield Gap(frame.raw(row)) if kind == GAP else decode_exactly(frame.block, at, at + size, frame.big_endian)
+
+
+def _entries(batch: Batch, records: Iterable[Any], *, with_times: bool) -> Iterator[Entry]:
+    """Return the records of a batch with their places and, on request, times."""
+    time, end = np.full((2, len(batch)), None, object)
+    for cls in batch.classes():
+        if with_times and cls in _TIMED:
+            rows, columns = batch.columns(cls)
+            time[rows] = batch.times(columns["timestamp"], rows)
+            if "end" in columns:
+                end[rows] = batch.times(columns["end"], rows)
+    providers = batch.provider_ids(np.arange(len(batch)))
+    return map(Entry, batch.frame.offsets.tolist(), time.tolist(), records, end.tolist(), providers.tolist())
+
+
+def _divided(before: Entry | None, gap: Entry) -> list[Entry]:
+    """Return a gap, joined to the one before it if there is one, in parts of `MAX_GAP_BYTES`; only the last is open."""
+    first = gap if before is None else before
+    raw = gap.record.raw if before is None else before.record.raw + gap.record.raw
+    return [
+        first._replace(offset=first.offset + begin, record=Gap(raw[begin : begin + MAX_GAP_BYTES]))
+        for begin in range(0, len(raw), MAX_GAP_BYTES)
+    ]
 
 
 def _lists(cls: type[Record], columns: Columns, rows: Array, batch: Batch) -> list[Iterable[Any]]:
@@ -294,15 +364,13 @@ def _lists(cls: type[Record], columns: Columns, rows: Array, batch: Batch) -> li
         return []
     parts = dict(layout_of(cls).parts)
     return [
-        _arguments(cls, batch)
-        if isinstance(column, ManyColumn)
-        else _values(column, rows, batch, text=getattr(parts[name], "text", False))
+        _arguments(cls, batch) if isinstance(column, ManyColumn) else _values(parts[name], column, rows, batch)
         for name, column in columns.items()
     ]
 
 
-def _values(column: Any, rows: Array, batch: Batch, *, text: bool) -> Iterable[Any]:
-    """Return a column as an iterable of Python values."""
+def _values(part: Part, column: Any, rows: Array, batch: Batch) -> Iterable[Any]:
+    """Return the column of a part as an iterable of Python values."""
     if isinstance(column, np.ndarray):
         values: list[Any] = column.tolist()
         return values
@@ -311,10 +379,14 @@ def _values(column: Any, rows: Array, batch: Batch, *, text: bool) -> Iterable[A
         return _referred(batch.strings.objects(), codes, column.slot)
     if isinstance(column, ThreadColumn):
         codes = batch.thread_codes(column, rows)
-        return _referred(batch.threads.objects(), codes, column.slot)
+        threads = _referred(batch.threads.objects(), codes, column.slot)
+        if isinstance(part, ThreadReference) and part.process_only:  # a slot of the table has a thread, too
+            return [Thread(value.process, None) if isinstance(value, Thread) else value for value in threads]
+        return threads
     if isinstance(column, StreamColumn):
         streams = column.to_bytes()
-        return [stream.decode("utf-8", "surrogateescape") for stream in streams] if text else streams
+        is_text = isinstance(part, Stream) and part.text
+        return [stream.decode("utf-8", "surrogateescape") for stream in streams] if is_text else streams
     if isinstance(column, OptionalColumn):
         pairs = zip(column.values.tolist(), column.present.tolist(), strict=True)
         return [value if present else None for value, present in pairs]

@@ -21,14 +21,12 @@ from fxtio.fxt.arguments import Koid, KoidArgument, Pointer
 from fxtio.fxt.encode import (
     DEFAULT_MMAP_FLAGS,
     WRITABLE_TABLES,
-    EventColumns,
-    event_columns,
     event_table,
     providers_of,
     table_records,
-    words_of_events,
 )
 from fxtio.fxt.enums import BlobType, ObjectType, ProviderEventId, Scope
+from fxtio.fxt.event_columns import EventColumns, event_columns, words_of_events
 from fxtio.fxt.events import BUFFER_BYTES, Args, ProviderEncoder
 from fxtio.fxt.frames import Gap
 from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_PROVIDER_ID
@@ -176,7 +174,7 @@ class FxtWriter(FileWriter):
         self._check_open()
         if type(record) not in _RECORDS:
             raise EncodeError(f"{type(record).__name__} is not a record", "record")
-        buffers = _gap(record) if type(record) is Gap else encode_buffers(record, self._order)
+        buffers = self._buffers(record)
         header = int.from_bytes(buffers[0][:8], self._order)
         if type(record) is Opaque and RECORDS.size_of(header) * 8 != len(record.raw):
             raise EncodeError("raw bytes do not have the size that their header states", "record")
@@ -190,6 +188,14 @@ class FxtWriter(FileWriter):
         self._append(buffers)
         if len(self._out) > BUFFER_BYTES:
             self.flush()
+
+    def _buffers(self, record: Any) -> Sequence[bytes | memoryview]:
+        """Return the bytes of any record that a reader gives."""
+        if type(record) is Gap:
+            return _gap(record)
+        if isinstance(record, String | ThreadRecord) and type(record.index) is int and record.index == 0:
+            return (_slot_zero(record, self._order),)
+        return encode_buffers(record, self._order)
 
     def _copy(self, trace: FxtTrace) -> None:
         if not self._is_empty:
@@ -519,6 +525,13 @@ def _thread_of(track: Any, where: str) -> Thread:
     if not isinstance(track, Track):
         raise EncodeError(f"{shown(track)} is not a Track", where)
     return track._key
+
+
+def _slot_zero(record: String | ThreadRecord, order: Order) -> bytes:
+    """Return the bytes of a definition of slot 0, which readers ignore.  spec: String record, Thread record"""
+    data = encode(record.replace(index=1), order)
+    header: int = int.from_bytes(data[:8], order) - type(record).words[0].fields["index"].put(1)
+    return header.to_bytes(8, order) + data[8:]
 
 
 def _gap(gap: Gap) -> Sequence[bytes]:

@@ -15,9 +15,11 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import RULES, Fault
-from fxtio.finding import Findings
+from fxtio.finding import Findings, Level
+from fxtio.mono.buffers import decode_events
 from fxtio.mono.frames import Frame
 from fxtio.mono.headers import buffer_dtype
+from fxtio.mono.layout import MAX_TIME
 from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.stream.kernels import kernels
 from fxtio.mono.stream.program import program_of
@@ -79,6 +81,7 @@ class Batch:
         counts: the rows by buffer and owner (int64).
         totals: the rows by owner.
         stop: where the whole events of each buffer end, in the frame's data (int64).
+        has_late_times: whether there may be times later than `MAX_TIME`.
     """
 
     def __init__(self, frame: Frame, findings: Findings, workers: Workers) -> None:
@@ -89,31 +92,49 @@ class Batch:
         count = len(frame)
         self.counts = np.empty((count, self.program.owners), np.int64)
         self.stop = np.empty(count, np.int64)
-        fault = np.empty(count, np.uint8)
+        fault, late = np.empty(count, np.uint8), np.empty(count, np.uint8)
         names = self.program.registers
         self._registers = np.stack([frame.headers[name].astype(np.uint64) for name in names], axis=1)
 
         def scan(part: slice) -> None:
             self._kernels.scan(
                 self.program, frame.data, frame.begin[part], frame.end[part], self._registers[part], self.counts[part],
-                self.stop[part], fault[part],
+                self.stop[part], fault[part], late[part],
             )  # fmt: skip
 
         if count:
             workers.each(frame, scan)
         self.totals: list[int] = self.counts.sum(axis=0).tolist()
-        self._report(fault, findings)
+        if count:
+            late |= (frame.headers["time"] > MAX_TIME).astype(np.uint8)  # events may have the time of the header
+        self.has_late_times = bool(late.any())
+        self._report(fault, late, findings)
         self._columns: dict[int, Array] = {}
 
-    def _report(self, fault: Array, findings: Findings) -> None:
-        """Add a finding for each buffer with a fault."""
-        for number in np.flatnonzero(fault).tolist():
+    def _report(self, fault: Array, late: Array, findings: Findings) -> None:
+        """Add findings for each buffer with late times or a fault."""
+        for number in np.flatnonzero(fault | late).tolist():
+            if late[number]:
+                self._report_late(number, findings)
+            if not fault[number]:
+                continue
             if self.frame.cut and number == len(self.frame) - 1 and fault[number] in _FAULTS_OF_A_CUT:
                 continue  # the frame has reported the cut
             stop, end = int(self.stop[number]), int(self.frame.end[number])
             first = int(self.frame.data[stop])
             message = f"an event {first:#04x} cannot be read; the last {end - stop:,} bytes of its buffer are left out"
             findings.add(RULES[fault[number]], self.frame.base + stop, message)
+
+    def _report_late(self, number: int, findings: Findings) -> None:
+        """Add a finding for the events of a buffer whose times do not fit in 64 bits with a sign."""
+        begin, frame = int(self.frame.begin[number]), self.frame
+        data = frame.data[begin : int(self.stop[number])].tobytes()
+        events = decode_events(frame.dialect, frame.header(number), data)
+        late = [(offset, event.time) for offset, event in events if event.time > MAX_TIME]
+        if late:
+            offset, time = late[0]
+            message = f"a time of {time:,} ns is later than 2**63 - 1 ns; tables have 2**63 - 1 in its place"
+            findings.add("time-overflow", frame.base + begin + offset, message, level=Level.WARNING, times=len(late))
 
     def fill(self, owners: Iterable[int]) -> None:
         """Fill the columns of some kinds of events and lists."""
@@ -150,6 +171,13 @@ class Batch:
             return self.program.empty_column(number, 0)
         return self._columns[number]
 
+    def times(self, kind: int) -> Array:
+        """Return the times of a kind of event in nanoseconds (int64), later ones than `MAX_TIME` replaced by it."""
+        times = self.column(kind, "time")
+        if times is None:
+            return np.empty(0, np.int64)
+        return (np.minimum(times, np.uint64(MAX_TIME)) if self.has_late_times else times).view(np.int64)
+
     def texts(self, owner: int, field: str) -> tuple[Array, Array] | None:
         """Return where texts begin in the frame's data (-1 for none) and their sizes, or None without such a field."""
         begin = self.column(owner, field, "text")
@@ -163,7 +191,7 @@ class Batch:
             number for number, plan in enumerate(self.program.columns) if (plan.field, plan.role) == ("time", "value")
         }
         self._fill(clocks)
-        times = [time.view(np.int64) for kind in kinds if (time := self.column(kind, "time")) is not None and len(time)]
+        times = [time for kind in kinds if len(time := self.times(kind))]
         if not times:
             return None
         return min(int(time.min()) for time in times), max(int(time.max()) for time in times)

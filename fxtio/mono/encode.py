@@ -15,6 +15,7 @@ import numpy as np
 from fxtio.errors import EncodeError
 from fxtio.mono.buffers import MAX_EVENT_BYTES, Bases, OpenBuffer
 from fxtio.mono.headers import BufferHeader, encode_buffer_header
+from fxtio.mono.layout import MAX_TIME
 from fxtio.mono.records import EVENTS, VERSIONS, Event
 from fxtio.mono.stream.declare import (
     Clock,
@@ -135,6 +136,8 @@ class _EventRows:
         self.program, self.cls, self.layout, self.rows = program, cls, layout, rows
         self.kind = EVENTS.index(cls)
         self.time = self._numbers("time", columns, np.uint64)
+        if rows and int(self.time.max()) > MAX_TIME:
+            raise EncodeError(f"values are not all from 0 to {MAX_TIME}", f"{cls.__name__}.time")
         self.thread = self._numbers("thread", columns, np.uint64) if "thread" in columns else np.zeros(rows, np.uint64)
         self.numbers: dict[str, tuple[Array, Array | None]] = {}
         self.texts: dict[str, list[str | None]] = {}

@@ -31,7 +31,8 @@ from fxtio.mono.headers import (
     decode_header,
     outline_header,
 )
-from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, POINTER_SIZES
+from fxtio.mono.hybrid import CLAIMED, is_hybrid
+from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, HYBRID, POINTER_SIZES
 from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.stream.declare import Dialect
 from fxtio.mono.transfer import WINDOW, text_mode_fault
@@ -151,12 +152,16 @@ class Framer:
         source: gives the bytes.
         findings: takes the faults.
         data_version: the data version of all events, in place of that in the header.
+        recognizes_hybrid: read a recording of Mono 5.10.0 as what it is, not as the version that its header gives.
 
     Attributes:
         first: the first recording, as soon as its header is read.
     """
 
-    def __init__(self, source: Source, findings: Findings, data_version: float | None = None) -> None:
+    def __init__(
+        self, source: Source, findings: Findings, data_version: float | None = None, *, recognizes_hybrid: bool = False
+    ) -> None:
+        self._recognizes_hybrid = recognizes_hybrid and data_version is None
         self._data_version = data_version
         self._source = source
         self._findings = findings
@@ -184,7 +189,7 @@ class Framer:
             if not self._load(1):
                 break
             if self._load(len(HEADER_MARK)) and self._peek(len(HEADER_MARK)) == HEADER_MARK:
-                if self._findings.strict or not self._fits(MAX_HEADER) or not self._continues():
+                if not self._fits(MAX_HEADER) or not self._continues():
                     yield from self._frame()
                 if (fault := self._read_header()) is not None:
                     self._recording = None  # the version of the next buffers is not known
@@ -281,8 +286,9 @@ class Framer:
             header, _ = outline_header(self._view[self._cursor : min(self._cursor + MAX_HEADER, self._filled)])
         except DecodeError:
             return False
-        dialect = self._dialect_of(header)
-        return self._recording is not None and dialect is self._recording.dialect
+        if self._recognizes_hybrid and header.data_version == CLAIMED:
+            return False  # its dialect is not known yet
+        return self._recording is not None and self._dialect_of(header) is self._recording.dialect
 
     def _dialect_of(self, header: StreamHeader) -> Dialect | None:
         """Return the dialect of a recording, or None if it is not known."""
@@ -310,9 +316,12 @@ class Framer:
             return error.rule, error.message
         if header.flags:
             self._findings.add("header-flags", offset, f"unknown flags {header.flags:#x}", level=Level.WARNING)
-        if self.first is not None:
-            self._findings.add("another-recording", offset, "another recording begins here", level=Level.WARNING)
         dialect = dialect_of(self._data_version or header.data_version, header.pointer_size)
+        may_be_hybrid = self._recognizes_hybrid and header.data_version == CLAIMED
+        if may_be_hybrid and is_hybrid(bytes(head[size:]), header.pointer_size):
+            message = "the header gives data version 15, but the events are those of Mono 5.10.0"
+            self._findings.add("hybrid-version", offset, message, level=Level.WARNING)
+            dialect = dialect_of(HYBRID, header.pointer_size)
         self._recording = Recording(header, bytes(head[:size]), dialect, offset)
         self.first = self.first or self._recording
         self._begun.append((len(self._buffers), self._recording))

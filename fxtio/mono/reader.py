@@ -15,9 +15,10 @@ from fxtio.mono.buffers import decode_events, decode_events_exactly
 from fxtio.mono.columns import Batch, Workers
 from fxtio.mono.frames import Frame, Framer, Gap, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, OpaqueGap, StreamHeader, header_record
+from fxtio.mono.outline import buffer_columns
 from fxtio.mono.state import NAME_TABLES, AddressNames
 from fxtio.mono.tables import TABLE_NAMES, Collector, TextCodes, columns_of, owners_of
-from fxtio.table import Table
+from fxtio.table import Table, joined
 
 Array = np.ndarray[Any, Any]
 
@@ -27,7 +28,8 @@ class Info(TraceInfo):
     """A summary of a recording.  Times are nanoseconds of the event clock.
 
     Attributes:
-        recordings: the number of recordings in the file; more than one where files were joined.
+        recordings: the number of recordings in the file; more than one where files were joined.  All but the first
+            are among the `records`, too.
         header: the header of the first recording; None if none can be read.
         buffers: the number of buffers.
         threads: names of threads by id, of all threads that wrote events; empty for a thread without a name.
@@ -61,7 +63,8 @@ class MonoTrace(FileReader[Info]):
     Args:
         target: what to read, see `fxtio.open`.
         data_version: read the events as those of this data version, whatever the header says; for files of Mono 5.10.0,
-            whose headers say 15, it is `fxtio.mono.layout.HYBRID`.
+            whose headers say 15, it is `fxtio.mono.layout.HYBRID`.  Without it, such a file is recognized by events
+            that version 15 does not have, except where it is read as it stands (`resolve=False`).
         options: `strict`, `max_bytes`, `progress`, `source`.
     """
 
@@ -101,11 +104,12 @@ class MonoTrace(FileReader[Info]):
         """Yield the records with their places, times and threads.
 
         Args:
-            resolve: yield the events that can be read.  Their addresses are absolute but stay addresses, since names
-                may come behind their use; `names` resolves them as of a time.  Without it, yield the file as it stands:
-                a `StreamHeader` for each recording, a `BufferHeader` for each buffer, its events, and kinds of `Opaque`
-                for what would not be encoded to the same bytes: `OpaqueHeader`, `OpaqueBufferHeader`, `OpaqueGap` for
-                bytes that belong to none, and else `Opaque`.  `MonoWriter.put` of all of them writes the same file.
+            resolve: yield the events that can be read, and a `StreamHeader` where another recording begins.  Their
+                addresses are absolute but stay addresses, since names may come behind their use; `names` resolves them
+                as of a time.  Without it, yield the file as it stands: a `StreamHeader` for each recording, a
+                `BufferHeader` for each buffer, its events, and kinds of `Opaque` for what would not be encoded to the
+                same bytes: `OpaqueHeader`, `OpaqueBufferHeader`, `OpaqueGap` for bytes that belong to none, and else
+                `Opaque`.  `MonoWriter.put` of all of them writes the same file.
             order: `file`, or `time`: sorted by time between synchronization points, which separate earlier events from
                 later ones.
             thread: only what this thread wrote; the buffers of other threads are not decoded.
@@ -124,16 +128,22 @@ class MonoTrace(FileReader[Info]):
         return entries if order == "file" else _by_time(entries)
 
     def _event_entries(self, thread: int | None) -> Iterator[Entry]:
+        recordings = 0
         for batch in self._batches(thread):
             frame = batch.frame
-            threads = frame.headers["thread"].tolist()
-            for number, (begin, stop) in enumerate(zip(frame.begin.tolist(), batch.stop.tolist(), strict=True)):
-                data, base = frame.data[begin:stop].tobytes(), frame.base + begin
-                for offset, event in decode_events(frame.dialect, frame.header(number), data):
-                    yield Entry(base + offset, event.time, event, threads[number])
+            for item in frame.in_order():
+                if isinstance(item, Recording):
+                    recordings += 1
+                    if recordings > 1:
+                        yield Entry(item.offset, None, header_record(item.header, item.raw), None)
+                    continue
+                begin, writer = int(frame.begin[item]), int(frame.headers["thread"][item])
+                data, base = frame.data[begin : int(batch.stop[item])].tobytes(), frame.base + begin
+                for offset, event in decode_events(frame.dialect, frame.header(item), data):
+                    yield Entry(base + offset, event.time, event, writer)
 
     def _exact_entries(self, thread: int | None) -> Iterator[Entry]:
-        for part in self._parts():
+        for part in self._parts(exact=True):
             if isinstance(part, Gap):
                 if thread is None:
                     yield Entry(part.offset, None, OpaqueGap(bytes(part.data)), None)
@@ -150,7 +160,7 @@ class MonoTrace(FileReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for part in self._parts():
+        for part in self._parts(exact=True):
             if isinstance(part, Gap):
                 yield bytes(part.data)
                 continue
@@ -168,13 +178,9 @@ class MonoTrace(FileReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        parts: dict[str, list[Array]] = {"offset": [], "size": [], "time": [], "thread": []}
-        for frame in self._frames():
-            parts["offset"].append(frame.base + frame.begin - BUFFER_HEADER_SIZE)
-            parts["size"].append(frame.end - frame.begin)
-            parts["time"].append(frame.headers["time"].astype(np.uint64).view(np.int64))
-            parts["thread"].append(frame.headers["thread"].astype(np.uint64))
-        return Table({name: np.concatenate(part) if part else np.empty(0, np.int64) for name, part in parts.items()})
+        parts = [buffer_columns(frame) for frame in self._frames()]
+        names = ("offset", "size", "time", "thread")
+        return Table({name: joined([part[name] for part in parts] or [np.empty(0, np.int64)]) for name in names})
 
     @property
     def table_names(self) -> tuple[str, ...]:
@@ -199,9 +205,10 @@ class MonoTrace(FileReader[Info]):
     def _frames(self) -> Iterator[Frame]:
         return (part for part in self._parts() if isinstance(part, Frame))
 
-    def _parts(self) -> Iterator[Frame | Gap]:
+    def _parts(self, *, exact: bool = False) -> Iterator[Frame | Gap]:
+        """Yield the whole trace; with `exact`, the header of a recording decides alone what its events are."""
         with self._reading() as (source, findings):
-            framer = Framer(source, findings, self._data_version)
+            framer = Framer(source, findings, self._data_version, recognizes_hybrid=not exact)
             for part in framer.parts():
                 self._recording = framer.first
                 self._share = source.position / source.size if source.size else 0.0
@@ -226,7 +233,10 @@ class MonoTrace(FileReader[Info]):
         texts = TextCodes()
         for batch in self._batches():
             frame = batch.frame
-            info.recordings += len(frame.recordings)
+            for _, recording in frame.recordings:
+                info.recordings += 1
+                if info.recordings > 1:
+                    info.records[type(header_record(recording.header, recording.raw)).__name__] += 1
             info.buffers += len(frame)
             for cls, count in zip(r.EVENTS, batch.totals, strict=False):
                 if count:
@@ -259,11 +269,14 @@ def _exact_buffer(frame: Frame, number: int) -> Iterator[Entry]:
 
 
 def _by_time(entries: Iterator[Entry]) -> Iterator[Entry]:
-    """Yield entries sorted by time from one synchronization point to the next."""
+    """Yield entries sorted by time from one synchronization point, or header, to the next."""
     waiting: list[Entry] = []
     for entry in entries:
-        waiting.append(entry)
-        if type(entry.record) is r.SyncPoint:
+        if isinstance(entry.record, r.Event):
+            waiting.append(entry)
+        if type(entry.record) is r.SyncPoint or not isinstance(entry.record, r.Event):
             yield from sorted(waiting, key=attrgetter("time"))
             waiting.clear()
+        if not isinstance(entry.record, r.Event):
+            yield entry
     yield from sorted(waiting, key=attrgetter("time"))

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from fxtio.codec.record import Opaque
+from fxtio.mono.derived import totals
 from fxtio.mono.headers import BufferHeader, StreamHeader
 from fxtio.mono.reader import Entry, Info, MonoTrace
 from fxtio.mono.stream.declare import Fixed, Item, Relative, Repeated, Running, Sleb, parts_of
@@ -45,7 +46,12 @@ def _facts(summary: Info) -> Iterator[tuple[str, str]]:
         yield "started", f"{summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
     if summary.start is not None and summary.end is not None:
         yield "lasts", human_duration(summary.end - summary.start)
-    yield "events", f"{summary.records.total():,} in {summary.buffers:,} buffers"
+    yield "events", f"{_events(summary):,} in {summary.buffers:,} buffers"
+
+
+def _events(summary: Info) -> int:
+    """Return the number of records that are events, not headers of further recordings."""
+    return summary.records.total() - max(summary.recordings - 1, 0)
 
 
 def _info_json(summary: Info) -> dict[str, Any]:
@@ -85,7 +91,7 @@ def stats(trace: MonoTrace, top: int) -> Report:
             for name, count in sizes.most_common(top)
         ],
     }
-    events = f"{summary.records.total():,} events"
+    events = f"{_events(summary):,} events"
     title = f"{summary.name}: {events}, {summary.buffers:,} buffers, {human_size(summary.size)}"
     return Report(title, tables=[table for table in (kinds, methods, classes) if table.rows], json=json)
 
@@ -99,9 +105,8 @@ def _add(counter: Counter[str], names: Categories, addresses: Any, weights: Any 
         (addresses[~has_name], weights[~has_name], hex),
     ):
         distinct, inverse = np.unique(keys, return_inverse=True)
-        total = np.zeros(len(distinct), np.uint64)
-        np.add.at(total, inverse, weights_of_keys)
-        for key, count in zip(distinct.tolist(), total.tolist(), strict=True):
+        sums = totals(len(distinct), inverse, weights_of_keys)
+        for key, count in zip(distinct.tolist(), sums.tolist(), strict=True):
             counter[label_of(key)] += count
 
 

@@ -6,15 +6,13 @@ calls, or an exit is missing) the thread is read event by event, and an exit als
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fxtio import _native
 from fxtio.mono.enums import MethodAction
-from fxtio.mono.state import AddressNames
-from fxtio.table import Categories, Derived, Table
+from fxtio.table import Categories, Table
 
 Array = np.ndarray[Any, Any]
 Pairs = tuple[Array, Array, Array, Array]
@@ -26,15 +24,14 @@ STATES = ["returned", "thrown", "unwound", "open"]
 RETURNED, THROWN, UNWOUND, OPEN = range(4)
 
 
-def slices(tables: dict[str, Table], names: Callable[[], AddressNames]) -> Table:
+def slices(tables: dict[str, Table]) -> Table:
     """Return the calls of methods.
 
-    Columns: `start`, `duration` in nanoseconds, `thread`, `method`, `depth` (from 0), `state` (see `STATES`), `name`.
+    Columns: `start`, `duration` in nanoseconds, `thread`, `method`, `depth` (from 0), `state` (see `STATES`).
     A slice that is not ended lasts up to the last event of its thread; an exit without an entry gives no slice.
 
     Args:
         tables: has the table `calls`.
-        names: returns the names of the recording's addresses.
     """
     calls = tables["calls"]
     threads, method, time = calls["thread"], calls["method"], calls["time"]
@@ -51,16 +48,15 @@ def slices(tables: dict[str, Table], names: Callable[[], AddressNames]) -> Table
     first, last, depth, state = (np.concatenate([pairs[part] for pairs in by_thread]) for part in range(4))
     place = np.argsort(first, kind="stable")
     first, last = first[place], last[place]
-    start, called = time[first], method[first]
+    start = time[first]
     return Table(
         {
             "start": start,
             "duration": time[last] - start,
             "thread": threads[first],
-            "method": called,
+            "method": method[first],
             "depth": depth[place],
             "state": Categories(state[place].astype(np.int32), STATES),
-            "name": Derived(lambda: names().column(names().methods, called, start)),
         }
     )
 

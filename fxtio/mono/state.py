@@ -50,7 +50,7 @@ class Lookup:
             rows = np.flatnonzero(redefined[numbers])
             begin = self._first[place][numbers[rows]]
             end = begin + self._count[place][numbers[rows]]
-            result[rows] = self._code[_last_until(self._time, begin, end, time[rows])]
+            result[rows] = self._code[last_until(self._time, begin, end, time[rows])]
         return result
 
 
@@ -61,7 +61,7 @@ def _numbered(values: Array) -> tuple[Array, Array]:
     return codes, first[:count]
 
 
-def _last_until(times: Array, begin: Array, end: Array, limit: Array) -> Array:
+def last_until(times: Array, begin: Array, end: Array, limit: Array) -> Array:
     """Return the last index in each range whose time is not later than the limit, or the first index of the range."""
     low, high = begin.copy(), end.copy()
     while (low < high).any():  # a binary search in all ranges at once

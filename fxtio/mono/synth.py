@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from fxtio.mono.enums import (
     RootSource,
     SyncPointType,
 )
+from fxtio.mono.everything import VERSIONS, Everything, header_of
 from fxtio.mono.headers import StreamHeader
+from fxtio.mono.program import Program
 from fxtio.mono.writer import MonoWriter
 
 Array = np.ndarray[Any, Any]
@@ -29,15 +32,18 @@ SHAPES = {
     "calls": "methods that call each other, and an allocation now and then",
     "allocations": "allocations with backtraces of several classes",
     "mixed": "events of all kinds: calls, allocations, collections, monitors, exceptions, samples, counters",
+    "program": "a web shop: requests on several threads, database, logs, locks, exceptions, collections",
+    "everything": "recordings of all data versions with all of their events and options",
 }
 """The shapes of recordings."""
 
-_BYTES = {"calls": 4.9, "allocations": 24.0, "mixed": 5.0}  # for each event
+_BYTES = {"calls": 4.9, "allocations": 24.0, "mixed": 5.0, "program": 7.9, "everything": 16.8}  # for each event
 _METHODS, _CLASSES = 200, 20
 _BLOCK = 1 << 20
 _DEPTH = 12
 _FIRST_THREAD, _FIRST_OBJECT, _OBJECT = 0x1000, 0x7000_0000, 64
 _START = 1_000_000
+_PAUSE = 1_000_000_000  # between two recordings of one file
 _COUNTER = 1
 _ROUND = 31  # the events of a mixed round beside calls and allocations
 
@@ -69,9 +75,13 @@ def synth(
         The number of events, and of bytes before compression.
     """
     count = events or (max(int(size / _BYTES[shape]), 1) if size else DEFAULT_EVENTS)
+    ids = [_FIRST_THREAD + number for number in range(threads or 2)]
+    if shape == "everything":
+        return _everything(target, count, ids, seed, progress)
+    if shape == "program":
+        return _program(target, count, ids, seed, progress)
     with MonoWriter(target, header=_HEADER) as writer:
         generator = _Generator(writer, shape, seed)
-        ids = [_FIRST_THREAD + number for number in range(threads or 2)]
         for number, thread in enumerate(ids):
             writer.thread(thread, f"Thread {number}", time=_START)
         done, blocks = generator.definitions + 2 * len(ids), 0
@@ -84,6 +94,39 @@ def synth(
             writer.thread_end(thread, time=generator.now)
         writer.flush()
         return done + len(ids), writer.position
+
+
+def _everything(target: Any, count: int, threads: list[int], seed: int, progress: Progress | None) -> tuple[int, int]:
+    """Write whole rounds of recordings until there are so many records; the last round may have some of them only."""
+    draw = np.random.Generator(np.random.PCG64(seed))
+    now, done = _START, 0
+    with MonoWriter(target) as writer:
+        for number, (version, pointer_size) in enumerate(cycle(VERSIONS)):
+            if number >= len(VERSIONS) and done >= count:
+                break
+            writer.put(header_of(version, pointer_size, now, draw))
+            recording = Everything(r.dialect_of(version, pointer_size), now, threads, draw)
+            done += number > 0  # the headers of all but the first recording are among the records
+            for thread, event in recording.events():
+                writer.put(event, thread=thread)
+                done += 1
+            now = recording.now + _PAUSE
+            if progress is not None:
+                progress(done, max(count, done))
+        writer.flush()
+        return done, writer.position
+
+
+def _program(target: Any, count: int, threads: list[int], seed: int, progress: Progress | None) -> tuple[int, int]:
+    with MonoWriter(target, header=_HEADER) as writer:
+        program = Program(writer, threads, _START, np.random.Generator(np.random.PCG64(seed)))
+        while program.events < count:
+            program.round(count - program.events)
+            if progress is not None:
+                progress(program.events, max(count, program.events))
+        program.end()
+        writer.flush()
+        return program.events, writer.position
 
 
 class _Generator:

@@ -1,6 +1,6 @@
-"""The tables of a recording: of every kind of event, of every list within events, and those that follow from others.
+"""The tables of a recording: of every kind of event, of every list within events; tables joined from many batches.
 
-The first two kinds follow from the declarations and have the same columns for all data versions; what a version does
+Tables of both kinds follow from the declarations and have the same columns for all data versions; what a version does
 not have is null.  A table of a list has a column that refers to the rows of its event's table.  Names for addresses
 come from `state`.  Events of a thread are in order, so tables that follow from events read each thread from front to
 back.
@@ -8,8 +8,7 @@ back.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import IntEnum
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,15 +19,8 @@ import numpy as np
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.columns import Batch, empty_batch
-from fxtio.mono.enums import (
-    NARROW_COUNTERS,
-    UNSIGNED_COUNTERS,
-    CounterSection,
-    CounterType,
-    GcEventType,
-    MonitorEvent,
-)
-from fxtio.mono.slices import slices
+from fxtio.mono.derived import DERIVED_TABLES
+from fxtio.mono.outline import OUTLINE_TABLES, Outline
 from fxtio.mono.state import AddressNames, Lookup
 from fxtio.mono.stream.declare import Byte, Choice, Clock, Item, Part, Repeated, Sleb, Text, parts_of
 from fxtio.table import Categories, Column, Derived, Growing, Optional, Table
@@ -189,7 +181,7 @@ def columns_of(batch: Batch, name: str, texts: TextCodes) -> dict[str, Column]:
         "threads": batch.frame.headers["thread"].astype(np.uint64),
         "rows": batch.counts[:, kind],
         "offset": _values(batch, kind, "", "offset", np.int64),
-        "time": _values(batch, kind, "time", "value", np.int64),
+        "time": batch.times(kind),
     }
     return columns | _field_columns(batch, cls, kind, texts)
 
@@ -298,233 +290,7 @@ def _labels(names: type[IntEnum]) -> tuple[str, ...]:
     return (*(name_of.get(number, str(number)) for number in range(_BYTES)), "unknown")
 
 
-# ---- tables that follow from others
-
-
-STACK_SEPARATOR = ";"
-"""The text between the methods of a stack, the outermost first."""
-
-
-def _gc_pauses(tables: dict[str, Table], names: Names) -> Table:
-    """Return the times during which all threads were stopped for the garbage collector.
-
-    Columns: `start`, `duration`, `collecting` (the time spent collecting) in nanoseconds, `generation`, `thread`.
-    """
-    events = tables["gc_events"]
-    codes = [events["event"].values.index(member.name.lower()) for member in GcEventType]
-    rows: list[tuple[int, int, int, int, int]] = []
-    stops: dict[int, list[int]] = {}  # by thread: the start of the stop, of the collection, and the time spent in it
-    for code, time, generation, thread in zip(
-        events["event"].codes.tolist(), events["time"].tolist(), events["generation"].tolist(),
-        events["thread"].tolist(), strict=True,
-    ):  # fmt: skip
-        if code == codes[GcEventType.PRE_STOP_WORLD]:
-            stops[thread] = [time, time, 0]
-        elif thread not in stops:
-            continue
-        elif code == codes[GcEventType.START]:
-            stops[thread][1] = time
-        elif code == codes[GcEventType.END]:
-            stops[thread][2] += time - stops[thread][1]
-        elif code == codes[GcEventType.POST_START_WORLD]:
-            start, _, collecting = stops.pop(thread)
-            rows.append((start, time - start, collecting, generation, thread))
-    return _table(rows, start=np.int64, duration=np.int64, collecting=np.int64, generation=np.uint64, thread=np.uint64)
-
-
-def _contentions(tables: dict[str, Table], names: Names) -> Table:
-    """Return the times during which a thread waited for a monitor.
-
-    Columns: `start`, `duration` in nanoseconds, `thread`, `object`, `state` (`acquired` or `failed`).
-    """
-    events = tables["monitors"]
-    labels = events["event"].values
-    contention = labels.index(MonitorEvent.CONTENTION.name.lower())
-    waiting: dict[tuple[int, int], int] = {}
-    rows: list[tuple[int, int, int, int]] = []
-    states: list[int] = []
-    for code, time, thread, monitor in zip(
-        events["event"].codes.tolist(), events["time"].tolist(), events["thread"].tolist(), events["object"].tolist(),
-        strict=True,
-    ):  # fmt: skip
-        if code == contention:
-            waiting[thread, monitor] = time
-        elif (start := waiting.pop((thread, monitor), None)) is not None:
-            rows.append((start, time - start, thread, monitor))
-            states.append(code)
-    columns = dict(_table(rows, start=np.int64, duration=np.int64, thread=np.uint64, object=np.uint64).items())
-    return Table({**columns, "state": Categories(np.array(states, np.int32), labels)})
-
-
-def _counter_series(tables: dict[str, Table], names: Names) -> Table:
-    """Return the absolute values of counters, most of which the file stores as changes.
-
-    Columns: `time`, `index`, `name`, `section`, `type`, `integer` (exact), `number` (as a double), `text`.
-    """
-    described, readings, values = tables["counters"], tables["counter_readings"], tables["counter_values"]
-    name_of = dict(zip(described["index"].tolist(), described["name"].codes.tolist(), strict=True))
-    section_of = dict(zip(described["index"].tolist(), described["section"].tolist(), strict=True))
-    types = [member.name.lower() for member in CounterType]
-    type_of = {values["type"].values.index(name): number for number, name in enumerate(types)}
-    indices, codes, bits = values["index"].tolist(), values["type"].codes.tolist(), values["bits"].tolist()
-    last: dict[int, int] = {}
-    integers = np.zeros(len(indices), np.int64)
-    numbers = values["bits"].view(np.float64).copy()
-    is_integer = np.zeros(len(indices), bool)
-    for row, (index, code, change) in enumerate(zip(indices, codes, bits, strict=True)):
-        counter_type = type_of.get(code)
-        if counter_type is None or counter_type in (CounterType.DOUBLE, CounterType.STRING):
-            continue
-        before = 0 if section_of.get(index) == CounterSection.PERFCOUNTERS else last.get(index, 0)
-        width, signed = 32 if counter_type in NARROW_COUNTERS else 64, counter_type not in UNSIGNED_COUNTERS
-        last[index] = value = _wrapped(before + change, width, signed=signed)
-        integers[row], is_integer[row] = _wrapped(value, 64, signed=True), True
-        numbers[row] = value
-    name_codes = np.array([name_of.get(index, -1) for index in indices], np.int32)
-    return Table(
-        {
-            "time": readings["time"][values["counter_reading"]],
-            "index": values["index"],
-            "name": Categories(name_codes, described["name"].values),
-            "section": np.array([section_of.get(index, 0) for index in indices], np.uint64),
-            "type": values["type"],
-            "integer": Optional(integers, is_integer),
-            "number": Optional(numbers, values["text"].codes < 0),
-            "text": values["text"],
-        }
-    )
-
-
-def _wrapped(value: int, width: int, *, signed: bool) -> int:
-    """Return a number wrapped to so many bits."""
-    value %= 1 << width
-    return value - (1 << width) if signed and value >= 1 << width - 1 else value
-
-
-def _stacks(frames: Table, counts: Array, *, innermost_first: bool) -> Categories:
-    """Return the stack of each event as text, from the table of its frames."""
-    names, addresses = frames["method_name"].to_list(), frames["method"].tolist()
-    labels = [f"{address:#x}" if name is None else name for name, address in zip(names, addresses, strict=True)]
-    code_of: dict[str, int] = {}
-    codes = []
-    begin = 0
-    for end in np.cumsum(counts).tolist():
-        frame = labels[begin:end]
-        text = STACK_SEPARATOR.join(reversed(frame) if innermost_first else frame)
-        codes.append(code_of.setdefault(text, len(code_of)))
-        begin = end
-    return Categories(np.array(codes, np.int32), list(code_of))
-
-
-def _sample_stacks(tables: dict[str, Table], names: Names) -> Table:
-    """Return the stack of each sample.
-
-    Columns: `time`, `thread` (the sampled one), `stack`: the methods, the outermost first, with `;` between them.
-    """
-    samples, frames = tables["samples"], tables["sample_frames"]
-    stack = _stacks(frames, _counts(samples["frames"]), innermost_first=True)
-    return Table({"time": samples["time"], "thread": samples["interrupted"], "stack": stack})
-
-
-def _counts(column: Array | Optional) -> Array:
-    return column.values if isinstance(column, Optional) else column
-
-
-def _allocation_sites(tables: dict[str, Table], names: Names) -> Table:
-    """Return the classes and stacks of all allocations with count and bytes, the most bytes first.
-
-    Columns: `class_name`, `stack` (empty without a backtrace), `count`, `bytes`.
-    """
-    allocations = tables["allocations"]
-    stack = _stacks(tables["allocation_frames"], _counts(allocations["backtrace"]), innermost_first=False)
-    classes = allocations["class_name"]
-    count: Counter[tuple[int, int]] = Counter()
-    total: Counter[tuple[int, int]] = Counter()
-    sizes = allocations["size"].tolist()
-    for key, size in zip(zip(classes.codes.tolist(), stack.codes.tolist(), strict=True), sizes, strict=True):
-        count[key] += 1
-        total[key] += size
-    keys = [key for key, _ in total.most_common()]
-    pairs = np.array(keys, np.int32).reshape(-1, 2)
-    return Table(
-        {
-            "class_name": Categories(pairs[:, 0].copy(), classes.values),
-            "stack": Categories(pairs[:, 1].copy(), stack.values),
-            "count": np.array([count[key] for key in keys], np.int64),
-            "bytes": np.array([min(total[key], 2**63 - 1) for key in keys], np.int64),
-        }
-    )
-
-
-def _shots(tables: dict[str, Table]) -> Iterator[tuple[int, int | None, Array]]:
-    """Yield the start and the end of every heap shot, and the rows of its objects."""
-    ends, objects = tables["heap_ends"], tables["heap_objects"]
-    offsets = ends["offset"]
-    starts = tables["heap_starts"]
-    for start, offset in zip(starts["time"].tolist(), starts["offset"].tolist(), strict=True):
-        place = int(np.searchsorted(offsets, offset))
-        end = int(ends["time"][place]) if place < len(offsets) else None
-        last = int(offsets[place]) if place < len(offsets) else np.iinfo(np.int64).max
-        yield start, end, np.flatnonzero((objects["offset"] > offset) & (objects["offset"] < last))
-
-
-def _heap_shots(tables: dict[str, Table], names: Names) -> Table:
-    """Return the heap shots.
-
-    Columns: `start`, `end` (null where it is missing) in nanoseconds, `objects`, `bytes`, `references`.
-    """
-    objects = tables["heap_objects"]
-    rows, ends = [], []
-    for start, end, members in _shots(tables):
-        sizes, references = objects["size"][members], objects["references"][members]
-        rows.append((start, int((sizes > 0).sum()), int(sizes.sum()), int(references.sum())))
-        ends.append(end)
-    columns = dict(_table(rows, start=np.int64, objects=np.int64, bytes=np.uint64, references=np.int64).items())
-    present = np.array([end is not None for end in ends], bool)
-    end_times = Optional(np.array([end or 0 for end in ends], np.int64), present)
-    return Table({"start": columns.pop("start"), "end": end_times, **columns})
-
-
-def _heap_classes(tables: dict[str, Table], names: Names) -> Table:
-    """Return the objects of each heap shot by class, the most bytes first.
-
-    Columns: `heap_shot`, `class_name`, `count`, `bytes`.
-    """
-    objects = tables["heap_objects"]
-    classes = objects["class_name"]
-    rows, codes = [], []
-    for shot, (_, _, members) in enumerate(_shots(tables)):
-        first = members[objects["size"][members] > 0]  # the others only add references
-        distinct, inverse, count = np.unique(classes.codes[first], return_inverse=True, return_counts=True)
-        total = np.zeros(len(distinct), np.uint64)
-        np.add.at(total, inverse, objects["size"][first])
-        for place in np.argsort(-total.astype(np.float64), kind="stable").tolist():
-            rows.append((shot, int(count[place]), int(total[place])))
-            codes.append(int(distinct[place]))
-    columns = dict(_table(rows, heap_shot=np.int64, count=np.int64, bytes=np.uint64).items())
-    class_names = Categories(np.array(codes, np.int32), classes.values)
-    return Table({"heap_shot": columns.pop("heap_shot"), "class_name": class_names, **columns})
-
-
-def _table(rows: list[Any], **types: type[Any]) -> Table:
-    """Return a table of rows with these columns."""
-    columns = zip(*rows, strict=True) if rows else ([] for _ in types)
-    return Table({name: np.array(list(values), types[name]) for name, values in zip(types, columns, strict=True)})
-
-
-DERIVED_TABLES: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Table], Names], Table]]] = {
-    "slices": (("calls",), slices),
-    "gc_pauses": (("gc_events",), _gc_pauses),
-    "contentions": (("monitors",), _contentions),
-    "counter_series": (("counters", "counter_readings", "counter_values"), _counter_series),
-    "sample_stacks": (("samples", "sample_frames"), _sample_stacks),
-    "allocation_sites": (("allocations", "allocation_frames"), _allocation_sites),
-    "heap_shots": (("heap_starts", "heap_ends", "heap_objects"), _heap_shots),
-    "heap_classes": (("heap_starts", "heap_ends", "heap_objects"), _heap_classes),
-}
-"""The tables that follow from others: from which, and the function that makes them."""
-
-TABLE_NAMES = (*EVENT_TABLES, *LIST_TABLES, *DERIVED_TABLES)
+TABLE_NAMES = (*EVENT_TABLES, *LIST_TABLES, *DERIVED_TABLES, *OUTLINE_TABLES)
 """All tables."""
 
 
@@ -552,7 +318,8 @@ class Collector:
             source for name in names for source in (DERIVED_TABLES[name][0] if name in DERIVED_TABLES else (name,))
         ]
         needed += [LIST_TABLES[name].table for name in needed if name in LIST_TABLES]  # a list has its events' times
-        self._needed = list(dict.fromkeys(needed))
+        self._needed = [name for name in dict.fromkeys(needed) if name not in OUTLINE_TABLES]
+        self._outline = Outline() if any(name in OUTLINE_TABLES for name in names) else None
         self._columns: dict[str, dict[str, Growing]] = {name: {} for name in self._needed}
         self._texts = TextCodes()
         self._first: dict[str, dict[str, Column]] | None = None  # a single batch needs no copy
@@ -565,6 +332,8 @@ class Collector:
             batch: the batch.
             share: the part of the whole that the batches so far are (0 to 1, 0 if unknown), to guess the final size.
         """
+        if self._outline is not None:
+            self._outline.add(batch.frame)
         names = [name for name in self._needed if self._batches == 0 or _has_rows(batch, name)]
         batch.fill(owners_of(batch, names))
         columns = {name: columns_of(batch, name, self._texts) for name in names}
@@ -591,13 +360,18 @@ class Collector:
         """
         if self._batches == 0:  # tables without rows have columns, too
             self.add(empty_batch())
-        whole = self._first or {
-            name: {column: growing.column() for column, growing in columns.items()}
-            for name, columns in self._columns.items()
-        }
+        whole = (
+            self._first
+            if self._first is not None
+            else {
+                name: {column: growing.column() for column, growing in columns.items()}
+                for name, columns in self._columns.items()
+            }
+        )
         stored = {name: _finish(name, columns, whole, names) for name, columns in whole.items()}
+        stored |= {} if self._outline is None else self._outline.tables()
         return {
-            name: DERIVED_TABLES[name][1](stored, names) if name in DERIVED_TABLES else stored[name]
+            name: _derived(name, stored, names) if name in DERIVED_TABLES else stored[name]
             for name in dict.fromkeys(requested)
         }
 
@@ -606,23 +380,20 @@ def _finish(name: str, stored: dict[str, Column], whole: dict[str, dict[str, Col
     """Return a table with the columns that are computed on first use."""
     rest: dict[str, Column | Derived] = dict(stored)
     columns: dict[str, Column | Derived]
-    if name in LIST_TABLES:
-        counts: Any = rest.pop("counts")
-        times: Any = whole[LIST_TABLES[name].table]["time"]
-        columns = {LIST_TABLES[name].row: Derived(lambda: np.repeat(np.arange(len(counts)), counts)), **rest}
+    times: Any = whole[LIST_TABLES[name].table if name in LIST_TABLES else name]["time"]
+    counts: Any = rest.pop("counts", None)
 
-        def time() -> Array:
-            return np.repeat(times, counts)
+    def time() -> Array:
+        return times if counts is None else np.repeat(times, counts)
+
+    if counts is not None:
+        columns = {LIST_TABLES[name].row: Derived(lambda: np.repeat(np.arange(len(counts)), counts)), **rest}
     else:
         threads: Any = rest.pop("threads")
         rows: Any = rest.pop("rows")
 
         def thread() -> Array:
             return np.repeat(threads, rows)
-
-        def time() -> Array:
-            times: Any = stored["time"]
-            return times  # type: ignore[no-any-return]
 
         columns = {"offset": rest.pop("offset"), "time": rest.pop("time"), "thread": Derived(thread), **rest}
         columns["thread_name"] = Derived(lambda: _names(names, "threads", thread(), time()))
@@ -636,6 +407,16 @@ def _finish(name: str, stored: dict[str, Column], whole: dict[str, dict[str, Col
     return Table(columns)
 
 
+def _derived(name: str, stored: dict[str, Table], names: Names) -> Table:
+    """Return a table that follows from others."""
+    table = DERIVED_TABLES[name][1](stored)
+    if name != "slices":
+        return table
+    return Table(
+        {**dict(table.items()), "name": Derived(lambda: _names(names, "methods", table["method"], table["start"]))}
+    )
+
+
 def _names(names: Names, lookup: str, address: Array, time: Array) -> Categories:
     address_names = names()
     table: Lookup = getattr(address_names, lookup)
@@ -643,9 +424,14 @@ def _names(names: Names, lookup: str, address: Array, time: Array) -> Categories
 
 
 def _class_names(names: Names, vtable: Optional, pointer: Optional, time: Array) -> Categories:
-    """Return the class of objects by vtable or, before data version 15, by class pointer."""
+    """Return the class of objects by vtable or, before data version 15, by class pointer.
+
+    Mono 5.10.0 wrote version 15 with class pointers, so what is no vtable may be a class.
+    """
     address_names = names()
     codes = address_names.vtables.codes(vtable.values, time)
     old = np.flatnonzero(pointer.present)
     codes[old] = address_names.classes.codes(pointer.values[old], time[old])
+    unknown = np.flatnonzero(vtable.present & (codes < 0))
+    codes[unknown] = address_names.classes.codes(vtable.values[unknown], time[unknown])
     return Categories(codes, address_names.values)

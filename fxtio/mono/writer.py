@@ -42,8 +42,10 @@ from fxtio.mono.headers import (
     encode_header,
     header_has,
 )
-from fxtio.mono.layout import POINTER_SIZES
+from fxtio.mono.hybrid import CLAIMED
+from fxtio.mono.layout import HYBRID, MAX_TIME, POINTER_SIZES
 from fxtio.mono.stream.declare import Byte, Dialect, Item
+from fxtio.mono.stream.values import U64, signed, whole
 from fxtio.table import Column, WritableTable
 
 _ADDRESS_STEP = 0x100
@@ -76,7 +78,8 @@ class MonoWriter(FileWriter):
         target: a path (`.gz`, `.zst` and `.xz` compress), `-` for standard output, or a binary file object.
         header: the header, or its bytes.  Without it, the header is that of today's Mono, unless the first thing that
             is written is a header (see `put`) or a whole recording (see `copy`).
-        data_version: the version of the data format, where no header is given.
+        data_version: the version of the data format, where no header is given.  With `fxtio.mono.layout.HYBRID`, the
+            events of all recordings whose headers say 15 are those of Mono 5.10.0.
         pointer_size: 4 or 8, likewise.
 
     Attributes:
@@ -92,14 +95,16 @@ class MonoWriter(FileWriter):
     writable_tables: ClassVar[Mapping[str, WritableTable]] = WRITABLE_TABLES
 
     def __init__(
-        self, target: Any, *, header: StreamHeader | bytes | None = None, data_version: int = 17, pointer_size: int = 8
-    ) -> None:
+        self, target: Any, *, header: StreamHeader | bytes | None = None, data_version: float = 17,
+        pointer_size: int = 8,
+    ) -> None:  # fmt: skip
+        self._hybrid = data_version == HYBRID
         if isinstance(header, bytes):
             self.header, raw = decode_header(header)[0], header
         else:
-            self.header = header or header_for(data_version, pointer_size)
+            self.header = header or header_for(CLAIMED if self._hybrid else data_version, pointer_size)
             raw = encode_header(self.header)
-        self._dialect = _dialect_for(self.header)
+        self._dialect = self._dialect_for(self.header)
         self._default_header = b"" if header is not None else raw  # not yet written
         self._bases = Bases()
         self._definitions: OpenBuffer | None = None
@@ -133,7 +138,7 @@ class MonoWriter(FileWriter):
             if thread is None and self._exact is not None:
                 self._exact.append(record)
             else:
-                self._put_event(record, thread or 0)
+                self._put_event(record, 0 if thread is None else thread)
         elif isinstance(record, StreamHeader | OpaqueHeader):
             self._begin_recording(record)
         elif isinstance(record, BufferHeader | OpaqueBufferHeader):
@@ -168,6 +173,8 @@ class MonoWriter(FileWriter):
             ValueError: the writer is closed.
         """
         self._check_open()
+        if not isinstance(tables, Mapping):
+            raise EncodeError(f"{type(tables).__name__} is no mapping from names to columns", "tables")
         buffers, events = encode_tables(self._dialect, tables)
         self._append_buffers(buffers)
         return events
@@ -222,15 +229,36 @@ class MonoWriter(FileWriter):
                 raise EncodeError(f"{len(raw) - size:,} bytes follow the header", "OpaqueHeader")
         else:
             raw = encode_header(header)
-        dialect = _dialect_for(header)
+        dialect = self._dialect_for(header)
         self._end_buffers()
         self._default_header = b""
         self.header, self._dialect = header, dialect
         self._append(raw)
 
+    def _write(self, *events: r.Event, thread: int, defines: bool = False) -> None:
+        """Append the events of one call: all, or none if one is refused.
+
+        Args:
+            events: the events.
+            thread: the thread that writes them.
+            defines: whether they define names, and so stand before all other events.
+
+        Raises:
+            EncodeError: the data version does not have one of them, or a value does not fit.
+            ValueError: the writer is closed.
+        """
+        self._check_open()
+        put = self._define if defines else self._put_event
+        for event in events:
+            whole(event.time, MAX_TIME, "time")
+            if len(events) > 1:
+                Bases().buffer(thread, event, self._dialect)  # raises before anything is written
+        for event in events:
+            put(event, thread)
+
     def _put_event(self, event: r.Event, thread: int) -> None:
         """Append an event to the buffer of its thread."""
-        buffer = self._buffers.get(thread)
+        buffer = self._buffers.get(whole(thread, U64, "thread"))
         if buffer is not None and buffer.append(event):
             return
         new = self._bases.buffer(thread, event, self._dialect)  # raises before anything is written
@@ -241,8 +269,7 @@ class MonoWriter(FileWriter):
         self._buffers[thread] = new
 
     def _define(self, event: r.Event, thread: int) -> None:
-        """Append an event that defines a name."""
-        self._check_open()
+        """Append an event that defines a name to the buffer that is written before all others."""
         buffer = self._definitions
         if buffer is not None and buffer.header.thread == thread and buffer.append(event):
             return
@@ -271,6 +298,11 @@ class MonoWriter(FileWriter):
             buffer, self._definitions = self._definitions, None
             self._append(buffer.to_bytes())
 
+    def _dialect_for(self, header: StreamHeader) -> Dialect:
+        check_header(header)
+        version = HYBRID if self._hybrid and header.data_version == CLAIMED else header.data_version
+        return r.dialect_of(version, header.pointer_size)
+
     def _has(self, cls: type[Item], field: str) -> bool:
         """Return whether the data version has a field."""
         return self._dialect.part(cls, field) is not None
@@ -293,7 +325,9 @@ class MonoWriter(FileWriter):
     ) -> int:
         """Define a method, for example `My.Class:Work (int)`; return its address."""
         address = self._new_address(address)
-        self._define(r.JitMethod(time=time, method=address, code=code, size=size, name=name), thread)
+        self._write(
+            r.JitMethod(time=time, method=address, code=code, size=size, name=name), thread=thread, defines=True
+        )
         return address
 
     def image(self, name: str, *, time: int, address: int | None = None, mvid: str = "", thread: int = 0) -> int:
@@ -303,7 +337,7 @@ class MonoWriter(FileWriter):
             time=time, action=LoadAction.LOAD, pointer=address, flags=self._if_has(r.Image, "flags", 0), name=name,
             mvid=self._if_has(r.Image, "mvid", mvid),
         )  # fmt: skip
-        self._define(event, thread)
+        self._write(event, thread=thread, defines=True)
         return address
 
     def assembly(self, name: str, *, time: int, image: int, address: int | None = None, thread: int = 0) -> int:
@@ -313,7 +347,7 @@ class MonoWriter(FileWriter):
             time=time, action=LoadAction.LOAD, pointer=address, image=self._if_has(r.Assembly, "image", image),
             flags=self._if_has(r.Assembly, "flags", 0), name=name,
         )  # fmt: skip
-        self._define(event, thread)
+        self._write(event, thread=thread, defines=True)
         return address
 
     def class_(
@@ -326,61 +360,64 @@ class MonoWriter(FileWriter):
         """
         address = self._new_address(address)
         flags = self._if_has(r.ClassLoad, "flags", 0)
-        self._define(r.ClassLoad(time=time, pointer=address, image=image, flags=flags, name=name), thread)
+        loaded = r.ClassLoad(time=time, pointer=address, image=image, flags=flags, name=name)
         if not self._has(r.VtableLoad, "pointer"):
+            self._write(loaded, thread=thread, defines=True)
             return address
         vtable = self._new_address(None)
-        self._define(r.VtableLoad(time=time, pointer=vtable, domain=domain, class_pointer=address), thread)
+        of_class = r.VtableLoad(time=time, pointer=vtable, domain=domain, class_pointer=address)
+        self._write(loaded, of_class, thread=thread, defines=True)
         return vtable
 
     def domain(self, name: str, *, time: int, id: int = 1, thread: int = 0) -> int:
         """Define an application domain; return its number."""
         flags = self._if_has(r.Domain, "flags", 0)
-        self._define(r.Domain(time=time, action=NameAction.LOAD, id=id, flags=flags), thread)
-        self._define(r.Domain(time=time, action=NameAction.NAME, id=id, flags=flags, name=name), thread)
+        loaded = r.Domain(time=time, action=NameAction.LOAD, id=id, flags=flags)
+        named = r.Domain(time=time, action=NameAction.NAME, id=id, flags=flags, name=name)
+        self._write(loaded, named, thread=thread, defines=True)
         return id
 
     def thread(self, id: int, name: str = "", *, time: int) -> int:
         """Write that a thread begins; return its id."""
         flags = self._if_has(r.Thread, "flags", 0)
-        self.put(r.Thread(time=time, action=NameAction.LOAD, id=id, flags=flags), thread=id)
-        if name:
-            self.put(r.Thread(time=time, action=NameAction.NAME, id=id, flags=flags, name=name), thread=id)
+        begun = r.Thread(time=time, action=NameAction.LOAD, id=id, flags=flags)
+        named = r.Thread(time=time, action=NameAction.NAME, id=id, flags=flags, name=name)
+        self._write(begun, *(() if name == "" else (named,)), thread=id)
         return id
 
     def thread_end(self, id: int, *, time: int) -> None:
         """Write that a thread ends."""
         flags = self._if_has(r.Thread, "flags", 0)
-        self.put(r.Thread(time=time, action=NameAction.UNLOAD, id=id, flags=flags), thread=id)
+        self._write(r.Thread(time=time, action=NameAction.UNLOAD, id=id, flags=flags), thread=id)
 
     # ---- calls, exceptions, monitors
 
     def enter(self, method: int, *, time: int, thread: int = 0) -> None:
         """Write that a method is entered."""
-        self.put(r.Call(time=time, action=MethodAction.ENTER, method=method), thread=thread)
+        self._write(r.Call(time=time, action=MethodAction.ENTER, method=method), thread=thread)
 
     def leave(self, method: int, *, time: int, thread: int = 0, thrown: bool = False) -> None:
         """Write that a method is left, by an exception if `thrown`."""
         action = MethodAction.EXCEPTION_LEAVE if thrown else MethodAction.LEAVE
-        self.put(r.Call(time=time, action=action, method=method), thread=thread)
+        self._write(r.Call(time=time, action=action, method=method), thread=thread)
 
     def throw(self, object: int, *, time: int, thread: int = 0, backtrace: Sequence[int] | None = None) -> None:
         """Write that an exception is thrown."""
-        self.put(r.Throw(time=time, object=object, **self._backtrace(r.Throw, backtrace)), thread=thread)
+        self._write(r.Throw(time=time, object=object, **self._backtrace(r.Throw, backtrace)), thread=thread)
 
     def clause(
         self, method: int, *, time: int, kind: int = ClauseKind.CATCH, index: int = 0, object: int = 0, thread: int = 0
     ) -> None:
         """Write that an exception clause of a method begins; data versions before 14 have no exception (`object`)."""
         exception = self._if_has(r.Clause, "object", object)
-        self.put(r.Clause(time=time, kind=kind, index=index, method=method, object=exception), thread=thread)
+        self._write(r.Clause(time=time, kind=kind, index=index, method=method, object=exception), thread=thread)
 
     def monitor(
         self, event: MonitorEvent, object: int, *, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
     ) -> None:
         """Write an event at the monitor of an object."""
         frames = self._backtrace(r.Monitor, backtrace)
-        self.put(r.Monitor(time=time, event=event, object=object, **frames), thread=thread)
+        self._write(r.Monitor(time=time, event=event, object=object, **frames), thread=thread)
 
     # ---- memory
 
@@ -407,42 +444,42 @@ class MonoWriter(FileWriter):
             **self._type(r.Allocation, type),
             **self._backtrace(r.Allocation, backtrace),
         )
-        self.put(event, thread=thread)
+        self._write(event, thread=thread)
 
     def gc_event(self, event: int, generation: int, *, time: int, thread: int = 0) -> None:
         """Write a step of a garbage collection, see `GcEventType`."""
-        self.put(r.GcEvent(time=time, event=event, generation=generation), thread=thread)
+        self._write(r.GcEvent(time=time, event=event, generation=generation), thread=thread)
 
     def gc_resize(self, size: int, *, time: int, thread: int = 0) -> None:
         """Write the new size of the heap in bytes."""
-        self.put(r.GcResize(time=time, size=size), thread=thread)
+        self._write(r.GcResize(time=time, size=size), thread=thread)
 
     def gc_moves(self, moves: Iterable[tuple[int, int]], *, time: int, thread: int = 0) -> None:
         """Write moves of objects: pairs of the old and the new address."""
-        flat = tuple(address for pair in moves for address in pair)
-        self.put(r.GcMove(time=time, objects=flat), thread=thread)
+        flat = tuple(address for pair in _rows(moves, 2, "moves") for address in pair)
+        self._write(r.GcMove(time=time, objects=flat), thread=thread)
 
     def handle_created(
         self, handle: int, object: int, *, type: int, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
     ) -> None:
         """Write the creation of a GC handle, whose type is a `HandleType`."""
         frames = self._backtrace(r.HandleCreated, backtrace)
-        self.put(r.HandleCreated(time=time, handle_type=type, handle=handle, object=object, **frames), thread=thread)
+        self._write(r.HandleCreated(time=time, handle_type=type, handle=handle, object=object, **frames), thread=thread)
 
     def handle_destroyed(
         self, handle: int, *, type: int, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
     ) -> None:
         """Write the destruction of a GC handle."""
         frames = self._backtrace(r.HandleDestroyed, backtrace)
-        self.put(r.HandleDestroyed(time=time, handle_type=type, handle=handle, **frames), thread=thread)
+        self._write(r.HandleDestroyed(time=time, handle_type=type, handle=handle, **frames), thread=thread)
 
     def heap_start(self, *, time: int, thread: int = 0) -> None:
         """Write the start of a heap shot."""
-        self.put(r.HeapStart(time=time), thread=thread)
+        self._write(r.HeapStart(time=time), thread=thread)
 
     def heap_end(self, *, time: int, thread: int = 0) -> None:
         """Write the end of a heap shot."""
-        self.put(r.HeapEnd(time=time), thread=thread)
+        self._write(r.HeapEnd(time=time), thread=thread)
 
     def heap_object(
         self, object: int, type: int, size: int, references: Sequence[tuple[int, int]] = (), *, time: int,
@@ -464,13 +501,15 @@ class MonoWriter(FileWriter):
         """
         items = tuple(
             r.Reference(field_offset=self._if_has(r.Reference, "field_offset", offset), object=target)
-            for offset, target in references
+            for offset, target in _rows(references, 2, "references")
         )
         fields = {"generation": self._if_has(r.HeapObject, "generation", generation), **self._type(r.HeapObject, type)}
-        for first in range(0, max(len(items), 1), MAX_REFERENCES):
-            part = items[first : first + MAX_REFERENCES]
-            event = r.HeapObject(time=time, object=object, size=0 if first else size, references=part, **fields)
-            self.put(event, thread=thread)
+        parts = [items[first : first + MAX_REFERENCES] for first in range(0, max(len(items), 1), MAX_REFERENCES)]
+        events = [
+            r.HeapObject(time=time, object=object, size=0 if number else size, references=part, **fields)
+            for number, part in enumerate(parts)
+        ]
+        self._write(*events, thread=thread)
 
     def heap_roots(self, roots: Iterable[tuple[int, int]], *, time: int, thread: int = 0) -> None:
         """Write GC roots: pairs of the address of a reference and the object.
@@ -478,15 +517,15 @@ class MonoWriter(FileWriter):
         Raises:
             EncodeError: a value does not fit, or the data version has other fields for roots (use `put`).
         """
-        items = tuple(r.Root(address=address, object=target) for address, target in roots)
-        self.put(r.HeapRoots(time=time, roots=items), thread=thread)
+        items = tuple(r.Root(address=address, object=target) for address, target in _rows(roots, 2, "roots"))
+        self._write(r.HeapRoots(time=time, roots=items), thread=thread)
 
     def root_register(
         self, address: int, size: int, *, source: int, time: int, key: int = 0, name: str = "", thread: int = 0
     ) -> None:
         """Write the registration of a region that holds GC roots, whose owner is a `RootSource`."""
         event = r.RootRegister(time=time, address=address, size=size, source=source, key=key, name=name)
-        self.put(event, thread=thread)
+        self._write(event, thread=thread)
 
     # ---- samples, counters, coverage
 
@@ -498,9 +537,10 @@ class MonoWriter(FileWriter):
         """
         sample_type = self._if_has(r.SampleHit, "sample_type", SampleType.CYCLES)
         event = r.SampleHit(
-            time=time, sample_type=sample_type, interrupted=interrupted, addresses=(address,), frames=tuple(frames)
-        )
-        self.put(event, thread=thread)
+            time=time, sample_type=sample_type, interrupted=interrupted, addresses=(address,),
+            frames=_listed(frames, "frames"),
+        )  # fmt: skip
+        self._write(event, thread=thread)
 
     def counter(
         self, name: str, index: int, *, time: int, type: CounterType = CounterType.LONG, unit: int = CounterUnit.RAW,
@@ -523,12 +563,14 @@ class MonoWriter(FileWriter):
         Raises:
             EncodeError: a value does not fit.
         """
+        if type not in tuple(CounterType) or index == 0:
+            raise EncodeError(f"there is no type {type!r}" if index else "0 is no index", f"counter {index}")
         if isinstance(self._dialect.part(r.CounterDescription, "unit"), Byte):  # too small for any unit
             unit = variance = 0
         described = r.CounterDescription(
             section=section, category=category, name=name, type=type, unit=unit, variance=variance, index=index
         )
-        self.put(r.CounterDescriptions(time=time, counters=(described,)), thread=thread)
+        self._write(r.CounterDescriptions(time=time, counters=(described,)), thread=thread, defines=True)
         self._counters[index] = CounterType(type), section == CounterSection.PERFCOUNTERS, 0
         return index
 
@@ -539,25 +581,30 @@ class MonoWriter(FileWriter):
             EncodeError: a counter was not introduced, or a value does not fit.
         """
         self._check_open()
-        items = []
-        for index, value in values.items():
-            if index not in self._counters:
-                raise EncodeError(f"{index} was not introduced by `counter`", "counter")
-            kind, absolute, last = self._counters[index]
-            if kind not in _ABSOLUTE_COUNTERS:
-                if type(value) is not int:
-                    raise EncodeError(f"{value!r} is no integer", f"counter {index}")
-                change = value - (0 if absolute else last)
-                if kind in UNSIGNED_COUNTERS:  # a falling one wraps
-                    change %= 1 << (32 if kind in NARROW_COUNTERS else 64)
-                items.append(r.CounterValue(index=index, type=kind, value=change))
-            else:
-                items.append(r.CounterValue(index=index, type=kind, value=value))
-        milliseconds = self._if_has(r.CounterValues, "milliseconds", time // NS_PER_MILLISECOND)
-        self.put(r.CounterValues(time=time, milliseconds=milliseconds, values=tuple(items)), thread=thread)
+        if not isinstance(values, Mapping):
+            raise EncodeError(f"{values!r} is no mapping from indices to values", "counters")
+        items = tuple(self._counter_value(index, value) for index, value in values.items())
+        milliseconds = self._if_has(
+            r.CounterValues, "milliseconds", whole(time, MAX_TIME, "time") // NS_PER_MILLISECOND
+        )
+        self._write(r.CounterValues(time=time, milliseconds=milliseconds, values=items), thread=thread)
         for index, value in values.items():
             kind, absolute, _ = self._counters[index]
             self._counters[index] = kind, absolute, value if type(value) is int else 0
+
+    def _counter_value(self, index: int, value: Any) -> r.CounterValue:
+        """Return a value of a counter as the file has it: the change, or the value itself where that is absolute."""
+        if index not in self._counters:
+            raise EncodeError(f"{index!r} was not introduced by `counter`", "counters")
+        kind, absolute, last = self._counters[index]
+        if kind not in _ABSOLUTE_COUNTERS:
+            bits = 32 if kind in NARROW_COUNTERS else 64
+            least, most = (0, 1 << bits) if kind in UNSIGNED_COUNTERS else (-(1 << bits - 1), 1 << bits - 1)
+            if type(value) is not int or not least <= value < most:
+                raise EncodeError(f"{value!r} is not an integer from {least} to {most - 1}", f"counter {index}")
+            value -= 0 if absolute else last  # readers wrap the sum, so a change that does not fit may wrap, too
+            value = value % (1 << bits) if kind in UNSIGNED_COUNTERS else signed(value, U64)
+        return r.CounterValue(index=index, type=kind, value=value)
 
     def coverage_assembly(
         self, name: str, *, guid: str, filename: str, methods: int, covered: int, time: int, thread: int = 0
@@ -567,7 +614,7 @@ class MonoWriter(FileWriter):
             time=time, name=name, guid=guid, filename=filename, methods=methods, fully_covered=covered,
             partially_covered=0,
         )  # fmt: skip
-        self.put(event, thread=thread)
+        self._write(event, thread=thread)
 
     def coverage_class(
         self, assembly: str, name: str, *, methods: int, covered: int, time: int, thread: int = 0
@@ -576,7 +623,7 @@ class MonoWriter(FileWriter):
         event = r.CoverageClass(
             time=time, assembly=assembly, name=name, methods=methods, fully_covered=covered, partially_covered=0
         )
-        self.put(event, thread=thread)
+        self._write(event, thread=thread)
 
     def coverage_method(
         self, assembly: str, class_name: str, name: str, statements: Sequence[tuple[int, int, int, int]], *,
@@ -588,7 +635,7 @@ class MonoWriter(FileWriter):
             assembly: the assembly.
             class_name: the class.
             name: the method.
-            statements: for each its IL offset, how often it was run, its line and its column.
+            statements: for each its IL offset (ascending), how often it was run, its line and its column.
             signature: the signature of the method.
             filename: the source file.
             token: the token of the method.
@@ -599,31 +646,56 @@ class MonoWriter(FileWriter):
         Raises:
             EncodeError: a value does not fit, or the data version has no coverage.
         """
+        rows = _rows(statements, 4, "statements")
         event = r.CoverageMethod(
             time=time, assembly=assembly, class_name=class_name, name=name, signature=signature, filename=filename,
-            token=token, method_id=id, statements=len(statements),
+            token=token, method_id=id, statements=len(rows),
         )  # fmt: skip
-        self.put(event, thread=thread)
-        last = 0
-        for offset, counter, line, column in statements:
-            statement = r.CoverageStatement(
+        offsets = [whole(offset, U64, "offset") for offset, *_ in rows]
+        covered = [
+            r.CoverageStatement(
                 time=time, method_id=id, il_offset=offset - last, counter=counter, line=line, column=column
             )
-            self.put(statement, thread=thread)
-            last = offset
+            for (offset, counter, line, column), last in zip(rows, [0, *offsets], strict=False)
+        ]
+        self._write(event, *covered, thread=thread)
 
     def sync_point(self, type: int, *, time: int, thread: int = 0) -> None:
         """Write a synchronization point: all later events have later times, see `SyncPointType`."""
-        self.put(r.SyncPoint(time=time, sync_type=type), thread=thread)
+        self._write(r.SyncPoint(time=time, sync_type=type), thread=thread)
 
     def _backtrace(self, cls: type[Item], frames: Sequence[int] | None) -> dict[str, Any]:
         """Return the fields of a backtrace."""
         flags = None if frames is None else self._if_has(cls, "backtrace_flags", 0)
-        return {"backtrace": None if frames is None else tuple(frames), "backtrace_flags": flags}
+        return {"backtrace": None if frames is None else _listed(frames, "backtrace"), "backtrace_flags": flags}
 
     def _type(self, cls: type[Item], address: int) -> dict[str, Any]:
         """Return the field for the type of an object."""
         return {"vtable" if self._has(cls, "vtable") else "class_pointer": address}
+
+
+def _listed(values: Any, where: str) -> tuple[Any, ...]:
+    """Return values as a tuple.
+
+    Raises:
+        EncodeError: they are no list.
+    """
+    try:
+        return tuple(values)
+    except TypeError:
+        raise EncodeError(f"{values!r} is no list", where) from None
+
+
+def _rows(values: Any, size: int, where: str) -> list[tuple[Any, ...]]:
+    """Return a list of tuples of so many values each.
+
+    Raises:
+        EncodeError: it is something else.
+    """
+    rows = [_listed(row, where) for row in _listed(values, where)]
+    if any(len(row) != size for row in rows):
+        raise EncodeError(f"{values!r} is no list of tuples of {size} values", where)
+    return rows
 
 
 def _exact_buffer(record: BufferHeader | OpaqueBufferHeader, dialect: Dialect) -> OpenBuffer:
@@ -640,15 +712,15 @@ def _exact_buffer(record: BufferHeader | OpaqueBufferHeader, dialect: Dialect) -
         raise EncodeError(error.message, "OpaqueBufferHeader") from None
 
 
-def _dialect_for(header: StreamHeader) -> Dialect:
+def check_header(header: StreamHeader) -> None:
+    """Raise EncodeError if there is no such data version or pointer size."""
     if header.data_version not in r.VERSIONS:
         raise EncodeError(f"there is no data version {header.data_version}", "StreamHeader.data_version")
     if header.pointer_size not in POINTER_SIZES:
         raise EncodeError(f"pointers of {header.pointer_size} bytes", "StreamHeader.pointer_size")
-    return r.dialect_of(header.data_version, header.pointer_size)
 
 
-def header_for(data_version: int, pointer_size: int = 8) -> StreamHeader:
+def header_for(data_version: float, pointer_size: int = 8) -> StreamHeader:
     """Return a header such as Mono wrote it with a data version.
 
     Args:
@@ -659,16 +731,16 @@ def header_for(data_version: int, pointer_size: int = 8) -> StreamHeader:
         EncodeError: there is no such version.
     """
     profiler = next((version for first, version in _PROFILERS if data_version >= first), None)
-    if profiler is None:
+    if profiler is None or data_version not in r.VERSIONS:
         raise EncodeError(f"there is no data version {data_version}", "StreamHeader.data_version")
     major, minor = profiler
     arch = "x86-64" if pointer_size == 8 else "x86"
     values = {"startup_tick": 0, "sysid": 0, "args": "log", "arch": arch, "os": "linux"}
     optional: dict[str, Any] = {name: value if header_has(major, name) else None for name, value in values.items()}
     header = StreamHeader(
-        major=major, minor=minor, data_version=data_version, pointer_size=pointer_size,
+        major=major, minor=minor, data_version=int(data_version), pointer_size=pointer_size,
         startup_time=time.time_ns() // NS_PER_SECOND * 1000,
         **optional,
     )  # fmt: skip
-    _dialect_for(header)
+    check_header(header)
     return header

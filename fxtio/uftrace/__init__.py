@@ -15,9 +15,9 @@ def _sniff_directory(path: Path) -> bool:
     from fxtio.uftrace.layout import INFO_MAGIC
 
     directory = Directory(path)
-    if "info" in directory:
-        return directory.head("info").startswith(INFO_MAGIC)
-    # A recorder that was killed leaves no info file.
+    if "info" in directory and directory.head("info").startswith(INFO_MAGIC):
+        return True
+    # The info file may be damaged, and a recorder that was killed leaves none.
     return "task.txt" in directory and any(name.startswith("sid-") for name in directory.names)
 
 

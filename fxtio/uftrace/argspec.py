@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
@@ -16,9 +16,11 @@ from typing import Literal
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
 from fxtio.uftrace.demangle import available, is_mangled, simple_name
+from fxtio.uftrace.directory import byte_size
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.regex import BadPatternError, NameTest, is_exact, matcher
 from fxtio.uftrace.symbols import PLT, DebugFile, Symbol
+from fxtio.uftrace.tasks import check_text
 
 Kind = Literal["arg", "fparg", "retval"]
 
@@ -134,6 +136,7 @@ class SpecRule:
         exact: whether the text is a name and not a pattern.
         module: the module that the rule is limited to, or empty.
         values: the specified values; none if the values of the prototype or debug information are meant.
+        place: the byte offset of the rule in the info file.
     """
 
     text: str
@@ -141,30 +144,47 @@ class SpecRule:
     exact: bool
     module: str
     values: ValueSpecs
+    place: int = 0
 
 
-def parse_rules(text: str, kind: str, pointer_size: int, findings: Findings) -> list[SpecRule]:
-    """Return the specifications in one line of the info file."""
+def parse_rules(text: str, kind: str, pointer_size: int, findings: Findings, place: int = 0) -> list[SpecRule]:
+    """Return the specifications in one line of the info file.
+
+    Args:
+        text: the specifications.
+        kind: the kind of their patterns: `regex`, `glob` or `simple`.
+        pointer_size: the size in bytes of an address of the traced program.
+        findings: receives faults.
+        place: the byte offset of the text in the info file.
+    """
     rules = []
-    for spec in filter(None, text.split(";")):
+    for begin, spec in _placed_parts(text, ";", place):
         name, _, rest = spec.partition("@")
         values, module = [], ""
-        for item in filter(None, rest.split(",")):
+        for at, item in _placed_parts(rest, ",", begin + byte_size(name) + 1):
             value = parse_value(item, pointer_size)
             if value is not None:
                 values.append(value)
             elif item.startswith(("arg", "fparg", "retval")):
                 message = f"the argument specification {item!r} of {name!r} is invalid"
-                findings.add("argspec", 0, message, level=Level.WARNING, file=INFO_FILE)
+                findings.add("argspec", at, message, level=Level.WARNING, file=INFO_FILE)
             elif "=" not in item and "/" not in item:
                 module = item
         try:
             matches = matcher(name, kind)
         except BadPatternError as error:
-            findings.add("argspec-pattern", 0, f"{name!r}: {error}", level=Level.WARNING, file=INFO_FILE)
+            findings.add("argspec-pattern", begin, f"{name!r}: {error}", level=Level.WARNING, file=INFO_FILE)
             continue
-        rules.append(SpecRule(name, matches, is_exact(name) or kind == "simple", module, tuple(values)))
+        rules.append(SpecRule(name, matches, is_exact(name) or kind == "simple", module, tuple(values), begin))
     return rules
+
+
+def _placed_parts(text: str, separator: str, place: int) -> Iterator[tuple[int, str]]:
+    """Yield the byte offset and the text of each part that is not empty."""
+    for part in text.split(separator):
+        if part:
+            yield place, part
+        place += byte_size(part) + 1
 
 
 EnumNames = dict[int, str]
@@ -210,9 +230,9 @@ def parse_enums(texts: Iterable[str]) -> dict[str, EnumNames]:
             label, equal, digits = (part.strip() for part in item.partition("="))
             if equal and re.fullmatch(r"-?(0x[0-9a-fA-F]{1,16}|[0-9]{1,19})", digits):
                 number = int(digits, 0) if not digits.lstrip("-0").isdecimal() else int(digits)
-            values.setdefault(number, label)
+            values[number] = label  # of several names, uftrace shows the last one
             number += 1
-        enums[name[1]] = values
+        enums.setdefault(name[1], values)
     return enums
 
 
@@ -245,7 +265,9 @@ class ArgumentSpecs:
         kind = info.get("pattern_type") or "regex"
 
         def rules(key: str, kind: str = "simple") -> list[SpecRule]:
-            return [rule for text in info.specs(key) for rule in parse_rules(text, kind, info.pointer_size, findings)]
+            size = info.pointer_size
+            texts = info.placed_specs(key)
+            return [rule for place, text in texts for rule in parse_rules(text, kind, size, findings, place)]
 
         self._rules = rules("argspec", kind) + rules("retspec", kind) + self._trigger_rules(info, kind)
         self._prototypes: dict[str, ValueSpecs] = {}
@@ -264,7 +286,7 @@ class ArgumentSpecs:
         self._steps = 0
         if len(self._patterns) > MAX_PATTERNS:
             message = f"there are {len(self._patterns):,} patterns; only the first {MAX_PATTERNS} are used"
-            findings.add("argspec-work", 0, message, file=INFO_FILE)
+            findings.add("argspec-work", self._rules[self._patterns[MAX_PATTERNS]].place, message, file=INFO_FILE)
             del self._patterns[MAX_PATTERNS:]
 
     def _trigger_rules(self, info: InfoFile, kind: str) -> list[SpecRule]:
@@ -328,7 +350,7 @@ class ArgumentSpecs:
             if self._steps > MAX_PATTERN_STEPS:
                 self._patterns = []
                 message = "matching the patterns takes too long; payloads of further functions are not decoded"
-                self._findings.add("argspec-work", 0, message, file=INFO_FILE)
+                self._findings.add("argspec-work", self._rules[number].place, message, file=INFO_FILE)
                 break
             if any(map(self._rules[number].matches, names)):
                 numbers.add(number)
@@ -352,7 +374,8 @@ class ArgumentSpecs:
         if not self._warned and self._by_name and self._rules:
             self._warned = True
             message = "C++ names cannot be matched with argument specifications; install fxtio[demangle]"
-            self._findings.add("no-demangler", 0, message, level=Level.WARNING, file=INFO_FILE)
+            place = min(rule.place for rule in self._rules)
+            self._findings.add("no-demangler", place, message, level=Level.WARNING, file=INFO_FILE)
         return name
 
 
@@ -381,10 +404,12 @@ def checked_values(text: str, pointer_size: int) -> ValueSpecs:
     Raises:
         EncodeError: the text is not a specification.
     """
+    if any(character in check_text(text, "specification") for character in ";@"):
+        raise EncodeError(f"{text!r} has one of the characters ; and @", "specification")
     values = []
     for item in filter(None, text.split(",")):
         value = parse_value(item.strip(), pointer_size)
-        if value is None:
+        if value is None or parse_value(str(value), pointer_size) != value:
             raise EncodeError(f"{item!r} is not a specification such as arg1/i32, fparg1/64, arg2/s or retval/x64")
         values.append(value)
     return tuple(values)

@@ -13,18 +13,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings
+from fxtio.finding import Findings, Level
 
 MAX_WHOLE_FILE = 1 << 26
 """The largest number of bytes of a file that is read as a whole."""
 
 _HEAD = 8192
+_SEPARATORS = frozenset({"/", os.sep, os.altsep or "/", "\0"})
+_MAX_NAME = 255
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def is_file_name(name: str) -> bool:
     """Return whether a text can be the name of a file in a directory."""
-    return bool(name) and name not in (".", "..") and not any(character in name for character in ("/", "\\", "\0"))
+    try:
+        size = len(name.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return False
+    separated = any(character in name for character in _SEPARATORS)
+    return 0 < size <= _MAX_NAME and name not in (".", "..") and not separated
 
 
 class Directory:
@@ -125,6 +132,11 @@ def join_lines(lines: list[str]) -> bytes:
     return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
+def byte_size(text: str) -> int:
+    """Return the number of bytes of a text in a file."""
+    return len(text.encode("utf-8", "surrogateescape"))
+
+
 def text_bytes(text: object, where: str) -> bytes:
     """Return the bytes of a text that is to be written.
 
@@ -142,6 +154,27 @@ def text_bytes(text: object, where: str) -> bytes:
     return raw
 
 
-def line_size(line: str) -> int:
-    """Return the bytes that a line takes in its file, with its line end."""
-    return len(line.encode("utf-8", "surrogateescape")) + 1
+def has_carriage_returns(raw: bytes) -> bool:
+    """Return whether most lines of a file end in CR LF, as after a transfer in text mode."""
+    return raw.count(b"\r\n") * 2 > raw.count(b"\n")
+
+
+def report_carriage_returns(raw: bytes, name: str, findings: Findings) -> None:
+    """Add the finding that the lines of a file end in CR LF, at the first of them."""
+    message = "lines end in CR LF, as after a transfer in text mode, which damages binary files; the CR are ignored"
+    findings.add("line-ends", raw.index(b"\r\n"), message, level=Level.WARNING, file=name)
+
+
+def placed_lines(raw: bytes, name: str, findings: Findings) -> Iterator[tuple[int, str]]:
+    """Yield the byte offset and the text of each line of a text file; a final line end gives an empty last line.
+
+    If the lines end in CR LF, there is one finding about it, and the texts are without the CR.
+    """
+    damaged = has_carriage_returns(raw)
+    if damaged:
+        report_carriage_returns(raw, name, findings)
+    offset = 0
+    for line in raw.split(b"\n"):
+        text = line.removesuffix(b"\r") if damaged else line
+        yield offset, text.decode("utf-8", "surrogateescape")
+        offset += len(line) + 1

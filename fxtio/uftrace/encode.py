@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -56,7 +57,11 @@ def record_bytes(
     return (words if order == "little" else words.byteswap()).data.cast("B")
 
 
-def _payload_words(payload: Sequence[bytes | None], rows: int, order: Order) -> Ragged:
+def _payload_words(payload: Any, rows: int, order: Order) -> Ragged:
+    if isinstance(payload, str | bytes) or not isinstance(payload, Sequence):
+        raise EncodeError("the payloads are not a list", "payload")
+    if not all(raw is None or isinstance(raw, bytes) for raw in payload):
+        raise EncodeError("a payload is neither bytes nor None", "payload")
     if len(payload) != rows:
         raise EncodeError("the columns differ in length")
     sizes = np.array([len(raw or b"") for raw in payload], np.int64)
@@ -97,6 +102,27 @@ def integers(name: str, column: Any) -> Array:
         raise EncodeError("the values are not integers", name)
     is_large = column.dtype == np.uint64 and len(column) > 0 and int(column.max()) >= 2**63
     return column if is_large else column.astype(np.int64, copy=False)
+
+
+def checked_integer(value: Any, name: str, first: int, last: int) -> int:
+    """Return an integer, also one of numpy, as `int`.
+
+    Args:
+        value: the integer.
+        name: its name, for the message.
+        first: the smallest integer that is allowed.
+        last: the largest one.
+
+    Raises:
+        EncodeError: it is not an integer, or not in the range.
+    """
+    try:
+        integer = index(value)
+    except TypeError:
+        raise EncodeError(f"{value!r} is not an integer", name) from None
+    if not first <= integer <= last:
+        raise EncodeError(f"{integer} is not from {first} to {last}", name)
+    return integer
 
 
 class CallOrder:

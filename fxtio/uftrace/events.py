@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import index
 from typing import Literal
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.uftrace.directory import join_lines, line_size, split_lines
+from fxtio.uftrace.directory import join_lines, placed_lines
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.tasks import NS, stamp
 from fxtio.uftrace.times import MAX_TIME, add_overflow
@@ -41,6 +43,9 @@ NAMES: dict[int, str] = {
     EventId.EXTERNAL: "external-data",
 }
 """The names of the events that uftrace makes itself."""
+
+EVENT_IDS: dict[str, int] = {name: int(number) for number, name in NAMES.items()}
+"""The ids of these events by name."""
 
 _STATM = ("vmsize", "vmrss", "shared")
 _FAULTS = ("major", "minor")
@@ -108,6 +113,39 @@ def values_of(event: int, data: bytes, order: Order = "little", pointer_size: in
     return {}
 
 
+def encode_values(event: int, values: Mapping[str, int], order: Order = "little", pointer_size: int = 8) -> bytes:
+    """Return the data of an event, the inverse of `values_of`.
+
+    Args:
+        event: the id of the event.
+        values: its values by name; the size of a watched variable is 8 bytes if it is not given.
+        order: the byte order.
+        pointer_size: the size in bytes of an address of the traced program.
+
+    Raises:
+        EncodeError: the event has other values, or a value does not fit.
+    """
+    sizes = dict.fromkeys(_VALUES.get(event, ()), (8, event in _SIGNED))
+    given = dict(values)
+    if event == EventId.WATCH_CPU:
+        sizes = {"cpu": (4, True)}
+    elif event == EventId.WATCH_VAR:
+        size = given.pop("size", _MAX_VARIABLE)
+        if type(size) is not int or not 0 < size <= _MAX_VARIABLE:
+            raise EncodeError(f"{size!r} is not a size from 1 to {_MAX_VARIABLE} bytes", "size")
+        sizes = {"address": (pointer_size, False), "value": (size, False)}
+    if sizes.keys() != given.keys():
+        has = f"has the values {', '.join(sizes)}" if sizes else "has no values that are known"
+        raise EncodeError(f"the event {has}; given are {', '.join(given) or 'none'}", NAMES.get(event, str(event)))
+    data = b""
+    for name, (size, signed) in sizes.items():
+        try:
+            data += index(given[name]).to_bytes(size, order, signed=signed)
+        except (TypeError, OverflowError):
+            raise EncodeError(f"{given[name]!r} does not fit in {size} bytes", name) from None
+    return data
+
+
 @dataclass(slots=True)
 class EventsFile:
     """The file `events.txt`, with the names of user events.
@@ -123,15 +161,15 @@ class EventsFile:
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> EventsFile:
         """Parse the file."""
-        parsed, offset = cls(split_lines(raw)), 0
-        for line in parsed.lines:
+        parsed = cls()
+        for offset, line in placed_lines(raw, NAMES_FILE, findings):
+            parsed.lines.append(line)
             match = re.fullmatch(r"EVENT: (\d{1,15}) (.*)", line, re.DOTALL)
             if match:
                 parsed.names[int(match[1])] = match[2]
             elif line:
                 message = "the line is not the name of an event"
                 findings.add("event-line", offset, message, level=Level.WARNING, file=NAMES_FILE)
-            offset += line_size(line)
         return parsed
 
     @classmethod
@@ -166,8 +204,9 @@ class ExternFile:
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> ExternFile:
         """Parse the file."""
-        parsed, offset = cls(split_lines(raw)), 0
-        for line in parsed.lines:
+        parsed = cls()
+        for offset, line in placed_lines(raw, EXTERN_FILE, findings):
+            parsed.lines.append(line)
             match = re.fullmatch(r"\s*(\d{1,12})\.(\d{1,12})\s+(.*)", line, re.DOTALL)
             if match:
                 time = int(match[1]) * NS + int(match[2])
@@ -177,7 +216,6 @@ class ExternFile:
             elif line.strip() and not line.lstrip().startswith("#"):
                 message = "the line is not a time and a message"
                 findings.add("extern-line", offset, message, level=Level.WARNING, file=EXTERN_FILE)
-            offset += line_size(line)
         return parsed
 
     @classmethod

@@ -220,25 +220,31 @@ class TaskReader:
     def _walk(self, words: Array, base: int, *, last: bool) -> Generator[Chunk, None, int]:
         """Yield the records of a block, and return the number of words that were read."""
         block = Block(words, self._raw[: len(words)])
-        index = 0
+        index = count = 0  # the next word, and how many records before it are not yielded yet
         while True:
             functions, head = self._functions, _HEADS[self._order]
-            count, after, reason = _native.walk_payloads(
+            walked, index, reason = _native.walk_payloads(
                 words, block.raw.view(np.uint8), head, functions.begin, functions.end, functions.programs,
-                functions.code, self._at, self._size, index, self._latest,
+                functions.code, self._at[count:], self._size[count:], index, self._latest,
             )  # fmt: skip
+            count += walked
+            if reason == UNKNOWN:
+                if self._add_program(int(words[index + 1])):
+                    continue
+                after = self._after_unknown(words, base, index, count, last=last)
+                if after >= 0:
+                    self._at[count], self._size[count] = index, after - index
+                    index, count = after, count + 1
+                    continue
             if count:
-                chunk = self._chunk(block, base, self._at[:count], self._size[:count])
+                chunk, count = self._chunk(block, base, self._at[:count], self._size[:count]), 0
                 self._check_times(chunk)
                 yield chunk
-            index = after
-            if reason == END or (reason == PARTIAL and not last and (len(words) - index) * 8 < _MAX_RECORD):
+            if reason in (END, UNKNOWN) or (reason == PARTIAL and not last and (len(words) - index) * 8 < _MAX_RECORD):
                 return index
-            if reason == FULL:
-                continue
             if reason == LATER:
                 self._next_epoch(int(words[index]))
-            elif reason != UNKNOWN or not self._add_program(int(words[index + 1])):
+            elif reason != FULL:
                 if reason == PARTIAL and last and self._next_record(words, index + 1) < 0:
                     return index
                 after = yield from self._skip(block, base, index, reason, last=last)
@@ -262,22 +268,40 @@ class TaskReader:
         latest = TimeWord.fields["time"].mask
         return min(self._epochs[after].begin - 1, latest) if after < len(self._epochs) else latest
 
+    def _after_unknown(self, words: Array, base: int, index: int, count: int, *, last: bool) -> int:
+        """Report a payload without specification; return the index after it, or -1 if more bytes are needed.
+
+        Args:
+            words: the words of the block.
+            base: the byte offset of the block.
+            index: the index of the record.
+            count: the number of records before it that `_check_times` has not seen yet.
+            last: whether the file ends with the block.
+        """
+        if count > 1:
+            times = words[self._at[count - 2 : count]]
+            self._since = int(times.min()) or self._since  # a lost record has the time 0
+        after = self._next_record(words, index + _HEADER)
+        if after < 0 and (after := self._rest(words, index, last=last)) < 0:
+            return -1
+        address = _FIELDS["address"].get(int(words[index + 1]))
+        message = f"the payload of {self._functions.name_at(address)} has no specification; it is kept as bytes"
+        self._findings.add("payload-unknown", base + index * 8, message, level=Level.WARNING, file=self.name)
+        return after
+
     def _skip(self, block: Block, base: int, index: int, reason: int, *, last: bool) -> Generator[Chunk, None, int]:
         """Skip words that cannot be decoded; return the index after them, or -1 if more bytes are needed."""
         words, offset = block.words, base + index * 8
         header = reason != BAD and index + _HEADER <= len(words)
         after = self._next_record(words, index + (_HEADER if header else 1))
-        if after < 0:
-            if not last and (len(words) - index) * 8 < _MAX_RECORD:
-                return -1
-            after = len(words) if last else max(len(words) - _HEADER, index + 1)
+        if after < 0 and (after := self._rest(words, index, last=last)) < 0:
+            return -1
         if reason == BAD:
             message = f"a record without the magic bits; {(after - index) * 8:,} bytes are skipped"
             self._findings.add("record-magic", offset, message, file=self.name)
         else:
-            address = _FIELDS["address"].get(int(words[index + 1]))
-            fault = "is longer than a record can be" if reason == PARTIAL else "has no specification"
-            message = f"the payload of {self._functions.name_at(address)} {fault}; it is kept as bytes"
+            name = self._functions.name_at(_FIELDS["address"].get(int(words[index + 1])))
+            message = f"the payload of {name} is longer than a record can be; it is kept as bytes"
             self._findings.add("payload-unknown", offset, message, level=Level.WARNING, file=self.name)
         if header:
             chunk = self._chunk(block, base, np.array([index]), np.array([after - index]))
@@ -287,6 +311,12 @@ class TaskReader:
         else:
             yield self._gap(block.raw[index:after].tobytes(), offset, words)
         return after
+
+    def _rest(self, words: Array, index: int, *, last: bool) -> int:
+        """Return the index up to which words are skipped if no record follows, or -1 if more bytes are needed."""
+        if last:
+            return len(words)
+        return -1 if (len(words) - index) * 8 < _MAX_RECORD else max(len(words) - _HEADER, index + 1)
 
     def _next_record(self, words: Array, begin: int) -> int:
         """Return the next index at which plausible records follow each other, or -1."""

@@ -7,11 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from construct import Byte as ByteField
-from construct import Bytes, Const, ConstructError, Int16ub, Int16ul, Int32ub, Int32ul, Int64ub, Int64ul, Struct
+from construct import Bytes, ConstructError, Int16ub, Int16ul, Int32ub, Int32ul, Int64ub, Int64ul, Struct
 
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.uftrace.directory import join_lines, split_lines
+from fxtio.uftrace.directory import (
+    byte_size,
+    has_carriage_returns,
+    join_lines,
+    report_carriage_returns,
+    split_lines,
+)
 from fxtio.uftrace.enums import ByteOrder, WordClass
 from fxtio.uftrace.layout import INFO_MAGIC, Feature, InfoBit
 
@@ -44,7 +50,7 @@ BLOCKS: dict[InfoBit, tuple[str, ...]] = {
 def _header(big: bool) -> Any:
     u16, u32, u64 = (Int16ub, Int32ub, Int64ub) if big else (Int16ul, Int32ul, Int64ul)
     return Struct(
-        "magic" / Const(INFO_MAGIC),
+        "magic" / Bytes(len(INFO_MAGIC)),
         "version" / u32,
         "header_size" / u16,
         "endian" / ByteField,
@@ -58,6 +64,12 @@ def _header(big: bool) -> Any:
 
 HEADERS = {"little": _header(False), "big": _header(True)}
 """The header by byte order; its byte `endian` selects one.  spec: The info file"""
+
+
+def _is_plausible(header: Any) -> bool:
+    """Return whether a header has the values that uftrace writes, although the magic before it is damaged."""
+    return header.version in VERSIONS and header.endian in tuple(ByteOrder) and header.word_class in tuple(WordClass)
+
 
 _ENDIAN = Struct("before" / Bytes(14), "endian" / ByteField)
 
@@ -76,6 +88,8 @@ class InfoFile:
         max_stack: the greatest depth of a recorded call.
         reserved: six zero bytes.
         lines: the lines of the text; a final line end gives an empty last line.
+        magic: the first bytes, which may be damaged.
+        carriage_returns: whether lines end in CR LF, as after a transfer in text mode.
     """
 
     version: int = 4
@@ -87,6 +101,8 @@ class InfoFile:
     max_stack: int = DEFAULT_MAX_STACK
     reserved: bytes = bytes(6)
     lines: list[str] = field(default_factory=list)
+    magic: bytes = INFO_MAGIC
+    carriage_returns: bool = False
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> InfoFile:
@@ -95,18 +111,28 @@ class InfoFile:
         Raises:
             DecodeError: it does not begin with a header of uftrace.
         """
+        damaged = has_carriage_returns(raw)
+        if damaged:
+            report_carriage_returns(raw, INFO_FILE, findings)
+            raw = raw.replace(b"\r\n", b"\n")
         try:
             order: Literal["little", "big"] = "big" if _ENDIAN.parse(raw).endian == ByteOrder.BIG else "little"
             header = HEADERS[order].parse(raw)
         except ConstructError:
-            raise DecodeError("info-header", "info does not begin with a header of uftrace", 0) from None
+            fault = f"ends after {len(raw)} bytes of its header" if raw else "is missing or empty"
+            raise DecodeError("info-header", f"the file info {fault}", 0) from None
+        if header.magic != INFO_MAGIC:
+            fault = f"begins with the bytes {header.magic.hex(' ')} instead of {INFO_MAGIC.hex(' ')} (Ftrace!)"
+            if not _is_plausible(header):
+                raise DecodeError("info-header", f"the file info {fault}, and no header of uftrace follows", 0)
+            findings.add("info-magic", 0, f"the file {fault}; the rest is read as usual", file=INFO_FILE)
         if header.endian not in (ByteOrder.LITTLE, ByteOrder.BIG) or header.version not in VERSIONS:
             message = f"unknown version {header.version} or byte order {header.endian}; the file is read as version 4"
-            findings.add("info-version", 8, message, level=Level.WARNING, file=INFO_FILE)
+            findings.add("info-version", len(INFO_MAGIC), message, level=Level.WARNING, file=INFO_FILE)
         lines = split_lines(raw[HEADER_SIZE:])
         parsed = cls(
             header.version, header.header_size, order, header.word_class, Feature(header.features),
-            InfoBit(header.blocks), header.max_stack, header.reserved, lines,
+            InfoBit(header.blocks), header.max_stack, header.reserved, lines, header.magic, damaged,
         )  # fmt: skip
         for bit, keys in BLOCKS.items():
             if bit in parsed.blocks and not any(key in keys for key, _ in parsed.items()):
@@ -120,7 +146,12 @@ class InfoFile:
         Raises:
             EncodeError: a number does not fit its field.
         """
+        raw = self._header() + join_lines(self.lines)
+        return raw.replace(b"\n", b"\r\n") if self.carriage_returns else raw
+
+    def _header(self) -> bytes:
         values = {
+            "magic": self.magic,
             "version": self.version,
             "header_size": self.header_size,
             "endian": ByteOrder.BIG if self.order == "big" else ByteOrder.LITTLE,
@@ -134,12 +165,21 @@ class InfoFile:
             header: bytes = HEADERS[self.order].build(values)
         except ConstructError as error:
             raise EncodeError(str(error), "InfoFile") from None
-        return header + join_lines(self.lines)
+        return header
 
     @property
     def pointer_size(self) -> int:
         """Return the size in bytes of an address of the traced program."""
         return 4 if self.word_class == WordClass.BITS32 else 8
+
+    def placed_items(self) -> Iterator[tuple[int, str, str]]:
+        """Yield the byte offset of the value, the key and the value of each line."""
+        offset = HEADER_SIZE + (self._header().count(b"\n") if self.carriage_returns else 0)
+        for line in self.lines:
+            key, colon, value = line.partition(":")
+            if colon:
+                yield offset + byte_size(key) + 1, key, value
+            offset += byte_size(line) + 1 + self.carriage_returns
 
     def items(self) -> Iterator[tuple[str, str]]:
         """Yield the keys and values of all lines."""
@@ -175,7 +215,12 @@ class InfoFile:
 
     def specs(self, key: str) -> list[str]:
         """Return the values of all lines with a key of the argument block, without the count of lines."""
-        return [value for name, value in self.items() if name == key and not value.startswith("lines=")]
+        return [value for _, value in self.placed_specs(key)]
+
+    def placed_specs(self, key: str) -> list[tuple[int, str]]:
+        """Return what `specs` returns, each with its byte offset in the file."""
+        items = self.placed_items()
+        return [(offset, value) for offset, name, value in items if name == key and not value.startswith("lines=")]
 
     def set_block(self, bit: InfoBit, *lines: str) -> None:
         """Append a block; blocks must be appended in the order of their bits."""

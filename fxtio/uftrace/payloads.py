@@ -9,10 +9,12 @@ import os
 import struct
 from collections.abc import Sequence
 from functools import cache
+from operator import index
 from typing import Any, Literal
 
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.uftrace.argspec import MAX_PAYLOAD, ValueSpec, ValueSpecs
+from fxtio.uftrace.directory import text_bytes
 
 Order = Literal["little", "big"]
 
@@ -20,7 +22,7 @@ NULL = b"\xff\xff\xff\xff"
 """The bytes that old versions of uftrace wrote for a null pointer to a string; readers still accept them."""
 
 SEED = int.from_bytes(os.urandom(8), "little")
-"""The seed of the kernel's hashes, random so that no trace can be made to collide."""
+"""The seed of the hashes of `fxtio._native.distinct`, random so that no trace can be made to collide."""
 
 STRING = -1
 """The step of a payload program for a string, see `fxtio._native.python.walk_payloads`."""
@@ -33,7 +35,7 @@ _EXPONENT_BIAS, _MANTISSA = 16383, 63
 
 @cache
 def program(values: ValueSpecs) -> tuple[int, ...]:
-    """Return the sizes of the values as a program for the kernel that walks over payloads."""
+    """Return the sizes of the values as a program for `fxtio._native.walk_payloads`."""
     steps = (STRING if value.is_text else value.size for value in values)
     return (*(step for step in steps if step), 0)
 
@@ -124,16 +126,20 @@ def encode(specs: ValueSpecs, values: Sequence[Any], order: Order = "little") ->
 def _encode_value(spec: ValueSpec, value: Any, order: Order) -> bytes:
     try:
         if spec.is_text:
-            raw = NULL if value is None else value.encode("utf-8", "surrogateescape")
+            raw = NULL if value is None else text_bytes(value, spec.label)
+            if raw == NULL and value is not None:
+                raise ValueError
             return len(raw).to_bytes(2, order) + raw
         if spec.format == "t":
-            raw = bytes(value)
+            raw = bytes(memoryview(value))
         elif spec.format == "c":
             raw = value.encode("latin-1") if isinstance(value, str) else value.to_bytes(1, order)
         elif spec.format == "f":
-            raw = _encode_float(float(value), spec.size, order)
+            raw = _encode_float(_checked_float(value), spec.size, order)
         else:
             raw = _encode_integer(value, spec, order)
+    except EncodeError:
+        raise
     except (AttributeError, TypeError, ValueError, OverflowError, struct.error):
         raise EncodeError(f"{value!r} does not fit {spec}", spec.label) from None
     if len(raw) != spec.size:
@@ -141,14 +147,14 @@ def _encode_value(spec: ValueSpec, value: Any, order: Order) -> bytes:
     return raw
 
 
-def _encode_integer(value: Any, spec: ValueSpec, order: Order) -> bytes:
-    if not isinstance(value, int):
+def _checked_float(value: Any) -> float:
+    if isinstance(value, str | bytes):
         raise TypeError
-    signed = value < 0 or spec.format == "i"
-    if spec.format == "d" and value > 0 and value.bit_length() == spec.size * 8:
-        signed = False
-    raw: bytes = value.to_bytes(spec.size, order, signed=signed)
-    return raw
+    return float(value)
+
+
+def _encode_integer(value: Any, spec: ValueSpec, order: Order) -> bytes:
+    return index(value).to_bytes(spec.size, order, signed=spec.format in SIGNED)
 
 
 def _encode_float(value: float, size: int, order: Order) -> bytes:

@@ -1,22 +1,34 @@
-"""The program of a new trace: its modules, its functions, and their addresses in memory."""
+"""The program of a new trace: its modules, its functions and variables, and their addresses in memory."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from fxtio.errors import EncodeError
 from fxtio.uftrace.argspec import ValueSpec, ValueSpecs, checked_values
 from fxtio.uftrace.directory import is_file_name
-from fxtio.uftrace.symbols import END, STACK, MapFile, Mapping, Symbol, SymbolFile
+from fxtio.uftrace.symbols import DATA, END, PLT, STACK, MapFile, Symbol, SymbolFile
+from fxtio.uftrace.symbols import Mapping as MemoryMapping
 from fxtio.uftrace.tasks import check_text
 
 _FIRST_BASE = 0x40_0000
 FUNCTION_SIZE = 16
 """The size of every function of a new trace in bytes."""
 
+MAX_VARIABLE = 8
+"""The largest size of a watched variable in bytes."""
+
 _PAGE = 4096
 _MODULE_DISTANCE = 0x1000_0000
+_MAX_SYMBOLS = (_MODULE_DISTANCE - 2 * _PAGE) // FUNCTION_SIZE
 _STACK = {8: (0x7FFE_0000_0000, 0x7FFF_0000_0000), 4: (0xBF00_0000, 0xBFFF_F000)}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
+
+Role = Literal["program", "library", "loaded"]
+"""How a module comes into memory: as the program of a session; with every program; or by `dlopen`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +40,29 @@ class NewFunction:
         address: the first address in memory.
         arguments: the specifications of its arguments.
         returns: the specification of its return value.
+        module: the path of its module.
     """
 
     name: str
     address: int
     arguments: ValueSpecs
     returns: ValueSpecs
+    module: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NewVariable:
+    """A variable whose changes can be written to a new trace.
+
+    Attributes:
+        name: the name.
+        address: the address in memory.
+        size: the size in bytes.
+    """
+
+    name: str
+    address: int
+    size: int
 
 
 @dataclass(slots=True)
@@ -43,11 +72,13 @@ class NewModule:
     Attributes:
         path: the path of its file.
         base: its first address.
-        symbols: its functions.
+        role: how it comes into memory.
+        symbols: its functions and variables.
     """
 
     path: str
     base: int
+    role: Role
     symbols: list[Symbol] = field(default_factory=list)
 
     @property
@@ -60,6 +91,12 @@ class NewModule:
         """Return the address after the module."""
         return self.base + (len(self.symbols) + 1) * FUNCTION_SIZE // _PAGE * _PAGE + _PAGE
 
+    def add(self, name: str, kind: str) -> int:
+        """Append a symbol, and return its address."""
+        offset = len(self.symbols) * FUNCTION_SIZE
+        self.symbols.append(Symbol(offset, name, kind))
+        return self.base + offset
+
 
 class Program:
     """The modules and functions of a new trace.
@@ -71,65 +108,117 @@ class Program:
     Attributes:
         path: the path of the program.
         specs: the specifications of arguments and return values, by function.
+        enums: the values of enumerations by their names, by enumeration.
     """
 
     def __init__(self, path: str, pointer_size: int) -> None:
         self.path = path
         self.specs: dict[str, tuple[ValueSpecs, ValueSpecs]] = {}
+        self.enums: dict[str, dict[str, int]] = {}
         self._pointer_size = pointer_size
         self._functions: dict[tuple[str, str], NewFunction] = {}
+        self._variables: dict[tuple[str, str], NewVariable] = {}
         self._modules: dict[str, NewModule] = {}
-        self.module(path)
+        self.add_module(path, "program")
 
     @property
     def modules(self) -> list[NewModule]:
         """Return the modules, the program first."""
         return list(self._modules.values())
 
-    def module(self, path: str) -> NewModule:
+    def module(self, path: str) -> NewModule | None:
+        """Return the module with a path, or None."""
+        return self._modules.get(path)
+
+    def check_module(self, path: str, role: Role) -> None:
+        """Raise an error if a module cannot be used in a role.
+
+        Raises:
+            EncodeError: the path cannot be written in a map, another module has the same base name, there are too many
+                modules, or the module has another role.
+        """
+        check_text(path, "module")
+        module = self._modules.get(path)
+        if module is not None:
+            if module.role != role:
+                raise EncodeError(f"{path!r} is used as {module.role} before", "module")
+            return
+        base = path.rpartition("/")[2]
+        if not base or not is_file_name(f"{base}.sym") or any(character.isspace() for character in path):
+            message = f"{path!r} cannot be the path of a module; it needs a file name and no spaces"
+            raise EncodeError(message, "module")
+        if any(module.basename == base for module in self._modules.values()):
+            raise EncodeError(f"another module has the file name {base!r}", "module")
+        if self._next_base() + _MODULE_DISTANCE > _STACK[self._pointer_size][0]:
+            raise EncodeError(f"there is no address left for {path!r}", "module")
+
+    def _next_base(self) -> int:
+        return _FIRST_BASE + len(self._modules) * _MODULE_DISTANCE
+
+    def add_module(self, path: str, role: Role) -> NewModule:
         """Return the module with a path, which is added if it is new.
 
         Raises:
-            EncodeError: the path cannot be written in a map, or another module has the same base name.
+            EncodeError: see `check_module`.
         """
-        if path not in self._modules:
-            check_text(path, "module")
-            base = path.rpartition("/")[2]
-            if not is_file_name(base) or any(character.isspace() for character in path):
-                message = f"{path!r} cannot be the path of a module; it needs a file name and no spaces"
-                raise EncodeError(message, "module")
-            if any(module.basename == base for module in self.modules):
-                raise EncodeError(f"another module has the file name {base!r}", "module")
-            self._modules[path] = NewModule(path, _FIRST_BASE + len(self._modules) * _MODULE_DISTANCE)
-        return self._modules[path]
+        self.check_module(path, role)
+        return self._modules.setdefault(path, NewModule(path, self._next_base(), role))
 
     def function(
-        self, name: str, arguments: str = "", returns: str = "", kind: str = "T", module: str = ""
+        self, name: str, arguments: str = "", returns: str = "", *, library: bool = False, module: str = ""
     ) -> NewFunction:
         """Return the function with a name, which is added if it is new.
 
         Raises:
-            EncodeError: the name or a specification cannot be written, or the function has other specifications.
+            EncodeError: see `check_function`.
         """
         path = module or self.path
+        self.check_function(name, arguments, returns, path)
         function = self._functions.get((path, name))
-        specs = checked_values(arguments, self._pointer_size), checked_values(returns, self._pointer_size)
         if function is not None:
-            if any(specs) and specs != (function.arguments, function.returns):
-                raise EncodeError("the function was declared with other arguments before", name)
             return function
-        if not check_text(name, "function") or "\t" in name:
-            raise EncodeError("the name of a function must not be empty or contain a tab", repr(name))
-        self._check(name, *specs)
-        owner = self.module(path)
-        offset = len(owner.symbols) * FUNCTION_SIZE
-        owner.symbols.append(Symbol(offset, name, kind))
-        function = self._functions[path, name] = NewFunction(name, owner.base + offset, *specs)
+        specs = checked_values(arguments, self._pointer_size), checked_values(returns, self._pointer_size)
+        owner = self._modules.get(path) or self.add_module(path, "library")
+        address = owner.add(name, PLT if library else "T")
+        function = self._functions[path, name] = NewFunction(name, address, *specs, path)
         if any(specs):
             self.specs[name] = specs
         return function
 
-    def _check(self, name: str, arguments: ValueSpecs, returns: ValueSpecs) -> None:
+    def known_function(self, name: str, module: str) -> NewFunction | None:
+        """Return the function with a name in a module, or None."""
+        return self._functions.get((module, name))
+
+    def owns(self, function: NewFunction) -> bool:
+        """Return whether a function was declared here."""
+        return self._functions.get((function.module, function.name)) is function
+
+    def check_function(self, name: str, arguments: str = "", returns: str = "", module: str = "") -> None:
+        """Raise an error if a function cannot be declared.
+
+        Raises:
+            EncodeError: the name or a specification cannot be written, or the function has other specifications.
+        """
+        self._check_symbol(name, module)
+        specs = checked_values(arguments, self._pointer_size), checked_values(returns, self._pointer_size)
+        known = self._functions.get((module or self.path, name))
+        if known is None:
+            self._check_specs(name, *specs)
+        elif any(specs) and specs != (known.arguments, known.returns):
+            raise EncodeError("the function was declared with other arguments before", name)
+
+    def _check_symbol(self, name: str, module: str) -> None:
+        """Raise an error if a symbol of a module cannot have a name."""
+        if not check_text(name, "name") or "\t" in name:
+            raise EncodeError("the name of a function or variable must not be empty or contain a tab", repr(name))
+        check_text(module, "module")
+        owner = self._modules.get(module or self.path)
+        if owner is None:
+            self.check_module(module, "library")
+        elif len(owner.symbols) >= _MAX_SYMBOLS:
+            raise EncodeError(f"a module has at most {_MAX_SYMBOLS:,} functions", name)
+
+    def _check_specs(self, name: str, arguments: ValueSpecs, returns: ValueSpecs) -> None:
         if not (arguments or returns):
             return
         if any(character in name for character in ";@,") or name in self.specs:
@@ -139,6 +228,68 @@ class Program:
         slots = [value.slot for value in (*arguments, *returns)]
         if len(set(slots)) < len(slots):
             raise EncodeError("a value is specified twice", name)
+
+    def variable(self, name: str, size: int, module: str = "") -> NewVariable:
+        """Return the variable with a name, which is added if it is new.
+
+        Raises:
+            EncodeError: the name cannot be written, the size is not from 1 to 8, or the variable has another size.
+        """
+        self._check_symbol(name, module)
+        if type(size) is not int or not 0 < size <= MAX_VARIABLE:
+            raise EncodeError(f"{size!r} is not a size from 1 to {MAX_VARIABLE}", name)
+        path = module or self.path
+        variable = self._variables.get((path, name))
+        if variable is None:
+            owner = self._modules.get(path) or self.add_module(path, "library")
+            variable = self._variables[path, name] = NewVariable(name, owner.add(name, DATA), size)
+        elif variable.size != size:
+            raise EncodeError(f"the variable was declared with the size {variable.size}", name)
+        return variable
+
+    def enum(self, name: str, values: Mapping[str, int]) -> None:
+        """Declare an enumeration.
+
+        Raises:
+            EncodeError: a name is not an identifier, a value does not fit a pointer, or the enumeration has other
+                values.
+        """
+        try:
+            labels = [*values.keys()]
+        except AttributeError:
+            labels = []
+        if not labels:
+            raise EncodeError("an enumeration needs values by their names", "enum")
+        for text in (name, *labels):
+            if not _NAME.fullmatch(check_text(text, "enum")):
+                raise EncodeError(f"{text!r} is not a name of letters, digits and underscores", "enum")
+        limit = 1 << 8 * self._pointer_size - 1
+        for label, value in values.items():
+            if type(value) is not int or not -limit <= value < limit:
+                raise EncodeError(f"{value!r} is not an integer of {8 * self._pointer_size} bits", f"{name}.{label}")
+        if len(set(values.values())) < len(values):
+            raise EncodeError("two names have the same value", name)
+        if self.enums.setdefault(name, dict(values)) != values:
+            raise EncodeError("the enumeration was declared with other values before", name)
+
+    def numbers(self, specs: ValueSpecs, values: Sequence[Any]) -> Sequence[Any]:
+        """Return values with numbers in place of the names of values of enumerations.
+
+        Raises:
+            EncodeError: an enumeration has no such name.
+        """
+        if not self.enums or len(specs) != len(values):
+            return values
+        return [
+            self._number(spec, value) if spec.format == "e" and isinstance(value, str) else value
+            for spec, value in zip(specs, values, strict=True)
+        ]
+
+    def _number(self, spec: ValueSpec, name: str) -> int:
+        names = self.enums.get(spec.type, {})
+        if name not in names:
+            raise EncodeError(f"{name!r} is not a name of a value of {spec.type!r}", spec.label)
+        return names[name]
 
     @property
     def needs_registers(self) -> bool:
@@ -152,13 +303,23 @@ class Program:
         for key, number in (("argspec", 0), ("retspec", 1)):
             specs = [f"{name}@{','.join(map(str, pair[number]))}" for name, pair in self.specs.items() if pair[number]]
             lines += [f"{key}:{';'.join(specs)}"] if specs else []
+        texts = [
+            f"enum {name} {{{','.join(f'{label}={value}' for label, value in values.items())}}}"
+            for name, values in self.enums.items()
+        ]
+        lines += [f"enumauto:{';'.join(texts)}"] if texts else []
         return [f"argspec:lines={len(lines)}", *lines]
 
-    def map_file(self) -> MapFile:
-        """Return the map, with a stack, without which uftrace does not look up names."""
-        mappings = [Mapping(module.base, module.end, path=module.path) for module in self.modules]
+    def map_file(self, program: str) -> MapFile:
+        """Return the map of a session, with a stack, without which uftrace does not look up names.
+
+        Args:
+            program: the program of the session.
+        """
+        modules = [module for module in self.modules if module.path == program or module.role == "library"]
+        mappings = [MemoryMapping(module.base, module.end, path=module.path) for module in modules]
         begin, end = _STACK[self._pointer_size]
-        return MapFile.of([*mappings, Mapping(begin, end, "rw-p", path=STACK)])
+        return MapFile.of([*mappings, MemoryMapping(begin, end, "rw-p", path=STACK)])
 
     def symbol_files(self, *, sized: bool) -> dict[str, SymbolFile]:
         """Return the symbol files by name.

@@ -193,6 +193,8 @@ class UftraceTrace(TraceReader[Info]):
         if record.payload is None or not chunk.has_specs:
             return entry
         specs = chunk.functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
+        if not specs:
+            return entry
         decoded = payloads.decode(specs, record.payload, chunk.order)
         values = {spec.label: value for spec, value in zip(specs, decoded, strict=True)}
         return entry._replace(values=values, meanings=meanings(chunk.functions, specs, decoded, record.address))
@@ -257,7 +259,8 @@ class UftraceTrace(TraceReader[Info]):
                 yield builder.of_chunk(empty) | builder.finish(tid)
             tid = chunk.tid
             builder.drop_unused_names()
-            yield builder.of_chunk(chunk)
+            if columns := builder.of_chunk(chunk):
+                yield columns
         if tid is not None:
             yield builder.of_chunk(empty) | builder.finish(tid)
 
@@ -266,13 +269,13 @@ class UftraceTrace(TraceReader[Info]):
 
     def perf_events(self) -> Iterator[tuple[int, perf.PerfEvent]]:
         """Yield the scheduler events with the number of their CPU, file by file."""
-        for cpu, block in self._begin().each_perf_block():
+        for cpu, block in self._begin().perf_blocks():
             for event in block.events():
                 yield cpu, event
 
     def kernel_events(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
         """Yield the kernel events with the number of their CPU, file by file."""
-        return self._begin().each_kernel_event()
+        return self._begin().kernel_events()
 
     def sessions(self) -> Sessions:
         """Return the sessions and tasks; `findings` are then their faults."""
@@ -443,16 +446,13 @@ class _Reading:
         sessions = self.sessions
         return [(tid, sessions.process_of(tid), sessions.program_of(tid)) for tid in self._trace.tids]
 
-    def each_perf_block(self) -> Iterator[tuple[int, perf.PerfBlock]]:
+    def perf_blocks(self) -> Iterator[tuple[int, perf.PerfBlock]]:
         for name in filter(perf.is_name, self._directory.names):
             blocks = self._directory.blocks(name)
             for block in perf.parse(blocks, name, self._trace.info_file.order, self.findings):
                 yield perf.cpu_of(name), block
 
-    def perf_blocks(self) -> list[tuple[int, perf.PerfBlock]]:
-        return list(self.each_perf_block())
-
-    def each_kernel_event(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
+    def kernel_events(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
         header = kernel.KernelHeader.parse(self._directory.read(kernel.HEADER_FILE, self.findings), self.findings)
         size = kernel.checked_page_size(header, self.findings)
         for name in filter(kernel.is_name, self._directory.names):
@@ -460,11 +460,8 @@ class _Reading:
                 yield kernel.cpu_of(name), event
 
     @cached_property
-    def _kernel_events(self) -> list[tuple[int, kernel.KernelEvent]]:
-        return sorted(self.each_kernel_event(), key=lambda item: item[1].time)
-
-    def kernel_events(self) -> list[tuple[int, kernel.KernelEvent]]:
-        return self._kernel_events
+    def kernel_events_by_time(self) -> list[tuple[int, kernel.KernelEvent]]:
+        return sorted(self.kernel_events(), key=lambda item: item[1].time)
 
     @cached_property
     def _kernel_symbols(self) -> SymbolFile:
@@ -477,6 +474,19 @@ class _Reading:
     def messages(self) -> list[tuple[int, str]]:
         return ExternFile.parse(self._directory.read(EXTERN_FILE, self.findings), self.findings).messages
 
+
+ParsedFile = (
+    InfoFile
+    | TaskFile
+    | BinaryTaskFile
+    | kernel.KernelHeader
+    | EventsFile
+    | ExternFile
+    | MapFile
+    | SymbolFile
+    | DebugFile
+)
+"""The classes of parsed files."""
 
 _PARSERS: dict[str, Callable[[bytes, Findings], Any]] = {
     INFO_FILE: InfoFile.parse,

@@ -5,7 +5,7 @@ A kernel event has a number, the row in the table `kernel`; `kernel_values` and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,11 +53,12 @@ class SmallFiles(Protocol):
     def debug_files(self) -> list[tuple[str, DebugFile]]:
         """Return the files of debug information with their names."""
 
-    def perf_blocks(self) -> list[tuple[int, PerfBlock]]:
-        """Return the scheduler events with the number of their CPU."""
+    def perf_blocks(self) -> Iterator[tuple[int, PerfBlock]]:
+        """Yield the scheduler events with the number of their CPU, file by file."""
 
-    def kernel_events(self) -> list[tuple[int, KernelEvent]]:
-        """Return the kernel events with the number of their CPU, ordered by time."""
+    @property
+    def kernel_events_by_time(self) -> list[tuple[int, KernelEvent]]:
+        """The kernel events with the number of their CPU, ordered by time."""
 
     def kernel_symbols(self) -> SymbolFile:
         """Return the symbols of the kernel."""
@@ -199,7 +200,7 @@ def _enums(files: SmallFiles) -> Columns:
 
 def _sched(files: SmallFiles) -> Columns:
     """Return the scheduler events, ordered by time."""
-    blocks = files.perf_blocks()
+    blocks = list(files.perf_blocks())
 
     def joined(columns: list[Array], dtype: Any) -> Array:
         return np.concatenate([np.empty(0, dtype), *columns])
@@ -230,7 +231,7 @@ def _sched(files: SmallFiles) -> Columns:
 
 def _kernel(files: SmallFiles) -> Columns:
     """Return the kernel events, ordered by time."""
-    rows = files.kernel_events()
+    rows = files.kernel_events_by_time
     address = np.array([_function(event) if _is_call(event) else 0 for _, event in rows], np.uint64)
     return {
         "event": np.arange(len(rows)),
@@ -273,7 +274,7 @@ def _kernel_values(files: SmallFiles) -> Columns:
     """Return the values of kernel events, without the fields common to all events."""
     rows = [
         (number, name, value)
-        for number, (_, event) in enumerate(files.kernel_events())
+        for number, (_, event) in enumerate(files.kernel_events_by_time)
         for name, value in event.values.items()
     ]
     return {
@@ -286,7 +287,7 @@ def _kernel_values(files: SmallFiles) -> Columns:
 
 def _kernel_slices(files: SmallFiles) -> Columns:
     """Return the calls of functions of the kernel, task by task."""
-    rows = [(number, cpu, event) for number, (cpu, event) in enumerate(files.kernel_events()) if _is_call(event)]
+    rows = [(number, cpu, event) for number, (cpu, event) in enumerate(files.kernel_events_by_time) if _is_call(event)]
     columns: dict[str, list[Array]] = {name: [] for name in ("event", "end", "state")}
     tids = np.array([event.tid for _, _, event in rows], np.int64)
     for tid in np.unique(tids).tolist():

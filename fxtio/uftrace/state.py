@@ -134,7 +134,7 @@ class AddressSpace:
     Attributes:
         begin: the first addresses of the functions (uint64, ascending, not overlapping).
         end: the addresses after the functions (uint64).
-        programs: for the kernel that walks over records: for each function, the indices in `code` of the payload
+        programs: for `fxtio._native.walk_payloads`: for each function, the indices in `code` of the payload
             programs of its entries and of its exits, or -1 (int32).
         code: the payload programs (int32).
     """
@@ -196,7 +196,7 @@ class AddressSpace:
         return () if index < 0 else self.specs(index)[is_exit]
 
     def add_program(self, address: int, *, is_exit: bool) -> bool:
-        """Add the payload program of entries (or exits) at an address, so that the kernel can walk over them.
+        """Add the payload program of entries (or exits) at an address, so that records can be walked over.
 
         Returns:
             True if a program was added, False if the payload is unknown or was looked up before.
@@ -298,6 +298,7 @@ class Sessions:
         self._symbol_files: dict[str, tuple[Array, Array, Sequence[Symbol]]] = {}
         self._debug_files: dict[str, DebugFile] = {}
         self._file_names: dict[tuple[Module, str], str | None] = {}
+        self._build_ids: dict[str, dict[str, str]] = {}
         self._address_spaces: OrderedDict[tuple[str, int], AddressSpace] = OrderedDict()
         self.empty = AddressSpace([], self._specs)
 
@@ -453,20 +454,37 @@ class Sessions:
         for name in (f"{base}{suffix}", f"{base}-{mark}{suffix}"):
             if name in self._directory and self._is_of(name, module):
                 return name
+        if module.build_id.strip("0") and (other := self._files_by_build_id(suffix).get(module.build_id)):
+            return other
         if f"{base}{suffix}" in self._directory:
             message = f"the heading is not that of {module.path}; the file is not used for it"
             self._findings.add("other-module", 0, message, level=Level.WARNING, file=f"{base}{suffix}")
         return None
 
     def _is_of(self, name: str, module: Module) -> bool:
-        """Return whether the heading of a file is that of a module; a file without a heading matches any module."""
+        """Return whether the heading of a file is that of a module.
+
+        A build id identifies a module under any path.  A file without a heading matches any module.
+        """
+        path, build_id = self._heading(name)
+        if build_id.strip("0") and module.build_id.strip("0"):
+            return build_id == module.build_id
+        return not path or path == module.path or path.startswith(f"{module.path} ")
+
+    def _heading(self, name: str) -> tuple[str, str]:
+        """Return the path and the build id in the heading of a file, or empty texts."""
         path = build_id = ""
         for line in self._directory.head(name).decode("utf-8", "surrogateescape").split("\n"):
             if not line.startswith("#"):
                 break
-            key, _, value = line.removeprefix("# ").partition(": ")
+            key, _, value = line.rstrip("\r").removeprefix("# ").partition(": ")
             path = value if key == "path name" else path
             build_id = value.strip() if key == "build-id" else build_id
-        if build_id and module.build_id and build_id != module.build_id:
-            return False
-        return not path or path == module.path or path.startswith(f"{module.path} ")
+        return path, build_id
+
+    def _files_by_build_id(self, suffix: str) -> dict[str, str]:
+        """Return the names of the files with a suffix, by the build ids in their headings."""
+        if suffix not in self._build_ids:
+            names = [name for name in self._directory.names if name.endswith(suffix)]
+            self._build_ids[suffix] = {self._heading(name)[1]: name for name in reversed(names)}
+        return self._build_ids[suffix]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.finding import Findings, Level
-from fxtio.uftrace.directory import join_lines, line_size, split_lines
+from fxtio.uftrace.directory import join_lines, placed_lines
 from fxtio.uftrace.layout import kernel_base
 
 Array = np.ndarray[Any, Any]
@@ -34,6 +34,9 @@ PLT = "P"
 
 DATA = "D"
 """The type of a variable."""
+
+KERNEL = "T"
+"""The type of a function of the kernel."""
 
 _MAPPING = re.compile(
     r"([0-9a-fA-F]{1,16})-([0-9a-fA-F]{1,16}) (\S{4}) ([0-9a-fA-F]{1,16}) (\S{1,20}) (\d{1,20})(?: *)(.*)", re.DOTALL
@@ -119,14 +122,14 @@ class MapFile:
     @classmethod
     def parse(cls, raw: bytes, name: str, findings: Findings) -> MapFile:
         """Parse the file `name`."""
-        parsed, offset = cls(split_lines(raw)), 0
-        for line in parsed.lines:
+        parsed = cls()
+        for offset, line in placed_lines(raw, name, findings):
+            parsed.lines.append(line)
             mapping = parse_mapping(line)
             if mapping is not None:
                 parsed.mappings.append(mapping)
             elif line and not line.startswith("#"):
                 findings.add("map-line", offset, "the line is not a mapping", level=Level.WARNING, file=name)
-            offset += line_size(line)
         return parsed
 
     @classmethod
@@ -207,8 +210,9 @@ class SymbolFile:
     @classmethod
     def parse(cls, raw: bytes, name: str, findings: Findings) -> SymbolFile:
         """Parse the file `name`."""
-        parsed, offset = cls(split_lines(raw)), 0
-        for line in parsed.lines:
+        parsed = cls()
+        for offset, line in placed_lines(raw, name, findings):
+            parsed.lines.append(line)
             match = _SYMBOL.fullmatch(line)
             if match:
                 address, size, kind, text, _ = match.groups()
@@ -220,7 +224,6 @@ class SymbolFile:
                     parsed.build_id = heading[2]
             elif line and not line.startswith("#"):
                 findings.add("symbol-line", offset, "the line is not a symbol", level=Level.WARNING, file=name)
-            offset += line_size(line)
         return parsed
 
     @classmethod
@@ -304,9 +307,10 @@ class DebugFile:
     @classmethod
     def parse(cls, raw: bytes, name: str, findings: Findings) -> DebugFile:
         """Parse the file `name`."""
-        parsed, offset = cls(split_lines(raw)), 0
+        parsed = cls()
         current: DebugFunction | None = None
-        for line in parsed.lines:
+        for offset, line in placed_lines(raw, name, findings):
+            parsed.lines.append(line)
             kind, rest = line[:3], line[3:]
             words = rest.split(" ", 1)
             if kind == "F: " and (digits := words[0].removeprefix("0x")) and _HEX.issuperset(digits[:17]):
@@ -327,7 +331,6 @@ class DebugFile:
             elif line and not line.startswith("#"):
                 message = "the line is not debug information of a function"
                 findings.add("debug-line", offset, message, level=Level.WARNING, file=name)
-            offset += line_size(line)
         return parsed
 
     def to_bytes(self) -> bytes:

@@ -12,9 +12,12 @@ import numpy as np
 from fxtio.io.reading import Progress
 from fxtio.uftrace import payloads
 from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.everything import Everything
 from fxtio.uftrace.perf import Kind, PerfEvent
 from fxtio.uftrace.program import NewFunction
-from fxtio.uftrace.writer import TaskWriter, UftraceWriter
+from fxtio.uftrace.task_writer import TaskWriter
+from fxtio.uftrace.workload import PROGRAM, Workload
+from fxtio.uftrace.writer import UftraceWriter
 
 Array = np.ndarray[Any, Any]
 
@@ -23,6 +26,10 @@ SHAPES = {
     "recursion": "one function that calls itself, some hundred deep",
     "args": "calls with an integer, a string and a double, and what they return",
     "mixed": "calls with and without arguments, events, lost records, scheduler events, messages; in several processes",
+    "program": "a web server with requests, a database, garbage collections, logs, kernel calls, child processes",
+    "everything": "records, values, events, sessions, kernel and scheduler events of all kinds",
+    "everything-32": "the same of a program with pointers of 32 bits",
+    "everything-big": "the same with the byte order of big-endian machines, which uftrace cannot read",
 }
 """Name and description of each shape."""
 
@@ -130,6 +137,8 @@ def synth(
     """
     rng = random.Random(seed)
     tasks = threads or THREADS
+    if shape in _ROUNDS:
+        return _rounds(target, shape, rng, tasks, events, size, progress)
     total = events if events is not None else EVENTS if size is None else size // _RECORD
     written = 0
     with UftraceWriter(target, program="/usr/bin/synthetic", command=f"synthetic {shape}") as writer:
@@ -149,6 +158,33 @@ def synth(
         if shape == "mixed":
             _add_small_files(writer, rng, tasks)
     return written, writer.position
+
+
+_ROUNDS: dict[str, tuple[type[Everything | Workload], dict[str, Any]]] = {
+    "program": (Workload, {"program": PROGRAM}),
+    "everything": (Everything, {}),
+    "everything-32": (Everything, {"word_class": 32}),
+    "everything-big": (Everything, {"order": "big"}),
+}
+"""The shapes that are written by rounds: what writes them, and the options of the writer."""
+
+
+def _rounds(
+    target: Any, shape: str, rng: random.Random, tasks: int, events: int | None, size: int | None, progress: Progress
+) -> tuple[int, int]:
+    """Write whole rounds until there are enough records or bytes; return the numbers of both."""
+    make, options = _ROUNDS[shape]
+    options = {"program": "/usr/bin/synthetic", "command": f"synthetic {shape}", **options}
+    total = EVENTS if events is None and size is None else events
+    with UftraceWriter(target, **options) as writer:
+        rounds = make(writer, rng, tasks, _START)
+        while True:
+            rounds.write_round()
+            progress(writer.records, total if total is not None else (size or 0) // _RECORD)
+            if writer.records >= total if total is not None else writer.position >= (size or 0):
+                break
+        rounds.end()
+        return writer.records, writer.position
 
 
 def _add_small_files(writer: UftraceWriter, rng: random.Random, tasks: int) -> None:

@@ -137,7 +137,7 @@ class CallPairing:
         depth = _FIELDS["depth"].get(words).view(np.int64)
         address = _FIELDS["address"].get(words)
         times = chunk.nanoseconds
-        first_exit = self._first_lower_exit(step, depth, address, chunk)
+        first_exit = self._first_lower_exit(step, depth, address)
         previous = self._previous
         rows = np.flatnonzero(step) if not step.all() else None
         if len(step) and (rows is None or len(rows)):
@@ -196,7 +196,11 @@ class CallPairing:
             np.full(len(order), -1, np.int64),
         )  # fmt: skip
 
-    def _first_lower_exit(self, step: Array, depth: Array, address: Array, chunk: Chunk) -> int | None:
+    def skip(self) -> None:
+        """Go on after bytes that are not a record."""
+        self._before = (0, 0, 0)
+
+    def _first_lower_exit(self, step: Array, depth: Array, address: Array) -> int | None:
         """Return the row from which on the depths of exits are one too low, or None if they are right."""
         if self._exits_lower is None and len(step):
             steps, depths = np.append(self._before[0], step), np.append(self._before[1], depth)
@@ -208,8 +212,6 @@ class CallPairing:
             row = int(leaf.argmax())
             self._exits_lower = (int(depths[row]) - int(depths[row + 1])) % DEPTHS == 1
             return row if self._exits_lower else None
-        if chunk.gap is not None:
-            self._before = (0, 0, 0)
         return 0 if self._exits_lower else None
 
     def _unwrapped(self, previous: tuple[int, int], step: Array, depth: Array, address: Array) -> tuple[Array, Array]:
@@ -294,7 +296,10 @@ class TableBuilder:
         open_calls.name = np.array([self.names.code(old.values[code]) for code in open_calls.name.tolist()], np.int32)
 
     def of_chunk(self, chunk: Chunk) -> dict[str, Columns]:
-        """Return the tables of a chunk."""
+        """Return the tables of a chunk; none for bytes that are not a record."""
+        if chunk.gap is not None:
+            self._pairing.skip()
+            return {}
         tables = {name: RECORD_TABLES[name](self, chunk) for name in self._tables}
         self.record += len(chunk)
         return tables

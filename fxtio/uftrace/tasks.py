@@ -27,7 +27,7 @@ from construct import (
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
-from fxtio.uftrace.directory import join_lines, line_size, split_lines, text_bytes
+from fxtio.uftrace.directory import join_lines, placed_lines, text_bytes
 
 TEXT, BINARY = "task.txt", "task"
 """The name of the file, and its name in format version 3."""
@@ -173,8 +173,7 @@ class TaskFile:
     def parse(cls, raw: bytes, findings: Findings) -> TaskFile:
         """Parse the file."""
         parsed = cls()
-        offset = 0
-        for line in split_lines(raw):
+        for offset, line in placed_lines(raw, TEXT, findings):
             event = parse_line(line)
             parsed.lines.append(event if event is not None and str(event) == line else line)
             if event is not None:
@@ -182,7 +181,6 @@ class TaskFile:
             elif line:
                 message = f"the line beginning with {line[:20]!r} is unknown"
                 findings.add("task-line", offset, message, level=Level.WARNING, file=TEXT)
-            offset += line_size(line)
         return parsed
 
     def to_bytes(self) -> bytes:

@@ -143,7 +143,7 @@ def _group_columns(data: _BlockBytes, chunk: Chunk, group: _Group, names: Distin
     bits, text = np.zeros(shape, np.uint64), np.full(shape, -1, np.int32)
     meaning = np.full(shape, -1, np.int32)
     for number, spec in enumerate(specs):
-        place = np.minimum(at, data.last)  # the kernel has checked that the payload is complete
+        place = np.minimum(at, data.last)  # the walk over the records has checked that the payload is complete
         size: int | Array = spec.size
         if spec.is_text:
             length = data.integers(place, 2, signed=False).astype(np.int64)

@@ -7,7 +7,7 @@ and tasks, except those that were given as a whole.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -16,24 +16,38 @@ import numpy as np
 from fxtio.errors import EncodeError
 from fxtio.io.writing import TraceWriter
 from fxtio.table import Bytes, Categories, Optional, WritableTable
-from fxtio.uftrace import payloads, perf
-from fxtio.uftrace.directory import StoredFile, is_file_name
-from fxtio.uftrace.encode import CallOrder, call_states, checked_depth, integers, record_bytes, type_codes, wrapped
+from fxtio.uftrace import perf
+from fxtio.uftrace.directory import StoredFile, is_file_name, text_bytes
+from fxtio.uftrace.encode import (
+    CallOrder,
+    call_states,
+    checked_depth,
+    checked_integer,
+    integers,
+    record_bytes,
+    type_codes,
+    wrapped,
+)
 from fxtio.uftrace.enums import EventId, RecordType, WordClass
-from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, payload_of
+from fxtio.uftrace.events import EVENT_IDS, EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
 from fxtio.uftrace.info import INFO_FILE, InfoFile
-from fxtio.uftrace.layout import DEPTHS, Feature, InfoBit
-from fxtio.uftrace.program import FUNCTION_SIZE, NewFunction, Program
-from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost, encode
+from fxtio.uftrace.kernel_writer import MAX_CPU, KernelFiles
+from fxtio.uftrace.layout import Feature, InfoBit
+from fxtio.uftrace.program import FUNCTION_SIZE, NewFunction, NewVariable, Program
+from fxtio.uftrace.reader import ParsedFile, UftraceTrace
+from fxtio.uftrace.records import encode
 from fxtio.uftrace.state import map_name
-from fxtio.uftrace.tasks import NS, TEXT, Fork, Session, Task, TaskEvent, TaskFile, check_text
+from fxtio.uftrace.tables import NO_ENTRY
+from fxtio.uftrace.task_writer import NewSession, TaskWriter
+from fxtio.uftrace.tasks import NS, TEXT, Session, Task, TaskEvent, TaskFile, check_text
+from fxtio.uftrace.times import MAX_TIME
 
 Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
 
 _BUFFERED = 1 << 18
 _SID_DIGITS = 16
+_MAX_MESSAGE = 1000
 
 MAX_TASK = 2**31 - 1
 """The largest number of a task or process, as in Linux."""
@@ -51,7 +65,14 @@ class UftraceWriter(TraceWriter):
         sized_symbols: write symbols with sizes, which uftrace before 0.14 cannot read.
         recorded_at: the date of the recording as `date` prints it.
 
+    Attributes:
+        path: the directory.
+        order: the byte order of the records.
+        pointer_size: the size of a pointer of the program in bytes.
+        records: the number of records that were written.
+
     Raises:
+        EncodeError: an argument cannot be written.
         FileExistsError: the directory is not empty.
         OSError: the directory cannot be created.
     """
@@ -79,22 +100,31 @@ class UftraceWriter(TraceWriter):
         sized_symbols: bool = False,
         recorded_at: str = "Thu Jan  1 00:00:00 1970",
     ) -> None:
+        if order not in ("little", "big"):
+            raise EncodeError(f"{order!r} is neither 'little' nor 'big'", "order")
+        if word_class not in (32, 64):
+            raise EncodeError(f"{word_class!r} is neither 32 nor 64", "word_class")
         self.path = Path(target)
         self.order: Order = order
+        self.pointer_size = word_class // 8
+        self.records = 0
         self._position = 0
         self._word_class = WordClass.BITS32 if word_class == 32 else WordClass.BITS64
-        self._program = Program(program, word_class // 8)
+        self._program = Program(program, self.pointer_size)
+        self._kernel = KernelFiles(order, self.pointer_size)
         self._command = check_text(program if command is None else command, "command")
         self._sized_symbols = sized_symbols
         self._recorded_at = check_text(recorded_at, "recorded_at")
         self._tasks: dict[int, TaskWriter] = {}
+        self._processes: dict[int, NewSession] = {}  # the session of each process
+        self._sessions: list[NewSession] = []
         self._buffers: dict[int, bytearray] = {}
         self._files: dict[str, Any] = {}
         self._events: dict[str, int] = {}
         self._messages: list[tuple[int, str]] = []
         self._perf: dict[int, bytearray] = {}
+        self._perf_times: dict[int, int] = {}  # the time of the last scheduler event of each CPU
         self._is_copy = False
-        self._without_info = False  # this is the copy of a directory without an info file
         self.path.mkdir(parents=True, exist_ok=True)
         if next(self.path.iterdir(), None) is not None:
             raise FileExistsError(f"{self.path} is not empty")
@@ -119,7 +149,7 @@ class UftraceWriter(TraceWriter):
         """
         self._check_open()
         _check_task(tid)
-        self._append(tid, encode(record, self.order))
+        self._append(tid, encode(record, self.order), 1)
 
     def file(self, name: str, content: Any) -> None:
         """Write a file of the directory as a whole, in place of the file that the writer would make.
@@ -129,27 +159,32 @@ class UftraceWriter(TraceWriter):
             content: bytes, or the result of `UftraceTrace.file`.
 
         Raises:
-            EncodeError: the name is not the name of a file in a directory.
+            EncodeError: the name is not the name of a file in a directory, or that of the records of a task; or the
+                content is neither bytes nor a parsed file.
             ValueError: the writer is closed.
         """
         self._check_open()
+        text_bytes(name, "name")
         if not is_file_name(name):
-            raise EncodeError(f"{name!r} is not the name of a file in a directory")
-        self._files[name] = content
+            raise EncodeError(f"{name!r} is not the name of a file in a directory", "name")
+        if _is_task_file(name):
+            raise EncodeError("the records of a task are written by `put` and by the writer of the task", name)
+        self._files[name] = content if isinstance(content, StoredFile) else _bytes_of(content)
 
     def _copy(self, trace: UftraceTrace) -> None:
-        if self._position or self._tasks or self._files or self._events or self._messages or self._perf:
+        given = (self._tasks, self._buffers, self._files, self._events, self._messages, self._perf, self._kernel)
+        if self._position or any(given):
             raise EncodeError("a trace can be copied only if nothing was written before", "copy")
         self.order = trace.info_file.order
-        self._without_info = INFO_FILE not in trace.directory
         tids = {f"{tid}.dat": tid for tid in trace.tids}
         for name in trace.directory.names:
             if name not in tids:
-                self.file(name, trace.file(name))
+                with open(self.path / name, "wb") as file:
+                    file.writelines(trace.directory.blocks(name))
                 continue
             self._buffers.setdefault(tids[name], bytearray())
             for record in trace.records(resolve=False, tid=tids[name]):
-                self._append(tids[name], encode(record, self.order))
+                self._append(tids[name], encode(record, self.order), 1)
         self._is_copy = True
 
     def _check_declarable(self) -> None:
@@ -158,10 +193,12 @@ class UftraceWriter(TraceWriter):
         if self._is_copy:
             raise EncodeError("a copy takes no further tasks, functions and events; records can be put", "copy")
 
-    def _append(self, tid: int, raw: bytes | memoryview) -> None:
+    def _append(self, tid: int, raw: bytes | memoryview, records: int) -> None:
+        """Append the bytes of some records to the file of a task."""
         buffer = self._buffers.setdefault(tid, bytearray())
         buffer += raw
         self._position += len(raw)
+        self.records += records
         if len(buffer) > _BUFFERED:
             self._flush(tid)
 
@@ -197,12 +234,17 @@ class UftraceWriter(TraceWriter):
             raws = None if payload is None else [payload[row] or None for row in chosen.tolist()]
             integer = {name: integers(name, columns[name])[chosen] for name in ("time", "depth", "address")}
             raw = record_bytes(kind[chosen], **integer, payload=raws, order=self.order)
-            encoded.append((self.task(tid), integer["time"][kind[chosen] != RecordType.LOST], raw))
-        for task, times, raw in encoded:
-            task._append(times, raw)
+            times = integer["time"][kind[chosen] != RecordType.LOST]
+            self._checked_pid(tid, None)
+            encoded.append((tid, times, raw, len(chosen)))
+        for tid, times, raw, count in encoded:
+            self.task(tid)._append(times, raw, count)
 
     def _write_slices(self, columns: dict[str, Any], rows: int) -> None:
-        """Write all calls of some tasks; functions that are new are declared."""
+        """Write all calls of some tasks; functions that are new are declared.
+
+        A task whose calls without an entry begin before its first record becomes a copy of another process.
+        """
         names = columns["name"]
         if not isinstance(names, Categories) or bool((names.codes < 0).any()):
             raise EncodeError("a call has no name", "name")
@@ -214,21 +256,56 @@ class UftraceWriter(TraceWriter):
             raise EncodeError("the end of a call does not fit in 63 bits", "duration")
         state = call_states(columns.get("state"), rows)
         used = np.unique(names.codes)
-        address = np.zeros(len(names.values), np.uint64)
-        address[used] = [self.function(names.values[code]).address for code in used.tolist()]
-        encoded = []
+        for code in used.tolist():
+            self._program.check_function(names.values[code])
+        orders, forks = [], {}
         for tid, chosen in _rows_of("tid", columns["tid"]):
             order = CallOrder(start[chosen], (start + duration)[chosen], depth[chosen], state[chosen])
-            calls = chosen[order.row]
+            self._check_whole_calls(tid, order.time)
+            orders.append((tid, order, chosen[order.row]))
+            without_entry = start[chosen][state[chosen] == NO_ENTRY]
+            if len(without_entry) and self._is_copied(tid, without_entry, int(order.time[0])):
+                forks[tid] = int(without_entry[0])
+        parents = [tid for tid in [*self._processes, *(tid for tid, _, _ in orders)] if tid not in forks]
+        if forks and not parents:
+            raise EncodeError("there is no other process, of which the task could be a copy", f"task {min(forks)}")
+        for tid, time in forks.items():
+            session = self.task(parents[0])._session()
+            self._forked(tid, session)._begin_as_copy(parents[0], session, time)
+        address = np.zeros(len(names.values), np.uint64)
+        address[used] = [self.function(names.values[code]).address for code in used.tolist()]
+        for tid, order, calls in orders:
             wrapped_depth, wrapped_address = wrapped(depth[calls], address[names.codes[calls]])
             raw = record_bytes(order.kind, order.time, wrapped_depth, wrapped_address, None, self.order)
-            task = self.task(tid)
-            if task._open:
-                raise EncodeError("calls that were begun by `enter` are open", f"task {tid}")
-            task._check_times(order.time)
-            encoded.append((task, order.time, raw))
-        for task, times, raw in encoded:
-            task._append(times, raw)
+            self.task(tid)._append(order.time, raw, len(order.time))
+
+    def _is_copied(self, tid: int, starts: Array, first: int) -> bool:
+        """Return whether a task must be a copy of a process so that its calls without an entry begin at some times.
+
+        Raises:
+            EncodeError: they would not begin at these times.
+        """
+        task = self._tasks.get(tid)
+        begin = first if task is None or task.first is None else task.first
+        if int(starts.min()) < int(starts.max()) or int(starts[0]) > begin:
+            raise EncodeError("calls without an entry begin at one time, at or before the first record", f"task {tid}")
+        if int(starts[0]) < begin and task is not None:
+            raise EncodeError("a call without an entry begins before the task", f"task {tid}")
+        return int(starts[0]) < begin
+
+    def _check_whole_calls(self, tid: int, times: Array) -> None:
+        """Raise an error if a task takes no calls of functions of the first program at some times."""
+        self._checked_pid(tid, None)
+        task = self._tasks.get(tid)
+        if int(times[0]) < 0:
+            raise EncodeError("a time is negative", "start")
+        if task is None:
+            return
+        if task._open:
+            raise EncodeError("calls that were begun by `enter` are open", f"task {tid}")
+        if task._session().program != self._program.path:
+            raise EncodeError(f"the task runs another program, {task._session().program}", f"task {tid}")
+        task._check_times(times)
 
     def _write_sched(self, columns: dict[str, Any], rows: int) -> None:
         """Append scheduler events to the files of CPUs."""
@@ -244,17 +321,22 @@ class UftraceWriter(TraceWriter):
                 **fields, kind=[kinds[row] for row in indices], parent=parents[chosen],
                 comm=[names[row] for row in indices], order=self.order,
             )  # fmt: skip
-            encoded.append((cpu, raw))
-        for cpu, raw in encoded:
+            self._check_perf_times(cpu, fields["time"])
+            encoded.append((cpu, int(fields["time"][-1]), raw))
+        for cpu, last, raw in encoded:
             self._perf.setdefault(cpu, bytearray()).extend(raw)
+            self._perf_times[cpu] = last
 
     def _write_messages(self, columns: dict[str, Any], rows: int) -> None:
         self._check_declarable()
         times = integers("time", columns["time"])
-        if int(times.min()) < 0:
-            raise EncodeError("a time is negative", "time")
-        texts = [check_text(text or "", "text") for text in _texts("text", columns["text"])]
-        self._messages += zip(times.tolist(), texts, strict=True)
+        rows_of = zip(times.tolist(), _texts("text", columns["text"]), strict=True)
+        last = self._messages[-1][0] if self._messages else 0
+        checked = []
+        for time, text in rows_of:
+            checked.append(_checked_message(time, text, last))
+            last = time
+        self._messages += checked
 
     # ---- calls and events
 
@@ -268,14 +350,44 @@ class UftraceWriter(TraceWriter):
             arguments: the specification of the arguments, such as `arg1/i32,arg2/s,fparg1/64`.
             returns: the specification of the return value, such as `retval/x64`.
             library: whether it is a library function, which `uftrace --no-libcall` omits.
-            module: the path of its module; the program if empty.
+            module: the path of its module; the program if empty.  A module that is neither a program nor loaded by
+                `TaskWriter.dlopen` is in memory from the beginning, with every program.
 
         Raises:
             EncodeError: the name or a specification cannot be written, or the function has other specifications.
             ValueError: the writer is closed.
         """
         self._check_declarable()
-        return self._program.function(name, arguments, returns, "P" if library else "T", module)
+        return self._program.function(name, arguments, returns, library=bool(library), module=module)
+
+    def variable(self, name: str, size: int = 8, *, module: str = "") -> NewVariable:
+        """Declare a variable, whose changes the event `watch:var` reports, or return the one that was declared before.
+
+        Args:
+            name: the name.
+            size: the size in bytes, 1 to 8.
+            module: the path of its module; the program if empty.
+
+        Raises:
+            EncodeError: the name cannot be written, or the variable has another size.
+            ValueError: the writer is closed.
+        """
+        self._check_declarable()
+        return self._program.variable(name, size, module)
+
+    def enum(self, name: str, values: Mapping[str, int]) -> None:
+        """Declare an enumeration, for values with a specification such as `arg1/e:color`.
+
+        Args:
+            name: the name, an identifier of C.
+            values: the values by their names.
+
+        Raises:
+            EncodeError: a name or a value cannot be written, or the enumeration has other values.
+            ValueError: the writer is closed.
+        """
+        self._check_declarable()
+        self._program.enum(name, values)
 
     def task(self, tid: int, pid: int | None = None) -> TaskWriter:
         """Return the writer of the calls of a task.
@@ -289,51 +401,192 @@ class UftraceWriter(TraceWriter):
             ValueError: the writer is closed.
         """
         self._check_declarable()
+        pid = self._checked_pid(tid, pid)
         task = self._tasks.get(tid)
         if task is None:
-            _check_task(tid)
-            _check_task(tid if pid is None else pid)
-            task = self._tasks[tid] = TaskWriter(self, tid, tid if pid is None else pid)
-        elif pid is not None and pid != task.pid:
-            raise EncodeError(f"task {tid} belongs to process {task.pid}", "task")
+            task = self._tasks[tid] = TaskWriter(self, tid, pid)
+            if pid not in self._processes:
+                self._processes[pid] = self._added_session(pid, self._program.path, None)
         return task
 
+    def _checked_pid(self, tid: int, pid: int | None) -> int:
+        """Return the process of a task that is declared or can be."""
+        _check_task(tid)
+        task = self._tasks.get(tid)
+        if pid is None:
+            return tid if task is None else task.pid
+        _check_task(pid)
+        if task is not None and pid != task.pid:
+            raise EncodeError(f"task {tid} belongs to process {task.pid}", "task")
+        return pid
+
     def event_id(self, name: str) -> int:
-        """Return the number of a user event such as `provider:name`, which is declared if it is new.
+        """Return the number of an event, which is declared if it is new.
+
+        Args:
+            name: the name of an event of uftrace, such as `read:proc/statm`, or of a user event, such as
+                `provider:name`.
 
         Raises:
             EncodeError: the name cannot be written.
             ValueError: the writer is closed.
         """
+        number = self._event_number(name)
+        if number >= EventId.FIRST_USER:
+            self._events[name] = number
+        return number
+
+    def _event_number(self, name: str) -> int:
+        """Return the number of an event, or that which it will have when it is declared."""
         self._check_declarable()
-        if name not in self._events:
-            self._events[check_text(name, "event")] = EventId.FIRST_USER + len(self._events)
-        return self._events[name]
+        if not check_text(name, "event"):
+            raise EncodeError("the name of an event is empty", "event")
+        return EVENT_IDS.get(name) or self._events.get(name) or EventId.FIRST_USER + len(self._events)
 
     def message(self, time: int, text: str) -> None:
         """Append a message to `extern.dat`; messages must be ordered by time.
 
         Args:
             time: nanoseconds.
-            text: the message, a single line.
+            text: the message, a single line of at most 1,000 bytes that does not begin with white space.
 
         Raises:
-            EncodeError: the text cannot be written.
+            EncodeError: the time or the text cannot be written, or time goes back.
             ValueError: the writer is closed.
         """
         self._check_declarable()
-        self._messages.append((time, check_text(text, "message")))
+        self._messages.append(_checked_message(time, text, self._messages[-1][0] if self._messages else 0))
+
+    # ---- the scheduler and the kernel
 
     def sched(self, cpu: int, event: perf.PerfEvent) -> None:
         """Append a scheduler event of a CPU; the events of a CPU must be ordered by time.
 
         Raises:
-            EncodeError: a value does not fit.
+            EncodeError: a value does not fit, or time goes back.
             ValueError: the writer is closed.
         """
         self._check_declarable()
+        cpu = checked_integer(cpu, "cpu", 0, MAX_CPU)
+        if not isinstance(event, perf.PerfEvent):
+            raise EncodeError(f"{event!r} is not a scheduler event", "event")
         raw = perf.build(event, self.order)
+        time = event.time if event.raw else checked_integer(event.time, "time", 0, MAX_TIME)
+        self._check_perf_times(cpu, np.array([time], np.uint64))
         self._perf.setdefault(cpu, bytearray()).extend(raw)
+        self._perf_times[cpu] = time
+
+    def _check_perf_times(self, cpu: int, times: Array) -> None:
+        """Raise an error if the times of scheduler events of a CPU are not ordered."""
+        checked_integer(cpu, "cpu", 0, MAX_CPU)
+        if int(times[0]) < self._perf_times.get(cpu, 0) or bool((times[1:] < times[:-1]).any()):
+            raise EncodeError("time goes back", f"CPU {cpu}")
+
+    def kernel_format(self, system: str, description: str) -> str:
+        """Describe a kernel event that `kernel_event` does not know, and return its name with the subsystem.
+
+        Args:
+            system: the subsystem, such as `sched`.
+            description: the content of the event's file `format` in tracefs.
+
+        Raises:
+            EncodeError: it is not a description, or the name or the id belongs to another event.
+            ValueError: the writer is closed.
+        """
+        self._check_declarable()
+        return self._kernel.describe(system, description)
+
+    def kernel_event(self, cpu: int, time: int, tid: int, event: str, **values: Any) -> None:
+        """Append a kernel event of a CPU; the kernel events of a CPU must be ordered by time.
+
+        Args:
+            cpu: the CPU.
+            time: nanoseconds.
+            tid: the task that was running.
+            event: the name, such as `sched:sched_switch`; one of `fxtio.uftrace.tracefs.DESCRIPTIONS`, or described by
+                `kernel_format`.
+            values: the values by field; the others are 0.
+
+        Raises:
+            EncodeError: the event or a field is unknown, a value does not fit, or time goes back.
+            ValueError: the writer is closed.
+        """
+        self._check_declarable()
+        self._kernel.event(cpu, time, tid, event, values)
+
+    def kernel_enter(self, cpu: int, time: int, tid: int, function: str) -> None:
+        """Begin a call of a function of the kernel.
+
+        Args:
+            cpu: the CPU.
+            time: nanoseconds.
+            tid: the task.
+            function: the name of the function.
+
+        Raises:
+            EncodeError: a value does not fit, or time goes back.
+            ValueError: the writer is closed.
+        """
+        self._check_declarable()
+        self._kernel.enter(cpu, time, tid, function)
+
+    def kernel_leave(self, cpu: int, time: int, tid: int) -> None:
+        """End the innermost call of a function of the kernel.
+
+        Args:
+            cpu: the CPU, which may be another one than at the entry.
+            time: nanoseconds.
+            tid: the task.
+
+        Raises:
+            EncodeError: no call is open, a value does not fit, or time goes back.
+            ValueError: the writer is closed.
+        """
+        self._check_declarable()
+        self._kernel.leave(cpu, time, tid)
+
+    # ---- sessions
+
+    def _session_of(self, pid: int) -> NewSession:
+        """Return the session of a process that is declared."""
+        return self._processes[pid]
+
+    def _added_session(self, pid: int, program: str, time: int | None) -> NewSession:
+        session = NewSession(pid, f"{len(self._sessions) + 1:0{_SID_DIGITS}x}", program, time)
+        self._sessions.append(session)
+        return session
+
+    def _new_session(self, pid: int, program: str, time: int) -> NewSession:
+        """Add the session of a process that called exec.
+
+        Raises:
+            EncodeError: the program cannot be written; nothing was added.
+        """
+        self._program.add_module(program, "program")
+        session = self._processes[pid] = self._added_session(pid, program, time)
+        return session
+
+    def _forked(self, tid: int, session: NewSession) -> TaskWriter:
+        """Declare a process that is a copy of one in a session.
+
+        Raises:
+            EncodeError: the task exists already.
+        """
+        self._check_declarable()
+        _check_task(tid)
+        if tid in self._tasks or tid in self._processes:
+            raise EncodeError(f"task {tid} exists already", "fork")
+        self._processes[tid] = session
+        task = self._tasks[tid] = TaskWriter(self, tid, tid)
+        return task
+
+    def _loaded(self, library: str) -> int:
+        """Return the address of a library that is loaded.
+
+        Raises:
+            EncodeError: the path cannot be written, or the library is in memory from the beginning.
+        """
+        return self._program.add_module(library, "loaded").base
 
     # ---- the small files
 
@@ -345,54 +598,79 @@ class UftraceWriter(TraceWriter):
                 if isinstance(content, StoredFile):
                     file.writelines(content.blocks())
                 else:
-                    file.write(content if isinstance(content, bytes | bytearray) else content.to_bytes())
+                    file.write(_bytes_of(content))
 
     def _small_files(self) -> dict[str, Any]:
         """Return the small files that were not given as a whole."""
         files: dict[str, Any] = {}
-        if INFO_FILE not in self._files and not self._without_info:
+        if not self._is_copy:
+            for tid in self._buffers:
+                if 0 < tid <= MAX_TASK:
+                    self.task(tid)  # records that were put need a session, too
+        if INFO_FILE not in self._files and not self._is_copy:
             files[INFO_FILE] = self._info_file()
         if self._tasks:
-            sids = {pid: f"{number:0{_SID_DIGITS}x}" for number, pid in enumerate(self._pids(), 1)}
-            files[TEXT] = self._task_file(sids)
-            files |= {map_name(sid): self._program.map_file() for sid in sids.values()}
+            files[TEXT] = self._task_file()
+            files |= {map_name(session.sid): self._program.map_file(session.program) for session in self._sessions}
             files |= self._program.symbol_files(sized=self._sized_symbols)
         if self._events:
             files[NAMES_FILE] = EventsFile.of({number: name for name, number in self._events.items()})
         if self._messages:
             files[EXTERN_FILE] = ExternFile.of(self._messages)
+        if self._kernel:
+            files |= self._kernel.files()
         return files | {f"perf-cpu{cpu}.dat": raw for cpu, raw in self._perf.items()}
 
-    def _pids(self) -> list[int]:
-        """Return the processes that are not forked from another one."""
-        forked = {task.pid for task in self._tasks.values() if task.forked is not None}
-        return list(dict.fromkeys(task.pid for task in self._tasks.values() if task.pid not in forked))
-
-    def _task_file(self, sids: dict[int, str]) -> TaskFile:
+    def _task_file(self) -> TaskFile:
         """Return the task file; sessions and tasks begin with the first record, since earlier records have no names."""
-        firsts = {tid: task.first or 0 for tid, task in self._tasks.items()}
         events: list[TaskEvent] = []
-        for pid, sid in sids.items():
-            tids = [tid for tid, task in self._tasks.items() if task.pid == pid]
-            begin = min(firsts[tid] for tid in tids)
-            events.append(Session(begin, pid, sid, self._program.path))
-            if pid not in tids:
-                events.append(Task(begin, pid, pid))
-            events += [Task(firsts[tid], tid, pid) for tid in sorted(tids, key=lambda tid: (tid != pid, firsts[tid]))]
+        forked = {task.tid for task in self._tasks.values() if task.forked is not None}
+        for session in self._sessions:
+            if session.time is None:
+                events += self._process_events(session)
         for task in self._tasks.values():
             if task.forked is not None:
                 events.append(task.forked)
-            elif task.pid not in sids:
-                events.append(Task(firsts[task.tid], task.tid, task.pid))
+            elif task.pid in forked and self._first_session(task).pid != task.pid:
+                events.append(Task(task.first or 0, task.tid, task.pid))
+        for session in self._sessions:
+            if session.time is not None:
+                events.append(Session(session.time, session.pid, session.sid, session.program))
+                events.append(Task(session.time, session.pid, session.pid))
+                events += [Task(task.first or 0, task.tid, task.pid) for task in self._threads_of(session)]
+            events += session.loads
         return TaskFile([*events, ""], events)
+
+    def _process_events(self, session: NewSession) -> list[TaskEvent]:
+        """Return the beginnings of a session and of its tasks."""
+        leader, threads = self._tasks.get(session.pid), self._threads_of(session)
+        tasks = [*([leader] if leader is not None else []), *threads]
+        begin = min((task.first or 0 for task in tasks), default=0)
+        lines = [Task(begin if leader is None else leader.first or 0, session.pid, session.pid)]
+        lines += [Task(task.first or 0, task.tid, task.pid) for task in threads]
+        return [Session(begin, session.pid, session.sid, session.program), *lines]
+
+    def _threads_of(self, session: NewSession) -> list[TaskWriter]:
+        """Return the threads of a process that began in a session, by the times of their first records."""
+        threads = [task for task in self._tasks.values() if task.pid == session.pid != task.tid]
+        began = [task for task in threads if self._first_session(task) is session]
+        return sorted(began, key=lambda task: task.first or 0)
+
+    def _first_session(self, task: TaskWriter) -> NewSession:
+        """Return the session in which a task began; that of its process if it has no records."""
+        return task.sessions[0] if task.sessions else self._processes[task.pid]
 
     def _info_file(self) -> InfoFile:
         info = InfoFile(order=self.order, word_class=self._word_class)
         info.features = Feature.TASK_SESSION | Feature.SYM_REL_ADDR | Feature.MAX_STACK
-        program, tids = self._program, sorted({*self._tasks, *self._buffers})
+        program, tids = self._program, sorted(self._buffers)
         if program.specs:
             info.features |= Feature.ARGUMENT | Feature.RETVAL
-        if self._events:
+        if program.enums:
+            info.features |= Feature.AUTO_ARGS
+        if self._kernel:
+            info.features |= Feature.KERNEL
+        if self._events or self._kernel:
             info.features |= Feature.EVENT
         if self._perf:
             info.features |= Feature.PERF_EVENT
@@ -406,7 +684,7 @@ class UftraceWriter(TraceWriter):
             )
         listed = ",".join(map(str, tids))
         info.set_block(InfoBit.TASKINFO, "taskinfo:lines=2", f"taskinfo:nr_tid={len(tids)}", f"taskinfo:tids={listed}")
-        if program.specs:
+        if program.specs or program.enums:
             info.set_block(InfoBit.ARG_SPEC, *program.spec_lines())
         elapsed = max((task.last for task in self._tasks.values()), default=0) - min(
             (task.first or 0 for task in self._tasks.values()), default=0
@@ -415,6 +693,35 @@ class UftraceWriter(TraceWriter):
         info.set_block(InfoBit.RECORD_DATE, f"record_date:{self._recorded_at}", elapsed_line)
         info.set_block(InfoBit.PATTERN_TYPE, "pattern_type:simple")
         return info
+
+
+def _is_task_file(name: str) -> bool:
+    """Return whether a file has the name of the records of a task."""
+    stem = name.removesuffix(".dat")
+    return stem != name and stem.isascii() and stem.isdigit() and len(stem) <= 10 and str(int(stem)) == stem
+
+
+def _bytes_of(content: Any) -> bytes:
+    """Return the bytes of a parsed file."""
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    if not isinstance(content, ParsedFile):
+        raise EncodeError(f"{type(content).__name__} is neither bytes nor a file of a trace", "content")
+    try:
+        raw: bytes = content.to_bytes()
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise EncodeError(f"the file cannot be written: {error}", type(content).__name__) from None
+    return raw
+
+
+def _checked_message(time: Any, text: Any, last: int) -> tuple[int, str]:
+    """Return a message that can follow one at the time `last`."""
+    time = checked_integer(time, "time", 0, MAX_TIME)
+    if len(text_bytes(text, "text")) > _MAX_MESSAGE or check_text(text, "text")[:1].isspace():
+        raise EncodeError(f"the text begins with white space or has more than {_MAX_MESSAGE:,} bytes", "text")
+    if time < last:
+        raise EncodeError(f"time goes back, from {last} to {time}", "message")
+    return time, text
 
 
 def _check_task(tid: Any) -> None:
@@ -447,160 +754,3 @@ def _texts(name: str, column: Any) -> list[str | None]:
     if not isinstance(column, Categories):
         raise EncodeError("the values are not texts", name)
     return column.to_list()
-
-
-class TaskWriter:
-    """Writes the calls of one task, see `UftraceWriter.task`.
-
-    Attributes:
-        tid: the task.
-        pid: its process.
-        first: the time of its first record in nanoseconds, or None.
-        last: the time of its last record in nanoseconds.
-        forked: the fork with which the task began, or None.
-    """
-
-    def __init__(self, writer: UftraceWriter, tid: int, pid: int) -> None:
-        self.tid = tid
-        self.pid = pid
-        self.first: int | None = None
-        self.last = 0
-        self.forked: Fork | None = None
-        self._writer = writer
-        self._open: list[NewFunction] = []
-
-    def enter(self, function: NewFunction | str, time: int, *values: Any) -> None:
-        """Begin a call.
-
-        Args:
-            function: the result of `UftraceWriter.function`, or the name of a function without arguments.
-            time: nanoseconds.
-            values: all declared arguments, or none of them.
-
-        Raises:
-            EncodeError: a value does not fit, or time goes back.
-            ValueError: the writer is closed.
-        """
-        self._writer._check_open()
-        target = self._writer.function(function) if isinstance(function, str) else function
-        if len(self._open) >= DEPTHS:
-            raise EncodeError(f"calls are nested deeper than {DEPTHS}", target.name)
-        payload = payloads.encode(target.arguments, values, self._writer.order) if values else None
-        self._put(time, FunctionEntry(time, len(self._open), target.address, payload))
-        self._open.append(target)
-
-    def leave(self, time: int, value: Any = ...) -> None:
-        """End the innermost call.
-
-        Args:
-            time: nanoseconds.
-            value: the return value, if one is declared.
-
-        Raises:
-            EncodeError: no call is open, the value does not fit, or time goes back.
-            ValueError: the writer is closed.
-        """
-        self._writer._check_open()
-        if not self._open:
-            raise EncodeError("no call is open", f"task {self.tid}")
-        target = self._open[-1]
-        payload = None if value is ... else payloads.encode(target.returns, [value], self._writer.order)
-        self._put(time, FunctionExit(time, len(self._open) - 1, target.address, payload))
-        self._open.pop()
-
-    def fork(self, tid: int, time: int) -> TaskWriter:
-        """Begin a process as a copy of this one; the open calls are open there, too.
-
-        Args:
-            tid: the new process.
-            time: nanoseconds.
-
-        Raises:
-            EncodeError: the task exists already, or time goes back.
-            ValueError: the writer is closed.
-        """
-        self._writer._check_open()
-        if tid in self._writer._tasks:
-            raise EncodeError(f"task {tid} exists already", "fork")
-        self._check_time(time)
-        child = self._writer.task(tid)
-        child.forked = Fork(time, tid, self.pid)
-        child.first = child.last = time
-        child._open = list(self._open)
-        return child
-
-    def event(self, event: str | int, time: int, data: bytes | None = None) -> None:
-        """Write an event.
-
-        Args:
-            event: the name of a user event, such as `provider:name`, or a number (`EventId`).
-            time: nanoseconds.
-            data: the data, if the event has any; uftrace refuses data of events that it does not know.
-
-        Raises:
-            EncodeError: the name cannot be written, or time goes back.
-            ValueError: the writer is closed.
-        """
-        self._writer._check_open()
-        number = self._writer.event_id(event) if isinstance(event, str) else event
-        self._put(time, Event(time, 0, number, payload_of(data, self._writer.order)))
-
-    def lost(self, count: int) -> None:
-        """Write that a number of records is missing here.
-
-        Raises:
-            EncodeError: the number does not fit.
-            ValueError: the writer is closed.
-        """
-        self._writer.put(Lost(0, 0, count), tid=self.tid)
-
-    def write_records(
-        self,
-        *,
-        type: Any,
-        time: Array,
-        depth: Array,
-        function: tuple[Sequence[NewFunction], Array],
-        payload: Sequence[bytes | None] | None = None,
-    ) -> None:
-        """Append many entry and exit records.
-
-        Args:
-            type: the type of each record: 0 for an entry, 1 for an exit (`RecordType`).
-            time: nanoseconds, ascending.
-            depth: the number of calls around each.
-            function: functions, and the index of the function of each record.
-            payload: the payload of each record, see `fxtio.uftrace.payloads.encode`, or None.
-
-        Raises:
-            EncodeError: a value does not fit, or time goes back; nothing was written.
-            ValueError: the writer is closed.
-        """
-        self._writer._check_open()
-        if not len(time):
-            return
-        times = np.asarray(time)
-        self._check_times(times)
-        functions, codes = function
-        address = np.array([target.address for target in functions], np.uint64)[codes]
-        self._append(times, record_bytes(type, times, depth, address, payload, self._writer.order))
-
-    def _check_times(self, times: Array) -> None:
-        if int(times[0]) < self.last or bool((times[1:] < times[:-1]).any()):
-            raise EncodeError("time goes back", f"task {self.tid}")
-
-    def _append(self, times: Array, raw: memoryview) -> None:
-        self._writer._append(self.tid, raw)
-        if len(times):
-            self.first = int(times[0]) if self.first is None else self.first
-            self.last = int(times[-1])
-
-    def _check_time(self, time: int) -> None:
-        if time < self.last:
-            raise EncodeError(f"time goes back, from {self.last} to {time}", f"task {self.tid}")
-
-    def _put(self, time: int, record: Any) -> None:
-        self._check_time(time)
-        self._writer.put(record, tid=self.tid)
-        self.first = time if self.first is None else self.first
-        self.last = time

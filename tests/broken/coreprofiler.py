@@ -70,6 +70,8 @@ CASES: dict[str, Callable[[Path], Findings]] = {
     "open-quote": dumped(b'cls nam 0x00000002 "torn'),
     "line-too-long": dumped(b'cls nam 0x00000002 "' + b"x" * (5 << 20) + b'"'),
     "no-line-end": dumped(b"prf tps 5", end=b""),
+    "line-bytes": dumped(b'cls nam 0x00000002 "re\rturn"', b"prf cfg nul \0"),
+    "time-overflow": dumped(b"prc cpu 9223372036855 5"),
     "pointer-width": dumped(b"thr crt 0x00000020 0x00000001"),
     "match-beyond-size": stacks(b"sam str 0x00000000 5 1 3:2"),
     "stack-size": stacks(b"sam str 0x00000000 5 1 1:3"),

@@ -64,6 +64,7 @@ CASES: dict[str, Callable[[Path], Findings]] = {
     "source": read(gzip.compress(profile(0, 1, 5, 1, 5))[:-9]),
     "header-line": dumped(with_line(b"event cycles", b"event")),
     "header-end": dumped(HEADER),
+    "text-transfer": dumped(profile(0, 1, 5, 1, 5).replace(b"\n", b"\r\n")),
     "missing-line": read(with_line(b"image 00112233\n", b"")),
     "repeated-line": read(with_line(b"event cycles\n", b"event cycles\nevent misses\n")),
     "header-value": read(with_line(b"period 62000", b"period many")),

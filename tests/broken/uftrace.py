@@ -138,8 +138,10 @@ PATTERNS = ";".join(f"work{number}.*@arg1" for number in range(257))
 
 CASES: dict[str, Callable[[Path], Findings]] = {
     "info-header": lambda folder: read(folder, {"info": b"Ftrace!\0"}),
+    "info-magic": lambda folder: read(folder, {"info": b"ftrace" + info()[6:]}),
     "info-version": lambda folder: read(folder, {"info": info(version=9)}),
     "info-block": lambda folder: read(folder, {"info": info(blocks=EXIT_STATUS)}),
+    "line-ends": lambda folder: read(folder, {"prog.sym": SYMBOLS.replace("\n", "\r\n").encode()}),
     "file-too-large": too_large,
     "not-a-file": a_directory,
     "no-task-file": lambda folder: read(folder, {"info": info(tids="1,2")}),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import fxtio
 from fxtio.formats import Format, formats
@@ -71,10 +74,24 @@ def open_sample(sample: Sample, folder: Path, **options: Any) -> Any:
     return fxtio.open(sample.make(folder), format=sample.format.name, **options)
 
 
+def pending(reasons: Mapping[str, str]) -> list[Any]:
+    """Return the names of all formats as parameters of a test; those that do not pass it yet are marked.
+
+    Args:
+        reasons: why a format does not pass, by its name.
+    """
+    return [
+        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=reasons[name])) if name in reasons else name
+        for name in formats()
+    ]
+
+
 def same_style(trace: Any, *, resolve: bool = False) -> dict[str, Any]:
     """Return the options of a writer that writes the (resolved) records of a trace to the same bytes."""
     if trace.format == "coreprofiler":
         return {"style": trace.style}
+    if trace.format == "fxt":
+        return {"order": trace.info.byte_order}
     if trace.format == "mono" and resolve:  # headers are raw records only
         return {"header": trace.recording.header}
     return {}

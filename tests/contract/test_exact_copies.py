@@ -40,21 +40,6 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 ROUNDS = 60 + settings().max_examples
 """The number of damaged traces of each format and test: 80 in the brief profile."""
 
-PENDING = {
-    ("fxt", "put"): "gaps and tails are not records",
-}
-"""Formats that do not pass yet, by test, with the reason."""
-
-
-def pending(names: list[str], test: str) -> list[Any]:
-    """Return the names of formats as parameters, some of them with a mark that says what is missing."""
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=PENDING[name, test]))
-        if (name, test) in PENDING
-        else name
-        for name in names
-    ]
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -145,17 +130,17 @@ def _first_difference(expected: bytes, actual: bytes) -> str:
     return f"from byte {at}: {expected[at : at + 24]!r} became {actual[at : at + 24]!r}"
 
 
-@pytest.mark.parametrize("name", pending(FILES, "copy"))
+@pytest.mark.parametrize("name", FILES)
 def test_damaged_files_are_copied_exactly(name: str, folder: Path) -> None:
     check_all(name, folder, partial(copied, name))
 
 
-@pytest.mark.parametrize("name", pending(FILES, "put"))
+@pytest.mark.parametrize("name", FILES)
 def test_raw_records_of_damaged_files_are_the_same_bytes(name: str, folder: Path) -> None:
     check_all(name, folder, partial(put_again, name))
 
 
-@pytest.mark.parametrize("name", pending(DIRECTORIES, "copy"))
+@pytest.mark.parametrize("name", DIRECTORIES)
 def test_damaged_directories_are_copied_exactly(name: str, folder: Path) -> None:
     wrong, seed = [], 0
     samples = samples_of(name, folder)
@@ -189,7 +174,7 @@ def write_files(files: dict[str, bytes], folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", pending(FILES, "compressed"))
+@pytest.mark.parametrize("name", FILES)
 def test_damaged_compressed_files_are_copied_as_far_as_they_can_be_read(name: str, folder: Path) -> None:
     path = next(iter(samples_of(name, folder).values()))
     wrong, number = [], 0

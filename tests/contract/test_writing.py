@@ -62,6 +62,14 @@ def test_records_of_a_default_reading_can_be_put(name: str, tmp_path: Path) -> N
 
 
 @every_format
+def test_a_writer_to_which_nothing_was_written_leaves_a_trace_without_content(name: str, tmp_path: Path) -> None:
+    create(name, tmp_path).close()
+    with fxtio.open(tmp_path / f"made{formats()[name].suffixes[0]}", format=name) as trace:
+        assert not any(entry.time for entry in trace.entries())
+        assert {*trace.findings.counts} <= {"empty", "no-tasks"}
+
+
+@every_format
 def test_attributes(name: str, tmp_path: Path) -> None:
     with create(name, tmp_path) as writer:
         assert isinstance(writer, TraceWriter)

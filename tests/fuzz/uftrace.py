@@ -11,6 +11,8 @@ result; everything that the commands print can be made.
 from __future__ import annotations
 
 import random
+import re
+import struct
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -24,11 +26,12 @@ from fxtio.codec.record import Opaque
 from fxtio.errors import FormatError
 from fxtio.uftrace import explain, frames, report
 from fxtio.uftrace.directory import is_file_name
+from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import encode
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_kernel import kernel_trace
-from support.uftrace_samples import SAMPLES, UFTRACE, minimal
+from support.uftrace_samples import EXTREMES, SAMPLES, UFTRACE, minimal
 
 SIZE = 4  # bytes of a file's size
 MOST = 40  # files
@@ -127,7 +130,7 @@ def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes
     if not files or draw.randrange(8) == 0:
         return change(data, most)
     name = draw.choice(list(files))
-    choice = draw.randrange(6)
+    choice = draw.randrange(8)
     if choice == 0:
         del files[name]
     elif choice == 1:
@@ -135,13 +138,28 @@ def mutate(data: bytes, most: int, draw: random.Random, change: Change) -> bytes
     elif choice == 2 and len(files[name]) > 8:
         at = draw.randrange(len(files[name]) // 8) * 8
         files[name] = files[name][:at] + files[name][at + 8 * draw.randrange(3) :]
+    elif choice == 3:
+        files[name] = with_extreme(files[name], draw.randrange(2**16), draw.choice(EXTREMES))
+    elif choice == 4:
+        files[name] = files[name].replace(b"\n", b"\r\n")
     else:
         files[name] = change(files[name], max(len(files[name]) + 64, 64))
     return packed(files)[:most]
 
 
+def with_extreme(raw: bytes, place: int, value: int) -> bytes:
+    """Return the content of a file with a number in a place: a word of 8 bytes, or the first digits of a line."""
+    if b"\0" in raw or not raw:
+        at = place * 8 % (len(raw) // 8 * 8 + 8)
+        return raw[:at] + value.to_bytes(8, "little") + raw[at + 8 :]
+    lines = raw.split(b"\n")
+    line = place % len(lines)
+    lines[line] = re.sub(rb"[0-9]+", str(value).encode(), lines[line], count=1 + place % 2)
+    return b"\n".join(lines)
+
+
 def drawn() -> Any:
-    """Return a strategy for seeds with changed bytes, and for files of tasks of any bytes."""
+    """Return a strategy for seeds with changed bytes or extreme numbers, and for files of tasks of any words."""
     from hypothesis import strategies as st
 
     def damaged(files: dict[str, bytes], which: int, changes: list[tuple[int, int]]) -> bytes:
@@ -151,10 +169,30 @@ def drawn() -> Any:
             raw[position % len(raw)] = value
         return packed(files | {name: bytes(raw)})
 
+    def extreme(files: dict[str, bytes], which: int, places: list[tuple[int, int]]) -> bytes:
+        name = sorted(files)[which % len(files)]
+        for place, value in places:
+            files = files | {name: with_extreme(files[name], place, value)}
+        return packed(files)
+
+    numbers = st.sampled_from(EXTREMES)
     changes = st.lists(st.tuples(st.integers(0, LONGEST), st.integers(0, 255)), min_size=1, max_size=6)
+    places = st.lists(st.tuples(st.integers(0, LONGEST), numbers), min_size=1, max_size=6)
     directories = _directories()
-    anything = st.binary(max_size=200).map(lambda raw: packed(directories[0] | {"1.dat": raw}))
-    return st.builds(damaged, st.sampled_from(directories), st.integers(0, MOST), changes) | anything
+    names, which = st.sampled_from(directories), st.integers(0, MOST)
+    head = st.builds(
+        lambda kind, more, depth, function: int(
+            RecordWord(type=kind, more=more, depth=depth, address=0x400000 + 16 * function)
+        ),
+        st.integers(0, 3), st.integers(0, 1), st.sampled_from([0, 1, 2, 1023]), st.integers(0, 2),
+    )  # fmt: skip
+    record = st.tuples(numbers | st.integers(0, 5000), head)
+    words = st.lists(record | st.tuples(numbers), max_size=40).map(
+        lambda parts: [word for part in parts for word in part]
+    )
+    raw = words.map(lambda chosen: struct.pack(f"<{len(chosen)}Q", *chosen)) | st.binary(max_size=200)
+    anything = st.builds(lambda files, content: packed(files | {"1.dat": content}), names, raw)
+    return st.builds(damaged, names, which, changes) | st.builds(extreme, names, which, places) | anything
 
 
 TARGET = Target(check, seeds, drawn, mutate)

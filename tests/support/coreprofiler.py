@@ -34,9 +34,17 @@ TIMES = st.builds(
 )
 
 
+EXTREMES = [
+    *(sign * number + more for number in (2**31, 2**32, 2**63, 10**8, 10**18, lay.MAX_MS)
+      for sign in (1, -1) for more in (-1, 0, 1)),
+    0, 1, 10, 2**64 - 1,
+]  # fmt: skip
+"""Numbers at the limits of types and of the ways to read them."""
+
+
 def numbers(low: int, high: int) -> Strategy:
-    ends = st.sampled_from([low, min(high, 1), 10, 99_999_999, 100_000_000, high])
-    return ends.filter(lambda number: low <= number <= high) | st.integers(low, high)
+    ends = [low, high, *(number for number in EXTREMES if low <= number <= high)]
+    return st.sampled_from(ends) | st.integers(low, high)
 
 
 def values(item: lay.FixedItem) -> Strategy:
@@ -82,6 +90,11 @@ def can_be_written(record: Any) -> bool:
     except EncodeError:
         return False
     return True
+
+
+def has_exact_time(record: Any) -> bool:
+    """Return whether tables have the time of the record, and not the nearest one that fits them."""
+    return lay.MIN_MS <= getattr(record, "timestamp", 0) <= lay.MAX_MS
 
 
 RECORDS_OF: dict[type[Any], Strategy] = {cls: records(cls) for cls in RECORDS}
@@ -182,7 +195,7 @@ def row_of(offset: int, record: Any) -> dict[str, Any]:
     layout = layout_of(type(record))
     row: dict[str, Any] = {"offset": offset}
     if hasattr(record, "timestamp"):
-        row["time"] = record.timestamp * 1_000_000
+        row["time"] = min(max(record.timestamp * 1_000_000, -(2**63)), 2**63 - 1)
     row |= cells_of(record)
     for name in layout.tail_fields:
         value = getattr(record, name)

@@ -117,7 +117,9 @@ class Model:
             if isinstance(part, StringReference) and isinstance(value, int):
                 changes[name] = self.current.strings.get(value, value)
             elif isinstance(part, ThreadReference) and isinstance(value, int):
-                changes[name] = self.current.threads.get(value, value)
+                thread = self.current.threads.get(value)
+                if thread is not None:
+                    changes[name] = Thread(thread.process, None) if part.process_only else thread
             elif isinstance(part, Many):
                 changes[name] = tuple([self.resolve(item) for item in value])
         return record.replace(**changes)

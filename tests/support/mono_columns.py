@@ -32,6 +32,7 @@ class Filled:
     counts: Array
     stop: int
     fault: int
+    late: int
     columns: tuple[Array, ...]
 
     def column(self, owner: int, field: str, role: str) -> Array:
@@ -60,10 +61,11 @@ def columns_of(kernel: Kernels, dialect: Dialect, header: BufferHeader, raw: byt
     begin, end = np.zeros(1, np.int64), np.array([len(data)], np.int64)
     registers = np.array([[getattr(header, name) for name in program.registers]], np.uint64)
     counts, stop, fault = np.zeros((1, program.owners), np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
-    kernel.scan(program, data, begin, end, registers, counts, stop, fault)
+    late = np.zeros(1, np.uint8)
+    kernel.scan(program, data, begin, end, registers, counts, stop, fault, late)
     columns = tuple(program.empty_column(number, counts[0, plan.owner]) for number, plan in enumerate(program.columns))
     kernel.fill(program, data, begin, stop, registers, 0, np.zeros_like(counts), columns)
-    return Filled(dialect, program, data, registers, counts, int(stop[0]), int(fault[0]), columns)
+    return Filled(dialect, program, data, registers, counts, int(stop[0]), int(fault[0]), int(late[0]), columns)
 
 
 def events_from_columns(dialect: Dialect, filled: Filled, data: bytes) -> list[Any]:

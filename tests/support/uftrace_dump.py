@@ -8,7 +8,7 @@ from typing import Any
 
 from fxtio.codec.record import Opaque
 from fxtio.uftrace import payloads
-from fxtio.uftrace.argspec import ValueSpec, ValueSpecs
+from fxtio.uftrace.argspec import ValueSpec, ValueSpecs, enum_label
 from fxtio.uftrace.events import data_of
 from fxtio.uftrace.reader import Entry, UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
@@ -88,7 +88,7 @@ def _event_text(name: str, values: dict[str, Any]) -> str:
     unit = "KB" if name.endswith("statm") else ""
     if name == "callsite":
         return f"callsite={values['caller']:#x}"
-    return " ".join(f"{key}={value}{unit}" for key, value in values.items())
+    return " ".join(f"{key}={value % 2**64}{unit}" for key, value in values.items())
 
 
 def _raw_values(values: ValueSpecs, payload: bytes) -> Iterator[tuple[ValueSpec, bytes]]:
@@ -116,9 +116,9 @@ def _value_text(value: ValueSpec, raw: bytes, functions: AddressSpace, address: 
         signs = [f"{byte:02x} {' ' * (at % 8 == 7)}" for at, byte in enumerate(raw)]
         shown = "".join("\n\t" + "".join(signs[at : at + 16]) for at in range(0, len(signs), 16))
         return f"struct {value.type}:{shown}".encode()
-    if value.format == "e":
+    if value.format == "e" and value.kind != "retval":
         number = int.from_bytes(raw, "little", signed=True)
-        label_of = functions.enum(functions.index(address), value.type).get(number)
+        label_of = enum_label(functions.enum(functions.index(address), value.type), number)
         return f"enum {value.type}: {label_of} ({number})".encode()
     number = int.from_bytes(raw, "little")
     if value.format == "p":

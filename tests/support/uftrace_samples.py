@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from fxtio.uftrace.reader import UftraceTrace
@@ -14,6 +15,8 @@ from support.checkout import CORPUS
 UFTRACE = CORPUS / "uftrace"
 EXPECTED = UFTRACE / "expected"
 SAMPLES = sorted(path.name for path in UFTRACE.iterdir() if (path / "info").is_file()) if UFTRACE.exists() else []
+
+EXTREMES = (0, 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
 
 # The samples that the newest uftrace prints wrongly, and why.
 MISREAD_BY_UFTRACE = {
@@ -87,7 +90,7 @@ def minimal(target: Path, *, records: int = 40) -> Path:
     return target
 
 
-def plain(target: Path, records: list[FunctionEntry | FunctionExit]) -> Path:
+def plain(target: Path, records: Sequence[FunctionEntry | FunctionExit]) -> Path:
     """Write a directory with one task of only these records."""
     with UftraceWriter(target, program="/x/prog") as writer:
         for name in ("zero", "one", "two", "three"):

@@ -49,7 +49,8 @@ const char *text_utf8(PyObject *text, size_t *size, PyObject **owner) {
 
 /* Write a string record for the next slot.  Returns the slot, or 0 if there is no room or the text is too long. */
 static uint64_t define_text(const char *text, size_t size) {
-    uint64_t slot = definition_next_slot(), record[1 + MAX_TEXT_BYTES / 8];
+    static uint64_t record[1 + MAX_TEXT_BYTES / 8]; /* not on the stack, which may be small; the GIL is held */
+    uint64_t slot = definition_next_slot();
     size_t words = 1 + words_of(size);
     if (!slot || !size || size > MAX_TEXT_BYTES)
         return 0;

@@ -350,7 +350,7 @@ class _Source:
             else:
                 legal = [member.value for member in field.meaning] if field.meaning else list(range(field.mask + 1))
                 yield f"{field.name} = this.{field.name}"
-                yield f"if {field.name} not in {_numbers(tuple(legal))}:"
+                yield f"if not isinstance({field.name}, int) or {field.name} not in {_numbers(tuple(legal))}:"
                 yield f"    raise misfit({f'{self.layout.name}.{field.name}'!r}, {field.name})"
             terms.append(f"{field.name} << {field.lo}")
         yield f"out = bytearray(({' | '.join(terms)}).to_bytes(1, 'little'))"

@@ -30,7 +30,7 @@ from fxtio.mono.stream.declare import (
     Text,
 )
 from fxtio.mono.stream.program import Line, Program
-from fxtio.mono.stream.values import U64
+from fxtio.mono.stream.values import U63, U64
 
 Array = np.ndarray[Any, Any]
 Columns = tuple[Array | None, ...]
@@ -45,7 +45,7 @@ class Kernels(Protocol):
 
     def scan(
         self, program: Program, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
-        fault: Array,
+        fault: Array, late: Array,
     ) -> None:  # fmt: skip
         """Count the rows that each block gives, up to its first fault.
 
@@ -58,6 +58,8 @@ class Kernels(Protocol):
             counts: filled with the number of rows by owner (int64, a row for each block).
             stop: filled with the offset behind the last whole record (int64).
             fault: filled with what is wrong there, see `Fault` (uint8).
+            late: filled with 1 where a time of a whole record does not fit in 63 bits, or else with 0 (uint8); the
+                times at the beginning of blocks do not count.
         """
 
     def fill(
@@ -113,11 +115,12 @@ class CompiledKernels:
 
     def scan(
         self, program: Program, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
-        fault: Array,
+        fault: Array, late: Array,
     ) -> None:  # fmt: skip
         """See `Kernels`."""
         p = program
-        self._c.scan_stream(data, begin, end, registers, p.steps, p.entry, p.jumps, p.dialect.mask, counts, stop, fault)
+        mask = p.dialect.mask
+        self._c.scan_stream(data, begin, end, registers, p.steps, p.entry, p.jumps, mask, counts, stop, fault, late)
 
     def fill(
         self, program: Program, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
@@ -148,13 +151,13 @@ class PythonKernels:
 
     def scan(
         self, program: Program, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
-        fault: Array,
+        fault: Array, late: Array,
     ) -> None:  # fmt: skip
         """See `Kernels`."""
         dialect = program.dialect
         for block, (first, last) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
             raw, state = data[first:last].tobytes(), program.state(registers[block])
-            rows, offset, reason = [0] * program.owners, 0, Fault.NONE
+            rows, offset, reason, clocks = [0] * program.owners, 0, Fault.NONE, 0
             while offset < len(raw):
                 try:
                     kind = kind_at(dialect, raw, offset, len(raw))
@@ -164,9 +167,11 @@ class PythonKernels:
                     reason = Fault(RULES.index(error.rule))
                     break
                 rows[kind] += 1
+                for name in program.clock_fields[kind]:
+                    clocks |= getattr(record, name)
                 for name, owner in _lists_of(program, kind):
                     rows[owner] += len(getattr(record, name) or ())
-            counts[block], stop[block], fault[block] = rows, first + offset, reason
+            counts[block], stop[block], fault[block], late[block] = rows, first + offset, reason, clocks > U63
 
     def fill(
         self, program: Program, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,

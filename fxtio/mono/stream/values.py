@@ -17,6 +17,7 @@ from fxtio.errors import DecodeError, EncodeError
 MAX_LEB128_BYTES = 10
 """The most bytes of a 64-bit number."""
 
+U63 = (1 << 63) - 1
 U64 = (1 << 64) - 1
 
 _BYTES = [bytes([value]) for value in range(256)]

@@ -1,0 +1,286 @@
+"""Tables that follow from those of events: pauses, contentions, counters, stacks, allocation sites, heap shots."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from fxtio.mono.enums import (
+    NARROW_COUNTERS,
+    UNSIGNED_COUNTERS,
+    CounterSection,
+    CounterType,
+    GcEventType,
+    MonitorEvent,
+)
+from fxtio.mono.slices import slices
+from fxtio.mono.state import last_until
+from fxtio.table import Categories, Optional, Table
+
+Array = np.ndarray[Any, Any]
+
+_MAX_INT64 = (1 << 63) - 1
+_MAX_UINT64 = (1 << 64) - 1
+
+STACK_SEPARATOR = ";"
+"""The text between the methods of a stack, the outermost first."""
+
+
+def _gc_pauses(tables: dict[str, Table]) -> Table:
+    """Return the times during which all threads were stopped for the garbage collector.
+
+    Columns: `start`, `duration`, `collecting` (the time spent collecting) in nanoseconds, `generation`, `thread`.
+    """
+    events = tables["gc_events"]
+    codes = [events["event"].values.index(member.name.lower()) for member in GcEventType]
+    rows: list[tuple[int, int, int, int, int]] = []
+    stops: dict[int, list[int]] = {}  # by thread: the start of the stop, of the collection, and the time spent in it
+    for code, time, generation, thread in zip(
+        events["event"].codes.tolist(), events["time"].tolist(), events["generation"].tolist(),
+        events["thread"].tolist(), strict=True,
+    ):  # fmt: skip
+        if code == codes[GcEventType.PRE_STOP_WORLD]:
+            stops[thread] = [time, time, 0]
+        elif thread not in stops:
+            continue
+        elif code == codes[GcEventType.START]:
+            stops[thread][1] = time
+        elif code == codes[GcEventType.END]:
+            stops[thread][2] += time - stops[thread][1]
+        elif code == codes[GcEventType.POST_START_WORLD]:
+            start, _, collecting = stops.pop(thread)
+            rows.append((start, time - start, max(min(collecting, _MAX_INT64), -_MAX_INT64), generation, thread))
+    return _table(rows, start=np.int64, duration=np.int64, collecting=np.int64, generation=np.uint64, thread=np.uint64)
+
+
+def _contentions(tables: dict[str, Table]) -> Table:
+    """Return the times during which a thread waited for a monitor.
+
+    Columns: `start`, `duration` in nanoseconds, `thread`, `object`, `state` (`acquired` or `failed`).
+    """
+    events = tables["monitors"]
+    labels = events["event"].values
+    contention = labels.index(MonitorEvent.CONTENTION.name.lower())
+    waiting: dict[tuple[int, int], int] = {}
+    rows: list[tuple[int, int, int, int]] = []
+    states: list[int] = []
+    for code, time, thread, monitor in zip(
+        events["event"].codes.tolist(), events["time"].tolist(), events["thread"].tolist(), events["object"].tolist(),
+        strict=True,
+    ):  # fmt: skip
+        if code == contention:
+            waiting[thread, monitor] = time
+        elif (start := waiting.pop((thread, monitor), None)) is not None:
+            rows.append((start, time - start, thread, monitor))
+            states.append(code)
+    columns = dict(_table(rows, start=np.int64, duration=np.int64, thread=np.uint64, object=np.uint64).items())
+    return Table({**columns, "state": Categories(np.array(states, np.int32), labels)})
+
+
+def _counter_series(tables: dict[str, Table]) -> Table:
+    """Return the absolute values of counters, most of which the file stores as changes.
+
+    Columns: `time`, `index`, `name`, `section`, `type`, `integer` (exact; null from 2**63 on), `number` (as a double),
+    `text`.  A description that comes again, as in the next recording of a file, begins a counter anew.
+    """
+    described, readings, values = tables["counters"], tables["counter_readings"], tables["counter_values"]
+    description = _last_description(tables)
+    types = [member.name.lower() for member in CounterType]
+    type_of = {values["type"].values.index(name): number for number, name in enumerate(types)}
+    sections = np.array([*described["section"].tolist(), 0], np.uint64)[description]  # -1: no description
+    indices, codes, bits = values["index"].tolist(), values["type"].codes.tolist(), values["bits"].tolist()
+    last: dict[tuple[int, int], int] = {}
+    integers = np.zeros(len(indices), np.int64)
+    numbers = values["bits"].view(np.float64).copy()
+    is_integer = np.zeros(len(indices), bool)
+    for row, (index, code, change, section, begun) in enumerate(
+        zip(indices, codes, bits, sections.tolist(), description.tolist(), strict=True)
+    ):
+        counter_type = type_of.get(code)
+        if counter_type is None or counter_type in (CounterType.DOUBLE, CounterType.STRING):
+            continue
+        before = 0 if section == CounterSection.PERFCOUNTERS else last.get((index, begun), 0)
+        width, signed = 32 if counter_type in NARROW_COUNTERS else 64, counter_type not in UNSIGNED_COUNTERS
+        last[index, begun] = value = _wrapped(before + change, width, signed=signed)
+        numbers[row] = value
+        if value <= _MAX_INT64:
+            integers[row], is_integer[row] = value, True
+    return Table(
+        {
+            "time": readings["time"][values["counter_reading"]],
+            "index": values["index"],
+            "name": Categories(
+                np.array([*described["name"].codes, -1], np.int32)[description], described["name"].values
+            ),
+            "section": sections,
+            "type": values["type"],
+            "integer": Optional(integers, is_integer),
+            "number": Optional(numbers, values["text"].codes < 0),
+            "text": values["text"],
+        }
+    )
+
+
+def _last_description(tables: dict[str, Table]) -> Array:
+    """Return for each value of a counter the row of its last description before it in the file.
+
+    It is that of the first description if all come later, and -1 where there is none.
+    """
+    described, values = tables["counters"], tables["counter_values"]
+    at = tables["counter_descriptions"]["offset"][described["counter_description"]]
+    order = np.lexsort((at, described["index"]))
+    index, place = described["index"][order], at[order]
+    offset = tables["counter_readings"]["offset"][values["counter_reading"]]
+    first = np.searchsorted(index, values["index"], "left")
+    end = np.searchsorted(index, values["index"], "right")
+    rows: Array = np.full(len(offset), -1, np.int64)
+    known = end > first
+    rows[known] = order[last_until(place, first[known], end[known], offset[known])]
+    return rows
+
+
+def _wrapped(value: int, width: int, *, signed: bool) -> int:
+    """Return a number wrapped to so many bits."""
+    value %= 1 << width
+    return value - (1 << width) if signed and value >= 1 << width - 1 else value
+
+
+def _stacks(frames: Table, counts: Array, *, innermost_first: bool) -> Categories:
+    """Return the stack of each event as text, from the table of its frames."""
+    names, addresses = frames["method_name"].to_list(), frames["method"].tolist()
+    labels = [f"{address:#x}" if name is None else name for name, address in zip(names, addresses, strict=True)]
+    code_of: dict[str, int] = {}
+    codes = []
+    begin = 0
+    for end in np.cumsum(counts).tolist():
+        frame = labels[begin:end]
+        text = STACK_SEPARATOR.join(reversed(frame) if innermost_first else frame)
+        codes.append(code_of.setdefault(text, len(code_of)))
+        begin = end
+    return Categories(np.array(codes, np.int32), list(code_of))
+
+
+def _sample_stacks(tables: dict[str, Table]) -> Table:
+    """Return the stack of each sample.
+
+    Columns: `time`, `thread` (the sampled one), `stack`: the methods, the outermost first, with `;` between them.
+    """
+    samples, frames = tables["samples"], tables["sample_frames"]
+    stack = _stacks(frames, _counts(samples["frames"]), innermost_first=True)
+    return Table({"time": samples["time"], "thread": samples["interrupted"], "stack": stack})
+
+
+def _counts(column: Array | Optional) -> Array:
+    return column.values if isinstance(column, Optional) else column
+
+
+def _allocation_sites(tables: dict[str, Table]) -> Table:
+    """Return the classes and stacks of all allocations with count and bytes, the most bytes first.
+
+    Columns: `class_name`, `stack` (empty without a backtrace), `count`, `bytes`.
+    """
+    allocations = tables["allocations"]
+    stack = _stacks(tables["allocation_frames"], _counts(allocations["backtrace"]), innermost_first=False)
+    classes = allocations["class_name"]
+    count: Counter[tuple[int, int]] = Counter()
+    size_of: Counter[tuple[int, int]] = Counter()
+    sizes = allocations["size"].tolist()
+    for key, size in zip(zip(classes.codes.tolist(), stack.codes.tolist(), strict=True), sizes, strict=True):
+        count[key] += 1
+        size_of[key] += size
+    keys = [key for key, _ in size_of.most_common()]
+    pairs = np.array(keys, np.int32).reshape(-1, 2)
+    return Table(
+        {
+            "class_name": Categories(pairs[:, 0].copy(), classes.values),
+            "stack": Categories(pairs[:, 1].copy(), stack.values),
+            "count": np.array([count[key] for key in keys], np.int64),
+            "bytes": np.array([min(size_of[key], _MAX_INT64) for key in keys], np.int64),
+        }
+    )
+
+
+def _shots(tables: dict[str, Table]) -> Iterator[tuple[int, int | None, Array]]:
+    """Yield the start and the end of every heap shot, and the rows of its objects."""
+    ends, objects = tables["heap_ends"], tables["heap_objects"]
+    offsets = ends["offset"]
+    starts = tables["heap_starts"]
+    for start, offset in zip(starts["time"].tolist(), starts["offset"].tolist(), strict=True):
+        place = int(np.searchsorted(offsets, offset))
+        end = int(ends["time"][place]) if place < len(offsets) else None
+        last = int(offsets[place]) if place < len(offsets) else np.iinfo(np.int64).max
+        yield start, end, np.flatnonzero((objects["offset"] > offset) & (objects["offset"] < last))
+
+
+def total(sizes: Array) -> int:
+    """Return the sum of sizes (uint64), at most 2**64 - 1."""
+    return int(totals(1, np.zeros(len(sizes), np.intp), sizes)[0])
+
+
+def totals(groups: int, group: Array, sizes: Array) -> Array:
+    """Return the sums of sizes (uint64) by the number of their group, each at most 2**64 - 1."""
+    sums = np.zeros(groups, np.uint64)
+    np.add.at(sums, group, sizes)
+    about = np.bincount(group, sizes.astype(np.float64), groups)
+    for wrapped in np.flatnonzero(about > _MAX_INT64).tolist():
+        sums[wrapped] = min(sum(sizes[group == wrapped].tolist()), _MAX_UINT64)
+    return sums
+
+
+def _heap_shots(tables: dict[str, Table]) -> Table:
+    """Return the heap shots.
+
+    Columns: `start`, `end` (null where it is missing) in nanoseconds, `objects`, `bytes`, `references`.
+    """
+    objects = tables["heap_objects"]
+    rows, ends = [], []
+    for start, end, members in _shots(tables):
+        sizes, references = objects["size"][members], objects["references"][members]
+        rows.append((start, int((sizes > 0).sum()), total(sizes), int(references.sum())))
+        ends.append(end)
+    columns = dict(_table(rows, start=np.int64, objects=np.int64, bytes=np.uint64, references=np.int64).items())
+    present = np.array([end is not None for end in ends], bool)
+    end_times = Optional(np.array([end or 0 for end in ends], np.int64), present)
+    return Table({"start": columns.pop("start"), "end": end_times, **columns})
+
+
+def _heap_classes(tables: dict[str, Table]) -> Table:
+    """Return the objects of each heap shot by class, the most bytes first.
+
+    Columns: `heap_shot`, `class_name`, `count`, `bytes`.
+    """
+    objects = tables["heap_objects"]
+    classes = objects["class_name"]
+    rows, codes = [], []
+    for shot, (_, _, members) in enumerate(_shots(tables)):
+        first = members[objects["size"][members] > 0]  # the others only add references
+        distinct, inverse, count = np.unique(classes.codes[first], return_inverse=True, return_counts=True)
+        sums = totals(len(distinct), inverse, objects["size"][first])
+        for place in np.argsort(-sums.astype(np.float64), kind="stable").tolist():
+            rows.append((shot, int(count[place]), int(sums[place])))
+            codes.append(int(distinct[place]))
+    columns = dict(_table(rows, heap_shot=np.int64, count=np.int64, bytes=np.uint64).items())
+    class_names = Categories(np.array(codes, np.int32), classes.values)
+    return Table({"heap_shot": columns.pop("heap_shot"), "class_name": class_names, **columns})
+
+
+def _table(rows: list[Any], **types: type[Any]) -> Table:
+    """Return a table of rows with these columns."""
+    columns = zip(*rows, strict=True) if rows else ([] for _ in types)
+    return Table({name: np.array(list(values), types[name]) for name, values in zip(types, columns, strict=True)})
+
+
+DERIVED_TABLES: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Table]], Table]]] = {
+    "slices": (("calls",), slices),
+    "gc_pauses": (("gc_events",), _gc_pauses),
+    "contentions": (("monitors",), _contentions),
+    "counter_series": (("counters", "counter_descriptions", "counter_readings", "counter_values"), _counter_series),
+    "sample_stacks": (("samples", "sample_frames"), _sample_stacks),
+    "allocation_sites": (("allocations", "allocation_frames"), _allocation_sites),
+    "heap_shots": (("heap_starts", "heap_ends", "heap_objects"), _heap_shots),
+    "heap_classes": (("heap_starts", "heap_ends", "heap_objects"), _heap_classes),
+}
+"""The tables that follow from others: from which, and the function that makes them."""

@@ -1,0 +1,1 @@
+"""Valid calls of all public methods of the writers, by format, from which `test_calls` makes absurd ones."""
