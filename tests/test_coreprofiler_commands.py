@@ -6,6 +6,7 @@ import io
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,12 @@ from hypothesis import given
 import fxtio
 from fxtio.cli import main
 from fxtio.coreprofiler import CoreProfilerTrace
+from fxtio.coreprofiler import records as r
+from fxtio.coreprofiler.layout import DIALECTS, UNDEFINED, Count, LocalTime, OsThread, Pointer, Word
+from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.report import json_objects, stats, text_lines
 from fxtio.coreprofiler.synth import SHAPES, synth
+from fxtio.errors import FxtioError
 from support import coreprofiler as support
 from support.checkout import CORPUS
 
@@ -25,18 +30,70 @@ TRACES = sorted((CORPUS / "coreprofiler").glob("*.log"))
 @pytest.mark.parametrize("shape", SHAPES)
 def test_synthetic_traces(shape: str, tmp_path: Path) -> None:
     outputs = []
+    threads = None if shape == "everything" else 3
     for seed in (0, 0, 1):
         out = io.BytesIO()
-        records, size = synth(out, shape, events=3_000, threads=3, seed=seed)
+        records, size = synth(out, shape, events=3_000, threads=threads, seed=seed)
         assert 3_000 <= records < 3_300
         assert size == len(out.getvalue())
         outputs.append(out.getvalue())
     assert outputs[0] == outputs[1] != outputs[2]
     trace = CoreProfilerTrace(outputs[0], strict=True)
-    assert len(trace.info.threads) == 3
+    assert threads is None or len(trace.info.threads) == threads
     assert "never measured" in trace.info.config["Synthetic"]
     _, size = synth(tmp_path / "out", shape, size=100_000)
     assert 100_000 <= size < 130_000
+
+
+@pytest.mark.parametrize("style", DIALECTS)
+def test_everything_is_in_the_shape_of_that_name(style: str) -> None:
+    out = io.BytesIO()
+    synth(out, "everything", events=600, seed=3, style=style)
+    trace = CoreProfilerTrace(out.getvalue())
+    records = list(trace)
+    assert {*map(type, records)} == {*r.RECORDS}
+    assert set(trace.info.records) == {cls.__name__ for cls in r.RECORDS}
+    assert set(trace.findings.counts) <= {"windows-lines"}
+    forms: dict[tuple[type[Any], str], set[Any]] = {}
+    for record in records:
+        items = [item for name in layout_of(type(record)).members for item in getattr(record, name)]
+        for each in (record, *items):
+            for field in layout_of(type(each)).fields:
+                forms.setdefault((type(each), field.name), set()).add(getattr(each, field.name))
+    for (cls, name), values in forms.items():
+        item = next(field.item for field in layout_of(cls).fields if field.name == name)
+        assert len(values) > 1 or isinstance(item, LocalTime | Word), (cls, name)
+        if item.optional or isinstance(item, Count):
+            assert None in values, (cls, name)
+        if isinstance(item, Pointer):
+            assert UNDEFINED in values, (cls, name)
+    assert any(isinstance(record.thread, OsThread) for record in records if isinstance(record, r.JitStarted)) == (
+        style in ("D3", "D4")
+    )
+
+
+def test_a_synthetic_program_looks_like_one() -> None:
+    out = io.BytesIO()
+    synth(out, "program", events=20_000, seed=1)
+    trace = CoreProfilerTrace(out.getvalue(), strict=True)
+    samples = list(trace.samples())
+    ticks = [sample.ticks for sample in samples if sample.ticks]
+    depths = Counter(len(sample.stack) for sample in samples)
+    assert sum(ticks) > 2_000
+    assert max(depths) >= 5
+    info = trace.info
+    assert {"gc", "jit", "search"} <= {*info.timeline.counts}
+    assert info.timeline.process_cpu > 0
+    rows = stats(trace, 100).json["functions"]
+    server = next(row for row in rows if row["name"] == "Shop.Server::Run")
+    assert server["with_callees"] > 10 * server["ticks"]
+    waiting = next(row for row in rows if row["name"] == "<UNMANAGED>")
+    assert 0 < waiting["ticks"] < sum(ticks)
+
+
+def test_threads_are_refused_where_rounds_have_their_own() -> None:
+    with pytest.raises(FxtioError, match="a thread of its own"):
+        synth(io.BytesIO(), "everything", threads=2)
 
 
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

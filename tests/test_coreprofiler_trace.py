@@ -21,7 +21,7 @@ from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, OsThread
 from fxtio.coreprofiler.report import text_lines
-from fxtio.coreprofiler.synth import SHAPES
+from fxtio.coreprofiler.simulator import SHAPES
 from fxtio.errors import EncodeError, FormatError
 from oracle import coreprofiler as oracle
 from support import coreprofiler as support

@@ -6,11 +6,14 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fxtio
 from fxtio.cli import main
 from fxtio.dcpi import DcpiTrace
+from fxtio.dcpi.layout import KEYWORDS
+from fxtio.dcpi.records import RECORDS, Chunk, Line
 from fxtio.dcpi.report import stats
 from fxtio.dcpi.synth import SHAPES, synth
 from fxtio.errors import FxtioError
@@ -27,13 +30,39 @@ def test_synthetic_profiles_are_valid(shape: str) -> None:
     outputs = []
     for seed in (0, 0, 1):
         out = io.BytesIO()
-        assert synth(out, shape, events=3_000, seed=seed) == (3_000, len(out.getvalue()))
+        addresses, size = synth(out, shape, events=3_000, seed=seed)
+        assert size == len(out.getvalue())
+        assert 3_000 <= addresses < (3_030 if shape == "everything" else 3_001)
         outputs.append(out.getvalue())
     assert outputs[0] == outputs[1] != outputs[2]
     oracle.parse(outputs[0])
     trace = DcpiTrace(outputs[0], strict=True)
-    assert trace.info.addresses == 3_000
+    assert 3_000 <= trace.info.addresses < 3_030
     assert "never measured" in str(trace.header.get("label"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_everything_is_in_the_shape_of_that_name(seed: int) -> None:
+    out = io.BytesIO()
+    synth(out, "everything", events=100, seed=seed)
+    trace = DcpiTrace(out.getvalue(), strict=True)
+    records = list(trace)
+    assert {*map(type, records)} == {*RECORDS}
+    lines = [record for record in records if isinstance(record, Line)]
+    assert {*KEYWORDS} < {line.word for line in lines}
+    assert {line.blanks for line in lines} >= {" ", "\t\t", "   "}
+    chunks = [record for record in records if isinstance(record, Chunk)]
+    assert {len(chunk.counts) for chunk in chunks} >= {1, 2, 3, 8}
+    assert any(not any(chunk.counts) for chunk in chunks)
+    assert trace.info.mergeable and trace.info.padded
+    assert 2**31 <= trace.info.samples < 2**32
+
+
+def test_a_synthetic_program_has_hot_loops() -> None:
+    out = io.BytesIO()
+    synth(out, "program", events=50_000, seed=2)
+    counts = np.sort(DcpiTrace(out.getvalue(), strict=True).table("samples")["count"])[::-1]
+    assert counts[: len(counts) // 20].sum() > counts.sum() // 2
 
 
 def test_synthetic_profiles_have_about_the_requested_size(tmp_path: Path) -> None:

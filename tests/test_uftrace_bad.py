@@ -20,7 +20,7 @@ from fxtio.errors import DecodeError, FxtioError
 from fxtio.uftrace import frames, kernel, perf, report
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import FunctionEntry, FunctionExit, encode
+from fxtio.uftrace.records import FunctionEntry, FunctionExit, Lost, encode
 from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import EXTREMES, SAMPLES, UFTRACE, copied, minimal, opened, plain
@@ -152,6 +152,16 @@ def test_any_time_of_a_record_and_of_a_session(time: int, task_time: int, tmp_pa
     if over:
         finding = next(iter(trace.findings))
         assert (finding.offset, finding.file) == (16, "1.dat")
+
+
+def test_the_time_of_lost_records_means_nothing(tmp_path: Path) -> None:
+    target = plain(tmp_path / "t", [FunctionEntry(1000, 0, 0x400000)])
+    with (target / "1.dat").open("ab") as file:
+        file.write(encode(Lost(2**64 - 1, 0, 3)) + encode(FunctionExit(2000, 0, 0x400000)))
+    trace = UftraceTrace(target)
+    assert trace.table("records")["time"].tolist() == [1000, LATEST, 2000]
+    assert trace.info.end == 2000
+    assert not trace.findings
 
 
 def test_totals_of_very_long_calls(tmp_path: Path) -> None:

@@ -58,12 +58,11 @@ class TimelineRules:
 
     def _add_interval(self, offset: int, record: Any, timeline: Timeline) -> None:
         is_os = isinstance(record.thread, OsThread)
-        if not self._thread_kinds or is_os in self._thread_kinds:
+        if record.thread is not None and is_os not in self._thread_kinds:
             self._thread_kinds.add(is_os)
-        elif len(self._thread_kinds) == 1:
-            self._thread_kinds.add(is_os)
-            message = "one file gives threads by Internal ID and by number of the operating system"
-            self._findings.add("thread-style", offset, message, level=Level.WARNING)
+            if len(self._thread_kinds) > 1:
+                message = "one file gives threads by Internal ID and by number of the operating system"
+                self._findings.add("thread-style", offset, message, level=Level.WARNING)
         cls = type(record)
         function = getattr(record, "function_id", None)
         if cls in _BEGINS:

@@ -8,13 +8,14 @@ the number of frames that match is the lowest depth since then, not what the two
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 from typing import Any
 
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import NS_PER_MS, OsThread
+from fxtio.coreprofiler.simulated import SimulatedThread
 
 SHAPES = {
     "sampling": "stack samples of threads that call and return",
@@ -38,6 +39,14 @@ _CODE = 0x40000000
 _START = datetime(2018, 4, 10, 12, 0, 0, 123000)  # noqa: DTZ001  # local time, as the writer has it
 
 
+_FIRST_OS_THREAD = 1000
+
+
+def _os_number(thread: SimulatedThread) -> int:
+    """Return the number of the thread in the operating system."""
+    return _FIRST_OS_THREAD + (thread.iid or 0)
+
+
 @dataclass(slots=True)
 class Truth:
     """The true state of a thread at a sample.
@@ -52,19 +61,11 @@ class Truth:
     """
 
     time: int
-    thread: int
+    thread: int | None
     ticks: int
     stack: tuple[r.Frame, ...]
     matched: int
     allocated: tuple[r.AllocItem, ...] = ()
-
-
-@dataclass(slots=True)
-class _Thread:
-    iid: int
-    stack: list[r.Frame] = field(default_factory=list)
-    sampled: list[r.Frame] = field(default_factory=list)  # the stack at the last sample
-    low: int = 0  # the lowest depth since then
 
 
 class Simulator:
@@ -104,7 +105,7 @@ class Simulator:
         self._lines = lines
         self._os_threads = os_threads
         self._truth = truth
-        self._threads = [_Thread(iid) for iid in range(threads)]
+        self._threads = [SimulatedThread(iid) for iid in range(threads)]
         self._functions: set[int] = set()
         self._classes: set[int] = set()
         self._live: dict[int, list[int]] = {}
@@ -157,13 +158,14 @@ class Simulator:
             self._put(r.SourceFile(0, "/synthetic/synthetic.cs"))
             self._put(r.SourceLine(1, 0, 1, 10, 4, 10, 30))
         for thread in self._threads:
-            self._put(r.ThreadCreated(0x5000 + 0x100 * thread.iid, thread.iid))
-            self._put(r.ThreadAssigned(thread.iid, 1000 + thread.iid))
+            number = _os_number(thread)
+            self._put(r.ThreadCreated(0x5000 + 0x100 * (number - _FIRST_OS_THREAD), thread.iid))
+            self._put(r.ThreadAssigned(thread.iid, number))
 
-    def _thread_number(self, thread: _Thread) -> Any:
-        return OsThread(1000 + thread.iid) if self._os_threads else thread.iid
+    def _thread_number(self, thread: SimulatedThread) -> Any:
+        return OsThread(_os_number(thread)) if self._os_threads else thread.iid
 
-    def _define_function(self, thread: _Thread, iid: int) -> None:
+    def _define_function(self, thread: SimulatedThread, iid: int) -> None:
         """Compile a function, at its first call."""
         self._functions.add(iid)
         address, size = _CODE + iid * 0x1000, 0x100 + iid
@@ -197,49 +199,43 @@ class Simulator:
     def _ip(self, function: int) -> int | None:
         return _CODE + function * 0x1000 + self._random.randrange(64) * 4 if self._lines else None
 
-    def _call(self, thread: _Thread) -> None:
+    def _call(self, thread: SimulatedThread) -> None:
         if len(thread.stack) >= DEEPEST:
             return
         self._move(thread)
         function = min(int(self._random.expovariate(0.03)), FUNCTIONS)
         if function not in self._functions:
             self._define_function(thread, function)
-        thread.stack.append(r.Frame(function, self._ip(function)))
+        thread.enter(r.Frame(function, self._ip(function)))
         self._report_step(thread)
 
-    def _return(self, thread: _Thread) -> None:
+    def _return(self, thread: SimulatedThread) -> None:
         for _ in range(1 + (self._random.random() < 0.1) * self._random.randrange(6)):
-            if thread.stack:
-                thread.stack.pop()
-                thread.low = min(thread.low, len(thread.stack))
+            thread.leave()
         self._report_step(thread)
 
-    def _move(self, thread: _Thread) -> None:
+    def _move(self, thread: SimulatedThread) -> None:
         """Move on in the top function, so that its instruction pointer changes."""
         if thread.stack and self._lines:
             function = thread.stack[-1].function_iid or 0
-            thread.stack[-1] = r.Frame(function, self._ip(function))
-            thread.low = min(thread.low, len(thread.stack))
+            thread.move(self._ip(function))
 
-    def _report_step(self, thread: _Thread) -> None:
+    def _report_step(self, thread: SimulatedThread) -> None:
         if self._shape == "instrumentation":
             self._report(thread, 0)
 
-    def _sample(self, thread: _Thread) -> None:
+    def _sample(self, thread: SimulatedThread) -> None:
         low_granularity = self._shape in ("mixed", "dialects")
         self._report(thread, 1 + self._random.randrange(9) * low_granularity)
 
-    def _report(self, thread: _Thread, ticks: int) -> None:
+    def _report(self, thread: SimulatedThread, ticks: int) -> None:
         """Write what changed since the thread's last sample."""
-        low, stack, sampled = thread.low, thread.stack, thread.sampled
-        moved = low > 0 and stack[low - 1].ip != sampled[low - 1].ip
-        if ticks or moved or low != len(sampled) or low != len(stack):
-            ip = stack[low - 1].ip if moved else None
-            self._put(r.StackSample(thread.iid, self.timestamp, ticks, low, len(sampled), ip, tuple(stack[low:])))
-            self._truth(Truth(self.timestamp * NS_PER_MS, thread.iid, ticks, tuple(stack), low))
-        thread.sampled, thread.low = list(stack), len(stack)
+        record = thread.sample(self.timestamp, ticks)
+        if record is not None:
+            self._put(record)
+            self._truth(Truth(self.timestamp * NS_PER_MS, thread.iid, ticks, tuple(thread.stack), record.match))
 
-    def _allocate(self, thread: _Thread) -> None:
+    def _allocate(self, thread: SimulatedThread) -> None:
         if not thread.stack:
             return
         items = []
@@ -253,9 +249,10 @@ class Simulator:
             live[1] += items[-1].size
         self._report(thread, 0)
         self._put(r.MemorySample(thread.iid, self.timestamp, tuple(items)))
-        self._truth(Truth(self.timestamp * NS_PER_MS, thread.iid, 0, tuple(thread.stack), thread.low, tuple(items)))
+        stack = tuple(thread.stack)
+        self._truth(Truth(self.timestamp * NS_PER_MS, thread.iid, 0, stack, len(stack), tuple(items)))
 
-    def _collect(self, thread: _Thread) -> None:
+    def _collect(self, thread: SimulatedThread) -> None:
         number = self._thread_number(thread)
         oldest = self._random.randrange(3)
         flags = tuple(generation <= oldest for generation in range(3))
@@ -271,11 +268,11 @@ class Simulator:
             sizes = [("loh", 4096), ("gen2", 2048), ("gen1", 1024), ("gen0", 512)]
             self._put(r.HeapGenerations(self.timestamp, tuple(r.HeapItem(name, size, size) for name, size in sizes)))
 
-    def _pause(self, thread: _Thread) -> None:
+    def _pause(self, thread: SimulatedThread) -> None:
         self._put((r.ProfilerResumed if self._paused else r.ProfilerPaused)(self.timestamp))
         self._paused = not self._paused
 
-    def _cpu(self, thread: _Thread) -> None:
+    def _cpu(self, thread: SimulatedThread) -> None:
         used = self._random.randrange(10_000)
         self._put(r.ProcessCpu(self.timestamp, used + self._random.randrange(3_000)))
         self._put(r.ThreadCpu(thread.iid, self.timestamp, used))

@@ -31,7 +31,7 @@ class CoreProfilerWriter(FileWriter):
         style: the style.
 
     Raises:
-        EncodeError: there is no such dialect.
+        EncodeError: there is no such dialect, or it is neither a name nor a style.
         OSError: the target cannot be created.
     """
 
@@ -39,6 +39,8 @@ class CoreProfilerWriter(FileWriter):
     writable_tables: ClassVar[dict[str, WritableTable]] = WRITABLE
 
     def __init__(self, target: Any, *, style: str | Style = "D2") -> None:
+        if not isinstance(style, str | Style):
+            raise EncodeError(f"{style!r} is neither the name of a dialect nor a style", "style")
         try:
             self.style = dialect(style) if isinstance(style, str) else style
         except KeyError as error:

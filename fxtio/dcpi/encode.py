@@ -42,9 +42,15 @@ DEFAULT_HEADER: dict[str, Value] = {
 
 
 def lines_of(header: Mapping[str, Value] | Iterable[Line]) -> list[Line]:
-    """Convert a header to lines; those of a mapping are sorted as in the specification."""
+    """Convert a header to lines; those of a mapping are sorted as in the specification.
+
+    Raises:
+        EncodeError: it is something else, or a value of a mapping cannot be converted.
+    """
     if isinstance(header, Mapping):
         return sorted_lines((word, _format_value(word, value)) for word, value in header.items())
+    if not isinstance(header, Iterable):
+        raise EncodeError(f"{header!r} is neither a mapping nor lines", "header")
     lines = [*header]
     for line in lines:
         if not isinstance(line, Line):

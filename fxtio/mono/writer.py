@@ -100,7 +100,12 @@ class MonoWriter(FileWriter):
     ) -> None:  # fmt: skip
         self._hybrid = data_version == HYBRID
         if isinstance(header, bytes):
-            self.header, raw = decode_header(header)[0], header
+            try:
+                self.header, raw = decode_header(header)[0], header
+            except DecodeError as error:
+                raise EncodeError(error.message, "header") from None
+        elif not isinstance(header, StreamHeader | None):
+            raise EncodeError(f"{header!r} is no header", "header")
         else:
             self.header = header or header_for(CLAIMED if self._hybrid else data_version, pointer_size)
             raw = encode_header(self.header)
@@ -111,7 +116,7 @@ class MonoWriter(FileWriter):
         self._buffers: dict[int, OpenBuffer] = {}
         self._exact: OpenBuffer | None = None  # the buffer that a BufferHeader has begun
         self._counters: dict[int, tuple[CounterType, bool, int]] = {}  # type, whether absolute, last value
-        self._next_address = _FIRST_ADDRESS
+        self._next_address = self._used_address = _FIRST_ADDRESS
         super().__init__(target, bytearray(b"" if header is None else raw))
 
     # ---- records and tables
@@ -134,6 +139,8 @@ class MonoWriter(FileWriter):
             ValueError: the writer is closed.
         """
         self._check_open()
+        if thread is not None and not isinstance(record, r.Event):
+            raise EncodeError(f"{thread!r} is given, but only events have a thread", "thread")
         if isinstance(record, r.Event):
             if thread is None and self._exact is not None:
                 self._exact.append(record)
@@ -232,7 +239,8 @@ class MonoWriter(FileWriter):
         dialect = self._dialect_for(header)
         self._end_buffers()
         self._default_header = b""
-        self.header, self._dialect = header, dialect
+        self.header, self._dialect, self._bases = header, dialect, Bases()
+        self._counters.clear()
         self._append(raw)
 
     def _write(self, *events: r.Event, thread: int, defines: bool = False) -> None:
@@ -249,12 +257,17 @@ class MonoWriter(FileWriter):
         """
         self._check_open()
         put = self._define if defines else self._put_event
-        for event in events:
-            whole(event.time, MAX_TIME, "time")
-            if len(events) > 1:
-                Bases().buffer(thread, event, self._dialect)  # raises before anything is written
-        for event in events:
-            put(event, thread)
+        try:
+            for event in events:
+                whole(event.time, MAX_TIME, "time")
+                if len(events) > 1:
+                    Bases().buffer(thread, event, self._dialect)  # raises before anything is written
+            for event in events:
+                put(event, thread)
+        except EncodeError:
+            self._next_address = self._used_address  # the address of the refused definition is free
+            raise
+        self._used_address = self._next_address
 
     def _put_event(self, event: r.Event, thread: int) -> None:
         """Append an event to the buffer of its thread."""
@@ -398,6 +411,8 @@ class MonoWriter(FileWriter):
 
     def leave(self, method: int, *, time: int, thread: int = 0, thrown: bool = False) -> None:
         """Write that a method is left, by an exception if `thrown`."""
+        if not isinstance(thrown, bool):
+            raise EncodeError(f"{thrown!r} is neither True nor False", "thrown")
         action = MethodAction.EXCEPTION_LEAVE if thrown else MethodAction.LEAVE
         self._write(r.Call(time=time, action=action, method=method), thread=thread)
 
@@ -730,9 +745,9 @@ def header_for(data_version: float, pointer_size: int = 8) -> StreamHeader:
     Raises:
         EncodeError: there is no such version.
     """
-    profiler = next((version for first, version in _PROFILERS if data_version >= first), None)
-    if profiler is None or data_version not in r.VERSIONS:
-        raise EncodeError(f"there is no data version {data_version}", "StreamHeader.data_version")
+    if data_version not in r.VERSIONS:
+        raise EncodeError(f"there is no data version {data_version!r}", "StreamHeader.data_version")
+    profiler = next(version for first, version in _PROFILERS if data_version >= first)
     major, minor = profiler
     arch = "x86-64" if pointer_size == 8 else "x86"
     values = {"startup_tick": 0, "sysid": 0, "args": "log", "arch": arch, "os": "linux"}

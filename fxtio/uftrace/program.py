@@ -191,7 +191,10 @@ class Program:
 
     def owns(self, function: NewFunction) -> bool:
         """Return whether a function was declared here."""
-        return self._functions.get((function.module, function.name)) is function
+        try:
+            return self._functions.get((function.module, function.name)) is function
+        except TypeError:  # a function that was made by hand, with a name that is not a text
+            return False
 
     def check_function(self, name: str, arguments: str = "", returns: str = "", module: str = "") -> None:
         """Raise an error if a function cannot be declared.

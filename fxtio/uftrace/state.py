@@ -41,7 +41,18 @@ MAX_LIBRARIES = 512
 MAX_SYMBOLS = 1 << 22
 """The largest number of symbols of a session."""
 
+MAX_MODULES = 4096
+"""The largest number of modules of a session that are used."""
+
+MAX_ARRANGED = 1 << 26
+"""The largest number of symbols in all address spaces that are made for a reading, for a start."""
+
+ARRANGED_PER_BYTE = 64
+"""The number of symbols that each byte of records adds to `MAX_ARRANGED`."""
+
 _CACHED_SPACES = 8
+_CACHED_SYMBOLS = 2 * MAX_SYMBOLS
+_COST_OF_SPACE = 1024  # making an address space without symbols takes as long as arranging so many
 _MAX_FORKS = 100
 _EVENT_PROGRAM = (payloads.STRING, 0)  # at index 0: the data of an event is laid out like a string
 _NO_PROGRAM = -1
@@ -265,6 +276,7 @@ class Sessions:
         tasks: the process of each task.
         programs: the program of each process.
         empty: an address space without functions.
+        bytes_read: the bytes of records that were read so far; their readers add to it.
     """
 
     def __init__(self, directory: Directory, info: InfoFile, findings: Findings) -> None:
@@ -300,6 +312,8 @@ class Sessions:
         self._file_names: dict[tuple[Module, str], str | None] = {}
         self._build_ids: dict[str, dict[str, str]] = {}
         self._address_spaces: OrderedDict[tuple[str, int], AddressSpace] = OrderedDict()
+        self._arranged = 0
+        self.bytes_read = 0
         self.empty = AddressSpace([], self._specs)
 
     def _loaded(self, loads: list[Dlopen]) -> dict[str, list[Dlopen]]:
@@ -373,17 +387,30 @@ class Sessions:
         return self.sessions[0] if self.sessions else None
 
     def address_space(self, epoch: Epoch) -> AddressSpace:
-        """Return the address space of an epoch; the last ones are cached."""
+        """Return the address space of an epoch; the last ones are cached.
+
+        If the address spaces so far have taken too much work for the size of the trace, it is the last one instead.
+        """
         if epoch.session is None:
             return self.empty
         key = (epoch.session.sid, epoch.libraries)
         functions = self._address_spaces.get(key)
         if functions is None:
+            if self._arranged > MAX_ARRANGED + ARRANGED_PER_BYTE * self.bytes_read:
+                message = "sessions and libraries change too often; functions have the names of an earlier time"
+                self._findings.add("too-many-sessions", 0, message, file=TEXT)
+                return next(reversed(self._address_spaces.values()))
             functions = self._address_spaces[key] = AddressSpace(self._modules(*key), self._specs)
-            if len(self._address_spaces) > _CACHED_SPACES:
-                self._address_spaces.popitem(last=False)
+            self._arranged += len(functions) + _COST_OF_SPACE
+            self._forget_spaces()
         self._address_spaces.move_to_end(key)
         return functions
+
+    def _forget_spaces(self) -> None:
+        """Drop the address spaces that were not used for the longest time, so that those in the cache are not large."""
+        spaces = self._address_spaces
+        while len(spaces) > _CACHED_SPACES or (len(spaces) > 1 and sum(map(len, spaces.values())) > _CACHED_SYMBOLS):
+            spaces.popitem(last=False)
 
     def map_of(self, sid: str) -> MapFile | None:
         """Return the map of a session, or None."""
@@ -405,6 +432,10 @@ class Sessions:
         modules += session_map.modules if session_map is not None else []
         if f"{PYTHON}.sym" in self._directory and not any(module.path == PYTHON for module in modules):
             modules.append(Module(0, LAST_ADDRESS, PYTHON))
+        if len(modules) > MAX_MODULES:
+            message = f"session {sid} has {len(modules):,} modules; only the first {MAX_MODULES:,} are used"
+            self._findings.add("too-many-modules", 0, message, file=map_name(sid))
+            del modules[MAX_MODULES:]
         parts: list[ModuleSymbols] = []
         left = MAX_SYMBOLS
         for module in modules:

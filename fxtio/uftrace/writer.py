@@ -358,7 +358,9 @@ class UftraceWriter(TraceWriter):
             ValueError: the writer is closed.
         """
         self._check_declarable()
-        return self._program.function(name, arguments, returns, library=bool(library), module=module)
+        if not isinstance(library, bool):
+            raise EncodeError(f"{library!r} is neither True nor False", "library")
+        return self._program.function(name, arguments, returns, library=library, module=module)
 
     def variable(self, name: str, size: int = 8, *, module: str = "") -> NewVariable:
         """Declare a variable, whose changes the event `watch:var` reports, or return the one that was declared before.

@@ -29,13 +29,11 @@ from fxtio.formats import formats
 
 PENDING = {
     "dcpi": "wrong types raise TypeError",
-    "mono": "`class_` takes an address before it refuses; some values make no difference",
     "fxt": "some wrong types raise TypeError",
-    "uftrace": "some wrong types raise TypeError; any value is taken for a boolean",
 }
 """Formats whose calls do not pass yet, with the reason."""
 
-PENDING_OPTIONS = dict.fromkeys(("dcpi", "mono", "coreprofiler"), "wrong types raise TypeError")
+PENDING_OPTIONS = dict.fromkeys(("dcpi", "coreprofiler"), "wrong types raise TypeError")
 """Formats whose options do not pass yet, with the reason."""
 
 COVERED_ELSEWHERE = {"close", "copy"}

@@ -21,7 +21,7 @@ from fuzz.engine import CORPUS, Change, Target, require
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, explain, frames, report
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS
-from fxtio.coreprofiler.synth import SHAPES
+from fxtio.coreprofiler.simulator import SHAPES
 from fxtio.coreprofiler.tables import ITEM_TABLES, RECORD_TABLES, row_column
 from fxtio.errors import EncodeError
 from fxtio.table import Table

@@ -12,13 +12,14 @@ from fxtio.dcpi import records as r
 from fxtio.dcpi.layout import DIGITS, HEX, KEYWORDS, REST, TIME, VERSION
 from fxtio.dcpi.reader import Info
 
-U32 = st.sampled_from([0, 1, 2**32 - 1]) | st.integers(0, 2**32 - 1)
+U32 = st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 4, 2**32 - 1]) | st.integers(0, 2**32 - 1)
 BLANKS = st.text(" \t", min_size=1, max_size=3)
 WORDS = st.text(st.characters(max_codepoint=126, exclude_characters=" \t\n"), min_size=1, max_size=12)
 OCTETS = st.binary(max_size=20).map(lambda raw: raw.replace(b"\n", b"").decode("ascii", "surrogateescape"))
 VALUES = {
     HEX: st.text("0123456789abcdefABCDEF", min_size=1, max_size=20),
-    DIGITS: st.text("0123456789", min_size=1, max_size=25),
+    DIGITS: st.text("0123456789", min_size=1, max_size=25)
+    | st.sampled_from([str(2**bits + more) for bits in (31, 32, 63, 64) for more in (-1, 0)]),
     TIME: st.sampled_from([10, 12, 14]).flatmap(lambda size: st.text("0123456789", min_size=size, max_size=size)),
     REST: st.builds(lambda first, rest: first + rest, st.characters(min_codepoint=33, max_codepoint=126), OCTETS),
     VERSION: st.builds("pdb-{}.{:02}".format, st.integers(0, 2), st.integers(0, 99)),
