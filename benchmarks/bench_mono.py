@@ -1,6 +1,7 @@
 """Measure how fast fxtio reads and writes Mono recordings, beside Mono's own mprof-report, all measured in one run.
 
     python benchmarks/bench_mono.py                # about a minute
+    python benchmarks/bench_mono.py --markdown     # as the table in docs/explanation/speed.md
     python benchmarks/bench_mono.py FILE.mlpd      # on this recording
 
 The workload is a recording of more than 20 million calls and allocations, made here by Mono; without Mono, a synthetic
@@ -11,19 +12,14 @@ decoder reads one number at a time and stores nothing either.  Every figure is t
 from __future__ import annotations
 
 import os
-import platform
-import resource
 import shutil
 import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
-from harness import best
+from harness import best, peak_memory, show
 
 import fxtio
-from fxtio import _native
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
@@ -34,6 +30,13 @@ SYNTHETIC = 25_000_000
 WRITTEN = 5_000_000
 TABLES = ("calls", "allocations", "allocation_frames", "methods", "classes", "vtables", "gc_events", "threads")
 ONE_BYTE = 0x80
+
+MEMORY = """
+import sys
+import fxtio
+for _ in fxtio.open(sys.argv[1], format="mono").batches(*sys.argv[2:]):
+    pass
+"""
 
 
 def recording(folder: Path) -> Path:
@@ -104,35 +107,38 @@ def bulk() -> float:
     return WRITTEN / best(work)
 
 
+def run(folder: Path, file: Path | None) -> list[tuple[str, str, str]]:
+    """Measure everything."""
+    path = file or recording(folder)
+    size = path.stat().st_size
+    events = fxtio.open(path, format="mono").info.records.total()
+    read = best(lambda: batches(path))
+    memory = peak_memory(MEMORY, str(path), *TABLES)
+    whole = best(lambda: MonoTrace(path).tables(*TABLES), 3)
+    label = f"{events / 1e6:.1f} M events, {size / 1e6:,.0f} MB: "
+    rows = [
+        (f"{label}to columns, in batches", f"{events / read / 1e6:.1f} M events/s", f"{memory / 1e6:.0f} MB of memory"),
+        (f"{label}to columns, whole tables", f"{events / whole / 1e6:.1f} M events/s", ""),
+    ]
+    if shutil.which("mprof-report"):
+        command = ["mprof-report", "--reports=stats", str(path)]
+        peer = best(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+        ratio = f"fxtio in batches: {peer / read:.2f} times that"
+        rows.append((f"{label}`mprof-report`", f"{events / peer / 1e6:.1f} M events/s", ratio))
+    else:
+        rows.append(("`mprof-report`", "not installed", ""))
+    rate = plain(folder)
+    ratio = f"fxtio in batches: {events / read / rate:.1f} times that"
+    rows.append(("plain Python decoder", f"{rate / 1e6:.1f} M events/s", ratio))
+    indexed = best(lambda: MonoTrace(path).index())
+    rows.append(("index of buffers from their headers", f"{indexed / size * 1e8:.3f} s for 100 MB", ""))
+    rows.append(("`write_table`", f"{bulk() / 1e6:.1f} M events/s", ""))
+    return rows
+
+
 def main() -> None:
-    """Print the figures."""
-    print(f"{platform.python_implementation()} {platform.python_version()}, kernels: {_native.IMPLEMENTATION}")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        path = Path(sys.argv[1]) if len(sys.argv) > 1 else recording(folder)
-        size = path.stat().st_size
-        indexed = best(lambda: MonoTrace(path).index())
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        read = best(lambda: batches(path))
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        events = fxtio.open(path, format="mono").info.records.total()
-        print(f"{events:,} events, {size:,} bytes")
-        print(f"index from headers        {indexed:8.3f} s, {indexed / size * 1e8:.3f} s for 100 MB")
-        memory = f"memory {before >> 10} to {grown >> 10} MiB"
-        print(f"columns, in batches       {events / read / 1e6:8.1f} M events/s; {memory}")
-        whole = best(lambda: MonoTrace(path).tables(*TABLES), 3)
-        print(f"columns, whole tables     {events / whole / 1e6:8.1f} M events/s")
-        if shutil.which("mprof-report"):
-            command = ["mprof-report", "--reports=stats", str(path)]
-            peer = best(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
-            print(
-                f"mprof-report              {events / peer / 1e6:8.1f} M events/s; fxtio {peer / read:.2f} times that"
-            )
-        else:
-            print("mprof-report is not installed: no comparison")
-        rate = plain(folder)
-        print(f"plain Python decoder      {rate / 1e6:8.2f} M events/s; fxtio {events / read / rate:.1f} times that")
-    print(f"write_table               {bulk() / 1e6:8.1f} M events/s")
+    """Measure and print."""
+    show("Mono recordings", run, "", file="a recording to read instead of the workload")
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def without_kernels(*names: str) -> Iterator[None]:
             setattr(_native, name, function)
 
 
-def show(what: str, run: Callable[[Path], Sequence[Sequence[str]]], *more: str, tools: str = "") -> None:
+def show(what: str, run: Callable[..., Sequence[Sequence[str]]], *more: str, tools: str = "", file: str = "") -> None:
     """Measure and print the results as the command line options ask.
 
     Args:
@@ -66,12 +66,15 @@ def show(what: str, run: Callable[[Path], Sequence[Sequence[str]]], *more: str, 
         run: takes a folder for its files and returns rows: what, the figure, and a text for each of `more`.
         more: titles of further columns.
         tools: further tools of the measurement, behind the version of Python.
+        file: the help text of an optional argument FILE, a path that `run` takes behind the folder, or None.
     """
     parser = argparse.ArgumentParser(description=f"Benchmark of reading and writing {what}.")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    if file:
+        parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help=file)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        rows = run(Path(folder))
+        rows = run(Path(folder), *([options.file] if file else []))
     machine = f"on {os.cpu_count()} cores ({platform.machine()}), kernels: {_native.IMPLEMENTATION}"
     print(f"Measured with CPython {platform.python_version()}{tools} {machine}.\n")
     if options.markdown:

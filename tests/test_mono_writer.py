@@ -18,11 +18,25 @@ from fxtio.codec.record import Opaque
 from fxtio.errors import EncodeError
 from fxtio.mono import records as r
 from fxtio.mono.buffers import MAX_EVENT_BYTES
-from fxtio.mono.enums import CounterSection, CounterType, GcEventType, HandleType, MonitorEvent, RootSource
+from fxtio.mono.enums import (
+    CodeBuffer,
+    CounterSection,
+    CounterType,
+    CounterUnit,
+    CounterVariance,
+    GcEventType,
+    HandleType,
+    MonitorEvent,
+    RootSource,
+    SampleType,
+)
+from fxtio.mono.everything import VERSIONS as EVERY_VERSION
 from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, decode_header, encode_header
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import VERSIONS, dialect_of
+from fxtio.mono.stream.declare import layout_of
 from fxtio.mono.synth import SHAPES, synth
+from fxtio.mono.tables import ENUMERATIONS
 from fxtio.mono.writer import MonoWriter, header_for
 from fxtio.testing.mono import buffers
 from support.mono_every import every_event
@@ -471,7 +485,90 @@ def test_synthetic_recordings_have_nothing_wrong(shape: str) -> None:
     trace = MonoTrace(out.getvalue(), strict=True)
     assert (trace.info.records.total(), len(out.getvalue())) == (events, size)
     assert abs(events - 5_000) < 300
-    assert trace.table("slices")["state"].is_in("returned").all()
+    assert trace.table("slices")["state"].is_in("returned", "thrown").all()
+
+
+def synthetic(shape: str, **options: Any) -> MonoTrace:
+    """Return the recording of a shape."""
+    out = io.BytesIO()
+    synth(out, shape, **options)
+    return MonoTrace(out.getvalue(), strict=True)
+
+
+def test_everything_has_every_event_version_and_option() -> None:
+    trace = synthetic("everything", events=1)
+    kinds: dict[tuple[int, int], set[Any]] = {}
+    values: dict[tuple[Any, str], set[Any]] = {}
+    size, version = 0, 0
+    for record in trace.records(resolve=False):
+        if isinstance(record, StreamHeader):
+            size, version = record.pointer_size, record.data_version
+        elif isinstance(record, r.Event):
+            kinds.setdefault((version, size), set()).add(type(record))
+            for name in type(record).__struct_fields__:
+                value = getattr(record, name)
+                values.setdefault((type(record), name), set()).add(
+                    value if not isinstance(value, tuple) else bool(value)
+                )
+                for item in value if isinstance(value, tuple) else ():
+                    for field in getattr(item, "__struct_fields__", ()):
+                        values.setdefault((type(item), field), set()).add(getattr(item, field))
+        else:
+            assert isinstance(record, BufferHeader)
+    assert {version for version, _ in kinds} == {*VERSIONS}
+    assert {size for _, size in kinds} == {4, 8}
+    assert {(17, 4), (17, 8)} <= kinds.keys()
+    for (version, _), events in kinds.items():
+        assert events == {cls for cls in r.EVENTS if layout_of(cls, version) is not None}, version
+    for (cls, name), enumeration in ENUMERATIONS.items():
+        assert {int(member) for member in enumeration} <= values[cls, name], (cls, name)
+    assert values[r.Allocation, "backtrace"] == {None, True, False}
+    assert {0, 1, 2, 3} <= values[r.HandleCreated, "handle_type"]
+    assert values[r.CounterDescription, "section"] == {*CounterSection}
+    assert values[r.CounterDescription, "unit"] == {*CounterUnit}
+    assert values[r.CounterDescription, "variance"] == {0, *CounterVariance}
+    assert values[r.SampleHit, "sample_type"] == {None, *SampleType}
+    assert {*CodeBuffer} <= values[r.JitHelper, "buffer_type"]
+
+
+def test_everything_is_repeated_in_rounds() -> None:
+    one, more = synthetic("everything", events=1).info, synthetic("everything", events=4_000, threads=5).info
+    assert one.recordings == len(EVERY_VERSION)
+    assert one.records.total() < 2_500
+    assert more.records.total() >= 4_000
+    assert more.recordings > 2 * one.recordings
+
+
+def test_the_program_looks_like_one() -> None:
+    trace = synthetic("program", events=60_000, threads=4, seed=7)
+    assert [*trace.info.threads.values()].count("") == 0
+    slices = trace.table("slices")
+    names = slices["name"].to_list()
+    assert {"Shop.Data.Database:Query (string)", "System.Net.Sockets.Socket:Receive (byte[],int,int)"} <= {*names}
+    durations = slices["duration"][slices["depth"] == 0]
+    assert np.percentile(durations, 99) > 3 * np.median(durations) > 0
+    pauses = trace.table("gc_pauses")
+    assert pauses.num_rows > 0
+    assert (pauses["collecting"] < pauses["duration"]).all()
+    for table in (
+        "contentions",
+        "sample_stacks",
+        "counter_series",
+        "heap_shots",
+        "throws",
+        "clauses",
+        "allocation_sites",
+    ):
+        assert trace.table(table).num_rows > 0, table
+    assert None not in trace.table("allocations")["class_name"].to_list()
+    times: dict[int | None, int] = {}
+    for entry in trace.entries():  # buffers of a thread are in the order of time
+        if not isinstance(entry.record, r.JitMethod | r.ClassLoad | r.VtableLoad | r.Image | r.CounterDescriptions):
+            assert entry.time is not None
+            assert entry.time >= times.get(entry.thread, 0)
+            times[entry.thread] = entry.time
+    other = synthetic("program", events=60_000, threads=4, seed=8)
+    assert other.info.records != trace.info.records
 
 
 @pytest.mark.parametrize("version", [5, 12])

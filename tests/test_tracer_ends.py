@@ -48,6 +48,7 @@ def test_daemon_threads_record_until_the_end(functions: bool, out: Path) -> None
         with fxtio.span("inner", n=n):
             fxtio.instant("here")
     counts = [0, 0, 0]
+    sys.setswitchinterval(1e-4)  # or much more would be recorded until all three have been running
     def forever(number):
         while True:
             work(counts[number])

@@ -190,17 +190,17 @@ def test_names_of_threads_and_processes(functions: bool, tmp_path: Path) -> None
         def renamed():
             work()
             threading.current_thread().name = "second name"
-            barrier.wait(10)
-            barrier.wait(10)
+            barrier.wait(60)
+            barrier.wait(60)
         barrier = threading.Barrier(2)
         thread = threading.Thread(target=renamed, name="first name")
         thread.start()
-        barrier.wait(10)
+        barrier.wait(60)
         ids[thread.native_id] = thread.name
         work()
         ids[threading.get_native_id()] = "MainThread"
         fxtio.stop()
-        barrier.wait(10)
+        barrier.wait(60)
         print(repr((os.getpid(), ids)))
         """,
         tmp_path / "out.fxt",

@@ -118,7 +118,7 @@ def test_one_span_in_many_threads(out: Path) -> None:
 
     def work() -> None:
         with fxtio.span("own"), span:
-            barrier.wait(20)
+            barrier.wait(60)
 
     with fxtio.tracing(out):
         span = fxtio.span("shared")

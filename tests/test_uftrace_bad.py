@@ -20,7 +20,7 @@ from fxtio.errors import DecodeError, FxtioError
 from fxtio.uftrace import frames, kernel, perf, report
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import FunctionEntry, FunctionExit, encode
+from fxtio.uftrace.records import FunctionEntry, FunctionExit, Lost, encode
 from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import EXTREMES, SAMPLES, UFTRACE, copied, minimal, opened, plain
@@ -152,6 +152,16 @@ def test_any_time_of_a_record_and_of_a_session(time: int, task_time: int, tmp_pa
     if over:
         finding = next(iter(trace.findings))
         assert (finding.offset, finding.file) == (16, "1.dat")
+
+
+def test_the_time_of_lost_records_means_nothing(tmp_path: Path) -> None:
+    target = plain(tmp_path / "t", [FunctionEntry(1000, 0, 0x400000)])
+    with (target / "1.dat").open("ab") as file:
+        file.write(encode(Lost(2**64 - 1, 0, 3)) + encode(FunctionExit(2000, 0, 0x400000)))
+    trace = UftraceTrace(target)
+    assert trace.table("records")["time"].tolist() == [1000, LATEST, 2000]
+    assert trace.info.end == 2000
+    assert not trace.findings
 
 
 def test_totals_of_very_long_calls(tmp_path: Path) -> None:
@@ -518,6 +528,19 @@ def test_places_of_argument_specifications(end: bytes, tmp_path: Path) -> None:
         ("argspec", raw.index(b"arg1/i99"), "info"),
         ("argspec-pattern", raw.index(b"(x@"), "info"),
     ]
+
+
+def test_places_of_sessions_and_libraries(tmp_path: Path) -> None:
+    target = minimal(tmp_path / "t")
+    path = target / "task.txt"
+    load = 'DLOP timestamp=0.000000500 tid=1 sid=0000000000000001 base=500000 libname="/x/lib.so"\n'
+    session = 'SESS timestamp=0.000000600 pid=1 sid=0000000000000009 exename="/x/prog"\n'
+    begin = path.read_text()
+    path.write_text(f"{begin}{load * 513}{session}TASK timestamp=0.000000600 tid=1 pid=1\n")
+    trace = UftraceTrace(target)
+    list(trace.entries())
+    places = {finding.rule: finding.offset for finding in trace.findings}
+    assert places == {"too-many-libraries": len(begin + load * 512), "no-map": len(begin + load * 513)}
 
 
 def test_the_place_of_too_many_patterns(tmp_path: Path) -> None:

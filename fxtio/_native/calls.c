@@ -242,7 +242,8 @@ PyObject *pair(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     Py_BEGIN_ALLOW_THREADS
     for (int64_t row = 0; valid && row < rows; row++)
         if (step[row] != 0)
-            valid = (step[row] > 0 ? enter_call : leave_call)(&stack, &slices, row, depth[row], address[row]) == 0;
+            valid = (step[row] > 0 ? enter_call(&stack, &slices, row, depth[row], address[row])
+                                   : leave_call(&stack, &slices, row, depth[row], address[row])) == 0;
     Py_END_ALLOW_THREADS
     arrays_close(a, COUNT);
     if (!valid) {

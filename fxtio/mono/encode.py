@@ -104,8 +104,7 @@ def _checked_list(name: str, columns: Columns, tables: Mapping[str, Columns]) ->
     if table.table not in tables:
         raise EncodeError(f"is written only together with {table.table}", f"table {name}")
     checked, _ = checked_columns(columns, WritableTable((table.row, table.value), (), _IGNORED))
-    row = _integers(checked[table.row], f"{name}.{table.row}")[0]
-    value = _integers(checked[table.value], f"{name}.{table.value}")[0]
+    row, value = (_numbers(checked[column], f"{name}.{column}") for column in (table.row, table.value))
     return row.astype(np.int64), _fitting(value, np.uint64, f"{name}.{table.value}")
 
 
@@ -159,10 +158,7 @@ class _EventRows:
 
     def _numbers(self, name: str, columns: dict[str, Column], dtype: type[Any]) -> Array:
         where = f"{self.cls.__name__}.{name}"
-        values, present = _integers(columns[name], where)
-        if present is not None:
-            raise EncodeError("a row has no value", where)
-        return _fitting(values, dtype, where)
+        return _fitting(_numbers(columns[name], where), dtype, where)
 
     def _integers(self, name: str, column: Column | None) -> tuple[Array, Array | None]:
         if column is None:
@@ -379,6 +375,18 @@ def _all_null(column: Column) -> bool:
     if isinstance(column, Categories):
         return bool((column.codes < 0).all())
     return isinstance(column, Optional) and not column.present.any()
+
+
+def _numbers(column: Column, where: str) -> Array:
+    """Return a column as integers.
+
+    Raises:
+        EncodeError: a row has no value, or the column has something else than integers.
+    """
+    values, present = _integers(column, where)
+    if present is not None:
+        raise EncodeError("a row has no value", where)
+    return values
 
 
 def _integers(column: Column, where: str, numbers: dict[str, int] | None = None) -> tuple[Array, Array | None]:

@@ -7,7 +7,7 @@ back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -74,17 +74,23 @@ class Everything:
         self.code = base + 0x4000
         self._untimed = dict.fromkeys(threads, tick)
 
+    def definitions(self) -> Iterator[tuple[int, r.Event]]:
+        """Yield threads and the events that they write before all others."""
+        yield from self._group(self._metadata, self.threads[0])
+
     def events(self) -> Iterator[tuple[int, r.Event]]:
-        """Yield threads and the events that they write."""
+        """Yield threads and all other events that they write."""
         groups = (
-            self._metadata, self._calls, self._memory, self._collection, self._handles, self._exceptions,
-            self._heap_shot, self._samples, self._counters, self._native, self._coverage, self._ends,
+            self._calls, self._memory, self._collection, self._handles, self._exceptions, self._heap_shot,
+            self._samples, self._counters, self._native, self._coverage, self._ends,
         )  # fmt: skip
         for number, group in enumerate(groups):
-            thread = self.threads[number % len(self.threads)]
-            for cls, values in group(thread):
-                if layout_of(cls, self.dialect.version) is not None:
-                    yield thread, self._event(cls, thread, values)
+            yield from self._group(group, self.threads[number % len(self.threads)])
+
+    def _group(self, group: Callable[[int], Iterator[Values]], thread: int) -> Iterator[tuple[int, r.Event]]:
+        for cls, values in group(thread):
+            if layout_of(cls, self.dialect.version) is not None:
+                yield thread, self._event(cls, thread, values)
 
     def _event(self, cls: type[r.Event], thread: int, values: dict[str, Any]) -> r.Event:
         """Return an event without the fields that the version does not have."""

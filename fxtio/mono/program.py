@@ -209,26 +209,32 @@ class Program:
         return self.now
 
     def _define(self) -> None:
-        writer = self.writer
-        image = writer.image("/srv/shop/shop.exe", time=self.now, mvid="5d1a52f0-1b5c-4f4e-9f7e-0a6a0a4b7d11")
-        writer.assembly("shop, Version=2.3.0.0, Culture=neutral", time=self._tick(1e5), image=image)
-        writer.domain("shop.exe", time=self._tick(1e5))
-        self.types = [writer.class_(name, time=self._tick(5e4), image=image) for name in CLASSES]
-        self.methods = np.array(
-            [
-                writer.method(name, time=self._tick(3e5), code=_CODE + 0x400 * number, size=0x200)
-                for number, name in enumerate(METHODS)
-            ],
-            np.uint64,
+        writer, main = self.writer, self.threads[0]
+        image = writer.image(
+            "/srv/shop/shop.exe", time=self.now, mvid="5d1a52f0-1b5c-4f4e-9f7e-0a6a0a4b7d11", thread=main
         )
+        writer.assembly("shop, Version=2.3.0.0, Culture=neutral", time=self._tick(1e5), image=image, thread=main)
+        writer.domain("shop.exe", time=self._tick(1e5), thread=main)
+        self.types = [writer.class_(name, time=self._tick(5e4), image=image, thread=main) for name in CLASSES]
+        methods = [
+            writer.method(name, time=self._tick(3e5), code=_CODE + 0x400 * number, size=0x200, thread=main)
+            for number, name in enumerate(METHODS)
+        ]
+        self.methods = np.array(methods, np.uint64)
+        kinds, sections = enums.CounterType, enums.CounterSection
+        for index, (name, kind, section) in enumerate(
+            (
+                ("User Time", kinds.LONG, sections.SYSTEM),
+                ("Gen0 collections", kinds.UINT, sections.GC),
+                ("Load", kinds.DOUBLE, sections.RUNTIME),
+            ),
+            1,
+        ):
+            writer.counter(name, index, time=self._tick(1e3), type=kind, section=section, thread=main)
         for number, thread in enumerate(self.threads):
             writer.thread(thread, f"Thread Pool Worker {number}" if number else "Main", time=self._tick(1e5))
-        writer.counter("User Time", 1, time=self._tick(1e4), section=enums.CounterSection.SYSTEM)
-        writer.counter("Gen0 collections", 2, time=self._tick(1e3), type=enums.CounterType.UINT,
-                       section=enums.CounterSection.GC)  # fmt: skip
-        writer.counter("Load", 3, time=self._tick(1e3), type=enums.CounterType.DOUBLE)
-        root = {"source": enums.RootSource.STATIC, "time": self._tick(1e4), "name": "Static Fields"}
-        writer.root_register(0x2000, 8, thread=self.threads[0], **root)
+        source = enums.RootSource.STATIC
+        writer.root_register(0x2000, 8, source=source, time=self._tick(1e4), name="Static Fields", thread=main)
         self.events += 4 + 2 * len(self.types) + len(METHODS) + 2 * len(self.threads) + 3 + 1
         self.free[:] = self.now
 
@@ -303,7 +309,7 @@ class Program:
         self.free[:] = self.now
 
     def _count(self) -> None:
-        values = {1: self.now // 1000, 2: self.collections, 3: float(self.draw.beta(4, 2))}
+        values = {1: self.now // 1000, 2: self.collections, 3: int(64 * self.draw.beta(4, 2)) / 64}
         self.writer.counters(values, time=self._tick(1e4), thread=self.threads[0])
         self.writer.sync_point(enums.SyncPointType.PERIODIC, time=self._tick(1e3), thread=self.threads[0])
         self.events += 2

@@ -107,13 +107,14 @@ def _everything(target: Any, count: int, threads: list[int], seed: int, progress
             writer.put(header_of(version, pointer_size, now, draw))
             recording = Everything(r.dialect_of(version, pointer_size), now, threads, draw)
             done += number > 0  # the headers of all but the first recording are among the records
-            for thread, event in recording.events():
-                writer.put(event, thread=thread)
-                done += 1
+            for events in (recording.definitions(), recording.events()):
+                for thread, event in events:
+                    writer.put(event, thread=thread)
+                    done += 1
+                writer.flush()
             now = recording.now + _PAUSE
             if progress is not None:
                 progress(done, max(count, done))
-        writer.flush()
         return done, writer.position
 
 

@@ -72,6 +72,7 @@ class Chunk:
         forked: the time in nanoseconds at which the task began as a copy of another process, or None.
         gap: bytes that are not a record, instead of records; else None.
         has_specs: whether the payloads can be decoded by the argument specifications.
+        has_late_times: whether there may be times over `MAX_TIME`.
     """
 
     tid: int
@@ -85,6 +86,7 @@ class Chunk:
     forked: int | None = None
     gap: bytes | None = None
     has_specs: bool = True
+    has_late_times: bool = False
     _words: Array | None = field(default=None, init=False, repr=False)
     _times: Array | None = field(default=None, init=False, repr=False)
 
@@ -101,7 +103,7 @@ class Chunk:
     @property
     def nanoseconds(self) -> Array:
         """Return the times of the records (int64); `MAX_TIME` replaces those that do not fit."""
-        return saturated(self.times)
+        return saturated(self.times) if self.has_late_times else self.times.view(np.int64)
 
     @property
     def words(self) -> Array:
@@ -202,6 +204,7 @@ class TaskReader:
             filled += count
         if self._left is not None:
             self._left -= filled
+        self._sessions.bytes_read += filled
         self._progress(filled)
         return filled
 
@@ -306,7 +309,7 @@ class TaskReader:
         if header:
             chunk = self._chunk(block, base, np.array([index]), np.array([after - index]))
             chunk.has_specs = False
-            self._last = max(self._last, int(words[index]))
+            self._check_times(chunk)
             yield chunk
         else:
             yield self._gap(block.raw[index:after].tobytes(), offset, words)
@@ -356,7 +359,9 @@ class TaskReader:
     def _check_times(self, chunk: Chunk) -> None:
         """Report records that are earlier than the previous one, and times that do not fit in 63 bits."""
         times, rows = chunk.times, None
+        chunk.has_late_times = int(times[-1]) > MAX_TIME
         if not bool((times[1:] >= times[:-1]).all()) or int(times[0]) < self._last:
+            chunk.has_late_times = True
             rows = np.flatnonzero(_FIELDS["type"].get(chunk.words) != RecordType.LOST)
             if not len(rows):
                 return

@@ -230,12 +230,26 @@ def build(event: PerfEvent, order: Order = "little") -> bytes:
     """Return the bytes of a record; of an event that was read, the bytes that were read.
 
     Raises:
-        EncodeError: a value does not fit its field, or the kind is `other`.
+        EncodeError: a value does not fit its field, the kind is `other`, or the bytes are those of another event.
     """
-    if event.raw:
-        return event.raw
+    raw: Any = event.raw
+    if raw:
+        if not isinstance(raw, bytes) or _meant(raw, order) != _fields_of(event):
+            raise EncodeError("the bytes of the event are not those of one with these values", "raw")
+        return raw
     row: dict[str, list[Any]] = {name: [getattr(event, name)] for name in ("time", "pid", "tid", "parent", "comm")}
     return encode(kind=[event.kind], **row, order=order)
+
+
+def _fields_of(event: PerfEvent) -> tuple[Any, ...]:
+    return event.time, event.pid, event.tid, event.kind, event.comm, event.parent
+
+
+def _meant(raw: bytes, order: Order) -> tuple[Any, ...] | None:
+    """Return the values of the record in some bytes, or None if they are not one record."""
+    findings = Findings()
+    events = [event for block in parse([raw], "", order, findings) for event in block.events()]
+    return _fields_of(events[0]) if len(events) == 1 and not findings.counts.keys() - {"time-overflow"} else None
 
 
 def encode(

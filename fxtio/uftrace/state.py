@@ -41,7 +41,18 @@ MAX_LIBRARIES = 512
 MAX_SYMBOLS = 1 << 22
 """The largest number of symbols of a session."""
 
+MAX_MODULES = 4096
+"""The largest number of modules of a session that are used."""
+
+MAX_ARRANGED = 1 << 26
+"""The largest number of symbols in all address spaces that are made for a reading, for a start."""
+
+ARRANGED_PER_BYTE = 64
+"""The number of symbols that each byte of records adds to `MAX_ARRANGED`."""
+
 _CACHED_SPACES = 8
+_CACHED_SYMBOLS = 2 * MAX_SYMBOLS
+_COST_OF_SPACE = 1024  # making an address space without symbols takes as long as arranging so many
 _MAX_FORKS = 100
 _EVENT_PROGRAM = (payloads.STRING, 0)  # at index 0: the data of an event is laid out like a string
 _NO_PROGRAM = -1
@@ -265,6 +276,7 @@ class Sessions:
         tasks: the process of each task.
         programs: the program of each process.
         empty: an address space without functions.
+        bytes_read: the bytes of records that were read so far; their readers add to it.
     """
 
     def __init__(self, directory: Directory, info: InfoFile, findings: Findings) -> None:
@@ -277,6 +289,8 @@ class Sessions:
         else:
             self.file = BinaryTaskFile.parse(directory.read(BINARY, findings), info.order, findings)
         events = self.file.events
+        places = self.file.places if isinstance(self.file, TaskFile) else [0] * len(events)
+        self._places = {id(event): place for event, place in zip(events, places, strict=True)}
         if not events:
             message = "there are no tasks and sessions; functions have no names"
             findings.add("no-tasks", 0, message, file=TEXT)
@@ -288,6 +302,7 @@ class Sessions:
         for task in sorted((event for event in events if isinstance(event, Task)), key=_time):
             self._tasks.setdefault(task.tid, []).append(task)
         self._forks = {event.pid: event for event in events if isinstance(event, Fork)}
+        self._session_places = {session.sid: self._places[id(session)] for session in reversed(self.sessions)}
         self._libraries = self._loaded([event for event in events if isinstance(event, Dlopen)])
         self._load_times = {sid: [load.time for load in libraries] for sid, libraries in self._libraries.items()}
         self.tasks = {tid: lines[-1].pid for tid, lines in self._tasks.items()}
@@ -300,6 +315,8 @@ class Sessions:
         self._file_names: dict[tuple[Module, str], str | None] = {}
         self._build_ids: dict[str, dict[str, str]] = {}
         self._address_spaces: OrderedDict[tuple[str, int], AddressSpace] = OrderedDict()
+        self._arranged = 0
+        self.bytes_read = 0
         self.empty = AddressSpace([], self._specs)
 
     def _loaded(self, loads: list[Dlopen]) -> dict[str, list[Dlopen]]:
@@ -310,7 +327,7 @@ class Sessions:
         for sid, libraries in by_session.items():
             if len(libraries) > MAX_LIBRARIES:
                 message = f"session {sid} loads {len(libraries):,} libraries; only the first {MAX_LIBRARIES:,} are used"
-                self._findings.add("too-many-libraries", 0, message, file=TEXT)
+                self._findings.add("too-many-libraries", self._places[id(libraries[MAX_LIBRARIES])], message, file=TEXT)
                 del libraries[MAX_LIBRARIES:]
         return by_session
 
@@ -373,17 +390,30 @@ class Sessions:
         return self.sessions[0] if self.sessions else None
 
     def address_space(self, epoch: Epoch) -> AddressSpace:
-        """Return the address space of an epoch; the last ones are cached."""
+        """Return the address space of an epoch; the last ones are cached.
+
+        If the address spaces so far have taken too much work for the size of the trace, it is the last one instead.
+        """
         if epoch.session is None:
             return self.empty
         key = (epoch.session.sid, epoch.libraries)
         functions = self._address_spaces.get(key)
         if functions is None:
+            if self._arranged > MAX_ARRANGED + ARRANGED_PER_BYTE * self.bytes_read:
+                message = "sessions and libraries change too often; functions have the names of an earlier time"
+                self._findings.add("too-many-sessions", 0, message, file=TEXT)
+                return next(reversed(self._address_spaces.values()))
             functions = self._address_spaces[key] = AddressSpace(self._modules(*key), self._specs)
-            if len(self._address_spaces) > _CACHED_SPACES:
-                self._address_spaces.popitem(last=False)
+            self._arranged += len(functions) + _COST_OF_SPACE
+            self._forget_spaces()
         self._address_spaces.move_to_end(key)
         return functions
+
+    def _forget_spaces(self) -> None:
+        """Drop the address spaces that were not used for the longest time, so that those in the cache are not large."""
+        spaces = self._address_spaces
+        while len(spaces) > _CACHED_SPACES or (len(spaces) > 1 and sum(map(len, spaces.values())) > _CACHED_SYMBOLS):
+            spaces.popitem(last=False)
 
     def map_of(self, sid: str) -> MapFile | None:
         """Return the map of a session, or None."""
@@ -394,7 +424,7 @@ class Sessions:
                 self._maps[sid] = MapFile.parse(self._directory.read(name, self._findings), name, self._findings)
             else:
                 message = f"session {sid} has no map; its functions have no names"
-                self._findings.add("no-map", 0, message, file=TEXT)
+                self._findings.add("no-map", self._session_places.get(sid, 0), message, file=TEXT)
         return self._maps[sid]
 
     def _modules(self, sid: str, libraries: int) -> list[ModuleSymbols]:
@@ -405,6 +435,10 @@ class Sessions:
         modules += session_map.modules if session_map is not None else []
         if f"{PYTHON}.sym" in self._directory and not any(module.path == PYTHON for module in modules):
             modules.append(Module(0, LAST_ADDRESS, PYTHON))
+        if len(modules) > MAX_MODULES:
+            message = f"session {sid} has {len(modules):,} modules; only the first {MAX_MODULES:,} are used"
+            self._findings.add("too-many-modules", 0, message, file=map_name(sid))
+            del modules[MAX_MODULES:]
         parts: list[ModuleSymbols] = []
         left = MAX_SYMBOLS
         for module in modules:

@@ -341,7 +341,7 @@ class TableBuilder:
             "tid": np.full(len(chunk), chunk.tid),
             "offset": chunk.offsets(),
             "type": Categories(kinds.astype(np.int8), TYPES),
-            "time": chunk.nanoseconds,
+            "time": chunk.nanoseconds.copy(),
             "depth": _FIELDS["depth"].get(words).astype(np.int16),
             "address": address,
             "name": Categories(name, self.names.values),
@@ -367,15 +367,18 @@ class TableBuilder:
 
     def args(self, chunk: Chunk) -> Columns:
         """Return the values of payloads."""
-        values, names = payload_columns(chunk, self.names), self.names.values
+        values, code = payload_columns(chunk, self.names), self.names.code
+        labels = values.of_specs(lambda spec: code(spec.label), np.int32)
+        types = values.of_specs(lambda spec: code(spec.type) if spec.type else -1, np.int32)
+        names = self.names.values
         return {
             "record": values.row + self.record,
-            "name": Categories(values.label, names),
-            "format": Categories(values.format, FORMATS),
-            "size": values.size,
+            "name": Categories(labels, names),
+            "format": Categories(values.of_specs(lambda spec: FORMATS.index(spec.format), np.int8), FORMATS),
+            "size": values.of_specs(lambda spec: spec.size, np.int16),
             "bits": values.bits,
             "text": Categories(values.text, names),
-            "type": Categories(values.type, names),
+            "type": Categories(types, names),
             "meaning": Categories(values.meaning, names),
         }
 

@@ -240,9 +240,9 @@ class TaskWriter:
             ValueError: the writer is closed.
         """
         self._writer._check_open()
-        if not np.size(time):
-            return
         times = _checked_column("time", time)
+        if not len(times):
+            return
         self._check_times(times)
         session = self._session()
         try:
@@ -291,13 +291,11 @@ class TaskWriter:
         """Raise an error if a function is not in memory."""
         if not isinstance(target, NewFunction):
             raise EncodeError(f"{target!r} is neither a function nor the name of one", "function")
-        if target.module == session.program:
-            if not self._writer._program.owns(target):
-                raise EncodeError("the function belongs to another writer", target.name)
-            return
+        if not self._writer._program.owns(target):
+            raise EncodeError("the function was not declared by this writer", str(target.name))
         module = self._writer._program.module(target.module)
-        if module is None or not self._writer._program.owns(target):
-            raise EncodeError("the function belongs to another writer", target.name)
+        if module is None or module.path == session.program:
+            return
         loaded = session.libraries.get(target.module)
         if module.role == "program" or (module.role == "loaded" and (loaded is None or time < loaded)):
             raise EncodeError(f"{target.module!r} is not in memory at the time {time}", target.name)
@@ -350,7 +348,7 @@ def _checked_column(name: str, values: Any) -> Array:
         raise EncodeError("the values are not integers", name) from None
     if column.ndim != 1:
         raise EncodeError(f"the array has {column.ndim} dimensions, not one", name)
-    return integers(name, column)
+    return integers(name, column if len(column) else column.astype(np.int64))
 
 
 def _not_functions() -> EncodeError:

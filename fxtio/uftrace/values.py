@@ -7,8 +7,9 @@ function or variable at the address.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ Array = np.ndarray[Any, Any]
 FORMATS = "diuxocpefsSt"
 """The letters of value formats, by code."""
 
+MAX_COMBINED = 1024
+"""The largest number of values in a block of records that get the names of several flags of an enumeration."""
+
 _FIELDS = RecordWord.fields
 _HEADER = 16
 _NULL = payloads.NULL.decode("utf-8", "surrogateescape")
@@ -39,41 +43,50 @@ class ValueColumns:
     """The values in the payloads of a chunk.
 
     Attributes:
+        specs: the specifications of the values.
         row: the row of the record in the chunk (int64).
-        label: the code of the name of the value, such as `arg1` (int32).
-        format: the code in `FORMATS` (int8).
-        size: the size of the value in bytes; 0 for a string, whose length precedes it (int16).
+        spec: the index of the specification of each value (int32).
         bits: an integer, sign-extended if it is signed, or a double, as 64 bits (uint64); 0 for strings and structures.
         text: the code of a string, or -1 (int32).
-        type: the code of the name of the enumeration or structure, or -1 (int32).
         meaning: the code of the name of an enumeration's value, or of what is at an address, or -1 (int32).
     """
 
+    specs: ValueSpecs
     row: Array
-    label: Array
-    format: Array
-    size: Array
+    spec: Array
     bits: Array
     text: Array
-    type: Array
     meaning: Array
 
     @classmethod
     def empty(cls) -> ValueColumns:
         """Return no values."""
         rows, codes = np.empty(0, np.int64), np.empty(0, np.int32)
-        return cls(
-            rows, codes, codes.astype(np.int8), codes.astype(np.int16), rows.view(np.uint64), codes, codes, codes
-        )
+        return cls((), rows, codes, rows.view(np.uint64), codes, codes)
 
     @classmethod
     def joined(cls, parts: list[ValueColumns]) -> ValueColumns:
         """Return the values of all parts in the order of the records."""
         if len(parts) == 1:
             return parts[0]
-        columns = {item.name: np.concatenate([getattr(part, item.name) for part in parts]) for item in fields(cls)}
-        order = np.argsort(columns["row"], kind="stable")
-        return cls(**{name: column[order] for name, column in columns.items()})
+        firsts = [0, *accumulate(len(part.specs) for part in parts)]
+        order = np.argsort(np.concatenate([part.row for part in parts]), kind="stable")
+        spec = np.concatenate([part.spec + first for part, first in zip(parts, firsts, strict=False)])
+        has_meaning = any(len(part.meaning) and int(part.meaning.max()) >= 0 for part in parts)
+        return cls(
+            tuple(spec for part in parts for spec in part.specs),
+            np.concatenate([part.row for part in parts])[order],
+            spec[order],
+            np.concatenate([part.bits for part in parts])[order],
+            np.concatenate([part.text for part in parts])[order],
+            np.concatenate([part.meaning for part in parts])[order]
+            if has_meaning
+            else np.full(len(order), -1, np.int32),
+        )
+
+    def of_specs(self, value_of: Callable[[ValueSpec], int], dtype: Any) -> Array:
+        """Return a property of each value's specification."""
+        return np.array([value_of(spec) for spec in self.specs], dtype)[self.spec]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +116,24 @@ def _groups(chunk: Chunk) -> Iterator[_Group]:
     key = _FIELDS["address"].get(words[rows]) * np.uint64(2) + exits
     codes, first = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
     count = _native.distinct(key, codes, first, payloads.SEED)
-    members: dict[tuple[Any, ...], list[int]] = {}
-    found: dict[tuple[Any, ...], tuple[ValueSpecs, tuple[EnumNames, ...]]] = {}
+    numbers: dict[tuple[Any, ...], int] = {}
+    found: list[tuple[ValueSpecs, tuple[EnumNames, ...]]] = []
+    number_of = np.full(count, -1, np.int32)  # the number of the group of each address
     for code, value in enumerate(key[first[:count]].tolist()):
         address, is_exit = divmod(value, 2)
         specs = chunk.functions.specs_at(address, is_exit=bool(is_exit))
         if specs:
             enums = enums_of(chunk.functions, specs, address)
             group = (specs, *(id(names) for names in enums if names))
-            found.setdefault(group, (specs, enums))
-            members.setdefault(group, []).append(code)
-    for group, numbers in members.items():
-        chosen = rows if len(numbers) == count else rows[np.isin(codes, np.array(numbers, np.int32))]
-        yield _Group(*found[group], chosen)
+            number_of[code] = numbers.setdefault(group, len(numbers))
+            if len(numbers) > len(found):
+                found.append((specs, enums))
+    if len(found) == 1 and int(number_of.min()) == 0:
+        yield _Group(*found[0], rows)
+        return
+    group_of = number_of[codes]
+    for number, (specs, enums) in enumerate(found):
+        yield _Group(specs, enums, rows[group_of == number])
 
 
 def enums_of(functions: AddressSpace, specs: ValueSpecs, address: int) -> tuple[EnumNames, ...]:
@@ -153,28 +171,24 @@ def _group_columns(data: _BlockBytes, chunk: Chunk, group: _Group, names: Distin
             bits[:, number] = data.floats(place, spec.size)
         elif spec.format != "t":
             bits[:, number] = data.integers(place, spec.size, signed=spec.format in payloads.SIGNED)
-            meaning[:, number] = _meanings(spec, group.enums[number], bits[:, number], chunk.functions, names)
+            if spec.format == "p" or group.enums[number]:
+                meaning[:, number] = _meanings(group.enums[number], bits[:, number], chunk.functions, names)
         at = at + (size + 3) // 4 * 4
-    label = np.array([names.code(spec.label) for spec in specs], np.int32)
-    letter = np.array([FORMATS.index(spec.format) for spec in specs], np.int8)
-    sizes = np.array([spec.size for spec in specs], np.int16)
-    types = np.array([names.code(spec.type) if spec.type else -1 for spec in specs], np.int32)
-    return ValueColumns(
-        np.repeat(rows, shape[1]), np.tile(label, shape[0]), np.tile(letter, shape[0]), np.tile(sizes, shape[0]),
-        bits.reshape(-1), text.reshape(-1), np.tile(types, shape[0]), meaning.reshape(-1),
-    )  # fmt: skip
+    spec_of = np.tile(np.arange(len(specs), dtype=np.int32), len(rows))
+    columns = (bits.reshape(-1), text.reshape(-1), meaning.reshape(-1))
+    return ValueColumns(specs, np.repeat(rows, len(specs)), spec_of, *columns)
 
 
-def _meanings(
-    spec: ValueSpec, enum: EnumNames, values: Array, functions: AddressSpace, names: DistinctStrings
-) -> Array | int:
-    """Return the codes of the meanings of integers (int32), -1 where they have none."""
-    if spec.format == "p":
+def _meanings(enum: EnumNames, values: Array, functions: AddressSpace, names: DistinctStrings) -> Array:
+    """Return the codes of the meanings of values of an enumeration, or else of addresses (int32), -1 for none."""
+    if not enum:
         return symbol_codes(values, functions, names)
-    if spec.format != "e" or not enum:
-        return -1
     distinct, inverse = np.unique(values.view(np.int64), return_inverse=True)
-    labels = [enum_label(enum, value) for value in distinct.tolist()]
+    values_of = distinct.tolist()
+    if sum(value not in enum for value in values_of) > MAX_COMBINED:
+        labels = [enum.get(value) for value in values_of]
+    else:
+        labels = [enum_label(enum, value) for value in values_of]
     codes: Array = np.array([-1 if text is None else names.code(text) for text in labels], np.int32)[inverse]
     return codes
 
@@ -268,6 +282,11 @@ class _BlockBytes:
         return values.astype(np.int64 if signed else np.uint64).view(np.uint64)
 
     def _integers8(self, at: Array) -> Array:
+        shift = int(at[0]) % 8
+        if (at % 8 == shift).all():
+            words = self.bytes[shift : shift + (len(self.bytes) - 8) // 8 * 8].view(f"{self.prefix}u8")
+            aligned: Array = words[at // 8].astype(np.uint64, copy=False)
+            return aligned
         halves = self.bytes.view(np.uint32)
         pairs = np.stack([halves[at // 4], halves[at // 4 + 1]], axis=1)
         values: Array = pairs.view(f"{self.prefix}u8")[:, 0].astype(np.uint64)

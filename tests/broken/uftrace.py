@@ -109,6 +109,26 @@ def too_many_symbols(folder: Path) -> Findings:
     return read(folder, {MAP_NAME: "".join(mappings).encode(), "prog.sym": "".join(lines).encode()})
 
 
+def too_many_modules(folder: Path) -> Findings:
+    begins = range(0x400000, 0x400000 + 4097 * 0x1000, 0x1000)
+    mappings = [f"{at:08x}-{at + 0x1000:08x} r-xp 00000000 00:00 0 /{at:x}/prog\n" for at in begins]
+    return read(folder, {MAP_NAME: "".join(mappings).encode()})
+
+
+def too_many_sessions(folder: Path) -> Findings:
+    """Write 20 sessions with 16,384 symbols, and a task that moves from one to the next with each of its records."""
+    times, symbols = range(1, 5001), [f"{16 * number:016x} T f{number}\n" for number in range(16_384)]
+    lines = [
+        f'SESS timestamp=0.{time:09d} pid=1 sid={time % 20:016x} exename="/x/prog"\n'
+        f"TASK timestamp=0.{time:09d} tid=1 pid=1\n"
+        for time in times
+    ]
+    maps: Files = {f"sid-{number:016x}.map": MAP.replace("00401000", "00500000").encode() for number in range(20)}
+    records = b"".join(record(time, ENTRY, 0, MAIN) for time in times)
+    task: Files = {"task.txt": "".join(lines).encode(), "prog.sym": "".join(symbols).encode(), "1.dat": records}
+    return read(folder, maps | task)
+
+
 def no_demangler(folder: Path) -> Findings:
     symbols = SYMBOLS.replace(" work", " _ZN1AIiE4workEi").encode()
     with patch("fxtio.uftrace.demangle._library", lambda: None):
@@ -152,6 +172,8 @@ CASES: dict[str, Callable[[Path], Findings]] = {
     "task-message": task_message,
     "too-many-libraries": too_many_libraries,
     "too-many-symbols": too_many_symbols,
+    "too-many-modules": too_many_modules,
+    "too-many-sessions": too_many_sessions,
     "no-map": lambda folder: read(folder, {MAP_NAME: None}),
     "map-line": lines(MAP_NAME, "no mapping\n"),
     "symbol-line": lines("prog.sym", "no symbol\n"),

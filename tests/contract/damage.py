@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-EXTREME_NUMBERS = (0, 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
+from support.limits import EXTREME_NUMBERS
 
 
 def flip_bit(data: bytes, draw: random.Random) -> bytes:
@@ -23,8 +23,8 @@ def change_byte(data: bytes, draw: random.Random) -> bytes:
 def change_number(data: bytes, draw: random.Random) -> bytes:
     """Return the data with eight bytes replaced by an extreme number."""
     at = draw.randrange(len(data)) // 8 * 8
-    order = draw.choice(["little", "big"])
-    return data[:at] + draw.choice(EXTREME_NUMBERS).to_bytes(8, "big" if order == "big" else "little") + data[at + 8 :]
+    number = draw.choice(EXTREME_NUMBERS)
+    return data[:at] + (number.to_bytes(8) if draw.randrange(2) else number.to_bytes(8, "little")) + data[at + 8 :]
 
 
 def cut(data: bytes, draw: random.Random) -> bytes:

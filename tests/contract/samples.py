@@ -95,3 +95,27 @@ def same_style(trace: Any, *, resolve: bool = False) -> dict[str, Any]:
     if trace.format == "mono" and resolve:  # headers are raw records only
         return {"header": trace.recording.header}
     return {}
+
+
+def recordings(sample: Sample, folder: Path) -> list[Path]:
+    """Return the path of a sample, or of each of its recordings if it is a file of several ones in different styles."""
+    path = sample.make(folder)
+    if sample.format.name != "mono":
+        return [path]
+    from fxtio.mono.headers import OpaqueHeader, StreamHeader
+
+    paths: list[Path] = []
+    with fxtio.open(path, format="mono") as trace:
+        if trace.info.recordings == 1:
+            return [path]
+        parts: list[list[Any]] = []
+        for record in trace.records(resolve=False):
+            if isinstance(record, StreamHeader | OpaqueHeader):
+                parts.append([])
+            parts[-1].append(record)
+    for number, records in enumerate(parts):
+        paths.append(folder / f"recording-{number}.mlpd")
+        with fxtio.create(paths[-1]) as writer:
+            for record in records:
+                writer.put(record)
+    return paths

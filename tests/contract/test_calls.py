@@ -28,13 +28,11 @@ from fxtio.errors import EncodeError
 from fxtio.formats import formats
 
 PENDING = {
-    "mono": "`class_` takes an address before it refuses; some values make no difference",
     "fxt": "some wrong types raise TypeError",
-    "uftrace": "some wrong types raise TypeError; any value is taken for a boolean",
 }
 """Formats whose calls do not pass yet, with the reason."""
 
-PENDING_OPTIONS = {"mono": "wrong types raise TypeError"}
+PENDING_OPTIONS: dict[str, str] = {}
 """Formats whose options do not pass yet, with the reason."""
 
 COVERED_ELSEWHERE = {"close", "copy"}

@@ -7,6 +7,7 @@ A target is a module `fuzz.TARGET` with an object `TARGET`.  If atheris is insta
 dependency of fxtio), fuzzing is guided by coverage and starts from the target's seeds; otherwise hypothesis draws the
 inputs.  The last line of the output has the number of executions, of inputs with findings, and of crashes.  The input
 of each crash is a file in the directory, and `--replay` runs it again.  The exit status is 1 if there was a crash.
+An input that takes too much processor time or memory for its size counts as a crash; one that never ends, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import importlib
 import importlib.util
 import json
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,16 +27,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.limits import EXTREME_NUMBERS, processor_seconds
+
 TARGETS = ("coreprofiler", "dcpi", "fxt", "mono", "uftrace")
 
 PROCESS_SECONDS = 120  # a process of the engine runs for so long before it is replaced
 MAX_CRASHES = 10  # a campaign ends after so many
 LONGEST = 4096  # bytes of an input; longer ones only slow it down
-MAX_INPUT_SECONDS = 20  # an input that takes longer counts as a crash
+INPUT_SECONDS = 3  # processor time that an input of any size may take
+SECONDS_PER_MIB = 1000  # and that each MiB of it may take in addition; seeds take up to 100
+MAX_INPUT_SECONDS = 120  # time after which atheris ends a process
 MAX_INPUT_MIB = 128  # memory that an input may take beyond the peak of the inputs before
 
 HERE = Path(__file__).resolve().parent
 CORPUS = HERE.parent / "corpus"
+
+_NUMBER = re.compile(rb"0x[0-9a-fA-F]+|\d+")
 
 Change = Callable[[bytes, int], bytes]
 """The engine's function that mutates bytes; the number is the maximum length of the result."""
@@ -74,6 +82,12 @@ def target_of(name: str) -> Target:
     return target
 
 
+def checked(check: Callable[[bytes], bool], data: bytes) -> bool:
+    """Check an input in bounded processor time, and return whether there were findings."""
+    with processor_seconds(INPUT_SECONDS + len(data) * SECONDS_PER_MIB / 2**20):
+        return check(data)
+
+
 class Counts:
     """Counters of one process, written to a file now and then, so that they remain after a crash.
 
@@ -88,11 +102,11 @@ class Counts:
         self.executions = self.with_findings = 0
 
     def run(self, data: bytes) -> None:
-        """Check one input, and how much memory it takes."""
+        """Check one input, and how much processor time and memory it takes."""
         self.executions += 1
         before = _peak()
         try:
-            self.with_findings += self._check(data)
+            self.with_findings += checked(self._check, data)
             grown = _peak() - before if self.executions > 1 else 0.0  # the first one loads modules
             require(grown < MAX_INPUT_MIB, f"an input takes less than {MAX_INPUT_MIB} MiB")
         except BaseException:
@@ -104,6 +118,35 @@ class Counts:
     def write(self) -> None:
         """Write the counters to the file."""
         self.path.write_text(json.dumps([self.executions, self.with_findings]), "utf-8")
+
+
+def with_extreme_number(data: bytes, draw: random.Random) -> bytes:
+    """Return the data with a number in it, in binary or as text, replaced by one at the limits of integer types."""
+    number = draw.choice(EXTREME_NUMBERS)
+    texts = list(_NUMBER.finditer(data))
+    if texts and draw.randrange(2):
+        chosen = draw.choice(texts)
+        text = b"%x" % number if chosen[0].startswith(b"0x") else b"%d" % number
+        return data[: chosen.start()] + (b"0x" if chosen[0].startswith(b"0x") else b"") + text + data[chosen.end() :]
+    size = draw.choice([1, 2, 4, 8])
+    at = draw.randrange(len(data) + 1) // size * size
+    raw: bytes = (number % 2 ** (8 * size)).to_bytes(size, "big" if draw.randrange(4) == 0 else "little")
+    return data[:at] + raw + data[at + size :]
+
+
+def mutated(target: Target, data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
+    """Return a mutated input of at most so many bytes: one of the target's mutations, or an extreme number.
+
+    Args:
+        target: the target.
+        data: the input.
+        most: the greatest number of bytes.
+        draw: random numbers.
+        change: the engine's own function that mutates bytes.
+    """
+    if draw.randrange(6) == 0:
+        return with_extreme_number(data, draw)[:most]
+    return target.mutate(data, most, draw, change) if target.mutate else change(data, most)
 
 
 def _peak() -> float:
@@ -131,17 +174,18 @@ def run_atheris(name: str, keep: Path, seconds: int, seed: int) -> None:
             "-verbosity=0",
             f"-seed={seed}",
         ]
-        hooks = {}
-        if (mutate := target.mutate) is not None:
-            hooks["custom_mutator"] = lambda data, size, draw: mutate(data, size, random.Random(draw), atheris.Mutate)
+
+        def mutate(data: bytes, size: int, draw: int) -> bytes:
+            return mutated(target, data, size, random.Random(draw), atheris.Mutate)
+
         counts = Counts(keep / "figures.json", target.check)
-        atheris.Setup([sys.argv[0], *options, str(inputs)], counts.run, **hooks)
+        atheris.Setup([sys.argv[0], *options, str(inputs)], counts.run, custom_mutator=mutate)
         atheris.Fuzz()
 
 
 def run_hypothesis(name: str, keep: Path, seconds: int, seed: int) -> None:
     """Fuzz with inputs that hypothesis draws until the time is over, and end the process."""
-    from hypothesis import HealthCheck, Phase, given, settings
+    from hypothesis import HealthCheck, Phase, given, settings, strategies
     from hypothesis import seed as seeded
 
     target = target_of(name)
@@ -157,8 +201,9 @@ def run_hypothesis(name: str, keep: Path, seconds: int, seed: int) -> None:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(target.drawn())
-    def check(data: bytes) -> None:
+    @given(target.drawn(), strategies.none() | strategies.randoms(use_true_random=False))
+    def check(data: bytes, draw: random.Random | None) -> None:
+        data = data if draw is None else with_extreme_number(data, draw)
         if time.monotonic() > stop:
             counts.write()
             sys.exit(0)
@@ -209,7 +254,8 @@ def main() -> int:
     parser.add_argument("--child", nargs=2, type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.replay:
-        print("findings" if target_of(given.target).check(given.replay.read_bytes()) else "no findings")
+        has_findings = checked(target_of(given.target).check, given.replay.read_bytes())
+        print("findings" if has_findings else "no findings")
         return 0
     engine = given.engine or ("atheris" if importlib.util.find_spec("atheris") else "hypothesis")
     keep = given.keep or Path(tempfile.mkdtemp(prefix=f"fuzz-{given.target}-"))

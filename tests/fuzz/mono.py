@@ -109,7 +109,8 @@ def check_buffers(data: bytes, trace: MonoTrace, entries: list[Any]) -> None:
     for entry in entries:
         while at + 1 < len(starts) and starts[at + 1] <= entry.offset:
             at += 1
-        of_buffer.setdefault(starts[at], []).append(entry.record)
+        if not isinstance(entry.record, StreamHeader):
+            of_buffer.setdefault(starts[at], []).append(entry.record)
     sizes = iter(index["size"].tolist())
     for entry in trace.entries(resolve=False):
         if isinstance(entry.record, OpaqueHeader):

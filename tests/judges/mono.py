@@ -55,8 +55,9 @@ _MONITORS = {MonitorEvent.CONTENTION: "contended", MonitorEvent.ACQUIRED: "acqui
 _CALLS = {MethodAction.ENTER: "enter", MethodAction.LEAVE: "leave", MethodAction.EXCEPTION_LEAVE: "exleave"}
 _CODE = (
     "method", "method trampoline", "unbox trampoline", "imt trampoline", "generics trampoline", "specific",
-    "misc helper", "monitor", "delegate invoke", "exception handling",
+    "misc helper", "monitor/lock", "delegate invoke", "exception handling",
 )  # fmt: skip
+_ROOTS = {1: "stack", 2: "finalizer", 4: "handle", 8: "other", 16: "misc"}
 _SYNC = ("periodic", "world stop", "world start")
 
 _BYTES = {
@@ -275,7 +276,7 @@ class Lines:
             if root.address is not None:
                 yield f"root object {pointer(root.object)} at address {pointer(root.address)}"
             else:
-                yield f"object {pointer(root.object)} is a handle root"
+                yield f"object {pointer(root.object)} is a {_ROOTS.get(root.root_type & 0xFF, 'unknown')} root"
 
     def RootRegister(self, e: r.RootRegister, entry: Entry) -> Iterator[str]:  # noqa: N802
         text = f"{pointer(e.address)} size {e.size} type {e.source} key {pointer(e.key)} name {e.name}"

@@ -1,11 +1,18 @@
-"""A limit of the processor time that a part of a test may take."""
+"""A limit of the processor time that a part of a test may take, and the numbers at which formats reach their limits."""
 
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+EXTREME_NUMBERS = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
+"""Numbers that readers and writers easily get wrong: the ends of integer types, and their neighbors."""
+
+_GRACE = 1
+"""Seconds of processor time after which the process is killed if C code does not let the exception be raised."""
 
 
 class TooSlowError(AssertionError):
@@ -16,14 +23,29 @@ class TooSlowError(AssertionError):
 def processor_seconds(limit: float) -> Iterator[None]:
     """Raise `TooSlowError` in a `with` block that takes more seconds of processor time.
 
-    Time of other processes does not count.  Where the system has no such timer, there is no limit.
+    Time of other processes does not count.  If the block does not return from C code, the system ends the process some
+    seconds later.  Where the system has no such timers, the time is only measured.
     """
-    if not hasattr(signal, "setitimer"):
+    start = time.process_time()
+    if hasattr(signal, "setitimer"):
+        with _interrupted(limit), _killed(limit + _GRACE):
+            yield
+    else:
         yield
-        return
+    if time.process_time() - start > limit:
+        raise _too_slow(limit)
+
+
+def _too_slow(limit: float) -> TooSlowError:
+    return TooSlowError(f"it takes more than {limit:.1f} seconds of processor time")
+
+
+@contextmanager
+def _interrupted(limit: float) -> Iterator[None]:
+    """Raise the exception in the block when the time is over, as soon as the interpreter runs Python code."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise TooSlowError(f"it takes more than {limit} seconds of processor time")
+        raise _too_slow(limit)
 
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, limit)
@@ -32,3 +54,18 @@ def processor_seconds(limit: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+@contextmanager
+def _killed(limit: float) -> Iterator[None]:
+    """Let the system end the process when it has taken so many seconds of processor time in the block."""
+    import resource  # it does not exist on every system
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    at = int(time.process_time() + limit) + 1
+    limits = [each for each in (soft, hard) if each != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_CPU, (min([at, *limits]), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))

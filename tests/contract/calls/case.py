@@ -64,7 +64,7 @@ class Call:
             TypeError: an argument cannot have such a part.
         """
         name, *rest = path
-        self._bound.arguments[name] = _replaced(self._bound.arguments[name], tuple(rest), value)
+        self._bound.arguments[name] = replaced(self._bound.arguments[name], tuple(rest), value)
 
 
 def _parts(value: Any) -> Iterator[tuple[Path, Any]]:
@@ -81,21 +81,23 @@ def _parts(value: Any) -> Iterator[tuple[Path, Any]]:
 def _items(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         yield from value.items()
+    elif isinstance(value, type):
+        return
     elif isinstance(value, list | tuple):
         yield from dict(list(enumerate(value))[:1] + list(enumerate(value))[-1:]).items()  # the first and the last
-    elif fields := _fields(value):
+    elif fields := fields_of(value):
         for name in fields:
             yield name, getattr(value, name)
 
 
-def _fields(value: Any) -> tuple[str, ...]:
-    """Return the names of the fields of a record."""
-    if isinstance(value, type):
-        return ()
+def fields_of(value: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a record or of a class of records, in order; nothing for other values."""
+    if isinstance(value, tuple):
+        return getattr(value, "_fields", ())
     return tuple(getattr(value, "__struct_fields__", getattr(value, "__dataclass_fields__", ())))
 
 
-def _replaced(whole: Any, path: Path, value: Any) -> Any:
+def replaced(whole: Any, path: Path, value: Any) -> Any:
     """Return a copy of a value with a part of it replaced."""
     if not path:
         return value
@@ -103,12 +105,12 @@ def _replaced(whole: Any, path: Path, value: Any) -> Any:
     if key == _KEYS and isinstance(whole, Mapping):
         return {value if each == rest[0] else each: part for each, part in whole.items()}
     if isinstance(whole, Mapping):
-        return {**whole, key: _replaced(whole[key], tuple(rest), value)}
-    if isinstance(whole, list | tuple):
-        items = [_replaced(part, tuple(rest), value) if at == key else part for at, part in enumerate(whole)]
+        return {**whole, key: replaced(whole[key], tuple(rest), value)}
+    if isinstance(whole, list | tuple) and isinstance(key, int):
+        items = [replaced(part, tuple(rest), value) if at == key else part for at, part in enumerate(whole)]
         return type(whole)(*items) if hasattr(whole, "_replace") else type(whole)(items)
-    fields = {name: getattr(whole, name) for name in _fields(whole)}
-    return type(whole)(**fields | {key: _replaced(fields[key], tuple(rest), value)})
+    fields = {name: getattr(whole, name) for name in fields_of(whole)}
+    return type(whole)(**fields | {key: replaced(fields[key], tuple(rest), value)})
 
 
 ABSURD: list[Any] = [

@@ -1,0 +1,229 @@
+"""No field of a record is without a column: another value of any field changes some table.
+
+The records of a synthetic trace are written again with another value in one field of one of them.  What tables leave
+out on purpose stands in `docs/reference/tables.md`, with the reason; the list there has neither more nor less.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fxtio
+from contract.calls.case import Path as Way
+from contract.calls.case import fields_of, replaced
+from contract.samples import SYNTHETIC, Sample, open_sample, pending, same_style
+from fxtio.codec.record import Opaque
+from fxtio.errors import EncodeError
+from fxtio.formats import formats
+from support.checkout import CHECKOUT
+
+TRIES = 6
+"""The number of records, and of values of each, that are tried until a table differs."""
+
+PENDING = {"mono": "the flags of backtraces have no column"}
+"""Formats some of whose fields have no column yet, with the reason."""
+
+PENDING_SHAPES = dict.fromkeys(("mono", "dcpi", "coreprofiler"), "there is no shape `everything`")
+"""Formats whose shape `everything` does not have all records yet, with the reason."""
+
+
+def fullest(name: str) -> list[Sample]:
+    """Return the samples of a format that together have all of its records: the shape `everything`, or all shapes."""
+    samples = [sample for sample in SYNTHETIC if sample.format.name == name]
+    return [sample for sample in samples if sample.shape == "everything"] or samples
+
+
+def all_classes(name: str) -> set[str]:
+    """Return the names of all classes of records and of their parts."""
+    room = formats()[name].room("records")
+    classes = [cls for cls in vars(room).values() if isinstance(cls, type) and cls.__module__ == room.__name__]
+    return {cls.__name__ for cls in classes if fields_of(cls) and not cls.__subclasses__()}
+
+
+@dataclass
+class Content:
+    """The records of a trace, and how they are written again.
+
+    Attributes:
+        sample: the sample.
+        records: the raw records, each with the keyword arguments for `put`.
+        options: those of the writer.
+        files: the other files of a directory.
+    """
+
+    sample: Sample
+    records: list[tuple[Any, dict[str, Any]]]
+    options: dict[str, Any]
+    files: dict[str, bytes]
+
+    @classmethod
+    def of(cls, sample: Sample, folder: Path) -> Content:
+        """Read a sample."""
+        path = sample.make(folder)
+        with open_sample(sample, folder) as trace:
+            entries = list(trace.entries(resolve=False))
+            places = [{"tid": entry.tid} if sample.format.directory else {} for entry in entries]
+            records = [(entry.record, place) for entry, place in zip(entries, places, strict=True)]
+            files = {}
+            if sample.format.directory:
+                own = {f"{tid}.dat" for tid in trace.tids}
+                files = {file.name: file.read_bytes() for file in path.iterdir() if file.name not in own}
+            return cls(sample, records, same_style(trace), files)
+
+    def write(self, folder: Path, number: int = -1, record: Any = None) -> Any:
+        """Write the records, one of them replaced, and return the bytes or the directory.
+
+        Raises:
+            EncodeError: the record cannot be written.
+        """
+        target: Any = folder / str(sum(1 for _ in folder.iterdir())) if self.files else io.BytesIO()
+        writer: Any
+        with fxtio.create(target, format=self.sample.format.name, **self.options) as writer:
+            for name, content in self.files.items():
+                writer.file(name, content)
+            for at, (original, place) in enumerate(self.records):
+                writer.put(record if at == number else original, **place)
+        return target if self.files else target.getvalue()
+
+    @cached_property
+    def places(self) -> dict[str, list[tuple[int, Way, Any]]]:
+        """Where each field occurs, by `Class.field`: the number of the record, the way in it, and the value."""
+        result: dict[str, list[tuple[int, Way, Any]]] = {}
+        for number, (record, _) in enumerate(self.records):
+            for field, way, value in _fields_within(record, ()):
+                result.setdefault(field, []).append((number, way, value))
+        return result
+
+    def tables(self, target: Any) -> tuple[list[Any], dict[str, list[Any]]]:
+        """Return the raw records of a trace, and its tables without the offsets in the file."""
+        with fxtio.open(target, format=self.sample.format.name) as trace:
+            records = list(trace.records(resolve=False))
+            tables = trace.tables(*trace.table_names)
+        plain = {
+            name: [(column, _digest(table[column])) for column in table.column_names if column != "offset"]
+            for name, table in tables.items()
+        }
+        return records, plain
+
+
+def _digest(column: Any) -> Any:
+    """Return something that is equal for equal columns only."""
+    if isinstance(column, np.ndarray):
+        return len(column), zlib.crc32(column.tobytes())
+    return zlib.crc32(repr([*column]).encode("utf-8", "surrogatepass"))
+
+
+def _fields_within(record: Any, way: Way) -> Iterator[tuple[str, Way, Any]]:
+    """Yield the fields of a record and of its parts: `Class.field`, the way, the value."""
+    if isinstance(record, Opaque):
+        return
+    for name in fields_of(record):
+        value = getattr(record, name)
+        yield f"{type(record).__name__}.{name}", (*way, name), value
+        for at, part in enumerate(value if isinstance(value, tuple) else ()):
+            yield from _fields_within(part, (*way, name, at))
+        yield from _fields_within(value, (*way, name))
+
+
+def others(value: Any, donors: list[Any]) -> list[Any]:
+    """Return values that differ from a value: of its kind, of some other kinds, and those of other records."""
+    match value:
+        case bool():
+            result: list[Any] = [not value]
+        case int():
+            result = [value + 1, value ^ 1, value + 8, value * 2 + 1, value - 1, value + 256, 0, 1, 2, 3, 5, None]
+        case float():
+            result = [value + 1, value * 2, 0.5]
+        case str():
+            result = ["changed", value[:-1], value + "x", "1", "2", value + " ", 0, None]
+        case bytes():
+            result = [bytes([byte ^ 1 for byte in value]), value + bytes(8), value[:-8], b"changed!", None]
+        case None:
+            result = [0, 1, 5, "changed", (), b"", b"changed!", (1,)]
+        case datetime():
+            result = [value + timedelta(seconds=1)]
+        case tuple() if not hasattr(value, "_fields"):
+            result = [value[:-1], (*value, *value[-1:]), value[::-1], (1,), (1, 2), None]
+            if value and isinstance(value[0], int):
+                result.insert(0, (value[0] + 8, *value[1:]))
+        case _:
+            result = [replaced(value, (name,), other) for name in fields_of(value) for other in (1, 5, None)] + [
+                1,
+                None,
+            ]
+    return [other for other in [*result, *donors] if type(other) is not type(value) or other != value]
+
+
+def is_shown(content: Content, folder: Path, tables: Any, field: str) -> bool:
+    """Return whether another value of a field, in some of the places where it occurs, changes a table.
+
+    A field that takes no other value while the other fields stay must have a column of its name.
+    """
+    places = content.places[field]
+    name = field.partition(".")[2]
+    donors = [one[0][2] for other, one in content.places.items() if other.endswith(f".{name}")]
+    donors += list({repr(value): value for _, _, value in places[:100]}.values())[:TRIES]
+    tried = 0
+    for number, way, value in places[:: max(len(places) // TRIES, 1)][: 2 * TRIES]:
+        for other in others(value, donors):
+            try:
+                record = replaced(content.records[number][0], way, other)
+                written = content.write(folder, number, record)
+            except (EncodeError, TypeError, AttributeError):
+                continue  # the format, or the class, does not take this value
+            records, changed = content.tables(written)
+            if len(records) != len(content.records) or record not in records:
+                continue  # with this value, something else is read
+            if changed != tables:
+                return True
+            tried += 1
+            if tried == TRIES * TRIES:
+                return False
+    return not tried and any(column == name for table in tables.values() for column, _ in table)
+
+
+def left_out(name: str) -> set[str]:
+    """Return the fields of a format that the documents list as left out of its tables."""
+    text = (CHECKOUT / "docs" / "reference" / "tables.md").read_text("utf-8")
+    section = text.partition("\n## What tables leave out")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith(f"| {name} ")]
+    return {field for line in lines for field in re.findall(r"`([A-Z]\w*\.\w+)`", line)}
+
+
+@pytest.mark.parametrize("name", pending(PENDING))
+def test_every_field_of_a_record_changes_a_table(name: str, tmp_path: Path) -> None:
+    shown: dict[str, bool] = {}
+    for sample in fullest(name):
+        (below := tmp_path / str(sample)).mkdir()
+        content = Content.of(sample, below)
+        (copies := below / "copies").mkdir()
+        records, tables = content.tables(content.write(copies))
+        assert records == [record for record, _ in content.records]
+        for field in content.places:
+            shown[field] = shown.get(field) or is_shown(content, copies, tables, field)
+    hidden = {field for field, is_seen in shown.items() if not is_seen}
+    listed = left_out(name)
+    assert sorted(hidden - listed) == [], "these fields have no column and no reason"
+    assert sorted(listed - hidden) == [], "these fields have a column, or do not exist"
+
+
+@pytest.mark.parametrize("name", pending(PENDING_SHAPES))
+def test_the_shape_everything_has_all_records(name: str, tmp_path: Path) -> None:
+    seen: set[str] = set()
+    for sample in fullest(name):
+        assert sample.shape == "everything"
+        content = Content.of(sample, tmp_path)
+        seen |= {field.partition(".")[0] for field in content.places}
+        seen |= {type(record).__name__ for record, _ in content.records}
+    assert all_classes(name) - seen == set()
