@@ -48,7 +48,10 @@ CALLS: dict[str, tuple[Callable[[Prepared], Callable[..., Any]], dict[str, Any]]
     "UftraceWriter.file": (lambda p: p.writer.file, {"name": "note.txt", "content": b"text"}),
     "UftraceWriter.function": (
         lambda p: p.writer.function,
-        {"name": "g", "arguments": "arg1/s", "returns": "retval/i32", "library": True, "module": "/lib/l.so"},
+        {
+            "name": "g", "arguments": "arg1/s", "returns": "retval/i32", "library": True, "module": "/lib/l.so",
+            "source": "l.c", "line": 3,
+        },
     ),
     "UftraceWriter.variable": (lambda p: p.writer.variable, {"name": "w", "size": 8, "module": "/lib/l.so"}),
     "UftraceWriter.enum": (lambda p: p.writer.enum, {"name": "shape", "values": {"ROUND": 1}}),

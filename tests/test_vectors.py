@@ -21,7 +21,7 @@ from fxtio.errors import EncodeError
 from fxtio.fxt import FxtTrace
 from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
-from fxtio.fxt.frames import Gap
+from fxtio.fxt.frames import OpaqueGap
 from fxtio.fxt.layout import StringRefWord
 from fxtio.fxt.references import Thread, ThreadReference
 from fxtio.fxt.state import Clock
@@ -218,7 +218,7 @@ def test_a_cut_record() -> None:
     data, records = reason("janestreet/truncated_last_word", "malformed")
     left = bytes.fromhex(EXPECTED["janestreet/truncated_last_word"]["left_over"])
     trace = FxtTrace(data)
-    assert list(trace.records(resolve=False)) == [*records, Gap(left)]
+    assert list(trace.records(resolve=False)) == [*records, OpaqueGap(left)]
     assert kept_findings(trace.findings) == [("truncated", "error", len(data) - len(left))]
     whole = list(FxtTrace(data + (100).to_bytes(8, "little")))
     assert (whole[-1].timestamp, whole[-1].thread) == (100, Thread(0, 0))

@@ -126,6 +126,19 @@ def test_more_strings_and_threads_than_the_tables_have_slots(rows: int) -> None:
     assert (table["ticks"] == numbers).all()
 
 
+@pytest.mark.no_cover  # slow to measure
+def test_a_million_names() -> None:
+    """The string table is filled again and again, and every name is defined once."""
+    count = 1_000_000
+    names = [f"n{number}" for number in range(count)]
+    rows = {"type": "instant", "process": 1, "thread": 2, "ticks": np.arange(count), "name": names}
+    data = written(lambda writer: writer.write_table("events", rows))
+    with fxtio.open(data, strict=True) as trace:
+        tables = trace.tables("events", "strings")
+    assert tables["strings"].num_rows == count
+    assert list(tables["events"]["name"]) == names
+
+
 def test_rows_are_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = events(written(lambda writer: writer.write_table("events", {**THREE, "args": {"n": [1, 2, 3]}})))
     monkeypatch.setattr(encode, "MAX_ROWS", 2)

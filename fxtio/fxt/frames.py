@@ -45,7 +45,7 @@ _WINDOW = 1024  # words that are searched first
 _HEAD = (MAX_ARGUMENTS + 3) * (MAX_RECORD_WORDS + 1)  # no payload begins behind so many words of its record
 
 
-class Gap(Opaque, frozen=True):
+class OpaqueGap(Opaque, frozen=True):
     """Bytes between records or behind the last one, which are not a record: not even a size tells how long they are.
 
     Attributes:
