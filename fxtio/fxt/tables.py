@@ -32,7 +32,7 @@ from fxtio.fxt.frames import UNKNOWN
 from fxtio.fxt.layout import MagicWord, RecordWord
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import KERNEL, Batch, times_of
-from fxtio.table import Bytes, Categories, Column, Derived, Growing, Optional, Table, joined
+from fxtio.table import Bytes, Categories, Column, Derived, GrowingTable, Optional, Table, joined
 
 Array = np.ndarray[Any, Any]
 TableColumns = dict[str, Any]
@@ -629,7 +629,7 @@ TABLES: dict[str, tuple[Callable[[BatchTables], TableColumns], Finish | None]] =
 """All tables: what a batch contributes, and the function that makes the columns of it (None if they are that)."""
 
 
-class TableBuilder:
+class Collector:
     """Joins what many batches contribute to tables.
 
     Args:
@@ -639,15 +639,14 @@ class TableBuilder:
     """
 
     def __init__(self, names: tuple[str, ...], progress: Callable[[], float] = lambda: 0.0) -> None:
-        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in names}
+        self._tables = {name: GrowingTable() for name in names}
         self._progress = progress
 
     def add(self, tables: BatchTables) -> None:
         """Append the next batch."""
         share = self._progress()
-        for name, columns in self._columns.items():
-            for column, values in TABLES[name][0](tables).items():
-                columns.setdefault(column, Growing()).append(values, share)
+        for name, table in self._tables.items():
+            table.append(TABLES[name][0](tables), share)
 
     def tables(self, last: Batch) -> dict[str, Table]:
         """Return the tables.
@@ -656,8 +655,8 @@ class TableBuilder:
             last: the batch that was added last; all codes refer to its strings and threads.
         """
         tables = {}
-        for name, columns in self._columns.items():
+        for name, table in self._tables.items():
             finish = TABLES[name][1]
-            whole = {column: growing.column() for column, growing in columns.items()}
+            whole = table.columns()
             tables[name] = Table(finish(whole, last) if finish else whole)
         return tables

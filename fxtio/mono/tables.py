@@ -23,7 +23,7 @@ from fxtio.mono.derived import DERIVED_TABLES
 from fxtio.mono.outline import OUTLINE_TABLES, Outline
 from fxtio.mono.state import AddressNames, Lookup
 from fxtio.mono.stream.declare import Byte, Choice, Clock, Item, Part, Repeated, Sleb, Text, parts_of
-from fxtio.table import Categories, Column, Derived, Growing, Optional, Table
+from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table
 
 Array = np.ndarray[Any, Any]
 Names = Callable[[], AddressNames]
@@ -327,7 +327,7 @@ class Collector:
         needed += [LIST_TABLES[name].table for name in needed if name in LIST_TABLES]  # a list has its events' times
         self._needed = [name for name in dict.fromkeys(needed) if name not in OUTLINE_TABLES]
         self._outline = Outline() if any(name in OUTLINE_TABLES for name in names) else None
-        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in self._needed}
+        self._tables = {name: GrowingTable() for name in self._needed}
         self._texts = TextCodes()
         self._first: dict[str, dict[str, Column]] | None = None  # a single batch needs no copy
         self._batches = 0
@@ -355,8 +355,7 @@ class Collector:
 
     def _grow(self, tables: dict[str, dict[str, Column]], share: float) -> None:
         for name, columns in tables.items():
-            for column, values in columns.items():
-                self._columns[name].setdefault(column, Growing()).append(values, share)
+            self._tables[name].append(columns, share)
 
     def tables(self, requested: tuple[str, ...], names: Names) -> dict[str, Table]:
         """Return some of the tables.
@@ -367,14 +366,9 @@ class Collector:
         """
         if self._batches == 0:  # tables without rows have columns, too
             self.add(empty_batch())
-        whole = (
-            self._first
-            if self._first is not None
-            else {
-                name: {column: growing.column() for column, growing in columns.items()}
-                for name, columns in self._columns.items()
-            }
-        )
+        whole = self._first
+        if whole is None:
+            whole = {name: table.columns() for name, table in self._tables.items()}
         stored = {name: _finish(name, columns, whole, names) for name, columns in whole.items()}
         stored |= {} if self._outline is None else self._outline.tables()
         return {

@@ -34,7 +34,7 @@ TRIES = 6
 PENDING: dict[str, str] = {}
 """Formats some of whose fields have no column yet, with the reason."""
 
-PENDING_SHAPES = dict.fromkeys(("dcpi", "coreprofiler"), "there is no shape `everything`")
+PENDING_SHAPES: dict[str, str] = {}
 """Formats whose shape `everything` does not have all records yet, with the reason."""
 
 
