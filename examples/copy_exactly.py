@@ -12,10 +12,10 @@ import fxtio
 
 def main(source: str, target: str) -> None:
     """Copy a trace."""
-    with fxtio.open(source) as trace, fxtio.create(target, format="fxt") as writer:
-        # With `resolve=False`, references stay slot numbers, and a record that could not be written back to the same
-        # bytes (of an unknown type, or with reserved bits set) is `Opaque`.  Change records with `record.replace(...)`.
-        # To copy a trace without changes, call `writer.copy(trace)`.
+    with fxtio.open(source) as trace, fxtio.create(target, format="fxt", order=trace.info.byte_order) as writer:
+        # With `resolve=False`, references stay slot numbers.  A record that could not be written back to the same bytes
+        # (of an unknown type, or with reserved bits set) is `Opaque`, and so are bytes that are not a record.
+        # Change records with `record.replace(...)`.  To copy a trace without changes, call `writer.copy(trace)`.
         for record in trace.records(resolve=False):
             writer.put(record)
     print(f"copied {writer.position:,} bytes")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fxtio.codec.generate import Order, codec_of, encode
+from fxtio.codec.generate import Order, codec_of, decode, encode
 from fxtio.codec.parts import Header, Many, Number, Part, Sized, Stream, Words
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.errors import DecodeError, EncodeError
@@ -23,6 +23,7 @@ from fxtio.fxt.layout import MAX_TEXT_BYTES
 from fxtio.fxt.records import RECORDS, Blob, Initialization, Instant, Log, ProviderInfo, String, TraceInfo
 from fxtio.fxt.references import StringReference, Thread, ThreadReference
 from fxtio.testing import strategies
+from support.fxt_absurd import absurd
 from support.fxt_samples import CLASSES, LARGE_CLASSES, ORDERS, for_classes, for_orders, minimal, share, union_of
 from support.fxt_twins import native, plain, scalar
 
@@ -218,6 +219,31 @@ def test_values_that_do_not_fit_a_field_are_refused(cls: type[Record], name: str
 def test_a_refusal_names_field_value_and_bits(record: Any, sentence: str) -> None:
     with pytest.raises(EncodeError, match=re.escape(sentence)):
         encode(record)
+
+
+@for_classes()
+def test_any_value_in_any_field_is_encoded_or_refused(cls: type[Record]) -> None:
+    """No other error is raised, and what is accepted is decoded again without a fault."""
+    for name in cls.__struct_fields__:
+        for label, value in absurd().items():
+            record = minimal(cls, **{name: value})
+            try:
+                data = encode(record)
+            except EncodeError:
+                continue
+            except Exception as error:
+                error.add_note(f"{name} is {label}")
+                raise
+            faults: list[tuple[str, str]] = []
+            words = native(data, "little")
+            assert type(decode(union_of(cls), words, data, 0, len(words), faults)) is cls
+            assert not faults
+
+
+@pytest.mark.parametrize("value", [5, "text", None, object(), int, Record, Instant])
+def test_something_else_than_a_record_is_refused(value: Any) -> None:
+    with pytest.raises(EncodeError, match="is not a record"):
+        encode(value)
 
 
 def test_trace_info_cannot_pass_for_the_magic_number() -> None:

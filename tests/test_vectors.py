@@ -21,7 +21,7 @@ from fxtio.errors import EncodeError
 from fxtio.fxt import FxtTrace
 from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
-from fxtio.fxt.frames import Gap
+from fxtio.fxt.frames import OpaqueGap
 from fxtio.fxt.layout import StringRefWord
 from fxtio.fxt.references import Thread, ThreadReference
 from fxtio.fxt.state import Clock
@@ -201,7 +201,9 @@ def test_unknown_records_are_kept(name: str) -> None:
     assert decoded(data) == records
     assert list(FxtTrace(data).records(resolve=False)) == records
     assert FxtTrace(data).info.records["Opaque"] == 1
-    assert "record" not in str(FxtTrace(data).findings)
+    trace = FxtTrace(data)
+    assert len(list(trace)) == len(records)
+    assert {rule for rule in rules(trace.findings) if "record" in rule} == {"unknown-record"}
 
 
 def test_unknown_arguments_are_kept() -> None:
@@ -211,14 +213,14 @@ def test_unknown_arguments_are_kept() -> None:
     assert b"".join([encode(record) for record in records]) == data
     trace = FxtTrace(data)
     assert list(trace)[-1].args == fxt_model.read(data)[-1].record.args
-    assert not trace.findings
+    assert rules(trace.findings) == {"unknown-argument": 1}
 
 
 def test_a_cut_record() -> None:
     data, records = reason("janestreet/truncated_last_word", "malformed")
     left = bytes.fromhex(EXPECTED["janestreet/truncated_last_word"]["left_over"])
     trace = FxtTrace(data)
-    assert list(trace.records(resolve=False)) == [*records, Gap(left)]
+    assert list(trace.records(resolve=False)) == [*records, OpaqueGap(left)]
     assert kept_findings(trace.findings) == [("truncated", "error", len(data) - len(left))]
     whole = list(FxtTrace(data + (100).to_bytes(8, "little")))
     assert (whole[-1].timestamp, whole[-1].thread) == (100, Thread(0, 0))
@@ -286,7 +288,9 @@ def test_a_file_has_the_expected_counts(name: str) -> None:
         assert actual.pop("counter") == counts.pop("malformed") == 3
     assert actual == counts
     list(trace)
-    assert set(rules(trace.findings)) == ({"argument-size"} if "malformed" in expected["counts"] else set())
+    # ocaml-trace counts the length of the provider's name in words
+    odd = {"padding", "record-long"} if name == "ocaml-trace-second.fxt" else set()
+    assert set(rules(trace.findings)) == ({"argument-size"} if "malformed" in expected["counts"] else odd)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -87,7 +87,10 @@ def test_an_event_may_end_before_it_begins() -> None:
         writer.write_table("events", {**COMPLETE, "ticks": None, "time": 10, "duration": -5})
         writer.write_table("events", {**COMPLETE, "ticks": 10, "time": 10, "end_ticks": 5, "duration": -5})
 
-    assert {(record.timestamp, record.end) for record in events(written(write))} == {(10, 5)}
+    with fxtio.open(written(write)) as trace:
+        records = [record for record in trace if isinstance(record, rec.DurationComplete)]
+        assert {(record.timestamp, record.end) for record in records} == {(10, 5)}
+        assert trace.findings.counts == {"end-before-start": 12}
 
 
 def test_arguments_of_every_type() -> None:
@@ -124,6 +127,19 @@ def test_more_strings_and_threads_than_the_tables_have_slots(rows: int) -> None:
     assert (table["thread"] == numbers).all()
     assert (table["process"] == numbers % 3).all()
     assert (table["ticks"] == numbers).all()
+
+
+@pytest.mark.no_cover  # slow to measure
+def test_a_million_names() -> None:
+    """The string table is filled again and again, and every name is defined once."""
+    count = 1_000_000
+    names = [f"n{number}" for number in range(count)]
+    rows = {"type": "instant", "process": 1, "thread": 2, "ticks": np.arange(count), "name": names}
+    data = written(lambda writer: writer.write_table("events", rows))
+    with fxtio.open(data, strict=True) as trace:
+        tables = trace.tables("events", "strings")
+    assert tables["strings"].num_rows == count
+    assert list(tables["events"]["name"]) == names
 
 
 def test_rows_are_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import linecache
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from fxtio.codec.parts import Many, Part
@@ -200,7 +201,7 @@ def encode(record: Record | Opaque, order: Order = "little") -> bytes:
     """
     if isinstance(record, Opaque):
         return _opaque(record, "record")
-    return _codec_for(record).encode(record, order)
+    return _encoder_of(type(record))(record, order)
 
 
 def encode_buffers(record: Record | Opaque, order: Order = "little") -> Sequence[bytes | memoryview]:
@@ -211,16 +212,16 @@ def encode_buffers(record: Record | Opaque, order: Order = "little") -> Sequence
     """
     if isinstance(record, Opaque):
         return (_opaque(record, "record"),)
-    encoder: Callable[..., Any] = _codec_for(record).encode
+    encoder: Callable[..., Any] = _encoder_of(type(record))
     buffers: Sequence[bytes | memoryview] = encoder(record, order, tuple)
     return buffers
 
 
-def _codec_for(record: object) -> Codec:
-    cls = type(record)
+@cache
+def _encoder_of(cls: Any) -> Encoder:
     if not issubclass(cls, Record) or not cls.words:
         raise EncodeError(f"{cls.__name__} is not a record", "record")
-    return codec_of(cls)
+    return codec_of(cls).encode
 
 
 def _opaque(record: Opaque, where: str) -> bytes:

@@ -189,6 +189,9 @@ def _add_argument(template: Template, cls: type[a.Argument], value: str) -> None
 
 # ---- the tables of a provider, and its events
 
+Savepoint = tuple[int, dict[str, int], int, dict[Thread, int], int]
+"""The length of the buffer; the tables of strings and of threads, each with its length."""
+
 
 class ProviderEncoder:
     """The string and thread tables of one provider, and the events that refer to them.
@@ -196,8 +199,8 @@ class ProviderEncoder:
     Args:
         out: the buffer that records are appended to.
         order: the byte order of the records.
-        call: returns the context of a call of the writer, see `FxtWriter._call`: within it, `out` has room and its next
-            record belongs to this provider; if the call is refused, nothing of it stays.
+        call: returns the context of a call of the writer, see `fxtio.fxt.writer.Call`: within it, `out` has room and
+            its next record belongs to this provider; if the call is refused, nothing of it stays.
 
     Attributes:
         is_current: the next record in `out` belongs to this provider.
@@ -228,24 +231,24 @@ class ProviderEncoder:
         self._threads = {}
         self._templates = {}
 
-    def savepoint(self) -> Callable[[], None]:
-        """Return a function that removes the records and the slots of strings and threads that come after this call."""
-        end, strings, threads = len(self.out), self._strings, self._threads
+    def savepoint(self) -> Savepoint:
+        """Return what `restore` needs to remove the records and slots that come after this call."""
+        threads = self._threads
         if len(threads) == MAX_THREAD_SLOT:  # the oldest may give way
             threads = dict(threads)
-        string_count, thread_count = len(strings), len(threads)
+        return len(self.out), self._strings, len(self._strings), threads, len(threads)
 
-        def restore() -> None:
-            del self.out[end:]
-            while len(strings) > string_count:
-                strings.popitem()
-            while len(threads) > thread_count:
-                threads.popitem()
-            if self._strings is not strings or self._threads is not threads:
-                self._templates = {}
-            self._strings, self._threads = strings, threads
-
-        return restore
+    def restore(self, savepoint: Savepoint) -> None:
+        """Remove the records and the slots of strings and threads that came after a savepoint."""
+        end, strings, string_count, threads, thread_count = savepoint
+        del self.out[end:]
+        while len(strings) > string_count:
+            strings.popitem()
+        while len(threads) > thread_count:
+            threads.popitem()
+        if self._strings is not strings or self._threads is not threads:
+            self._templates = {}
+        self._strings, self._threads = strings, threads
 
     def reserve_strings(self, count: int = _STRINGS_PER_RECORD) -> None:
         """Empty the string table if `count` new strings might not fit.

@@ -22,7 +22,7 @@ from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import ObjectType
-from fxtio.fxt.frames import GAP, Frame, FrameReader, Gap, decode_exactly
+from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, decode_exactly
 from fxtio.fxt.records import RECORDS, KernelObject
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.references import Thread, ThreadReference
@@ -123,9 +123,9 @@ class FxtTrace(FileReader[Info]):
 
         Args:
             resolve: replace slots of the tables by the strings and threads that they refer to; a slot that is not
-                defined stays an int.  If false, references stay as they are, and what would not be encoded to the same
-                bytes is `Opaque`; bytes that are not a record are `Gap`, at most `MAX_GAP_BYTES` each.  Passing all
-                of them to `FxtWriter.put` makes a copy of the trace, if the writer has the trace's byte order.
+                defined stays an int.  If false, references stay as they are, what would not be encoded to the same
+                bytes is `Opaque`, and bytes that are not a record are `OpaqueGap`, at most `MAX_GAP_BYTES` each.
+                Passing all of them to `FxtWriter.put` copies the trace, if the writer has the trace's byte order.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
@@ -157,7 +157,7 @@ class FxtTrace(FileReader[Info]):
         gap = None
         for batch in self.record_batches(forget=True, gaps=True):
             for entry in _entries(batch, _exact(batch), with_times=with_times):
-                if type(entry.record) is Gap:
+                if type(entry.record) is OpaqueGap:
                     *full, gap = _divided(gap, entry)
                     yield from full
                     continue
@@ -167,7 +167,7 @@ class FxtTrace(FileReader[Info]):
                 yield entry
         if self._tail:
             provider = self._last_provider
-            tail = Entry(self.position - len(self._tail), None, Gap(self._tail), None, provider)
+            tail = Entry(self.position - len(self._tail), None, OpaqueGap(self._tail), None, provider)
             yield from _divided(gap, tail)
         elif gap is not None:
             yield gap
@@ -327,11 +327,12 @@ def _resolved(batch: Batch) -> list[Any]:
 
 def _exact(batch: Batch) -> Iterator[Any]:
     """Yield all records of a batch with references as they are; `Opaque` for what would be encoded to other bytes."""
+    batch.check()
     frame = batch.frame
     for row, (at, size, kind) in enumerate(
         zip(frame.at.tolist(), frame.size.tolist(), frame.kind.tolist(), strict=True)
     ):
-        yield Gap(frame.raw(row)) if kind == GAP else decode_exactly(frame.block, at, at + size, frame.big_endian)
+        yield OpaqueGap(frame.raw(row)) if kind == GAP else decode_exactly(frame.block, at, at + size, frame.big_endian)
 
 
 def _entries(batch: Batch, records: Iterable[Any], *, with_times: bool) -> Iterator[Entry]:
@@ -352,7 +353,7 @@ def _divided(before: Entry | None, gap: Entry) -> list[Entry]:
     first = gap if before is None else before
     raw = gap.record.raw if before is None else before.record.raw + gap.record.raw
     return [
-        first._replace(offset=first.offset + begin, record=Gap(raw[begin : begin + MAX_GAP_BYTES]))
+        first._replace(offset=first.offset + begin, record=OpaqueGap(raw[begin : begin + MAX_GAP_BYTES]))
         for begin in range(0, len(raw), MAX_GAP_BYTES)
     ]
 

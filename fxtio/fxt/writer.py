@@ -4,13 +4,12 @@ Method calls and columns use the string and thread tables of a provider, which t
 is full its slots are defined anew, but never one that the record being written refers to.  The preamble (magic number,
 provider, clock) is written before the first of these, so that a trace made with `put` alone has only what was put.
 
-A call writes all of its records or, if a value is refused, nothing: see `FxtWriter._call`.
+A call writes all of its records or, if a value is refused, nothing: see `Call`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -28,7 +27,7 @@ from fxtio.fxt.encode import (
 from fxtio.fxt.enums import BlobType, ObjectType, ProviderEventId, Scope
 from fxtio.fxt.event_columns import EventColumns, event_columns, words_of_events
 from fxtio.fxt.events import BUFFER_BYTES, Args, ProviderEncoder
-from fxtio.fxt.frames import Gap
+from fxtio.fxt.frames import OpaqueGap
 from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_PROVIDER_ID
 from fxtio.fxt.records import (
     RECORDS,
@@ -60,7 +59,10 @@ from fxtio.table import Table, checked_columns
 if TYPE_CHECKING:
     from fxtio.fxt.reader import FxtTrace
 
-_RECORDS = frozenset({*RECORDS.classes, Opaque, Gap})
+_RECORDS = frozenset({*RECORDS.classes, Opaque, OpaqueGap})
+
+_UNUSUAL = frozenset({OpaqueGap, Opaque, String, ThreadRecord, LargeBlob, LargeBlobNoMetadata})
+"""The classes of records that are not just encoded: large payloads, raw bytes, definitions of slot 0."""
 
 _CHANGES_STATE = (Opaque, ProviderInfo, ProviderSection, Initialization, String, ThreadRecord)
 
@@ -115,9 +117,9 @@ class FxtWriter(FileWriter):
 
     def _finish(self) -> None:
         if self._is_empty:
-            with self._call(self._main):
+            with Call(self._main):
                 pass
-        self._make_current(None)  # so that later events call `_call`, which refuses them
+        self._make_current(None)  # so that later events begin a `Call`, which is refused
 
     def _make_current(self, provider: Provider | None) -> None:
         """Let the next record belong to a provider; None lets every provider write its section record first."""
@@ -126,32 +128,6 @@ class FxtWriter(FileWriter):
         self._current = provider
         if provider is not None:
             provider._encoder.is_current = True
-
-    @contextmanager
-    def _call(self, provider: Provider) -> Iterator[ProviderEncoder]:
-        """Let a provider write its records in a `with` block; if it raises an error, nothing of the block is written.
-
-        The block appends to the encoder's buffer, and does not flush it.
-
-        Raises:
-            ValueError: the writer is closed.
-        """
-        self._check_open()
-        if not self._depth and len(self._out) > BUFFER_BYTES:
-            self.flush()
-        current, is_empty, uses_tables = self._current, self._is_empty, self._uses_tables
-        is_introduced, restore = provider._is_introduced, provider._encoder.savepoint()
-        self._depth += 1
-        try:
-            provider._enter()
-            yield provider._encoder
-        except BaseException:
-            restore()
-            self._make_current(current)
-            self._is_empty, self._uses_tables, provider._is_introduced = is_empty, uses_tables, is_introduced
-            raise
-        finally:
-            self._depth -= 1
 
     def _append(self, buffers: Iterable[bytes | memoryview]) -> None:
         """Append the bytes of records; long buffers are not copied."""
@@ -174,10 +150,7 @@ class FxtWriter(FileWriter):
         self._check_open()
         if type(record) not in _RECORDS:
             raise EncodeError(f"{type(record).__name__} is not a record", "record")
-        buffers = self._buffers(record)
-        header = int.from_bytes(buffers[0][:8], self._order)
-        if type(record) is Opaque and RECORDS.size_of(header) * 8 != len(record.raw):
-            raise EncodeError("raw bytes do not have the size that their header states", "record")
+        buffers = self._buffers(record) if type(record) in _UNUSUAL else (encode(record, self._order),)
         if self._uses_tables and isinstance(record, _CHANGES_STATE):
             # Slots may have other values now: every provider begins with empty tables when it writes again.
             self._uses_tables = False
@@ -190,12 +163,16 @@ class FxtWriter(FileWriter):
             self.flush()
 
     def _buffers(self, record: Any) -> Sequence[bytes | memoryview]:
-        """Return the bytes of any record that a reader gives."""
-        if type(record) is Gap:
-            return _gap(record)
-        if isinstance(record, String | ThreadRecord) and type(record.index) is int and record.index == 0:
+        """Return the bytes of a record of a class in `_UNUSUAL`."""
+        if type(record) is OpaqueGap:
+            return (_gap(record),)
+        if type(record) in (String, ThreadRecord) and type(record.index) is int and record.index == 0:
             return (_slot_zero(record, self._order),)
-        return encode_buffers(record, self._order)
+        buffers = encode_buffers(record, self._order)
+        header = int.from_bytes(buffers[0][:8], self._order)
+        if type(record) is Opaque and RECORDS.size_of(header) * 8 != len(record.raw):
+            raise EncodeError("raw bytes do not have the size that their header states", "record")
+        return buffers
 
     def _copy(self, trace: FxtTrace) -> None:
         if not self._is_empty:
@@ -289,7 +266,7 @@ class FxtWriter(FileWriter):
         encoded = table_records(name, columns, rows, self._clock_of, self._order)
         provider_of = self._providers_of(number for number, _ in encoded)
         for number, buffers in encoded:
-            with self._call(provider_of[number]):
+            with Call(provider_of[number]):
                 pass
             self._append(buffers)
 
@@ -324,6 +301,44 @@ class FxtWriter(FileWriter):
         return self._providers[number]
 
 
+class Call:
+    """The context of a call that writes records of a provider; if it raises an error, nothing of the call is written.
+
+    A call appends to the buffer of the provider's encoder, which is what `with` returns, and does not flush it.  A call
+    within another one is part of it.
+
+    Raises:
+        ValueError: the writer is closed.
+    """
+
+    __slots__ = ("_before", "_provider", "_savepoint")
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+
+    def __enter__(self) -> ProviderEncoder:
+        provider = self._provider
+        writer, encoder = provider._writer, provider._encoder
+        if writer._closed:
+            writer._check_open()
+        if not writer._depth and len(writer._out) > BUFFER_BYTES:
+            writer.flush()
+        self._before = writer._current, writer._is_empty, writer._uses_tables, provider._is_introduced
+        self._savepoint = encoder.savepoint()
+        provider._enter()  # appends constant bytes: it cannot fail
+        writer._depth += 1
+        return encoder
+
+    def __exit__(self, error: type[BaseException] | None, *details: object) -> None:
+        provider = self._provider
+        writer = provider._writer
+        writer._depth -= 1
+        if error is not None:
+            provider._encoder.restore(self._savepoint)
+            current, writer._is_empty, writer._uses_tables, provider._is_introduced = self._before
+            writer._make_current(current)
+
+
 class Provider:
     """A provider of a trace: a string table, a thread table and a clock.  `FxtWriter.provider` makes them."""
 
@@ -344,9 +359,9 @@ class Provider:
         self._section = encode(ProviderSection(self.id), order)
         self._preamble = encode(ProviderInfo(self.id, self.name), order) + self._section + encode(self._clock, order)
 
-    def _call(self) -> AbstractContextManager[ProviderEncoder]:
-        """Return the context of a call that writes records of this provider, see `FxtWriter._call`."""
-        return self._writer._call(self)
+    def _call(self) -> Call:
+        """Return the context of a call that writes records of this provider."""
+        return Call(self)
 
     def _enter(self) -> None:
         """Make this the provider that the next record belongs to."""
@@ -364,7 +379,12 @@ class Provider:
 
     def _put(self, make: Callable[[ProviderEncoder], Record]) -> None:
         """Append the record that a function makes, with the help of the encoder."""
-        with self._call() as encoder:
+        with Call(self) as encoder:
+            encoder.out += encode(make(encoder), encoder.order)
+
+    def _put_large(self, make: Callable[[ProviderEncoder], Record]) -> None:
+        """Append the large record that a function makes; its payload is not copied."""
+        with Call(self) as encoder:
             buffers = encode_buffers(make(encoder), encoder.order)
         self._writer._append(buffers)
 
@@ -383,7 +403,7 @@ class Provider:
         """
         if name is None and process_name is None:
             return Track(self, process, thread)
-        with self._call():
+        with Call(self):
             track = Track(self, process, thread)
             if process_name is not None:
                 self.kernel_object(ObjectType.PROCESS, process, process_name)
@@ -414,10 +434,10 @@ class Provider:
         self._writer._check_open()
         view: Any = view_of(data, "data")
         if len(view) > MAX_BLOB_BYTES and type(blob_type) in (int, BlobType) and blob_type == BlobType.DATA:
-            self._put(lambda e: LargeBlobNoMetadata(0, e.string_slot(name), view))
+            self._put_large(lambda e: LargeBlobNoMetadata(0, e.string_slot(name), view))
             return
         parts = [view[begin : begin + MAX_BLOB_BYTES] for begin in range(0, len(view) or 1, MAX_BLOB_BYTES)]
-        with self._call() as encoder:
+        with Call(self) as encoder:
             slot = encoder.string_slot(name)
             records = [encode(Blob(slot, blob_type, part), encoder.order) for part in parts]
         self._writer._append(records)
@@ -513,7 +533,7 @@ class Provider:
         return sum(len(group.timestamp) for group in checked)
 
     def _write_groups(self, groups: list[EventColumns]) -> None:
-        with self._call() as encoder:
+        with Call(self) as encoder:
             words = words_of_events(encoder, groups)
         if encoder.order == "big":
             words = words.byteswap()
@@ -534,11 +554,11 @@ def _slot_zero(record: String | ThreadRecord, order: Order) -> bytes:
     return header.to_bytes(8, order) + data[8:]
 
 
-def _gap(gap: Gap) -> Sequence[bytes]:
+def _gap(gap: OpaqueGap) -> bytes:
     raw: Any = gap.raw
     if type(raw) is not bytes or not raw:
         raise EncodeError(f"{shown(raw)} is not bytes, at least one", "gap")
-    return (raw,)
+    return raw
 
 
 class Track:
@@ -618,7 +638,7 @@ class Track:
         """Write bytes with a time, a thread and arguments.  Perfetto misreads records over 32 KiB."""
         self._provider._writer._check_open()
         view: Any = view_of(data, "data")
-        self._provider._put(
+        self._provider._put_large(
             lambda e: LargeBlob(
                 e.string_slot(category, "category"), e.string_slot(name), timestamp, e.thread_slot(self._key),
                 e.arguments(args), view,
