@@ -53,7 +53,7 @@ class Format:
         suffixes: the endings of its files, for example `(".fxt", ".ftf")`.
         trace: the name of the reader's class in the room `reader`, see `Trace`.
         writer: the name of the writer's class in the room `writer`, see `Writer`.
-        sniff: returns whether a file that begins with these bytes is of this format.
+        sniff: returns whether a file that begins with these bytes is of this format, or part of a directory of it.
         sniff_directory: returns whether a directory is a trace of this format; None where traces are files.
     """
 
@@ -365,7 +365,12 @@ def of_source(source: Source) -> Format:
     Raises:
         FormatError: the format is not known.
     """
-    result = by_content(source) or by_suffix(source.name)
+    result = by_content(source)
+    if result is not None and result.directory:
+        raise FormatError(
+            f"{source.name} is a file of a {result.title}; name the directory, which cannot be read from a pipe"
+        )
+    result = result or by_suffix(source.name)
     if result is not None and not result.directory:
         return result
     if not source.head:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import sys
 import tempfile
@@ -175,7 +176,7 @@ print(total)
 def test_a_full_disk(tmp_path: Path) -> None:
     folder = tmp_path / "small"
     folder.mkdir()
-    if os.system(f"mount -t tmpfs -o size=6m none {folder} 2>/dev/null"):
+    if os.system(f"mount -t tmpfs -o size=6m none {shlex.quote(str(folder))} 2>/dev/null"):
         pytest.skip("no small file system can be mounted here")
     try:
         out = folder / "out.fxt"
@@ -187,7 +188,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert inners(seen) == list(range(len(inners(seen))))
         check_loss_is_reported(seen, done.stderr)
     finally:
-        os.system(f"umount {folder}")
+        os.system(f"umount {shlex.quote(str(folder))}")
 
 
 def test_a_program_that_closes_all_descriptors(out: Path) -> None:

@@ -530,6 +530,19 @@ def test_places_of_argument_specifications(end: bytes, tmp_path: Path) -> None:
     ]
 
 
+def test_places_of_sessions_and_libraries(tmp_path: Path) -> None:
+    target = minimal(tmp_path / "t")
+    path = target / "task.txt"
+    load = 'DLOP timestamp=0.000000500 tid=1 sid=0000000000000001 base=500000 libname="/x/lib.so"\n'
+    session = 'SESS timestamp=0.000000600 pid=1 sid=0000000000000009 exename="/x/prog"\n'
+    begin = path.read_text()
+    path.write_text(f"{begin}{load * 513}{session}TASK timestamp=0.000000600 tid=1 pid=1\n")
+    trace = UftraceTrace(target)
+    list(trace.entries())
+    places = {finding.rule: finding.offset for finding in trace.findings}
+    assert places == {"too-many-libraries": len(begin + load * 512), "no-map": len(begin + load * 513)}
+
+
 def test_the_place_of_too_many_patterns(tmp_path: Path) -> None:
     target = minimal(tmp_path / "t")
     info = target / "info"

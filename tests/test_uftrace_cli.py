@@ -11,6 +11,7 @@ from fxtio.cli import main
 from fxtio.uftrace import describe_markdown
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.synth import SHAPES
+from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import UFTRACE, copied, minimal
 
 
@@ -58,6 +59,35 @@ def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     output = json.loads(run(capsys, "stats", "--json", "--top", "1", tmp_path / "t"))
     assert output["functions"] == [{"name": "main", "calls": 1, "total": 8_999_000}]
     assert output["calls"] == {"whole": 41}
+
+
+def test_stats_of_all_kinds(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(capsys, "synth", "everything", "--format", "uftrace", "-o", tmp_path / "t", "--events", "100", "--threads", "1")
+    output = json.loads(run(capsys, "stats", "--json", tmp_path / "t"))
+    events = {item["name"]: item["count"] for item in output["events"]}
+    rounds = events["watch:var"]
+    assert output["messages"] == events["everything:user0"] == events["sched:sched_switch"] == rounds > 0
+    assert events["linux:sched-in"] == 2 * rounds + rounds  # of the scheduler's files, and of records
+    assert {item["name"]: item["calls"] for item in output["kernel_functions"]} == dict.fromkeys(
+        ("do_syscall_64", "ksys_read", "vfs_read"), rounds
+    )
+    assert output["lost"] > 0
+    text = run(capsys, "stats", "--top", "1", tmp_path / "t")
+    assert "function of the kernel" in text and "lost records" in text and "and 2 more" in text
+
+
+def test_dump_shows_meanings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.enum("mode", {"EASY": 0, "HARD": 1})
+        start = writer.function("start", arguments="arg1/e:mode,arg2/p,arg3/i32")
+        task = writer.task(1)
+        task.enter(start, 1, "HARD", start.address, 7)
+        task.event("watch:var", 2, address=writer.variable("score", 4), value=9)
+    text = run(capsys, "dump", tmp_path / "t")
+    assert f"start(arg1=1 (HARD), arg2={start.address} (start), arg3=7)" in text and "(score), value=9, size=4" in text
+    first = json.loads(run(capsys, "dump", "--json", "--limit", "1", tmp_path / "t"))
+    assert first["meanings"] == {"arg1": "HARD", "arg2": "start"} and first["values"]["arg1"] == 1
+    assert "arg1/e:mode=1 (HARD)" in run(capsys, "explain", tmp_path / "t", "--record", "0")
 
 
 def test_explain(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fxtio.errors import EncodeError
 from fxtio.uftrace.argspec import enum_label
+from fxtio.uftrace.enums import WordClass
+from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.kernel import KernelHeader, build_data, build_pages, parse_format
+from fxtio.uftrace.perf import PerfEvent, build
 from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.symbols import DebugFunction, MapFile, Mapping, Symbol, SymbolFile
+from fxtio.uftrace.tasks import Dlopen, Fork, Session, Task, TaskFile
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_kernel import BASE, BLOCKS, FUNCTIONS, kernel_trace
 from support.uftrace_samples import SAMPLES, opened
@@ -91,6 +99,21 @@ def test_names_of_values_are_those_of_uftrace(value: int, label: str) -> None:
     assert enum_label({0: "NONE", 1: "A", 2: "B", 4: "C", -8: "LOW"}, value) == label
 
 
+def test_combined_names_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hostile trace has very many combinations of flags, or very long names."""
+    assert enum_label({1 << bit: "x" * 900 for bit in range(3)}, 7) is None
+    monkeypatch.setattr("fxtio.uftrace.values.MAX_COMBINED", 3)
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.enum("flags", {f"F{bit}": 1 << bit for bit in range(5)})
+        function, task = writer.function("f", arguments="arg1/e:flags"), writer.task(1)
+        for time, number in enumerate((1, 2, 4, 8, 3)):
+            task.enter(function, time, number)
+    trace = UftraceTrace(tmp_path / "t")
+    assert trace.table("args")["meaning"].to_list() == ["F0", "F1", "F2", "F3", "F1|F0"]
+    monkeypatch.setattr("fxtio.uftrace.values.MAX_COMBINED", 0)
+    assert trace.table("args")["meaning"].to_list() == ["F0", "F1", "F2", "F3", None]
+
+
 def test_a_large_enumeration_has_no_combined_names() -> None:
     names = {number: f"N{number}" for number in range(500)}
     assert enum_label(names, 499) == "N499" and enum_label(names, 998) is None and enum_label({5: "A"}, 3) is None
@@ -159,3 +182,90 @@ def test_the_small_files_are_tables() -> None:
     assert any(row["arguments"] for row in debug)
     enums = rows(opened("auto-args-cpp-v013"), "enums")
     assert enums and all(row["label"] and row["name"] for row in enums)
+
+
+# ---- another value of any field of a small file changes a table
+
+KEYS = {
+    "Session.key": "how old versions spell a key of the line; it means the same",
+    "PerfEvent.offset": "where the event was read; not in the file",
+    "PerfEvent.raw": "the bytes of the event, which its other fields describe",
+    "InfoFile.magic": "a finding tells when it is damaged",
+    "InfoFile.carriage_returns": "a finding tells when there are any",
+}
+"""Fields without a column, with the reason."""
+
+TASK_EVENTS: list[Any] = [
+    Session(5, 1, "0123456789abcdef", "/x/prog"),
+    Task(6, 1, 1),
+    Fork(7, 2, 1),
+    Dlopen(8, 1, "0123456789abcdef", 0x7000_0000, "/lib/l.so"),
+]
+NOT_HERE = {("perf-cpu3.dat", 0, "parent"), ("perf-cpu3.dat", 1, "comm"), ("perf-cpu3.dat", 1, "kind")}
+"""Fields that only events of other kinds have, or that need others to change."""
+
+SMALL: dict[str, tuple[list[Any], Callable[[list[Any]], bytes]]] = {
+    "task.txt": (TASK_EVENTS, lambda items: TaskFile([*items, ""], items).to_bytes()),
+    "sid-0123456789abcdef.map": (
+        [Mapping(0x1000, 0x2000, "r-xp", 0x10, "08:01", 77, "/x/prog", "ab" * 20)],
+        lambda items: MapFile.of(items).to_bytes(),
+    ),
+    "prog.sym": ([Symbol(0x10, "main", "T", 16)], lambda items: SymbolFile.of(items, path="/x/prog").to_bytes()),
+    "prog.dbg": (
+        [DebugFunction(0x10, "main", "arg1/i32", "retval", 12, "main.c")],
+        lambda items: "".join(
+            f"F: {item.address:x} {item.name}\nL: {item.line} {item.source}\nA: @{item.arguments}\nR: @{item.returns}\n"
+            for item in items
+        ).encode(),
+    ),
+    "info": ([InfoFile(lines=["exename:/x/prog", ""])], lambda items: items[0].to_bytes()),
+    "perf-cpu3.dat": (
+        [PerfEvent(9, 1, 2, "task-name", comm="name"), PerfEvent(10, 1, 2, "task-new", parent=1)],
+        lambda items: b"".join(map(build, items)),
+    ),
+}
+"""Small files, as objects and the function that makes the bytes of the file of them."""
+
+OTHER: dict[type, list[Any]] = {
+    int: [lambda value: value + 1, lambda value: 3],
+    str: [lambda value: f"{value}1", lambda value: "exec", lambda value: "big", lambda value: "rw-p"],
+    list: [lambda value: ["exename:/y", ""]],
+    bytes: [lambda value: b"abcdef"],
+}
+
+
+def small_tables(folder: Path, name: str, raw: bytes) -> dict[str, list[Any]]:
+    target = folder / str(len(list(folder.iterdir())))
+    with UftraceWriter(target, program="/x/prog") as writer:
+        writer.task(1).enter("main", 5)
+        writer.file(name, raw)
+    trace = UftraceTrace(target)
+    return {table: rows(trace, table) for table in trace.table_names}
+
+
+def small_fields() -> list[Any]:
+    return [
+        pytest.param(name, at, field.name, id=f"{type(item).__name__}.{field.name}")
+        for name, (items, _) in SMALL.items()
+        for at, item in enumerate(items)
+        for field in dataclasses.fields(item)
+        if f"{type(item).__name__}.{field.name}" not in KEYS and (name, at, field.name) not in NOT_HERE
+    ]
+
+
+@pytest.mark.parametrize(("name", "at", "field"), small_fields())
+def test_every_field_of_a_small_file_is_in_a_table(name: str, at: int, field: str, tmp_path: Path) -> None:
+    items, to_bytes = SMALL[name]
+    expected = small_tables(tmp_path, name, to_bytes(items))
+    value = getattr(items[at], field)
+    kind = next(kind for kind in OTHER if isinstance(value, kind))
+    for change in OTHER[kind]:
+        other = {"word_class": WordClass.BITS32, "order": "big"}.get(field) or change(value)
+        changed = [*items[:at], dataclasses.replace(items[at], **{field: other}), *items[at + 1 :]]
+        try:
+            raw = to_bytes(changed)
+        except (EncodeError, ValueError):
+            continue  # the field cannot have this value
+        if raw != to_bytes(items) and small_tables(tmp_path, name, raw) != expected:
+            return
+    pytest.fail(f"no other value of {field} changes a table")

@@ -80,6 +80,37 @@ def test_values_by_name_must_exist(tmp_path: Path) -> None:
 
 
 @needs_uftrace
+def test_places_in_source_files(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        start = writer.function("start", arguments="arg1/i32", source="/src/game.c", line=42)
+        shared = writer.function("shared", module="/lib/l.so", source="/src/l.c", line=7)
+        assert writer.function("start", source="/src/game.c", line=42) is start is writer.function("start")
+        task = writer.task(1)
+        task.enter(start, 1, 5)
+        task.enter(shared, 2)
+        task.leave(3)
+        task.leave(4)
+        for given, match in (
+            ({"source": "/src/game.c", "line": 43}, r"declared at /src/game\.c:42"),
+            ({"line": 42}, "a line needs a source file"),
+            ({"source": "/src/game.c"}, "0 is not from 1"),
+        ):
+            with pytest.raises(EncodeError, match=match):
+                writer.function("start", **given)
+    trace = UftraceTrace(tmp_path / "t", strict=True)
+    assert [(entry.function.source, entry.function.line) for entry in trace.entries() if entry.function] == [
+        ("/src/game.c", 42), ("/src/l.c", 7), ("/src/l.c", 7), ("/src/game.c", 42),
+    ]  # fmt: skip
+    assert [(row["name"], row["line"]) for row in trace.table("debug_functions").rows()] == [
+        ("shared", 7), ("start", 42),
+    ]  # fmt: skip
+    assert replayed(tmp_path / "t", "--srcline") == [
+        "[     1] | start(5) { /* /src/game.c:42 */", "[     1] |   shared(); /* /src/l.c:7 */",
+        "[     1] | } /* start */",
+    ]  # fmt: skip
+
+
+@needs_uftrace
 def test_a_library_that_is_loaded(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t", program="/usr/bin/game") as writer:
         task = writer.task(100)

@@ -80,7 +80,7 @@ static ALWAYS_INLINE int64_t block(Reader *r, const uint64_t *registers, int64_t
     r->at = begin;
     r->end = end;
     r->fault = FAULT_NONE;
-    r->clocks = 0;
+    r->late = 0;
     while (r->at < end) {
         int64_t here = r->at;
         record(r, filling);
@@ -139,7 +139,7 @@ PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
             memset(reader.rows, 0, (size_t)owners * sizeof *counts);
             block(&reader, first, begin[i], stop[i], 0);
         }
-        late[i] = (uint8_t)(reader.clocks >> 63);
+        late[i] = (uint8_t)reader.late;
     }
     Py_END_ALLOW_THREADS
     arrays_close(a, COUNT);

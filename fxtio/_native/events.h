@@ -40,10 +40,9 @@ typedef struct {
     const uint8_t *data;
     int64_t at, end, base;
     uint64_t registers[MAX_REGISTERS];
-    uint64_t clocks; /* the bits that any time of the block has */
     Column *columns;
     int64_t *rows;
-    int fault, overrun;
+    int fault, overrun, late;
 } Reader;
 
 /* Read a number of up to eight bytes at once, without a branch for each byte.  `bits` is set to the number of bits read,
@@ -217,7 +216,9 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
             continue;
         }
         case OP_CLOCK:
-            r->clocks |= r->registers[step->a] += uleb(r);
+            r->registers[step->a] += uleb(r);
+            if (!filling && r->registers[step->a] >> 63)
+                r->late = 1; /* the time needs more than 63 bits */
             if (r->fault != FAULT_NONE)
                 return;
             continue;

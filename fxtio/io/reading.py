@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from fxtio.errors import FormatError
 from fxtio.finding import Findings
 from fxtio.io.source import Source, open_source
+from fxtio.io.spool import Spool
 from fxtio.report import json_text
 
 if TYPE_CHECKING:
@@ -200,6 +201,9 @@ class TraceReader(ABC, Generic[InfoT]):
 class FileReader(TraceReader[InfoT]):
     """The base of readers of formats that are one file, read from its beginning as often as the target allows.
 
+    A format that needs more than one reading of a file sets `reads_again`.  A target that cannot be opened again, such
+    as a pipe, is then stored in a temporary file while it is read, until the reader is closed.
+
     Args:
         target: what to read, see `fxtio.open`.
         strict: raise `DecodeError` at the first fault, instead of collecting findings.
@@ -212,6 +216,8 @@ class FileReader(TraceReader[InfoT]):
         compression: `gzip`, `zstd`, `xz` or None.
         position: how many bytes (decompressed) the last reading has read so far.
     """
+
+    reads_again: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -228,6 +234,7 @@ class FileReader(TraceReader[InfoT]):
         self.position = 0
         self._target = target
         self._source: Source | None = first
+        self._spool: Spool | None = None
         self._again = can_reopen(target)
         if self._again:  # a file is open only while it is read
             first.close()
@@ -237,6 +244,8 @@ class FileReader(TraceReader[InfoT]):
         """Close what was opened here and is still open."""
         if self._source is not None:
             self._source.close()
+        if self._spool is not None:
+            self._spool.close()
 
     def _open(self) -> Source:
         """Return the source at its beginning.
@@ -246,10 +255,15 @@ class FileReader(TraceReader[InfoT]):
         """
         if self._again:
             return open_source(self._target, limit=self._max_bytes)
+        if self._spool is not None:
+            return self._spool.open()
         if self._source is None:
             raise FormatError(f"{self.name} can be read only once; open a path to read it again")
         source, self._source = self._source, None
-        return source
+        if not self.reads_again:
+            return source
+        self._spool = Spool(source)
+        return self._spool.open()
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[Source, Findings]]:

@@ -243,8 +243,20 @@ class MonoWriter(FileWriter):
         self._counters.clear()
         self._append(raw)
 
-    def _write(self, *events: r.Event, thread: int, defines: bool = False) -> None:
-        """Append the events of one call: all, or none if one is refused.
+    def _write(self, event: r.Event, thread: int) -> None:
+        """Append the event of a call.
+
+        Raises:
+            EncodeError: the data version does not have it, or a value does not fit; nothing was written.
+            ValueError: the writer is closed.
+        """
+        self._check_open()
+        if type(event.time) is not int or event.time > MAX_TIME:  # a negative one is refused below
+            whole(event.time, MAX_TIME, "time")
+        self._put_event(event, thread)
+
+    def _write_all(self, events: Sequence[r.Event], thread: int, *, defines: bool = False) -> None:
+        """Append the events of a call: all, or none if one is refused.
 
         Args:
             events: the events.
@@ -252,26 +264,27 @@ class MonoWriter(FileWriter):
             defines: whether they define names, and so stand before all other events.
 
         Raises:
-            EncodeError: the data version does not have one of them, or a value does not fit.
+            EncodeError: the data version does not have one of them, or a value does not fit; nothing was written.
             ValueError: the writer is closed.
         """
         self._check_open()
-        put = self._define if defines else self._put_event
         try:
             for event in events:
                 whole(event.time, MAX_TIME, "time")
                 if len(events) > 1:
-                    Bases().buffer(thread, event, self._dialect)  # raises before anything is written
+                    Bases().buffer(thread, event, self._dialect)
             for event in events:
-                put(event, thread)
+                (self._define if defines else self._put_event)(event, thread)
         except EncodeError:
-            self._next_address = self._used_address  # the address of the refused definition is free
+            self._next_address = self._used_address  # the address of a refused definition is free
             raise
         self._used_address = self._next_address
 
     def _put_event(self, event: r.Event, thread: int) -> None:
         """Append an event to the buffer of its thread."""
-        buffer = self._buffers.get(whole(thread, U64, "thread"))
+        if type(thread) is not int:  # True and 1.0 would find the buffer of 1
+            whole(thread, U64, "thread")
+        buffer = self._buffers.get(thread)
         if buffer is not None and buffer.append(event):
             return
         new = self._bases.buffer(thread, event, self._dialect)  # raises before anything is written
@@ -338,9 +351,8 @@ class MonoWriter(FileWriter):
     ) -> int:
         """Define a method, for example `My.Class:Work (int)`; return its address."""
         address = self._new_address(address)
-        self._write(
-            r.JitMethod(time=time, method=address, code=code, size=size, name=name), thread=thread, defines=True
-        )
+        event = r.JitMethod(time=time, method=address, code=code, size=size, name=name)
+        self._write_all([event], thread, defines=True)
         return address
 
     def image(self, name: str, *, time: int, address: int | None = None, mvid: str = "", thread: int = 0) -> int:
@@ -350,7 +362,7 @@ class MonoWriter(FileWriter):
             time=time, action=LoadAction.LOAD, pointer=address, flags=self._if_has(r.Image, "flags", 0), name=name,
             mvid=self._if_has(r.Image, "mvid", mvid),
         )  # fmt: skip
-        self._write(event, thread=thread, defines=True)
+        self._write_all([event], thread, defines=True)
         return address
 
     def assembly(self, name: str, *, time: int, image: int, address: int | None = None, thread: int = 0) -> int:
@@ -360,7 +372,7 @@ class MonoWriter(FileWriter):
             time=time, action=LoadAction.LOAD, pointer=address, image=self._if_has(r.Assembly, "image", image),
             flags=self._if_has(r.Assembly, "flags", 0), name=name,
         )  # fmt: skip
-        self._write(event, thread=thread, defines=True)
+        self._write_all([event], thread, defines=True)
         return address
 
     def class_(
@@ -375,11 +387,11 @@ class MonoWriter(FileWriter):
         flags = self._if_has(r.ClassLoad, "flags", 0)
         loaded = r.ClassLoad(time=time, pointer=address, image=image, flags=flags, name=name)
         if not self._has(r.VtableLoad, "pointer"):
-            self._write(loaded, thread=thread, defines=True)
+            self._write_all([loaded], thread, defines=True)
             return address
         vtable = self._new_address(None)
         of_class = r.VtableLoad(time=time, pointer=vtable, domain=domain, class_pointer=address)
-        self._write(loaded, of_class, thread=thread, defines=True)
+        self._write_all([loaded, of_class], thread, defines=True)
         return vtable
 
     def domain(self, name: str, *, time: int, id: int = 1, thread: int = 0) -> int:
@@ -387,7 +399,7 @@ class MonoWriter(FileWriter):
         flags = self._if_has(r.Domain, "flags", 0)
         loaded = r.Domain(time=time, action=NameAction.LOAD, id=id, flags=flags)
         named = r.Domain(time=time, action=NameAction.NAME, id=id, flags=flags, name=name)
-        self._write(loaded, named, thread=thread, defines=True)
+        self._write_all([loaded, named], thread, defines=True)
         return id
 
     def thread(self, id: int, name: str = "", *, time: int) -> int:
@@ -395,44 +407,44 @@ class MonoWriter(FileWriter):
         flags = self._if_has(r.Thread, "flags", 0)
         begun = r.Thread(time=time, action=NameAction.LOAD, id=id, flags=flags)
         named = r.Thread(time=time, action=NameAction.NAME, id=id, flags=flags, name=name)
-        self._write(begun, *(() if name == "" else (named,)), thread=id)
+        self._write_all([begun] if name == "" else [begun, named], id)
         return id
 
     def thread_end(self, id: int, *, time: int) -> None:
         """Write that a thread ends."""
         flags = self._if_has(r.Thread, "flags", 0)
-        self._write(r.Thread(time=time, action=NameAction.UNLOAD, id=id, flags=flags), thread=id)
+        self._write(r.Thread(time=time, action=NameAction.UNLOAD, id=id, flags=flags), id)
 
     # ---- calls, exceptions, monitors
 
     def enter(self, method: int, *, time: int, thread: int = 0) -> None:
         """Write that a method is entered."""
-        self._write(r.Call(time=time, action=MethodAction.ENTER, method=method), thread=thread)
+        self._write(r.Call(time=time, action=MethodAction.ENTER, method=method), thread)
 
     def leave(self, method: int, *, time: int, thread: int = 0, thrown: bool = False) -> None:
         """Write that a method is left, by an exception if `thrown`."""
         if not isinstance(thrown, bool):
             raise EncodeError(f"{thrown!r} is neither True nor False", "thrown")
         action = MethodAction.EXCEPTION_LEAVE if thrown else MethodAction.LEAVE
-        self._write(r.Call(time=time, action=action, method=method), thread=thread)
+        self._write(r.Call(time=time, action=action, method=method), thread)
 
     def throw(self, object: int, *, time: int, thread: int = 0, backtrace: Sequence[int] | None = None) -> None:
         """Write that an exception is thrown."""
-        self._write(r.Throw(time=time, object=object, **self._backtrace(r.Throw, backtrace)), thread=thread)
+        self._write(r.Throw(time=time, object=object, **self._backtrace(r.Throw, backtrace)), thread)
 
     def clause(
         self, method: int, *, time: int, kind: int = ClauseKind.CATCH, index: int = 0, object: int = 0, thread: int = 0
     ) -> None:
         """Write that an exception clause of a method begins; data versions before 14 have no exception (`object`)."""
         exception = self._if_has(r.Clause, "object", object)
-        self._write(r.Clause(time=time, kind=kind, index=index, method=method, object=exception), thread=thread)
+        self._write(r.Clause(time=time, kind=kind, index=index, method=method, object=exception), thread)
 
     def monitor(
         self, event: MonitorEvent, object: int, *, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
     ) -> None:
         """Write an event at the monitor of an object."""
         frames = self._backtrace(r.Monitor, backtrace)
-        self._write(r.Monitor(time=time, event=event, object=object, **frames), thread=thread)
+        self._write(r.Monitor(time=time, event=event, object=object, **frames), thread)
 
     # ---- memory
 
@@ -459,42 +471,42 @@ class MonoWriter(FileWriter):
             **self._type(r.Allocation, type),
             **self._backtrace(r.Allocation, backtrace),
         )
-        self._write(event, thread=thread)
+        self._write(event, thread)
 
     def gc_event(self, event: int, generation: int, *, time: int, thread: int = 0) -> None:
         """Write a step of a garbage collection, see `GcEventType`."""
-        self._write(r.GcEvent(time=time, event=event, generation=generation), thread=thread)
+        self._write(r.GcEvent(time=time, event=event, generation=generation), thread)
 
     def gc_resize(self, size: int, *, time: int, thread: int = 0) -> None:
         """Write the new size of the heap in bytes."""
-        self._write(r.GcResize(time=time, size=size), thread=thread)
+        self._write(r.GcResize(time=time, size=size), thread)
 
     def gc_moves(self, moves: Iterable[tuple[int, int]], *, time: int, thread: int = 0) -> None:
         """Write moves of objects: pairs of the old and the new address."""
         flat = tuple(address for pair in _rows(moves, 2, "moves") for address in pair)
-        self._write(r.GcMove(time=time, objects=flat), thread=thread)
+        self._write(r.GcMove(time=time, objects=flat), thread)
 
     def handle_created(
         self, handle: int, object: int, *, type: int, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
     ) -> None:
         """Write the creation of a GC handle, whose type is a `HandleType`."""
         frames = self._backtrace(r.HandleCreated, backtrace)
-        self._write(r.HandleCreated(time=time, handle_type=type, handle=handle, object=object, **frames), thread=thread)
+        self._write(r.HandleCreated(time=time, handle_type=type, handle=handle, object=object, **frames), thread)
 
     def handle_destroyed(
         self, handle: int, *, type: int, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
     ) -> None:
         """Write the destruction of a GC handle."""
         frames = self._backtrace(r.HandleDestroyed, backtrace)
-        self._write(r.HandleDestroyed(time=time, handle_type=type, handle=handle, **frames), thread=thread)
+        self._write(r.HandleDestroyed(time=time, handle_type=type, handle=handle, **frames), thread)
 
     def heap_start(self, *, time: int, thread: int = 0) -> None:
         """Write the start of a heap shot."""
-        self._write(r.HeapStart(time=time), thread=thread)
+        self._write(r.HeapStart(time=time), thread)
 
     def heap_end(self, *, time: int, thread: int = 0) -> None:
         """Write the end of a heap shot."""
-        self._write(r.HeapEnd(time=time), thread=thread)
+        self._write(r.HeapEnd(time=time), thread)
 
     def heap_object(
         self, object: int, type: int, size: int, references: Sequence[tuple[int, int]] = (), *, time: int,
@@ -524,7 +536,7 @@ class MonoWriter(FileWriter):
             r.HeapObject(time=time, object=object, size=0 if number else size, references=part, **fields)
             for number, part in enumerate(parts)
         ]
-        self._write(*events, thread=thread)
+        self._write_all(events, thread)
 
     def heap_roots(self, roots: Iterable[tuple[int, int]], *, time: int, thread: int = 0) -> None:
         """Write GC roots: pairs of the address of a reference and the object.
@@ -533,14 +545,14 @@ class MonoWriter(FileWriter):
             EncodeError: a value does not fit, or the data version has other fields for roots (use `put`).
         """
         items = tuple(r.Root(address=address, object=target) for address, target in _rows(roots, 2, "roots"))
-        self._write(r.HeapRoots(time=time, roots=items), thread=thread)
+        self._write(r.HeapRoots(time=time, roots=items), thread)
 
     def root_register(
         self, address: int, size: int, *, source: int, time: int, key: int = 0, name: str = "", thread: int = 0
     ) -> None:
         """Write the registration of a region that holds GC roots, whose owner is a `RootSource`."""
         event = r.RootRegister(time=time, address=address, size=size, source=source, key=key, name=name)
-        self._write(event, thread=thread)
+        self._write(event, thread)
 
     # ---- samples, counters, coverage
 
@@ -555,7 +567,7 @@ class MonoWriter(FileWriter):
             time=time, sample_type=sample_type, interrupted=interrupted, addresses=(address,),
             frames=_listed(frames, "frames"),
         )  # fmt: skip
-        self._write(event, thread=thread)
+        self._write(event, thread)
 
     def counter(
         self, name: str, index: int, *, time: int, type: CounterType = CounterType.LONG, unit: int = CounterUnit.RAW,
@@ -585,7 +597,7 @@ class MonoWriter(FileWriter):
         described = r.CounterDescription(
             section=section, category=category, name=name, type=type, unit=unit, variance=variance, index=index
         )
-        self._write(r.CounterDescriptions(time=time, counters=(described,)), thread=thread, defines=True)
+        self._write_all([r.CounterDescriptions(time=time, counters=(described,))], thread, defines=True)
         self._counters[index] = CounterType(type), section == CounterSection.PERFCOUNTERS, 0
         return index
 
@@ -602,7 +614,7 @@ class MonoWriter(FileWriter):
         milliseconds = self._if_has(
             r.CounterValues, "milliseconds", whole(time, MAX_TIME, "time") // NS_PER_MILLISECOND
         )
-        self._write(r.CounterValues(time=time, milliseconds=milliseconds, values=items), thread=thread)
+        self._write(r.CounterValues(time=time, milliseconds=milliseconds, values=items), thread)
         for index, value in values.items():
             kind, absolute, _ = self._counters[index]
             self._counters[index] = kind, absolute, value if type(value) is int else 0
@@ -629,7 +641,7 @@ class MonoWriter(FileWriter):
             time=time, name=name, guid=guid, filename=filename, methods=methods, fully_covered=covered,
             partially_covered=0,
         )  # fmt: skip
-        self._write(event, thread=thread)
+        self._write(event, thread)
 
     def coverage_class(
         self, assembly: str, name: str, *, methods: int, covered: int, time: int, thread: int = 0
@@ -638,7 +650,7 @@ class MonoWriter(FileWriter):
         event = r.CoverageClass(
             time=time, assembly=assembly, name=name, methods=methods, fully_covered=covered, partially_covered=0
         )
-        self._write(event, thread=thread)
+        self._write(event, thread)
 
     def coverage_method(
         self, assembly: str, class_name: str, name: str, statements: Sequence[tuple[int, int, int, int]], *,
@@ -673,11 +685,11 @@ class MonoWriter(FileWriter):
             )
             for (offset, counter, line, column), last in zip(rows, [0, *offsets], strict=False)
         ]
-        self._write(event, *covered, thread=thread)
+        self._write_all([event, *covered], thread)
 
     def sync_point(self, type: int, *, time: int, thread: int = 0) -> None:
         """Write a synchronization point: all later events have later times, see `SyncPointType`."""
-        self._write(r.SyncPoint(time=time, sync_type=type), thread=thread)
+        self._write(r.SyncPoint(time=time, sync_type=type), thread)
 
     def _backtrace(self, cls: type[Item], frames: Sequence[int] | None) -> dict[str, Any]:
         """Return the fields of a backtrace."""

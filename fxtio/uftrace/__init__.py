@@ -21,6 +21,11 @@ def _sniff_directory(path: Path) -> bool:
     return "task.txt" in directory and any(name.startswith("sid-") for name in directory.names)
 
 
+def _sniff(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is the info file of a directory."""
+    return head.startswith(b"Ftrace!")
+
+
 FORMAT = Format(
     name="uftrace",
     title="uftrace data directory",
@@ -28,6 +33,7 @@ FORMAT = Format(
     suffixes=(".data",),
     trace="UftraceTrace",
     writer="UftraceWriter",
+    sniff=_sniff,
     sniff_directory=_sniff_directory,
 )
 

@@ -190,7 +190,7 @@ def _placed_parts(text: str, separator: str, place: int) -> Iterator[tuple[int, 
 EnumNames = dict[int, str]
 """The names of the values of an enumeration."""
 
-_MAX_FLAGS = 128
+_MAX_FLAGS, _MAX_LABEL = 128, 1000
 
 
 def enum_label(names: EnumNames, value: int) -> str | None:
@@ -198,20 +198,21 @@ def enum_label(names: EnumNames, value: int) -> str | None:
 
     Returns:
         The name; or the names of flags that add up to the value, joined by `|`, with a rest in hexadecimal; or None if
-        there are no such names.
+        there are no such names, or they are longer than 1,000 characters, or the enumeration has over 128 values.
     """
     if value in names:
         return names[value]
     if len(names) > _MAX_FLAGS:
         return None
-    labels, rest = [], value
+    labels, rest, size = [], value, 0
     for flag in sorted(names, reverse=True):
         if flag <= rest:
             labels.append(names[flag])
+            size += len(names[flag])
             rest -= flag
         if rest == 0:
             break
-    if not labels:
+    if not 0 < size <= _MAX_LABEL:
         return None
     return "|".join(labels) + (f"+{rest:#x}" if rest else "")
 

@@ -117,7 +117,7 @@ def checked_integer(value: Any, name: str, first: int, last: int) -> int:
         EncodeError: it is not an integer, or not in the range.
     """
     try:
-        integer = index(value)
+        integer = int(index(value))
     except TypeError:
         raise EncodeError(f"{value!r} is not an integer", name) from None
     if not first <= integer <= last:

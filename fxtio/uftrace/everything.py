@@ -67,7 +67,7 @@ class Everything:
         self._newer_values = self._functions("take", _NEWER_FORMATS)
         self._floats = [writer.function(f"take_f{size}", arguments=f"fparg1/{size}", returns=f"retval/f{size}")
                         for size in (32, 64, 80)]  # fmt: skip
-        self._placed = writer.function("take_places", arguments=_PLACES[self._bits])
+        self._placed = writer.function("take_places", arguments=_PLACES[self._bits], source="/src/take.c", line=12)
         self._plain = [writer.function(name, library=not own, module="" if own else _LIBRARY) for name, own in _NAMES]
         self._watched = writer.variable("watched", 4)
         self._plugin: NewFunction | None = None

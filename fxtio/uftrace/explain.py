@@ -17,6 +17,7 @@ from fxtio.uftrace.events import data_of
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit
+from fxtio.uftrace.values import meanings
 
 Kinds = frozenset[type[Any]]
 _WORD = 8
@@ -133,9 +134,12 @@ def _payload(cls: type[Any], word: int, raw: bytes, chunk: Chunk) -> Iterator[By
     except DecodeError as error:
         yield ByteRange(begin, raw, "payload", fault=error.message)
         return
-    texts = (quoted(item) if isinstance(item, str) else item.hex() if isinstance(item, bytes) else str(item)
-             for item in values)  # fmt: skip
-    yield ByteRange(begin, raw, "payload", ", ".join(f"{spec}={text}" for spec, text in zip(specs, texts, strict=True)))
+    names = meanings(chunk.functions, specs, values, _FIELDS["address"].get(word))
+    texts = []
+    for spec, item in zip(specs, values, strict=True):
+        text = quoted(item) if isinstance(item, str) else item.hex() if isinstance(item, bytes) else str(item)
+        texts.append(f"{spec}={text}" + (f" ({names[spec.label]})" if spec.label in names else ""))
+    yield ByteRange(begin, raw, "payload", ", ".join(texts))
 
 
 def describe_markdown() -> str:

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from fxtio.errors import EncodeError
 from fxtio.uftrace.argspec import ValueSpec, ValueSpecs, checked_values
 from fxtio.uftrace.directory import is_file_name
-from fxtio.uftrace.symbols import DATA, END, PLT, STACK, MapFile, Symbol, SymbolFile
+from fxtio.uftrace.encode import checked_integer
+from fxtio.uftrace.symbols import DATA, END, PLT, STACK, DebugFile, DebugFunction, MapFile, Symbol, SymbolFile
 from fxtio.uftrace.symbols import Mapping as MemoryMapping
 from fxtio.uftrace.tasks import check_text
 
@@ -21,6 +22,7 @@ FUNCTION_SIZE = 16
 MAX_VARIABLE = 8
 """The largest size of a watched variable in bytes."""
 
+_MAX_LINE = 2**31 - 1
 _PAGE = 4096
 _MODULE_DISTANCE = 0x1000_0000
 _MAX_SYMBOLS = (_MODULE_DISTANCE - 2 * _PAGE) // FUNCTION_SIZE
@@ -74,12 +76,14 @@ class NewModule:
         base: its first address.
         role: how it comes into memory.
         symbols: its functions and variables.
+        debug: the places of functions in source files.
     """
 
     path: str
     base: int
     role: Role
     symbols: list[Symbol] = field(default_factory=list)
+    debug: dict[str, DebugFunction] = field(default_factory=dict)
 
     @property
     def basename(self) -> str:
@@ -184,6 +188,32 @@ class Program:
         if any(specs):
             self.specs[name] = specs
         return function
+
+    def add_place(self, function: NewFunction, source: str, line: int) -> None:
+        """Add the place of a function in a source file.
+
+        Raises:
+            EncodeError: see `check_place`.
+        """
+        number = self.check_place(function.name, function.module, source, line)
+        module = self._modules[function.module]
+        place = DebugFunction(function.address - module.base, function.name, line=number, source=source)
+        module.debug.setdefault(function.name, place)
+
+    def check_place(self, name: str, path: str, source: str, line: int) -> int:
+        """Return the line of a function that can have a place in a source file.
+
+        Raises:
+            EncodeError: the place cannot be written, or the function has another place.
+        """
+        number = checked_integer(line, "line", 1, _MAX_LINE)
+        if not check_text(source, "source"):
+            raise EncodeError("a line needs a source file", "source")
+        module = self._modules.get(path or self.path)
+        known = module.debug.get(name) if module is not None else None
+        if known is not None and (known.source, known.line) != (source, number):
+            raise EncodeError(f"the function was declared at {known.source}:{known.line}", name)
+        return number
 
     def known_function(self, name: str, module: str) -> NewFunction | None:
         """Return the function with a name in a module, or None."""
@@ -324,13 +354,18 @@ class Program:
         begin, end = _STACK[self._pointer_size]
         return MapFile.of([*mappings, MemoryMapping(begin, end, "rw-p", path=STACK)])
 
-    def symbol_files(self, *, sized: bool) -> dict[str, SymbolFile]:
-        """Return the symbol files by name.
+    @property
+    def has_places(self) -> bool:
+        """Return whether the place of a function in a source file is known."""
+        return any(module.debug for module in self.modules)
+
+    def symbol_files(self, *, sized: bool) -> dict[str, SymbolFile | DebugFile]:
+        """Return the files of symbols and of debug information by name.
 
         Args:
             sized: write the sizes of symbols, as uftrace 0.14 and later do; 0.13 cannot read them.
         """
-        files = {}
+        files: dict[str, SymbolFile | DebugFile] = {}
         for module in self.modules:
             symbols = module.symbols
             if sized:
@@ -338,4 +373,6 @@ class Program:
             else:
                 symbols = [*symbols, Symbol(len(symbols) * FUNCTION_SIZE, "__sym_end", END)]
             files[f"{module.basename}.sym"] = SymbolFile.of(symbols)
+            if module.debug:
+                files[f"{module.basename}.dbg"] = DebugFile.of(module.debug.values())
         return files

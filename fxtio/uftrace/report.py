@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from fxtio.codec.record import Opaque
 from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+from fxtio.table import Categories, Table
 from fxtio.uftrace.reader import Entry, Info, UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 
@@ -62,36 +64,82 @@ def _json(info: Info) -> dict[str, Any]:
 
 
 def stats(trace: UftraceTrace, top: int) -> Report:
-    """Count the calls of each function and their total time.
+    """Count the calls of each function and their total time, the calls of the kernel, and the events of each kind.
 
     Args:
         trace: the trace, which is read completely.
         top: the largest number of functions to list, those with the longest total time.
     """
-    totals: dict[str, list[int]] = {}
-    states: dict[str, int] = {}
-    for batch in trace.batches("slices"):
-        table = batch["slices"]
-        names, state = table["name"], table["state"]
+    program, kernel, events = _Functions(), _Functions(), Counter[str]()
+    lost = messages = 0
+    for batch in trace.batches("slices", "kernel_slices", "events", "kernel", "sched", "lost", "messages"):
+        program.add(batch["slices"])
+        kernel.add(batch["kernel_slices"])
+        events += _counts(batch["events"]["name"])
+        events += _counts(batch["kernel"].take(batch["kernel"]["function"].is_in(""))["name"])
+        events += Counter({f"linux:{kind}": number for kind, number in _counts(batch["sched"]["kind"]).items()})
+        lost += _sum(batch["lost"]["count"].view(np.int64))
+        messages += batch["messages"].num_rows
+    tables = [
+        ReportTable([">calls", "state"], [(count, state) for state, count in program.states.items()]),
+        program.table("function", top),
+    ]
+    tables += [kernel.table("function of the kernel", top)] if kernel.totals else []
+    tables += [ReportTable([">events", "event"], [(n, name) for name, n in events.most_common()])] if events else []
+    facts = [("lost records", f"{lost:,}")] if lost else []
+    facts += [("messages", f"{messages:,}")] if messages else []
+    json = {
+        "calls": dict(program.states),
+        "functions": program.json(top),
+        "kernel_functions": kernel.json(top),
+        "events": [{"name": json_text(name), "count": number} for name, number in events.most_common()],
+        "lost": lost,
+        "messages": messages,
+    }
+    title = f"{trace.name}: {program.states.total():,} calls of {len(program.totals):,} functions"
+    return Report(title, facts, tables, json=json)
+
+
+def _counts(column: Categories) -> Counter[str]:
+    """Count the texts of a column without nulls."""
+    codes, numbers = np.unique(column.codes, return_counts=True)
+    pairs = zip(codes.tolist(), numbers.tolist(), strict=True)
+    return Counter({column.values[code]: number for code, number in pairs})
+
+
+class _Functions:
+    """The number of calls and the total time of functions.
+
+    Attributes:
+        totals: the number of calls and the nanoseconds of each function.
+        states: the number of calls in each state.
+    """
+
+    def __init__(self) -> None:
+        self.totals: dict[str, list[int]] = {}
+        self.states: Counter[str] = Counter()
+
+    def add(self, table: Table) -> None:
+        """Add calls, the rows of `slices` or `kernel_slices`."""
+        names = table["name"]
         for code in np.unique(names.codes).tolist():
             is_function = names.codes == code
-            total = totals.setdefault(names.values[code], [0, 0])
+            total = self.totals.setdefault(names.values[code], [0, 0])
             total[0] += int(is_function.sum())
             total[1] += _sum(table["duration"][is_function])
-        for code, count in zip(*np.unique(state.codes, return_counts=True), strict=True):
-            states[state.values[int(code)]] = states.get(state.values[int(code)], 0) + int(count)
-    largest = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))[:top]
-    rows = [(calls, human_duration(time), name) for name, (calls, time) in largest]
-    calls = sum(states.values())
-    tables = [
-        ReportTable([">calls", "state"], [(count, state) for state, count in states.items()]),
-        ReportTable([">calls", ">total time", "function"], rows, len(totals) - len(rows)),
-    ]
-    json = {
-        "calls": states,
-        "functions": [{"name": json_text(name), "calls": n, "total": time} for name, (n, time) in largest],
-    }
-    return Report(f"{trace.name}: {calls:,} calls of {len(totals):,} functions", tables=tables, json=json)
+        self.states += _counts(table["state"])
+
+    def _largest(self, top: int) -> list[tuple[str, list[int]]]:
+        return sorted(self.totals.items(), key=lambda item: (-item[1][1], item[0]))[:top]
+
+    def table(self, title: str, top: int) -> ReportTable:
+        """Return the functions with the longest total time."""
+        rows = [(calls, human_duration(time), name) for name, (calls, time) in self._largest(top)]
+        return ReportTable([">calls", ">total time", title], rows, len(self.totals) - len(rows))
+
+    def json(self, top: int) -> list[dict[str, Any]]:
+        """Return the same for programs."""
+        return [{"name": json_text(name), "calls": n, "total": time} for name, (n, time) in self._largest(top)]
 
 
 def _sum(values: Any) -> int:

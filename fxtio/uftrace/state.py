@@ -289,6 +289,8 @@ class Sessions:
         else:
             self.file = BinaryTaskFile.parse(directory.read(BINARY, findings), info.order, findings)
         events = self.file.events
+        places = self.file.places if isinstance(self.file, TaskFile) else [0] * len(events)
+        self._places = {id(event): place for event, place in zip(events, places, strict=True)}
         if not events:
             message = "there are no tasks and sessions; functions have no names"
             findings.add("no-tasks", 0, message, file=TEXT)
@@ -300,6 +302,7 @@ class Sessions:
         for task in sorted((event for event in events if isinstance(event, Task)), key=_time):
             self._tasks.setdefault(task.tid, []).append(task)
         self._forks = {event.pid: event for event in events if isinstance(event, Fork)}
+        self._session_places = {session.sid: self._places[id(session)] for session in reversed(self.sessions)}
         self._libraries = self._loaded([event for event in events if isinstance(event, Dlopen)])
         self._load_times = {sid: [load.time for load in libraries] for sid, libraries in self._libraries.items()}
         self.tasks = {tid: lines[-1].pid for tid, lines in self._tasks.items()}
@@ -324,7 +327,7 @@ class Sessions:
         for sid, libraries in by_session.items():
             if len(libraries) > MAX_LIBRARIES:
                 message = f"session {sid} loads {len(libraries):,} libraries; only the first {MAX_LIBRARIES:,} are used"
-                self._findings.add("too-many-libraries", 0, message, file=TEXT)
+                self._findings.add("too-many-libraries", self._places[id(libraries[MAX_LIBRARIES])], message, file=TEXT)
                 del libraries[MAX_LIBRARIES:]
         return by_session
 
@@ -421,7 +424,7 @@ class Sessions:
                 self._maps[sid] = MapFile.parse(self._directory.read(name, self._findings), name, self._findings)
             else:
                 message = f"session {sid} has no map; its functions have no names"
-                self._findings.add("no-map", 0, message, file=TEXT)
+                self._findings.add("no-map", self._session_places.get(sid, 0), message, file=TEXT)
         return self._maps[sid]
 
     def _modules(self, sid: str, libraries: int) -> list[ModuleSymbols]:

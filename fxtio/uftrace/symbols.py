@@ -285,6 +285,16 @@ class DebugFunction:
     line: int | None = None
     source: str = ""
 
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the file."""
+        yield f"F: {self.address:x} {self.name}"
+        if self.line is not None:
+            yield f"L: {self.line} {self.source}"
+        if self.arguments:
+            yield f"A: @{self.arguments}"
+        if self.returns:
+            yield f"R: @{self.returns}"
+
 
 @dataclass(slots=True)
 class DebugFile:
@@ -303,6 +313,13 @@ class DebugFile:
     enums: list[str] = field(default_factory=list)
     path: str = ""
     build_id: str = ""
+
+    @classmethod
+    def of(cls, functions: Iterable[DebugFunction]) -> DebugFile:
+        """Return a new file of functions."""
+        new = cls(functions={function.address: function for function in functions})
+        new.lines = [*(line for function in new.functions.values() for line in function.lines()), ""]
+        return new
 
     @classmethod
     def parse(cls, raw: bytes, name: str, findings: Findings) -> DebugFile:

@@ -164,10 +164,12 @@ class TaskFile:
     Attributes:
         lines: the lines, as events where that loses nothing, else as text; a final line end gives an empty last line.
         events: the events in the order of the file.
+        places: the byte offsets of the events that were read.
     """
 
     lines: list[TaskEvent | str] = field(default_factory=list)
     events: list[TaskEvent] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> TaskFile:
@@ -178,6 +180,7 @@ class TaskFile:
             parsed.lines.append(event if event is not None and str(event) == line else line)
             if event is not None:
                 parsed.events.append(event)
+                parsed.places.append(offset)
             elif line:
                 message = f"the line beginning with {line[:20]!r} is unknown"
                 findings.add("task-line", offset, message, level=Level.WARNING, file=TEXT)

@@ -30,6 +30,9 @@ Array = np.ndarray[Any, Any]
 FORMATS = "diuxocpefsSt"
 """The letters of value formats, by code."""
 
+MAX_COMBINED = 1024
+"""The largest number of values in a block of records that get the names of several flags of an enumeration."""
+
 _FIELDS = RecordWord.fields
 _HEADER = 16
 _NULL = payloads.NULL.decode("utf-8", "surrogateescape")
@@ -181,7 +184,11 @@ def _meanings(enum: EnumNames, values: Array, functions: AddressSpace, names: Di
     if not enum:
         return symbol_codes(values, functions, names)
     distinct, inverse = np.unique(values.view(np.int64), return_inverse=True)
-    labels = [enum_label(enum, value) for value in distinct.tolist()]
+    values_of = distinct.tolist()
+    if sum(value not in enum for value in values_of) > MAX_COMBINED:
+        labels = [enum.get(value) for value in values_of]
+    else:
+        labels = [enum_label(enum, value) for value in values_of]
     codes: Array = np.array([-1 if text is None else names.code(text) for text in labels], np.int32)[inverse]
     return codes
 

@@ -341,7 +341,15 @@ class UftraceWriter(TraceWriter):
     # ---- calls and events
 
     def function(
-        self, name: str, *, arguments: str = "", returns: str = "", library: bool = False, module: str = ""
+        self,
+        name: str,
+        *,
+        arguments: str = "",
+        returns: str = "",
+        library: bool = False,
+        module: str = "",
+        source: str = "",
+        line: int | None = None,
     ) -> NewFunction:
         """Declare a function, or return the one that was declared before.
 
@@ -352,15 +360,23 @@ class UftraceWriter(TraceWriter):
             library: whether it is a library function, which `uftrace --no-libcall` omits.
             module: the path of its module; the program if empty.  A module that is neither a program nor loaded by
                 `TaskWriter.dlopen` is in memory from the beginning, with every program.
+            source: the path of its source file, if a line is given.
+            line: its line in the source file, or None.
 
         Raises:
-            EncodeError: the name or a specification cannot be written, or the function has other specifications.
+            EncodeError: the name, the place or a specification cannot be written, or differs from that of the function.
             ValueError: the writer is closed.
         """
         self._check_declarable()
         if not isinstance(library, bool):
             raise EncodeError(f"{library!r} is neither True nor False", "library")
-        return self._program.function(name, arguments, returns, library=library, module=module)
+        if line is not None or source:
+            check_text(name, "name")
+            self._program.check_place(name, check_text(module, "module"), source, line or 0)
+        function = self._program.function(name, arguments, returns, library=library, module=module)
+        if line is not None:
+            self._program.add_place(function, source, line)
+        return function
 
     def variable(self, name: str, size: int = 8, *, module: str = "") -> NewVariable:
         """Declare a variable, whose changes the event `watch:var` reports, or return the one that was declared before.
@@ -670,6 +686,8 @@ class UftraceWriter(TraceWriter):
             info.features |= Feature.ARGUMENT | Feature.RETVAL
         if program.enums:
             info.features |= Feature.AUTO_ARGS
+        if program.has_places:
+            info.features |= Feature.DEBUG_INFO
         if self._kernel:
             info.features |= Feature.KERNEL
         if self._events or self._kernel:

@@ -130,7 +130,7 @@ def with_extreme_number(data: bytes, draw: random.Random) -> bytes:
         return data[: chosen.start()] + (b"0x" if chosen[0].startswith(b"0x") else b"") + text + data[chosen.end() :]
     size = draw.choice([1, 2, 4, 8])
     at = draw.randrange(len(data) + 1) // size * size
-    raw = (number % 2 ** (8 * size)).to_bytes(size, "big" if draw.randrange(4) == 0 else "little")
+    raw: bytes = (number % 2 ** (8 * size)).to_bytes(size, "big" if draw.randrange(4) == 0 else "little")
     return data[:at] + raw + data[at + size :]
 
 

@@ -52,16 +52,7 @@ def calls(opened: Opened) -> list[Call]:
     writer = opened.writer
     at = {"time": 2000, "thread": THREAD}
     if writer.header.data_version < 16:
-        return [
-            Call(
-                writer, "coverage_assembly", "a", guid="guid", filename="a.dll", methods=3, covered=2, **at
-            ),
-            Call(writer, "coverage_class", "a", "Class", methods=3, covered=2, **at),
-            Call(
-                writer, "coverage_method", "a", "Class", "Method", [(0, 1, 2, 3), (5, 6, 7, 8)], signature="()",
-                filename="a.cs", token=5, id=6, **at,
-            ),
-        ]  # fmt: skip
+        return _coverage(writer, at)
     return [
         Call(writer, "flush"),
         Call(writer, "put", r.Call(time=2000, action=MethodAction.ENTER, method=METHOD), thread=THREAD),
@@ -108,4 +99,18 @@ def calls(opened: Opened) -> list[Call]:
         Call(writer, "counter", "new", 4, section=1 << 15, category="category", **at),
         Call(writer, "counters", {1: 6, 2: 2.5, 3: "new"}, **at),
         Call(writer, "sync_point", 1, **at),
+    ]  # fmt: skip
+
+
+def _coverage(writer: MonoWriter, at: dict[str, int]) -> list[Call]:
+    """Return the calls that data versions before 16 have in addition."""
+    return [
+        Call(
+            writer, "coverage_assembly", "a", guid="guid", filename="a.dll", methods=3, covered=2, **at
+        ),
+        Call(writer, "coverage_class", "a", "Class", methods=3, covered=2, **at),
+        Call(
+            writer, "coverage_method", "a", "Class", "Method", [(0, 1, 2, 3), (5, 6, 7, 8)], signature="()",
+            filename="a.cs", token=5, id=6, **at,
+        ),
     ]  # fmt: skip

@@ -77,7 +77,8 @@ def calls(opened: Opened) -> list[Call]:
     return [
         Call(writer, "put", FunctionEntry(2000, 2, 0x400000), tid=10),
         Call(writer, "file", "note.txt", b"text"),
-        Call(writer, "function", "g", arguments="arg1/s", returns="retval/i32", library=True, module="/lib/l.so"),
+        Call(writer, "function", "g", arguments="arg1/s", returns="retval/i32", library=True, module="/lib/l.so",
+             source="l.c", line=3),
         Call(writer, "variable", "w", 8, module="/lib/l.so"),
         Call(writer, "enum", "shape", {"ROUND": 1}),
         Call(writer, "task", 11, 10),
