@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from fxtio.errors import EncodeError
+from fxtio.mono.enums import CounterType
+from fxtio.mono.layout import MAX_TIME
 from fxtio.mono.reader import MonoTrace
-from fxtio.mono.writer import MAX_TIME, MonoWriter
+from fxtio.mono.writer import MonoWriter
 
 CALLS: dict[str, dict[str, Any]] = {
     "method": {"name": "P:M ()", "address": 64, "code": 8, "size": 9},
@@ -66,7 +68,7 @@ def begun(version: int) -> tuple[io.BytesIO, MonoWriter]:
     writer = MonoWriter(out, data_version=version)
     if version >= 5:
         for index, kind in ((1, 3), (2, 1), (3, 5), (4, 6)):
-            writer.counter("n", index, type=kind, time=0)
+            writer.counter("n", index, type=CounterType(kind), time=0)
     writer.gc_resize(8, time=1)
     return out, writer
 

@@ -276,7 +276,7 @@ class Lines:
             if root.address is not None:
                 yield f"root object {pointer(root.object)} at address {pointer(root.address)}"
             else:
-                yield f"object {pointer(root.object)} is a {_ROOTS.get(root.root_type & 0xFF, 'unknown')} root"
+                yield f"object {pointer(root.object)} is a {_ROOTS.get((root.root_type or 0) & 0xFF, 'unknown')} root"
 
     def RootRegister(self, e: r.RootRegister, entry: Entry) -> Iterator[str]:  # noqa: N802
         text = f"{pointer(e.address)} size {e.size} type {e.source} key {pointer(e.key)} name {e.name}"
