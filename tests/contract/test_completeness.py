@@ -34,7 +34,7 @@ TRIES = 6
 PENDING = {"mono": "the flags of backtraces have no column"}
 """Formats some of whose fields have no column yet, with the reason."""
 
-PENDING_SHAPES = dict.fromkeys(("mono", "dcpi", "coreprofiler"), "there is no shape `everything`")
+PENDING_SHAPES = {"mono": "there is no shape `everything`"}
 """Formats whose shape `everything` does not have all records yet, with the reason."""
 
 
