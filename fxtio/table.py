@@ -218,6 +218,24 @@ class Growing:
         return arrays[0] if arrays else self._bytes
 
 
+class GrowingTable:
+    """The columns of a table that grows by whole batches of rows."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, Growing] = {}
+
+    def append(self, columns: Mapping[str, Column], share: float = 0.0) -> None:
+        """Add rows: all columns of the table, see `Growing.append`."""
+        for name, column in columns.items():
+            if name not in self._columns:
+                self._columns[name] = Growing()
+            self._columns[name].append(column, share)
+
+    def columns(self) -> dict[str, Column]:
+        """Return all rows, as columns by name."""
+        return {name: growing.column() for name, growing in self._columns.items()}
+
+
 _HUGE_PAGE = 1 << 21
 
 

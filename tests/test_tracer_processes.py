@@ -120,6 +120,12 @@ def test_an_environment_records_any_program(tmp_path: Path, environment: dict[st
     assert {"square"} <= {span.name for span in check_trace(tmp_path / "out.fxt").spans()}
 
 
+def test_a_variable_of_1_records_to_the_default_file(tmp_path: Path, environment: dict[str, str]) -> None:
+    assert run(tmp_path, environment | {"FXTIO": "1"}, "print(square(3))\n") == "9\n"
+    check_trace(tmp_path / "trace.fxt")
+    assert not (tmp_path / "1").exists()
+
+
 def test_invalid_environment_variables(tmp_path: Path, environment: dict[str, str]) -> None:
     for value, options in (("/nowhere/out.fxt", "{}"), ("out.fxt", "no JSON"), ("out.fxt", '{"ring": "much"}')):
         assert run(tmp_path, environment | {"FXTIO": value, "FXTIO_OPTIONS": options}, "print(square(3))\n") == "9\n"

@@ -17,7 +17,7 @@ from fxtio.coreprofiler.frames import Block
 from fxtio.coreprofiler.layout import nanoseconds
 from fxtio.coreprofiler.records import MemorySample, StackSample
 from fxtio.coreprofiler.state import STACK_RECORDS, Stacks, ThreadStack
-from fxtio.table import Column, Growing, Table
+from fxtio.table import Column, GrowingTable, Table
 
 STACK_TABLES = ("sample_stacks", "stacks")
 """The names of the tables."""
@@ -64,7 +64,7 @@ class StackTables:
         self._row_of: dict[tuple[int, int | None, int | None], int] = {}  # by the row below, function and pointer
         self._rows: dict[int | None, list[int]] = {}  # for each thread, the rows of its stack from the bottom up
         self._counts = [0, 0]  # samples and memory samples
-        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in STACK_TABLES}
+        self._tables = {name: GrowingTable() for name in STACK_TABLES}
         self._append([], [], 0.0)
 
     def add(self, block: Block, share: float) -> None:
@@ -128,15 +128,11 @@ class StackTables:
     def _append(self, samples: list[_SampleRow], frames: list[_StackRow], share: float) -> None:
         new = _columns(_SampleRow, samples), _columns(_StackRow, frames)
         for table, columns in zip(STACK_TABLES, new, strict=True):
-            for name, column in columns.items():
-                self._columns[table].setdefault(name, Growing()).append(column, share)
+            self._tables[table].append(columns, share)
 
     def tables(self) -> dict[str, Table]:
         """Return both tables."""
-        return {
-            name: Table({column: growing.column() for column, growing in columns.items()})
-            for name, columns in self._columns.items()
-        }
+        return {name: Table(table.columns()) for name, table in self._tables.items()}
 
 
 def _columns(cls: Any, rows: list[Any]) -> dict[str, Column]:

@@ -26,7 +26,7 @@ from fxtio.coreprofiler.layout import Flags, LocalTime, Pointer, ThreadNumber, n
 from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.records import RECORDS, TIME_FIELD
 from fxtio.coreprofiler.state import Stacks
-from fxtio.table import Array, Categories, Column, Derived, Growing, Lists, Optional, Table, WritableTable
+from fxtio.table import Array, Categories, Column, Derived, Growing, GrowingTable, Lists, Optional, Table, WritableTable
 
 RECORD_TABLES: dict[str, type[Any]] = {cls.table: cls for cls in RECORDS}
 """The tables of records, with the classes of their rows."""
@@ -102,7 +102,7 @@ class Collector:
         self._classes = dict.fromkeys([*self._records, *(cls for cls, _ in lists)])
         self._texts: dict[str, int] = {}
         self._values: list[str] = []
-        self._columns: dict[Any, dict[str, Growing]] = {key: {} for key in (*self._records, *self._lists)}
+        self._tables: dict[Any, GrowingTable] = {key: GrowingTable() for key in (*self._records, *self._lists)}
         self._counts = {key: Growing() for key in self._lists}
         for cls in self._classes:
             self._add(cls, np.empty(0, np.int64), columns_from(cls, []), 0.0)
@@ -124,9 +124,7 @@ class Collector:
 
     def tables(self) -> dict[str, Table]:
         """Return the tables."""
-        columns = {
-            key: {name: growing.column() for name, growing in parts.items()} for key, parts in self._columns.items()
-        }
+        columns = {key: table.columns() for key, table in self._tables.items()}
         counts: dict[Any, Any] = {key: growing.column() for key, growing in self._counts.items()}
         stacks = {} if self._stacks is None else self._stacks.tables()
         tables = {}
@@ -144,20 +142,16 @@ class Collector:
         return tables
 
     def _add(self, cls: type[Any], offsets: Array, columns: dict[str, Any], share: float) -> None:
-        if cls in self._columns:
+        if cls in self._tables:
             result: dict[str, Column] = {"offset": offsets}
             if TIME_FIELD in columns:
                 result["time"] = nanoseconds_of(columns[TIME_FIELD])
-            self._append(cls, result | self._table_columns(cls, columns), share)
+            self._tables[cls].append(result | self._table_columns(cls, columns), share)
         for key in self._lists:
             if key[0] is cls:
                 column: ListColumn = columns[key[1]]
                 self._counts[key].append(column.counts, share)
-                self._append(key, self._table_columns(column.cls, column.columns), share)
-
-    def _append(self, key: Any, columns: dict[str, Column], share: float) -> None:
-        for name, column in columns.items():
-            self._columns[key].setdefault(name, Growing()).append(column, share)
+                self._tables[key].append(self._table_columns(column.cls, column.columns), share)
 
     def _table_columns(self, cls: type[Any], columns: dict[str, Any]) -> dict[str, Column]:
         """Convert columns of records or items to columns of a table, without times and lists."""

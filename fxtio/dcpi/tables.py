@@ -10,7 +10,7 @@ import numpy as np
 from fxtio.dcpi.frames import PlacedRecord, Segments
 from fxtio.dcpi.records import Footer
 from fxtio.dcpi.state import Header
-from fxtio.table import Array, Categories, Column, Derived, Growing, Optional, Table, WritableTable
+from fxtio.table import Array, Categories, Column, Derived, GrowingTable, Optional, Table, WritableTable
 
 TABLES = ("samples", "chunks", "header", "footer")
 """The names of the tables."""
@@ -32,7 +32,7 @@ class Collector:
     """
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in names}
+        self._tables = {name: GrowingTable() for name in names}
         self.add(_no_segments(), 0.0)  # so that every table has its columns
 
     def add(self, block: Segments, share: float) -> None:
@@ -42,9 +42,8 @@ class Collector:
             block: the block.
             share: the part of the whole that has been read with it (0 to 1), or 0 where it is unknown.
         """
-        for name, columns in self._columns.items():
-            for column, values in _columns_of(name, block).items():
-                columns.setdefault(column, Growing()).append(values, share)
+        for name, table in self._tables.items():
+            table.append(_columns_of(name, block), share)
 
     def tables(self, header: Header, footer: PlacedRecord | None) -> dict[str, Table]:
         """Return the tables.
@@ -53,10 +52,7 @@ class Collector:
             header: the header.
             footer: the footer, or None if there is none.
         """
-        return {
-            name: _table(name, {column: growing.column() for column, growing in columns.items()}, header, footer)
-            for name, columns in self._columns.items()
-        }
+        return {name: _table(name, table.columns(), header, footer) for name, table in self._tables.items()}
 
 
 def tables_of(

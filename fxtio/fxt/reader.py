@@ -27,7 +27,7 @@ from fxtio.fxt.records import RECORDS, KernelObject
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.references import Thread, ThreadReference
 from fxtio.fxt.state import Batch, Clock, Reading
-from fxtio.fxt.tables import TABLES, BatchTables, TableBuilder
+from fxtio.fxt.tables import TABLES, BatchTables, Collector
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
 
@@ -174,19 +174,19 @@ class FxtTrace(FileReader[Info]):
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
         for batch in self.record_batches(forget=True):
-            builder = TableBuilder(names)
-            builder.add(BatchTables(batch))
-            yield builder.tables(batch)
+            collector = Collector(names)
+            collector.add(BatchTables(batch))
+            yield collector.tables(batch)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
-        builder = TableBuilder(names, lambda: self._share)
+        collector = Collector(names, lambda: self._share)
         last: Batch | None = None
         for last in self.record_batches(forget=False):
-            builder.add(BatchTables(last))
+            collector.add(BatchTables(last))
         if last is None:
             last = _empty_batch(Reading(self.findings))
-            builder.add(BatchTables(last))
-        return builder.tables(last)
+            collector.add(BatchTables(last))
+        return collector.tables(last)
 
     def record_batches(self, *, forget: bool, gaps: bool = False) -> Iterator[Batch]:
         """Read the trace from its beginning; yield batches, each valid until the next one is requested.
@@ -327,6 +327,7 @@ def _resolved(batch: Batch) -> list[Any]:
 
 def _exact(batch: Batch) -> Iterator[Any]:
     """Yield all records of a batch with references as they are; `Opaque` for what would be encoded to other bytes."""
+    batch.check()
     frame = batch.frame
     for row, (at, size, kind) in enumerate(
         zip(frame.at.tolist(), frame.size.tolist(), frame.kind.tolist(), strict=True)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fxtio.codec.columns import Columns, Members, OptionalColumn, StreamColumn
+from fxtio.codec.columns import Columns, Members, StreamColumn
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import (
@@ -28,10 +28,11 @@ from fxtio.fxt.enums import (
     ThreadState,
     TraceInfoType,
 )
+from fxtio.fxt.frames import UNKNOWN
 from fxtio.fxt.layout import MagicWord, RecordWord
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import KERNEL, Batch, times_of
-from fxtio.table import Bytes, Categories, Column, Derived, Growing, Optional, Table, joined
+from fxtio.table import Bytes, Categories, Column, Derived, GrowingTable, Optional, Table, joined
 
 Array = np.ndarray[Any, Any]
 TableColumns = dict[str, Any]
@@ -117,8 +118,10 @@ class BatchTables:
         for cls in self.event_classes:
             rows, columns = self.batch.columns(cls)
             parts.append((rows, self._event(cls, rows, columns)))
-        scope: OptionalColumn = self.batch.columns(r.Instant)[1]["scope"]
-        return {**in_order(parts), "has_scope": scope.present}
+        has_scope = np.empty(0, bool)
+        if r.Instant in self.event_classes:
+            has_scope = self.batch.columns(r.Instant)[1]["scope"].present
+        return {**in_order(parts), "has_scope": has_scope}
 
     def _event(self, cls: type[Record], rows: Array, columns: Columns) -> TableColumns:
         tail = columns.get("end", columns.get("id"))
@@ -382,7 +385,7 @@ def _initializations(tables: BatchTables) -> TableColumns:
 
 def _unknown_records(tables: BatchTables) -> TableColumns:
     frame = tables.batch.frame
-    rows = np.flatnonzero(frame.kind < 0)
+    rows = np.flatnonzero(frame.kind == UNKNOWN)
     payload = StreamColumn(frame.block.raw, frame.at[rows], frame.size[rows] * 8)
     return {
         **tables.common(rows),
@@ -626,7 +629,7 @@ TABLES: dict[str, tuple[Callable[[BatchTables], TableColumns], Finish | None]] =
 """All tables: what a batch contributes, and the function that makes the columns of it (None if they are that)."""
 
 
-class TableBuilder:
+class Collector:
     """Joins what many batches contribute to tables.
 
     Args:
@@ -636,15 +639,14 @@ class TableBuilder:
     """
 
     def __init__(self, names: tuple[str, ...], progress: Callable[[], float] = lambda: 0.0) -> None:
-        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in names}
+        self._tables = {name: GrowingTable() for name in names}
         self._progress = progress
 
     def add(self, tables: BatchTables) -> None:
         """Append the next batch."""
         share = self._progress()
-        for name, columns in self._columns.items():
-            for column, values in TABLES[name][0](tables).items():
-                columns.setdefault(column, Growing()).append(values, share)
+        for name, table in self._tables.items():
+            table.append(TABLES[name][0](tables), share)
 
     def tables(self, last: Batch) -> dict[str, Table]:
         """Return the tables.
@@ -653,8 +655,8 @@ class TableBuilder:
             last: the batch that was added last; all codes refer to its strings and threads.
         """
         tables = {}
-        for name, columns in self._columns.items():
+        for name, table in self._tables.items():
             finish = TABLES[name][1]
-            whole = {column: growing.column() for column, growing in columns.items()}
+            whole = table.columns()
             tables[name] = Table(finish(whole, last) if finish else whole)
         return tables

@@ -23,7 +23,7 @@ from fxtio.mono.derived import DERIVED_TABLES
 from fxtio.mono.outline import OUTLINE_TABLES, Outline
 from fxtio.mono.state import AddressNames, Lookup
 from fxtio.mono.stream.declare import Byte, Choice, Clock, Item, Part, Repeated, Sleb, Text, parts_of
-from fxtio.table import Categories, Column, Derived, Growing, Optional, Table
+from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table
 
 Array = np.ndarray[Any, Any]
 Names = Callable[[], AddressNames]
@@ -128,9 +128,6 @@ ENUMERATIONS: dict[tuple[type[Item], str], type[IntEnum]] = {
 
 _BYTES = 256
 
-UNNAMED_FIELDS = frozenset({"backtrace_flags", "flags"})
-"""Fields of old versions without a meaning, which tables do not have."""
-
 
 class TextCodes:
     """Codes for texts, for all batches of a reading.
@@ -227,7 +224,7 @@ def _field_columns(batch: Batch, cls: type[Item], owner: int | None, texts: Text
     required = required_fields(cls)
     columns: dict[str, Column] = {}
     for name, parts in parts_of(cls).items():
-        if name in UNNAMED_FIELDS or any(isinstance(part, Clock) for part in parts):
+        if any(isinstance(part, Clock) for part in parts):
             continue
         part = parts[0] if parts else Byte()
         match part:
@@ -246,9 +243,19 @@ def _field_columns(batch: Batch, cls: type[Item], owner: int | None, texts: Text
                 elif name in required:
                     columns[name] = values
                 else:
-                    present = owner is not None and batch.column(owner, name) is not None
-                    columns[name] = Optional(values, np.full(len(values), present))
+                    columns[name] = Optional(values, _present(batch, cls, owner, name, len(values)))
     return columns
+
+
+def _present(batch: Batch, cls: type[Item], owner: int | None, name: str, rows: int) -> Array:
+    """Return which rows have a field that not all versions have, or that comes only with a list."""
+    if owner is None or batch.column(owner, name) is None:
+        return np.zeros(rows, bool)
+    for field, parts in parts_of(cls).items():
+        flags = {part.flag for part in parts if isinstance(part, Repeated) and part.flag}
+        if any(part.when is not None and part.when[0] in flags for part in parts_of(cls)[name]):
+            return np.asarray(_values(batch, owner, field, "count", np.int64) >= 0)
+    return np.ones(rows, bool)
 
 
 def _values(batch: Batch, owner: int | None, field: str, role: str, dtype: type[Any]) -> Array:
@@ -320,7 +327,7 @@ class Collector:
         needed += [LIST_TABLES[name].table for name in needed if name in LIST_TABLES]  # a list has its events' times
         self._needed = [name for name in dict.fromkeys(needed) if name not in OUTLINE_TABLES]
         self._outline = Outline() if any(name in OUTLINE_TABLES for name in names) else None
-        self._columns: dict[str, dict[str, Growing]] = {name: {} for name in self._needed}
+        self._tables = {name: GrowingTable() for name in self._needed}
         self._texts = TextCodes()
         self._first: dict[str, dict[str, Column]] | None = None  # a single batch needs no copy
         self._batches = 0
@@ -348,8 +355,7 @@ class Collector:
 
     def _grow(self, tables: dict[str, dict[str, Column]], share: float) -> None:
         for name, columns in tables.items():
-            for column, values in columns.items():
-                self._columns[name].setdefault(column, Growing()).append(values, share)
+            self._tables[name].append(columns, share)
 
     def tables(self, requested: tuple[str, ...], names: Names) -> dict[str, Table]:
         """Return some of the tables.
@@ -360,14 +366,9 @@ class Collector:
         """
         if self._batches == 0:  # tables without rows have columns, too
             self.add(empty_batch())
-        whole = (
-            self._first
-            if self._first is not None
-            else {
-                name: {column: growing.column() for column, growing in columns.items()}
-                for name, columns in self._columns.items()
-            }
-        )
+        whole = self._first
+        if whole is None:
+            whole = {name: table.columns() for name, table in self._tables.items()}
         stored = {name: _finish(name, columns, whole, names) for name, columns in whole.items()}
         stored |= {} if self._outline is None else self._outline.tables()
         return {

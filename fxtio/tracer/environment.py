@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fxtio.tracer.clock import RecordingClock
-from fxtio.tracer.options import Options
+from fxtio.tracer.options import DEFAULT_OUTPUT, Options
 
 OUTPUT = "FXTIO"
 OPTIONS = "FXTIO_OPTIONS"
@@ -40,6 +40,8 @@ def requested() -> tuple[Options, RecordingClock | None] | None:
     output = os.environ.get(OUTPUT)
     if not output or any(_HELPER in argument for argument in sys.orig_argv):
         return None
+    if output == "1":  # the usual way to switch something on is no name
+        output = DEFAULT_OUTPUT
     options = json.loads(os.environ.get(OPTIONS) or '{"functions": true}')
     parent = json.loads(os.environ.get(PARENT) or "null")
     names = {field.name for field in fields(Options)}

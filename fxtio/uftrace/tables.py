@@ -16,7 +16,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.codec.strings import DistinctStrings
-from fxtio.table import Bytes, Categories, Column, Growing, Table
+from fxtio.table import Bytes, Categories, Column, GrowingTable, Table
 from fxtio.uftrace import payloads
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, EventsFile, data_of, values_of
@@ -470,22 +470,17 @@ RECORD_TABLES: dict[str, Callable[[TableBuilder, Chunk], Columns]] = {
 """The tables of records, by name."""
 
 
-class TableCollector:
+class Collector:
     """Joins the parts of tables."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._growing: dict[str, dict[str, Growing]] = {name: {} for name in names}
+        self._tables = {name: GrowingTable() for name in names}
 
     def add(self, tables: dict[str, Columns], share: float = 0.0) -> None:
         """Append rows to tables; `share` is the read part of the trace (0 to 1), or 0 if it is unknown."""
         for name, columns in tables.items():
-            growing = self._growing[name]
-            for label, column in columns.items():
-                growing.setdefault(label, Growing()).append(column, share)
+            self._tables[name].append(columns, share)
 
     def tables(self) -> dict[str, Table]:
         """Return the whole tables."""
-        return {
-            name: Table({label: growing.column() for label, growing in columns.items()})
-            for name, columns in self._growing.items()
-        }
+        return {name: Table(table.columns()) for name, table in self._tables.items()}
