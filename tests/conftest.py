@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ pytest.register_assert_rewrite("judges", "oracle", "support")
 
 # A child started in the checkout would otherwise import fxtio/ from its working directory.
 os.environ["PYTHONSAFEPATH"] = "1"
+
+# What a shell starts in the background ignores interrupts, and so would the programs that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Hypothesis would set the state of numpy's global generator, which nothing here uses, twice for each example.  That
 # took a tenth of the time of all properties.  `random` stands for it: a generator that hypothesis manages anyway.

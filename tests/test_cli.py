@@ -47,6 +47,9 @@ def objects(text: str) -> list[dict[str, Any]]:
     return [json.loads(line, parse_constant=pytest.fail) for line in text.splitlines()]
 
 
+ODD = {"ocaml-trace-second.fxt"}
+"""Files with a warning: the length of the provider's name is counted in words."""
+
 WELL_FORMED = sorted(name for name in KNOWN if "malformed" not in KNOWN[name]["counts"])
 
 
@@ -56,16 +59,16 @@ WELL_FORMED = sorted(name for name in KNOWN if "malformed" not in KNOWN[name]["c
 @pytest.mark.parametrize("name", WELL_FORMED)
 def test_counts_of_the_corpus(name: str, capsys: Capture) -> None:
     path = str(FXT / name)
-    assert main(["info", "--json", path]) == 0
+    assert main(["info", "--json", path]) == (name in ODD)
     info = json.loads(capsys.readouterr().out)
     assert (info["size"], info["records"]) == (KNOWN[name]["bytes"], known_classes(name))
 
-    assert main(["dump", "--json", path]) == 0
+    assert main(["dump", "--json", path]) == (name in ODD)
     lines = objects(capsys.readouterr().out)
     assert Counter(line["type"] for line in lines) == known_classes(name)
     assert [line["offset"] for line in lines] == sorted({line["offset"] for line in lines})
 
-    assert main(["stats", "--json", "--top", "1000", path]) == 0
+    assert main(["stats", "--json", "--top", "1000", path]) == (name in ODD)
     stats = json.loads(capsys.readouterr().out)
     assert {row["type"]: row["records"] for row in stats["types"]} == known_classes(name)
     for table in ("types", "providers"):
@@ -75,7 +78,7 @@ def test_counts_of_the_corpus(name: str, capsys: Capture) -> None:
 
 @pytest.mark.parametrize("name", [name for name in WELL_FORMED if "records" in KNOWN[name]])
 def test_dump_prints_the_raw_fields(name: str, capsys: Capture) -> None:
-    assert main(["dump", "--json", "--raw", str(FXT / name)]) == 0
+    assert main(["dump", "--json", "--raw", str(FXT / name)]) == (name in ODD)
     for line, expected in zip(objects(capsys.readouterr().out), KNOWN[name]["records"], strict=True):
         if line["type"] == "Opaque":  # it has padding that is not zero
             continue
@@ -219,7 +222,7 @@ def test_stats_of_losses(capsys: Capture, tmp_path: Path) -> None:
     assert stats["drops"] == {"buffer_filled_up": 1, "reports": 2, "records": 7, "bytes": 700}
     assert stats["strings"]["redefinitions"] == 3
     assert (stats["strings"]["undefined"], stats["threads"]["undefined"]) == (1, 1)
-    assert stats["findings"]["counts"] == {"undefined-string": 1, "undefined-thread": 1}
+    assert stats["findings"]["counts"] == {"undefined-string": 1, "undefined-thread": 1, "unknown-value": 1}
     assert {"name": None, "records": 1, "bytes": 16} in stats["categories"]
     assert main(["stats", str(path)]) == 1
     out = capsys.readouterr().out
@@ -236,7 +239,7 @@ def test_stats_lists_the_largest(capsys: Capture) -> None:
 
 
 def test_stats_of_many_names_stay_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("fxtio.fxt.statistics.MAX_TEXTS", 10)
+    monkeypatch.setattr("fxtio.fxt.report.MAX_TEXTS", 10)
     path = tmp_path / "names.fxt"
 
     def write(writer: FxtWriter) -> None:

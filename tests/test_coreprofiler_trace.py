@@ -189,9 +189,9 @@ def test_all_stacks_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
     records: list[Any] = [r.StackSample(thread, 5, 1, 0, 0, None, frames) for thread in range(5)]
     records += [r.ThreadDestroyed(0), r.StackSample(2, 6, 1, 0, 0, None, frames)]
     trace = CoreProfilerTrace(support.written(records))
-    # The third stack is too much; further threads are not followed, but need space for a moment; the first one ends.
-    assert [len(sample.stack) for sample in trace.samples()] == [4, 4, 0, 0, 0, 4]
-    assert trace.findings.counts["stack-too-deep"] == 3
+    # The third stack is too much, until the first one ends; the stacks of further threads are not stored.
+    assert [len(sample.stack) for sample in trace.samples()] == [4, 4, 0, 4, 4, 4]
+    assert trace.findings.counts["stack-too-deep"] == 1
 
 
 def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -595,3 +595,23 @@ def test_a_refused_event_changes_nothing_for_the_next() -> None:
                 writer.allocation(wrong, 8, 8, time=1)
         writer.gc_resize(7, time=5)
     assert list(MonoTrace(out.getvalue(), strict=True)) == [r.GcResize(time=5, size=7)]
+
+
+def test_flags_of_old_versions_are_written_back() -> None:
+    events = [
+        r.ClassLoad(time=1, pointer=64, image=0, flags=300, name="Node"),
+        r.Throw(time=2, object=8, backtrace_flags=7, backtrace=(64,)),
+        r.Throw(time=3, object=8),
+    ]
+    out, target = io.BytesIO(), io.BytesIO()
+    with MonoWriter(out, header=header(12)) as writer:
+        for event in events:
+            writer.put(event, thread=1)
+    trace = MonoTrace(out.getvalue(), strict=True)
+    tables = trace.tables("classes", "throws", "throw_frames")
+    assert tables["throws"]["backtrace_flags"].to_list() == [7, None]
+    with MonoWriter(target, header=header(12)) as writer:
+        assert writer.write_tables(tables) == 3
+        with pytest.raises(EncodeError, match="flags, but no backtrace"):
+            writer.write_tables({"throws": {"time": [4], "object": 8, "backtrace_flags": 7}})
+    assert list(MonoTrace(target.getvalue(), strict=True)) == events

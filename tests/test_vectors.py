@@ -201,7 +201,9 @@ def test_unknown_records_are_kept(name: str) -> None:
     assert decoded(data) == records
     assert list(FxtTrace(data).records(resolve=False)) == records
     assert FxtTrace(data).info.records["Opaque"] == 1
-    assert "record" not in str(FxtTrace(data).findings)
+    trace = FxtTrace(data)
+    assert len(list(trace)) == len(records)
+    assert {rule for rule in rules(trace.findings) if "record" in rule} == {"unknown-record"}
 
 
 def test_unknown_arguments_are_kept() -> None:
@@ -211,7 +213,7 @@ def test_unknown_arguments_are_kept() -> None:
     assert b"".join([encode(record) for record in records]) == data
     trace = FxtTrace(data)
     assert list(trace)[-1].args == fxt_model.read(data)[-1].record.args
-    assert not trace.findings
+    assert rules(trace.findings) == {"unknown-argument": 1}
 
 
 def test_a_cut_record() -> None:
@@ -286,7 +288,9 @@ def test_a_file_has_the_expected_counts(name: str) -> None:
         assert actual.pop("counter") == counts.pop("malformed") == 3
     assert actual == counts
     list(trace)
-    assert set(rules(trace.findings)) == ({"argument-size"} if "malformed" in expected["counts"] else set())
+    # ocaml-trace counts the length of the provider's name in words
+    odd = {"padding", "record-long"} if name == "ocaml-trace-second.fxt" else set()
+    assert set(rules(trace.findings)) == ({"argument-size"} if "malformed" in expected["counts"] else odd)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -82,7 +82,13 @@ def columns(writer: FxtWriter) -> None:
     main.write_events("counter", timestamp=times, thread=tracks[0], name="n", id=times, args={"int": times})
     main.write_mixed(
         {"kind": "duration_begin", "timestamp": times * 2, "thread": tracks[0], "name": "n", "args": {"int": times}},
-        {"kind": "duration_complete", "timestamp": times * 2 + 1, "thread": tracks[1], "name": name, "end": times * 3},
+        {
+            "kind": "duration_complete",
+            "timestamp": times * 2 + 1,
+            "thread": tracks[1],
+            "name": name,
+            "end": times * 3 + 1,
+        },
     )
 
 

@@ -87,7 +87,10 @@ def test_an_event_may_end_before_it_begins() -> None:
         writer.write_table("events", {**COMPLETE, "ticks": None, "time": 10, "duration": -5})
         writer.write_table("events", {**COMPLETE, "ticks": 10, "time": 10, "end_ticks": 5, "duration": -5})
 
-    assert {(record.timestamp, record.end) for record in events(written(write))} == {(10, 5)}
+    with fxtio.open(written(write)) as trace:
+        records = [record for record in trace if isinstance(record, rec.DurationComplete)]
+        assert {(record.timestamp, record.end) for record in records} == {(10, 5)}
+        assert trace.findings.counts == {"end-before-start": 12}
 
 
 def test_arguments_of_every_type() -> None:

@@ -3,6 +3,9 @@
 The parts are the same as those of the generated scalar functions, and are decoded one after the other for all records
 of a class.  Each record has a cursor; as long as all cursors are equal they are one int.  The inverse is
 `encode_columns`.
+
+What is odd about records that can be decoded is noted on request, see `Oddity`.  It costs next to nothing where nothing
+is odd: most checks are one of all records together.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, singledispatch
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -124,6 +127,20 @@ class ManyColumn:
     broken: Array
 
 
+class Oddity(NamedTuple):
+    """A rule that some records break although they can be decoded.  Encoding such a record gives other bytes.
+
+    Attributes:
+        rule: the id of the rule.
+        rows: the records (indices).
+        message: a description.
+    """
+
+    rule: str
+    rows: Array
+    message: str
+
+
 class Rows:
     """A cursor in each of many records of one class.
 
@@ -134,15 +151,17 @@ class Rows:
         smallest: the smallest size.
         delta: the distance of the cursor from `at` in words: an int for all records, or int64 per record.
         bad: the records that are too short for their content (bool per record), or None.
+        oddities: takes what is odd, or None.
     """
 
-    def __init__(self, block: Block, at: Array, size: Array) -> None:
+    def __init__(self, block: Block, at: Array, size: Array, oddities: list[Oddity] | None = None) -> None:
         self.block = block
         self.at = at
         self.size = size
         self.smallest = int(size.min()) if len(size) else 0
         self.delta: int | Array = 0
         self.bad: Array | None = None
+        self.oddities = oddities
 
     def claim(self, count: int | Array, where: Array | None = None) -> None:
         """Move the cursors (of the rows `where`) by `count` words, and mark the records that are too short as bad."""
@@ -181,6 +200,37 @@ class Rows:
         self.claim(1)
         return words
 
+    def note(self, rule: str, rows: Array, message: str) -> None:
+        """Note that some records (indices) are odd."""
+        if self.oddities is not None and len(rows):
+            self.oddities.append(Oddity(rule, rows, message))
+
+    def note_stream(self, stream: StreamColumn, limit: int | None, where: Array | None = None) -> None:
+        """Note padding that is not zero, and texts that are longer than `limit` bytes, in the records `where`."""
+        if self.oddities is None or not len(stream.length):
+            return
+        numbers = np.arange(len(self.at)) if where is None else where
+        tail = stream.length & 7
+        padded = np.flatnonzero(tail)
+        last = stream.raw.take(stream.at[padded] + (stream.length[padded] >> 3), mode="clip")
+        beyond = last >> (tail[padded] << 3).astype(np.uint64)
+        if beyond.any():
+            self.note("padding", numbers[padded[beyond != 0]], "the bytes that fill up the last word are not zero")
+        if limit is not None and int(stream.length.max()) > limit:
+            long = numbers[stream.length > limit]
+            self.note("text-too-long", long, f"a text has more than {limit:,} bytes")
+
+    def note_size(self, union: int) -> None:
+        """Note records that have more words than their content.
+
+        Args:
+            union: the sizes in the headers of all records, or-ed together: the largest size or more.
+        """
+        if self.oddities is None or (isinstance(self.delta, int) and union == self.delta):
+            return
+        more = np.flatnonzero(self.size > self.delta)
+        self.note("record-long", more, "a record has more words than its content")
+
 
 Columns = dict[str, Any]
 """For every field of a record its column: an array for plain values, else the column class of its part."""
@@ -194,7 +244,9 @@ def load_extensions(cls: type[Record]) -> None:
             import_module(part.extension)
 
 
-def columns_of(cls: type[Record], block: Block, at: Array, size: Array) -> tuple[Columns, Array | None]:
+def columns_of(
+    cls: type[Record], block: Block, at: Array, size: Array, oddities: list[Oddity] | None = None
+) -> tuple[Columns, Array | None]:
     """Decode many records of one class.
 
     Args:
@@ -202,6 +254,7 @@ def columns_of(cls: type[Record], block: Block, at: Array, size: Array) -> tuple
         block: the words of the trace that hold all of them.
         at: the index of the word where each begins (int64).
         size: their sizes in words (int64).
+        oddities: what is odd about the records is appended to this list; it means nothing if some are too short.
 
     Returns:
         The columns by field; and the records that are too short for their content (bool, None if there are none),
@@ -209,9 +262,11 @@ def columns_of(cls: type[Record], block: Block, at: Array, size: Array) -> tuple
     """
     load_extensions(cls)
     layout = layout_of(cls)
-    rows = Rows(block, at, size)
-    header = _header(layout, rows)
+    rows = Rows(block, at, size, oddities)
+    header, unions = _header(cls, rows)
     columns = {name: take_part(part, rows, header, layout, n) for n, (name, part) in enumerate(layout.parts)}
+    if len(at):
+        rows.note_size(layout.words[0].fields[SIZE].get(unions[0]))
     return columns, rows.bad
 
 
@@ -227,7 +282,7 @@ def tick_places(cls: type[Record], block: Block, at: Array, size: Array) -> dict
     places: dict[str, Array] = {}
     if any(ticks):
         rows = Rows(block, at, size)
-        header = _header(layout, rows)
+        header, _ = _header(cls, rows)
         for index, (name, _) in enumerate(layout.parts):
             if ticks[index]:
                 places[name] = rows.here()
@@ -237,11 +292,16 @@ def tick_places(cls: type[Record], block: Block, at: Array, size: Array) -> dict
     return places
 
 
-def _header(layout: Layout, rows: Rows) -> Columns:
-    """Return the fields of the header words, and move the cursors behind the header."""
+def _header(cls: type[Record], rows: Rows) -> tuple[Columns, list[int]]:
+    """Return the fields of the header words, and each word or-ed over all records; move the cursors behind them."""
     header: Columns = {}
-    for word in layout.words:
+    unions = []
+    for word, checked in zip(cls.words, _checks_of(cls), strict=True):
         value = rows.take()
+        unions.append(int(np.bitwise_or.reduce(value)))
+        if unions[-1] & checked.reserved:
+            set_bits = np.flatnonzero(value & np.uint64(checked.reserved))
+            rows.note("reserved-bits", set_bits, "bits that must be zero are set in a header")
         for field in word.fields.values():
             if field.role == "bits" and field.name != SIZE:
                 header[field.name] = _lane(value, field)
@@ -250,7 +310,38 @@ def _header(layout: Layout, rows: Rows) -> Columns:
             unlike = value & mask != constant
             if unlike.any():
                 rows.bad = unlike if rows.bad is None else rows.bad | unlike
-    return header
+        for name, known in checked.values:
+            if not known[header[name]].all():
+                message = f"a value of {name.replace('_', ' ')} that the specification does not define"
+                rows.note("unknown-value", np.flatnonzero(~known[header[name]]), message)
+    return header, unions
+
+
+class _Checked(NamedTuple):
+    """The checks of a header word.
+
+    Attributes:
+        reserved: the mask of the bits that must be zero.
+        values: for each field whose values have names, its name, and for every value whether it has one (bool).
+    """
+
+    reserved: int
+    values: list[tuple[str, Array]]
+
+
+@once
+def _checks_of(cls: type[Record]) -> list[_Checked]:
+    checks = []
+    for word in layout_of(cls).words:
+        values = []
+        for field in word.fields.values():
+            names = [] if field.role != "bits" else [one.value for one in field.meaning or () if one >= field.least]
+            if names:
+                known = np.zeros(field.mask + 1, bool)
+                known[names] = True
+                values.append((field.name, known))
+        checks.append(_Checked(word.pattern("reserved")[0], values))
+    return checks
 
 
 def _lane(words: Array, field: Field) -> Array:
@@ -302,6 +393,7 @@ def _(part: Stream, rows: Rows, header: Columns, layout: Layout, index: int) -> 
     length = header[part.size].astype(np.int64)
     stream = StreamColumn(rows.block.raw, rows.here(), length)
     rows.claim(length + 7 >> 3)
+    rows.note_stream(stream, part.max_bytes)
     return stream
 
 
@@ -311,6 +403,7 @@ def _(part: Sized, rows: Rows, header: Columns, layout: Layout, index: int) -> S
     length = np.minimum(rows.take(), np.uint64(1 << 62)).astype(np.int64)
     stream = StreamColumn(rows.block.raw, rows.here(), length)
     rows.claim(length + 7 >> 3)
+    rows.note_stream(stream, None)
     return stream
 
 
@@ -372,28 +465,42 @@ class Members:
     short: Array
 
 
-def members_of(union: TaggedUnion, block: Block, many: ManyColumn) -> Members:
-    """Decode the small records of many rows, kind by kind."""
+def members_of(union: TaggedUnion, block: Block, many: ManyColumn, oddities: list[Oddity] | None = None) -> Members:
+    """Decode the small records of many rows, kind by kind.
+
+    Args:
+        union: their classes.
+        block: the words that hold them.
+        many: where they are.
+        oddities: what is odd about those that are returned is appended to this list, with the numbers of the rows.
+    """
     groups: list[tuple[int, Array | slice, Columns]] = []
     short = np.zeros(len(many.at), bool)
+    notes: list[tuple[Array | slice, Oddity]] = []
+    kinds = many.kind.tobytes()  # searching bytes for a number is much faster than comparing an array with it
     for kind in range(-1, len(union.classes)):
-        is_kind = many.kind == kind
-        if not is_kind.any():
+        if kind & 0xFF not in kinds:
             continue
+        is_kind = many.kind == kind
         mine: Array | slice = slice(None) if is_kind.all() else np.flatnonzero(is_kind)
         if kind < 0:
             groups.append((kind, mine, {}))
             continue
-        columns, bad = columns_of(union.classes[kind], block, many.at[mine], many.size[mine])
+        odd: list[Oddity] = []
+        columns, bad = columns_of(union.classes[kind], block, many.at[mine], many.size[mine], odd)
         if bad is not None:
             short[np.arange(len(short))[mine][bad]] = True
         groups.append((kind, mine, columns))
+        notes += [(mine, one) for one in odd]
     if not short.any():
+        if oddities is not None and notes:
+            owners = np.repeat(np.arange(len(many.count)), many.count)
+            oddities += [one._replace(rows=owners[mine][one.rows]) for mine, one in notes]
         return Members(many, groups, many.broken[:0])
     rows = np.repeat(np.arange(len(many.count)), many.count)[short]
     count = many.count - np.bincount(rows, minlength=len(many.count))
     good = ManyColumn(count, many.at[~short], many.size[~short], many.kind[~short], many.broken)
-    return Members(good, members_of(union, block, good).groups, rows)
+    return Members(good, members_of(union, block, good, oddities).groups, rows)
 
 
 @cache

@@ -35,7 +35,8 @@ MIN_MS, MAX_MS = -(2**63 // NS_PER_MS), MAX_63 // NS_PER_MS
 
 def nanoseconds(milliseconds: int) -> int:
     """Convert a time of a file to nanoseconds; what does not fit 64 bits becomes the nearest time that does."""
-    return min(max(milliseconds * NS_PER_MS, MIN_63), MAX_63)
+    time = milliseconds * NS_PER_MS
+    return time if MIN_63 <= time <= MAX_63 else MAX_63 if time > 0 else MIN_63
 
 
 def nanoseconds_of(milliseconds: Array) -> Array:

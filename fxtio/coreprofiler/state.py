@@ -11,7 +11,7 @@ spec: Stack Trace Sample
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -90,6 +90,7 @@ class ThreadStack:
         timestamp: the time of the last sample in milliseconds, or None.
         destroyed: whether the thread was destroyed.
         followed: whether the next sample of the thread has the same stack; false if there are too many threads.
+        cached: all frames as a tuple, if one was made since they changed; so one is made for many samples of a stack.
     """
 
     frames: list[Frame] = field(default_factory=list)
@@ -98,35 +99,12 @@ class ThreadStack:
     timestamp: int | None = None
     destroyed: bool = False
     followed: bool = True
-    _whole: tuple[Frame, ...] | None = ()
-
-    def whole(self) -> tuple[Frame, ...]:
-        """Return all frames; the tuple is made once for samples between which the stack did not change."""
-        if self._whole is None:
-            self._whole = tuple(self.frames)
-        return self._whole
-
-    def replace(self, match: int, ip: int | None, frames: Sequence[Frame]) -> None:
-        """Replace the frames above the bottom `match` ones (or all that there are), and the pointer of the last one.
-
-        Args:
-            match: number of frames that stay.
-            ip: the new instruction pointer of the last of them, or None.
-            frames: the new frames.
-        """
-        stack = self.frames
-        if frames or ip is not None or match < len(stack):
-            self._whole = None
-        self.unchanged = min(match, len(stack))
-        del stack[match:]
-        if ip is not None and stack:
-            stack[-1] = Frame(stack[-1].function_iid, ip)
-        stack += frames
+    cached: tuple[Frame, ...] | None = ()
 
     def clear(self) -> None:
         """Remove all frames."""
         self.frames.clear()
-        self.unchanged, self._whole = 0, ()
+        self.unchanged, self.cached = 0, ()
 
 
 class Stacks:
@@ -176,7 +154,8 @@ class Stacks:
     def change(self, offset: int, record: StackSample) -> ThreadStack:
         """Change a thread's stack by a sample, and return it."""
         thread = self.current(offset, record)
-        depth, match = len(thread.frames), record.match
+        stack, match = thread.frames, record.match
+        depth = len(stack)
         if match > record.size:
             message = f"{match:,} frames match, but the last stack had {record.size:,}"
             self._findings.add("match-beyond-size", offset, message)
@@ -184,31 +163,41 @@ class Stacks:
             message = f"the sample changes a stack of {record.size:,} frames, but the thread's stack has {depth:,}"
             self._findings.add("stack-size", offset, message)
         thread.complete = match == 0 or (thread.complete and record.size == depth and match <= record.size)
-        if record.ip is not None and match == 0:
-            self._findings.add("ip-without-frame", offset, "an instruction pointer changes, but no frame matches")
-        frames: Sequence[Frame] = record.frames
+        frames, ip = record.frames, record.ip
+        if frames or match != depth or ip is not None:
+            thread.cached = None
         if match > depth:
             lost = min(match - depth, MAX_DEPTH, self._lost)
             self._lost -= lost
-            frames = [UNKNOWN_FRAME] * lost
-            if lost and record.ip is not None:
-                frames[-1] = Frame(None, record.ip)
-            frames = [*frames, *record.frames]
-        thread.replace(match, None if match > depth or match == 0 else record.ip, frames)
-        self._limit(offset, thread, depth)
+            stack += [UNKNOWN_FRAME] * lost
+            thread.unchanged = depth
+        else:
+            thread.unchanged = match
+            del stack[match:]
+        if ip is not None:
+            if match == 0:
+                self._findings.add("ip-without-frame", offset, "an instruction pointer changes, but no frame matches")
+            elif stack:
+                stack[-1] = Frame(stack[-1].function_iid, ip)
+        stack += frames
+        size = len(stack)
+        if size > depth:
+            self._frames += (size - depth) * thread.followed
+            if size > MAX_DEPTH or self._frames > MAX_FRAMES:
+                self._give_up(offset, thread)
+        elif thread.followed:
+            self._frames -= depth - size
         return thread
 
-    def _limit(self, offset: int, thread: ThreadStack, depth: int) -> None:
-        """Clear a stack that is too deep, or with which there are too many frames; it had `depth` frames before."""
+    def _give_up(self, offset: int, thread: ThreadStack) -> None:
+        """Clear a stack that is too deep, or with which there are too many frames."""
         size = len(thread.frames)
-        others = self._frames - depth * thread.followed
-        if size > MAX_DEPTH or others + size > MAX_FRAMES:
-            message = f"a stack of {size:,} frames, beside {others:,} of other threads, is too deep to be followed"
-            self._findings.add("stack-too-deep", offset, message)
-            thread.complete = False
-            thread.clear()
+        message = f"a stack of {size:,} frames is too deep to be followed, with {self._frames:,} frames of all threads"
+        self._findings.add("stack-too-deep", offset, message)
+        thread.complete = False
+        thread.clear()
         if thread.followed:
-            self._frames = others + len(thread.frames)
+            self._frames -= size
 
     def current(self, offset: int, record: StackSample | MemorySample) -> ThreadStack:
         """Return the stack of a sample's thread as it is before the sample."""
@@ -229,8 +218,10 @@ class Stacks:
     def _sample(
         self, offset: int, record: Any, thread: ThreadStack, ticks: int, matched: int, items: tuple[AllocItem, ...] = ()
     ) -> Sample:
-        time, whole = nanoseconds(record.timestamp), thread.whole()
-        return Sample(offset, time, record.thread, ticks, whole, matched, self.paused, thread.complete, items)
+        time, stack = nanoseconds(record.timestamp), thread.cached
+        if stack is None:
+            stack = thread.cached = tuple(thread.frames)
+        return Sample(offset, time, record.thread, ticks, stack, matched, self.paused, thread.complete, items)
 
 
 class Interval(NamedTuple):

@@ -22,6 +22,7 @@ Below = Callable[[int], int]
 FIRST_PROCESS, FIRST_THREAD = 100, 10_000
 
 _MOST = 2**64 - 1
+_LONG_NAME = 9  # the slot of a name as long as possible
 _LIMITS_EVERY = 8  # so many rounds apart are those with values at the limits of their fields
 
 CLOCKS: tuple[tuple[r.ProviderInfo, r.Initialization], ...] = (
@@ -110,7 +111,9 @@ class Round:
 
     def _definitions(self) -> Iterator[Record]:
         yield r.String(self.category, f"category {self.turn % 5}")
-        yield r.String(self.name, "é" * (MAX_TEXT_BYTES // 2) if self.at_limits else f"name {self.below(100)}")
+        yield r.String(self.name, f"name {self.below(100)}")
+        if self.at_limits:
+            yield r.String(_LONG_NAME, "é" * (MAX_TEXT_BYTES // 2))
         yield r.ThreadRecord(self.slot, self.thread.process, self.thread.thread or 0)
 
     def _objects(self) -> Iterator[Record]:
@@ -130,6 +133,8 @@ class Round:
         yield r.DurationBegin(self.tick(), *first, ())
         yield r.Instant(self.tick(), *first, ())
         yield r.Instant(self.tick(), *second, (a.NullArgument(self.name),), self.number % len(Scope))
+        if self.at_limits:
+            yield r.Instant(self.tick(), self.slot, 0, _LONG_NAME, ())
         yield r.FlowBegin(self.tick(), *first, (), self.id)
         yield r.AsyncBegin(self.tick(), *first, (), self.id)
         begin = self.tick()

@@ -36,6 +36,9 @@ MAX_RECORD_BYTES = 1 << 28
 MAX_DECOMPRESSED_RECORD_BYTES = 1 << 30
 """The largest record in bytes that is read from a compressed trace, where few bytes may claim any amount of memory."""
 
+UNKNOWN = -1
+"""The kind of records of unknown types."""
+
 GAP = -2
 """The kind of a gap in the frames that cover gaps."""
 
@@ -62,7 +65,7 @@ class Frame:
         base: the byte offset of the first word in the trace.
         at: the index of the word where each record begins (int64).
         size: its size in words (int64).
-        kind: its index in `RECORDS.classes` (int8), -1 unknown, `GAP` for a gap.
+        kind: its index in `RECORDS.classes` (int8), or `UNKNOWN`, or `GAP` for a gap.
         big_endian: the trace is big-endian.
     """
 

@@ -327,6 +327,7 @@ def _resolved(batch: Batch) -> list[Any]:
 
 def _exact(batch: Batch) -> Iterator[Any]:
     """Yield all records of a batch with references as they are; `Opaque` for what would be encoded to other bytes."""
+    batch.check()
     frame = batch.frame
     for row, (at, size, kind) in enumerate(
         zip(frame.at.tolist(), frame.size.tolist(), frame.kind.tolist(), strict=True)

@@ -1,17 +1,15 @@
 """Keep the state that earlier records define for later ones: providers, clocks, and slots of strings and threads.
 
 `Reading` takes frames in the order of the file and turns each into a `Batch`, which resolves references.  Distinct
-strings and threads get codes that are valid for the whole reading.  The slots of a provider map to codes; since any
-record may define a slot anew, references are resolved as of their position (`SlotLookup`), for a whole batch at once.
+strings and threads get codes that are valid for the whole reading.  The slots of a provider map to codes, see `slots`.
 spec: Provider section metadata, String record, Thread record, Initialization record
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from fxtio.codec.columns import (
     Columns,
     ManyColumn,
     Members,
+    Oddity,
     OptionalColumn,
     StreamColumn,
     columns_of,
@@ -32,10 +31,13 @@ from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings, Level
 from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.frames import Frame
+from fxtio.fxt.enums import RecordType
+from fxtio.fxt.frames import UNKNOWN, Frame
+from fxtio.fxt.layout import RecordWord
 from fxtio.fxt.records import (
     KINDS,
     RECORDS,
+    DurationComplete,
     Initialization,
     KernelObject,
     ProviderInfo,
@@ -46,6 +48,7 @@ from fxtio.fxt.records import (
 )
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.references import Thread
+from fxtio.fxt.slots import NO_DEFINITIONS, UNDEFINED, Definitions, SlotLookup, SlotTables
 
 Array = np.ndarray[Any, Any]
 
@@ -67,11 +70,6 @@ _MAX_WORD = (1 << 64) - 1
 
 MAX_NS = (1 << 63) - 1
 """The latest time in int64 nanoseconds; later ones are replaced by it."""
-
-UNDEFINED = -1
-"""The code of a slot that is not defined."""
-
-_MAX_ROWS = 1 << 40  # more records than a batch can have
 
 KERNEL = -1
 """The process of kernel objects in the keys of objects: their koids are the same in all processes."""
@@ -133,7 +131,7 @@ def times_of(clocks: Sequence[Clock], codes: Array, ticks: Array) -> Array:
     return times
 
 
-# ---- threads and slots
+# ---- threads
 
 
 class Threads:
@@ -189,164 +187,6 @@ class Threads:
         return self._koids
 
 
-@dataclass(frozen=True, slots=True)
-class Definitions:
-    """The slots that a batch defines, in the order of the file.
-
-    Attributes:
-        provider: the index of the provider that each belongs to (int32).
-        slot: the slot (int64).
-        row: the number of the record in the batch (int64).
-        code: the code of the slot's value from there on (int32).
-    """
-
-    provider: Array
-    slot: Array
-    row: Array
-    code: Array
-
-
-class SlotTables:
-    """The codes of the slots of every provider at the end of the last batch.
-
-    Every table has one undefined slot more than was ever used, so that taking with clipping is right for any slot.  The
-    arrays are never changed, only replaced: a `SlotLookup` that refers to one stays right.
-    """
-
-    def __init__(self, *initial: int) -> None:
-        self._initial = np.array([*initial, UNDEFINED], np.int32)
-        self._tables: dict[int, Array] = {}
-
-    def used(self) -> Array:
-        """Return all codes that some slot has (ascending)."""
-        tables = [self._initial, *self._tables.values()]
-        codes = np.unique(np.concatenate(tables))
-        return codes[codes >= 0]
-
-    def renumber(self, old: Array) -> None:
-        """Replace the codes `old` (ascending, as from `used`) by the numbers 0, 1, 2, ..."""
-        for provider, table in self._tables.items():
-            self._tables[provider] = np.where(table < 0, UNDEFINED, np.searchsorted(old, table)).astype(np.int32)
-
-    def enter(self, definitions: Definitions, resets: Mapping[int, int] = MappingProxyType({})) -> SlotLookup:
-        """Apply the definitions of a batch, and return what resolves the batch's references.
-
-        Args:
-            definitions: the definitions.
-            resets: the rows at which all slots of a provider become as they were at first, with the provider's index.
-        """
-        before = dict(self._tables)
-        if resets:
-            definitions = self._with_resets(definitions, resets)
-        last_row: dict[int, Array] = {}
-        for provider, rows in _groups(definitions.provider):
-            slot = definitions.slot[rows]
-            old = before.get(provider, self._initial)
-            length = max(len(old), (1 << int(slot.max()).bit_length()) + 1)
-            table = np.full(length, UNDEFINED, np.int32)
-            table[: len(old)] = old
-            table[slot] = definitions.code[rows]
-            last_row[provider] = np.full(length, -1, np.int64)
-            last_row[provider][slot] = definitions.row[rows]
-            self._tables[provider] = table
-        return SlotLookup(self._initial, before, dict(self._tables), last_row, definitions)
-
-    def _with_resets(self, definitions: Definitions, resets: Mapping[int, int]) -> Definitions:
-        """Return the definitions of a batch and, for every slot that a reset changes, one more at the reset."""
-        rows_of = dict(_groups(definitions.provider))
-        none = np.empty(0, np.int64)
-        parts = [definitions]
-        for provider, numbers in _groups(np.fromiter(resets.values(), np.int64)):
-            at = np.sort(np.fromiter(resets, np.int64)[numbers])
-            table = self._tables.get(provider, self._initial)
-            old = np.flatnonzero(table != self._initial.take(np.arange(len(table)), mode="clip"))
-            own = rows_of.get(provider, none)
-            slot = np.append(old, definitions.slot[own])
-            after = np.searchsorted(at, np.append(np.full(len(old), -1), definitions.row[own]))
-            slot, after = slot[after < len(at)], after[after < len(at)]
-            code = self._initial.take(slot, mode="clip")
-            parts.append(Definitions(np.full(len(slot), provider, np.int32), slot, at[after], code))
-        order = np.argsort(np.concatenate([part.row for part in parts]), kind="stable")
-        return Definitions(
-            np.concatenate([part.provider for part in parts])[order],
-            np.concatenate([part.slot for part in parts])[order],
-            np.concatenate([part.row for part in parts])[order],
-            np.concatenate([part.code for part in parts])[order],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class SlotLookup:
-    """Resolves the references of one batch.
-
-    Attributes:
-        initial: the codes of the slots of a provider that has defined none.
-        before: the tables of the providers before the batch.
-        after: the tables of the providers behind the batch.
-        last_row: for every provider and slot, the row of the last definition in the batch, -1 for none.
-        definitions: all definitions of the batch.
-    """
-
-    initial: Array
-    before: dict[int, Array]
-    after: dict[int, Array]
-    last_row: dict[int, Array]
-    definitions: Definitions
-
-    def only(self, provider: int | Array) -> int | None:
-        """Return the code of slot 0 if it is the same for all records of the batch, else None."""
-        if not isinstance(provider, int) or provider in self.last_row:
-            return None
-        return int(self.after.get(provider, self.initial)[0])
-
-    def codes(self, provider: int | Array, slot: Array, row: Array) -> Array:
-        """Return the code of each reference (int32), `UNDEFINED` if its slot is not defined before it.
-
-        Args:
-            provider: the index of the provider of each reference, or of all.
-            slot: the slots.
-            row: the numbers of the records in the batch, ascending (int64).
-        """
-        if isinstance(provider, int):
-            return self._codes(provider, slot, row)
-        codes = np.empty(len(slot), np.int32)
-        for index, rows in _groups(provider):
-            codes[rows] = self._codes(index, slot[rows], row[rows])
-        return codes
-
-    def _codes(self, provider: int, slot: Array, row: Array) -> Array:
-        codes = self.after.get(provider, self.initial).take(slot, mode="clip")
-        last = self.last_row.get(provider)
-        if last is None or not len(row) or int(last.max()) < int(row[0]):
-            return codes
-        redefined = np.flatnonzero(last.take(slot, mode="clip") > row)
-        if len(redefined):
-            codes[redefined] = self._codes_at(provider, slot[redefined].astype(np.int64), row[redefined])
-        return codes
-
-    def _codes_at(self, provider: int, slot: Array, row: Array) -> Array:
-        """Return the codes of slots that are defined again behind the reference: by the last definition before it."""
-        own = self.definitions.provider == provider
-        order = np.lexsort((self.definitions.row[own], self.definitions.slot[own]))
-        slots = self.definitions.slot[own][order]
-        keys = slots * _MAX_ROWS + self.definitions.row[own][order]
-        index = np.searchsorted(keys, slot * _MAX_ROWS + row) - 1
-        in_batch = (index >= 0) & (slots[index] == slot)
-        old = self.before.get(provider, self.initial).take(slot, mode="clip")
-        return np.where(in_batch, self.definitions.code[own][order][index], old)
-
-
-def _groups(values: Array) -> list[tuple[int, Array]]:
-    """Return every distinct value with the rows that hold it, in order."""
-    if not len(values):
-        return []
-    if int(values.min()) == int(values.max()):
-        return [(int(values[0]), np.arange(len(values)))]
-    order = np.argsort(values, kind="stable")
-    starts = np.flatnonzero(np.diff(values[order], prepend=values[order[0]] - 1))
-    return [(int(values[rows[0]]), rows) for rows in np.split(order, starts[1:])]
-
-
 # ---- batches
 
 
@@ -388,7 +228,8 @@ class Batch:
         self.resets: dict[int, int] = {}
         self._columns: dict[type[Record], tuple[Array, Columns]] = {}
         self._arguments: dict[type[Record], tuple[Array, Members]] = {}
-        self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if (frame.kind == kind).any()]
+        kinds = frame.kind.tobytes()  # searching bytes for a number is much faster than comparing an array with it
+        self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if kind in kinds]
         self._string_slots: SlotLookup
         self._thread_slots: SlotLookup
         self._clocks: SlotLookup
@@ -415,17 +256,20 @@ class Batch:
             at, size = self.frame.at, self.frame.size
             if len(rows) < len(at):
                 at, size = at[rows], size[rows]
-            columns, bad = columns_of(cls, self.frame.block, at, size)
+            oddities: list[Oddity] = []
+            columns, bad = columns_of(cls, self.frame.block, at, size, oddities)
             if bad is not None:
                 for row in rows[bad].tolist():
                     self._report_bad(row)
                 rows = rows[~bad]
-                columns, _ = columns_of(cls, self.frame.block, self.frame.at[rows], self.frame.size[rows])
+                oddities = []
+                columns, _ = columns_of(cls, self.frame.block, self.frame.at[rows], self.frame.size[rows], oddities)
             for column in columns.values():
                 if isinstance(column, ManyColumn) and len(column.broken):
                     message = "an argument has no usable size; the arguments behind it are lost"
                     self.report("argument-size", rows[column.broken], message)
             self._columns[cls] = rows, columns
+            self._report_oddities(rows, _oddities_of(cls, columns, oddities))
         return self._columns[cls]
 
     def ticks(self, cls: type[Record]) -> list[tuple[Array, Array]]:
@@ -451,12 +295,27 @@ class Batch:
             rows, columns = self.columns(cls)
             empty = np.empty(0, np.int64)
             none = ManyColumn(np.zeros(len(rows), np.int64), empty, empty, empty.astype(np.int8), empty)
-            members = members_of(ARGUMENTS, self.frame.block, columns.get("args", none))
+            oddities: list[Oddity] = []
+            members = members_of(ARGUMENTS, self.frame.block, columns.get("args", none), oddities)
             if len(members.short):
                 message = "an argument is too short for its type and is left out"
                 self.report("argument-content", rows[members.short], message)
+            if int(members.many.kind.min(initial=0)) < 0:
+                owners = np.repeat(np.arange(len(rows)), members.many.count)
+                message = "an argument of a type that the specification does not define"
+                oddities.append(Oddity("unknown-argument", owners[members.many.kind < 0], message))
             self._arguments[cls] = rows, members
+            self._report_oddities(rows, [_of_arguments(oddity) for oddity in oddities])
         return self._arguments[cls]
+
+    def check(self) -> None:
+        """Report whatever is wrong with the batch's records, except references to slots that are not defined."""
+        for cls in self.classes():
+            self.arguments(cls)
+
+    def _report_oddities(self, rows: Array, oddities: list[Oddity]) -> None:
+        for rule, odd, message in oddities:
+            self.report(rule, rows[odd], message, Level.WARNING)
 
     def provider_of(self, rows: Array) -> int | Array:
         """Return the index of the provider of some records: an int for all, or int32 per record."""
@@ -569,6 +428,27 @@ class Batch:
             self.reading.findings.add(error.rule, self.frame.offset(row), error.message)
 
 
+def _oddities_of(cls: type[Record], columns: Columns, oddities: list[Oddity]) -> list[Oddity]:
+    """Return the oddities of records of a class with those that only this format knows."""
+    if cls is DurationComplete:
+        early = columns["end"] < columns["timestamp"]
+        if early.any():
+            message = "a complete event ends before it begins"
+            return [*oddities, Oddity("end-before-start", np.flatnonzero(early), message)]
+    if cls is String and oddities:  # a record for slot 0 without a text fills a gap; its other words mean nothing
+        is_filler = (columns["index"] == 0) & (columns["text"].length == 0)
+        kept = [(oddity, oddity.rows[~is_filler[oddity.rows]]) for oddity in oddities]
+        return [oddity._replace(rows=rows) for oddity, rows in kept if len(rows)]
+    return oddities
+
+
+def _of_arguments(oddity: Oddity) -> Oddity:
+    """Return an oddity of arguments as that of the records that have them."""
+    if oddity.rule != "record-long":
+        return oddity
+    return Oddity("argument-long", oddity.rows, "an argument has more words than its content")
+
+
 class Reading:
     """The state of one reading of a trace.
 
@@ -612,12 +492,30 @@ class Reading:
         if self._forget:
             self._drop_unused()
         batch = Batch(self, frame)
+        if (frame.kind == UNKNOWN).any():
+            self._report_unknown(batch)
         batch.provider = self._follow_providers(batch)
-        batch._string_slots = self._string_slots.enter(self._string_definitions(batch), batch.resets)
-        batch._thread_slots = self._thread_slots.enter(self._thread_definitions(batch), batch.resets)
-        batch._clocks = self._clocks.enter(self._clock_definitions(batch), batch.resets)
-        batch._objects = self._objects.enter(self._object_definitions(batch))
+        present = {*batch.classes()}
+
+        def definitions(define: Callable[[Batch], Definitions], *classes: type[Record]) -> Definitions:
+            return define(batch) if present & {*classes} else NO_DEFINITIONS
+
+        strings = definitions(self._string_definitions, String)
+        threads = definitions(self._thread_definitions, ThreadRecord)
+        clocks = definitions(self._clock_definitions, Initialization)
+        batch._string_slots = self._string_slots.enter(strings, batch.resets)
+        batch._thread_slots = self._thread_slots.enter(threads, batch.resets)
+        batch._clocks = self._clocks.enter(clocks, batch.resets)
+        batch._objects = self._objects.enter(definitions(self._object_definitions, KernelObject, UserspaceObject))
         return batch
+
+    def _report_unknown(self, batch: Batch) -> None:
+        """Report records of unknown types."""
+        rows = np.flatnonzero(batch.frame.kind == UNKNOWN)
+        number = int(RecordWord.fields["type"].get(batch.frame.block.words[batch.frame.at[rows[0]]]))
+        known = number in {one.value for one in RecordType}
+        subject = f"a record of type {number} with a subtype" if known else f"a record of type {number},"
+        batch.report("unknown-record", rows, f"{subject} that the specification does not define", Level.WARNING)
 
     def _drop_unused(self) -> None:
         """Bound the memory for strings and threads.  Batches keep the lists that they refer to."""
@@ -697,6 +595,9 @@ class Reading:
         index = columns["index"].astype(np.int64)
         used = index > 0  # spec: string records for slot 0 are ignored
         if not used.all():
+            ignored = rows[~used & (stream.length > 0)]
+            if len(ignored):
+                batch.report("slot-zero", ignored, "a string record for slot 0 is ignored", Level.WARNING)
             rows, index, stream = rows[used], index[used], stream.take(used)
         return self._definitions(batch, rows, index, self.strings.codes(stream))
 
@@ -705,6 +606,8 @@ class Reading:
         index = columns["index"].astype(np.int64)
         codes = self.threads.codes(columns["process"], columns["thread"], np.ones(len(rows), bool))
         used = index > 0  # spec: thread records for slot 0 are ignored
+        if not used.all():
+            batch.report("slot-zero", rows[~used], "a thread record for slot 0 is ignored", Level.WARNING)
         return self._definitions(batch, rows[used], index[used], codes[used])
 
     def _clock_definitions(self, batch: Batch) -> Definitions:

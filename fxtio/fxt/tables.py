@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fxtio.codec.columns import Columns, Members, OptionalColumn, StreamColumn
+from fxtio.codec.columns import Columns, Members, StreamColumn
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import (
@@ -28,6 +28,7 @@ from fxtio.fxt.enums import (
     ThreadState,
     TraceInfoType,
 )
+from fxtio.fxt.frames import UNKNOWN
 from fxtio.fxt.layout import MagicWord, RecordWord
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import KERNEL, Batch, times_of
@@ -117,8 +118,10 @@ class BatchTables:
         for cls in self.event_classes:
             rows, columns = self.batch.columns(cls)
             parts.append((rows, self._event(cls, rows, columns)))
-        scope: OptionalColumn = self.batch.columns(r.Instant)[1]["scope"]
-        return {**in_order(parts), "has_scope": scope.present}
+        has_scope = np.empty(0, bool)
+        if r.Instant in self.event_classes:
+            has_scope = self.batch.columns(r.Instant)[1]["scope"].present
+        return {**in_order(parts), "has_scope": has_scope}
 
     def _event(self, cls: type[Record], rows: Array, columns: Columns) -> TableColumns:
         tail = columns.get("end", columns.get("id"))
@@ -382,7 +385,7 @@ def _initializations(tables: BatchTables) -> TableColumns:
 
 def _unknown_records(tables: BatchTables) -> TableColumns:
     frame = tables.batch.frame
-    rows = np.flatnonzero(frame.kind < 0)
+    rows = np.flatnonzero(frame.kind == UNKNOWN)
     payload = StreamColumn(frame.block.raw, frame.at[rows], frame.size[rows] * 8)
     return {
         **tables.common(rows),

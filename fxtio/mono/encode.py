@@ -31,13 +31,16 @@ from fxtio.mono.stream.declare import (
 )
 from fxtio.mono.stream.kernels import kernels
 from fxtio.mono.stream.program import Program, program_of
-from fxtio.mono.tables import ENUMERATIONS, EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, UNNAMED_FIELDS, required_fields
+from fxtio.mono.tables import ENUMERATIONS, EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, required_fields
 from fxtio.table import Categories, Column, Optional, Table, WritableTable, checked_columns
 
 Array = np.ndarray[Any, Any]
 Columns = Table | Mapping[str, Any]
 
 _IGNORED = ("offset", *NAME_COLUMNS)
+FLAGS = frozenset({"backtrace_flags", "flags"})
+"""Fields of versions before 13 without a meaning; their columns may be missing, and Mono always wrote 0."""
+
 _FIRST_ROWS = 1 << 10
 """The bases of buffers are searched among so many values of a column."""
 
@@ -46,7 +49,7 @@ _FIRST_ROWS = 1 << 10
 def event_table(name: str) -> WritableTable:
     """Return the columns that rows of a table of events are written from."""
     cls = EVENT_TABLES[name]
-    fields = [field for field in parts_of(cls) if field not in UNNAMED_FIELDS and field != "time"]
+    fields = [field for field in parts_of(cls) if field != "time"]
     lists = [field for field in fields if any(isinstance(part, Repeated) for part in parts_of(cls)[field])]
     required = [field for field in fields if field in required_fields(cls) and field not in lists]
     optional = [field for field in fields if field not in required]
@@ -147,7 +150,7 @@ class _EventRows:
                 self.lists[name] = self._list(name, part, column, lists.get(name))
             elif isinstance(part, Text):
                 self.texts[name] = self._text(name, column)
-            elif name not in UNNAMED_FIELDS and not isinstance(part, Clock):
+            elif not isinstance(part, Clock):
                 self.numbers[name] = self._integers(name, column)
         for name in layout.absent:
             if name in columns and name != "time" and not _all_null(columns[name]):
@@ -233,6 +236,26 @@ class _EventRows:
             raise EncodeError("a field of the first byte has a value without a meaning", name)
         return lines
 
+    def _flags(self, field: str) -> tuple[Array, Array]:
+        """Return the values of a field of `FLAGS`, 0 where none is given, and the rows that have the field.
+
+        Raises:
+            EncodeError: a row has a value, but not the list with which the field comes.
+        """
+        values, given = self.numbers[field]
+        part = dict(self.layout.parts)[field]
+        given = np.ones(self.rows, bool) if given is None else given
+        has_field = np.ones(self.rows, bool)
+        if part.when is not None:
+            has_field = next(
+                self.lists[name][1]
+                for name, other in self.layout.parts
+                if isinstance(other, Repeated) and other.flag == part.when[0]
+            )
+        if (given & ~has_field).any():
+            raise EncodeError("a row has flags, but no backtrace", f"{self.cls.__name__}.{field}")
+        return np.where(given, values, 0).astype(np.uint64), has_field
+
     def _without_null(self, field: str) -> Array:
         values, present = self.numbers[field]
         if present is not None:
@@ -255,7 +278,7 @@ class _EventRows:
                 if isinstance(part, Clock):
                     values = self.time
                 else:
-                    values = np.zeros(self.rows, np.uint64) if name in UNNAMED_FIELDS else self._without_null(name)
+                    values = self._flags(name)[0] if name in FLAGS else self._without_null(name)
                 number = self.program.column_of(self.kind, name, "value")
                 assert number is not None
                 values = columns[number] = _fitting(values, self.program.columns[number].dtype, where)
@@ -279,12 +302,10 @@ class _EventRows:
                 tuple(items[end - count : end].tolist()) if has else None
                 for end, count, has in zip(ends, counts.tolist(), has_list.tolist(), strict=True)
             ]
-        for name, part in self.layout.parts:
-            if name in UNNAMED_FIELDS:
-                flags: list[Any] = [0] * self.rows
-                if part.when is not None:  # only with a backtrace
-                    flags = [0 if has else None for has in self.lists["backtrace"][1].tolist()]
-                fields[name] = flags
+        for name in FLAGS & self.numbers.keys():
+            flags, has_field = self._flags(name)
+            pairs = zip(flags.tolist(), has_field.tolist(), strict=True)
+            fields[name] = [value if has else None for value, has in pairs]
         for values_of_row in zip(*fields.values(), strict=True):
             yield self.cls(**dict(zip(fields, values_of_row, strict=True)))
 

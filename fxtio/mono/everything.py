@@ -153,7 +153,7 @@ class Everything:
 
     def _memory(self, thread: int) -> Iterator[Values]:
         for place, backtrace in enumerate(self._backtraces(r.Allocation)):
-            size = 8 << int(self.draw.integers(1, 8))
+            size = 8 * 2 ** int(self.draw.integers(1, 8))
             yield r.Allocation, {"object": self.objects[place], "size": size, **self._typed(), **backtrace}
         for kind in enums.MonitorEvent:
             for backtrace in self._backtraces(r.Monitor):

@@ -102,7 +102,7 @@ _ERROR = "System.InvalidOperationException"
 
 _REQUESTS = 64  # those that are repeated
 _SPREAD = 0.5  # of durations, as the standard deviation of their logarithm
-_NURSERY = 4 << 20  # bytes that are allocated between collections
+_NURSERY = 4 * 1024 * 1024  # bytes that are allocated between collections
 _MAJOR = 8  # every so many collections is a major one
 _SAMPLED = 10_000_000  # nanoseconds between samples of a thread
 _COUNTED = 100  # rounds between readings of counters
@@ -300,7 +300,7 @@ class Program:
         writer.gc_moves(moved, time=self._tick(2e7 if major else 8e5), thread=main)
         writer.gc_event(step.END, generation, time=self._tick(1e5), thread=main)
         if major:
-            writer.gc_resize((self.collections + 4) << 22, time=self._tick(1e3), thread=main)
+            writer.gc_resize((self.collections + 4) * _NURSERY, time=self._tick(1e3), thread=main)
             self.events += 1
         writer.sync_point(enums.SyncPointType.WORLD_START, time=self._tick(1e3), thread=main)
         for event in (step.PRE_START_WORLD, step.POST_START_WORLD, step.POST_START_WORLD_UNLOCKED):

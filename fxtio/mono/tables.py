@@ -128,9 +128,6 @@ ENUMERATIONS: dict[tuple[type[Item], str], type[IntEnum]] = {
 
 _BYTES = 256
 
-UNNAMED_FIELDS = frozenset({"backtrace_flags", "flags"})
-"""Fields of old versions without a meaning, which tables do not have."""
-
 
 class TextCodes:
     """Codes for texts, for all batches of a reading.
@@ -227,7 +224,7 @@ def _field_columns(batch: Batch, cls: type[Item], owner: int | None, texts: Text
     required = required_fields(cls)
     columns: dict[str, Column] = {}
     for name, parts in parts_of(cls).items():
-        if name in UNNAMED_FIELDS or any(isinstance(part, Clock) for part in parts):
+        if any(isinstance(part, Clock) for part in parts):
             continue
         part = parts[0] if parts else Byte()
         match part:
@@ -246,9 +243,19 @@ def _field_columns(batch: Batch, cls: type[Item], owner: int | None, texts: Text
                 elif name in required:
                     columns[name] = values
                 else:
-                    present = owner is not None and batch.column(owner, name) is not None
-                    columns[name] = Optional(values, np.full(len(values), present))
+                    columns[name] = Optional(values, _present(batch, cls, owner, name, len(values)))
     return columns
+
+
+def _present(batch: Batch, cls: type[Item], owner: int | None, name: str, rows: int) -> Array:
+    """Return which rows have a field that not all versions have, or that comes only with a list."""
+    if owner is None or batch.column(owner, name) is None:
+        return np.zeros(rows, bool)
+    for field, parts in parts_of(cls).items():
+        flags = {part.flag for part in parts if isinstance(part, Repeated) and part.flag}
+        if any(part.when is not None and part.when[0] in flags for part in parts_of(cls)[name]):
+            return np.asarray(_values(batch, owner, field, "count", np.int64) >= 0)
+    return np.ones(rows, bool)
 
 
 def _values(batch: Batch, owner: int | None, field: str, role: str, dtype: type[Any]) -> Array:

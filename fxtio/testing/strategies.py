@@ -19,7 +19,16 @@ from fxtio.codec.record import Opaque, Record, TaggedUnion, layout_of
 from fxtio.codec.word import Field
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.layout import StringRefWord
-from fxtio.fxt.records import RECORDS, Initialization, Magic, ProviderInfo, ProviderSection, String, ThreadRecord
+from fxtio.fxt.records import (
+    RECORDS,
+    DurationComplete,
+    Initialization,
+    Magic,
+    ProviderInfo,
+    ProviderSection,
+    String,
+    ThreadRecord,
+)
 from fxtio.fxt.references import StringReference, Thread, ThreadReference
 
 Strategy = st.SearchStrategy[Any]
@@ -74,25 +83,43 @@ def encoded(trace: list[Any], order: Order = "little") -> bytes:
 
 @cache
 @st.composite
-def traces(draw: st.DrawFn, *, order: Order = "little", most: int = 16) -> list[Any]:
-    """Draw whole traces without faults, as lists of records: references are to slots that are defined before.
+def traces(draw: st.DrawFn, *, order: Order = "little", most: int = 16, odd: bool = True) -> list[Any]:
+    """Draw whole traces without errors, as lists of records: references are to slots that are defined before.
 
-    The records of several providers alternate, slots are redefined, and there are records of unknown types.
+    The records of several providers alternate, and slots are redefined.
 
     Args:
         draw: the function that hypothesis passes.
         order: the byte order.
         most: the largest number of records behind the first one.
+        odd: there may be records, arguments and values of unknown types, and complete events that end before they
+            begin, so that there are warnings.
     """
     classes = [cls for cls in RECORDS.classes if cls is not Magic]
     often: list[type[Record]] = [String, ThreadRecord, ProviderInfo, ProviderSection]
-    kinds = draw(st.lists(st.sampled_from([*classes, *often, None]), max_size=most))
+    unknown = [None] if odd else []
+    kinds = draw(st.lists(st.sampled_from([*classes, *often, *unknown]), max_size=most))
     state = _State()
     trace: list[Any] = [Magic()]
     for cls in kinds:
         record = draw(unknown_records(order=order) if cls is None else records(cls, order=order))
-        trace.append(record if cls is None else state.fit(record))
+        fitted = record if cls is None else state.fit(record)
+        trace.append(fitted if odd else _without_oddities(fitted))
     return trace
+
+
+def _without_oddities(record: Any) -> Any:
+    """Return the record, changed where the specification does not define a value or an argument."""
+    changes: dict[str, Any] = {}
+    for name, part in layout_of(type(record)).parts:
+        value = getattr(record, name)
+        if isinstance(part, Header) and (names := [one.value for one in part.field.meaning or ()]):
+            changes[name] = value if value in names else max(_one_of(names, value), part.field.least)
+        elif isinstance(part, Many):
+            changes[name] = tuple([one for one in value if not isinstance(one, Opaque)])
+    if isinstance(record, DurationComplete):
+        changes["end"] = max(record.timestamp, record.end)
+    return record.replace(**changes)
 
 
 class _State:

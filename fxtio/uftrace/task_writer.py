@@ -69,6 +69,7 @@ class TaskWriter:
         self.sessions: list[NewSession] = []
         self._writer = writer
         self._open: list[NewFunction] = []
+        self._checked: tuple[NewSession, list[NewFunction], Array] | None = None  # what `write_records` was given last
 
     def enter(self, function: NewFunction | str, time: int, *values: Any) -> None:
         """Begin a call.
@@ -244,18 +245,15 @@ class TaskWriter:
         if not len(times):
             return
         self._check_times(times)
-        session = self._session()
         try:
             functions, codes = function
-            targets = list(functions)
-            for target in targets:
-                self._check_loaded(target, int(times[0]), session)
+            addresses = self._addresses([*functions], int(times[0]))
         except (TypeError, ValueError) as error:
             raise error if isinstance(error, EncodeError) else _not_functions() from None
         rows = _checked_column("function", codes)
-        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(targets):
-            raise EncodeError(f"an index is not from 0 to {len(targets) - 1}", "function")
-        address = np.array([target.address for target in targets], np.uint64)[rows]
+        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(addresses):
+            raise EncodeError(f"an index is not from 0 to {len(addresses) - 1}", "function")
+        address = addresses[rows]
         kinds, depths = _checked_column("type", type), _checked_column("depth", depth)
         self._append(times, record_bytes(kinds, times, depths, address, payload, self._writer.order), len(times))
 
@@ -299,6 +297,16 @@ class TaskWriter:
         loaded = session.libraries.get(target.module)
         if module.role == "program" or (module.role == "loaded" and (loaded is None or time < loaded)):
             raise EncodeError(f"{target.module!r} is not in memory at the time {time}", target.name)
+
+    def _addresses(self, targets: list[NewFunction], time: int) -> Array:
+        """Return the addresses of functions; those of the previous call need not be checked again."""
+        session = self._session()
+        if self._checked is None or self._checked[0] is not session or self._checked[1] != targets:
+            for target in targets:
+                self._check_loaded(target, time, session)
+            addresses = np.array([target.address for target in targets], np.uint64)
+            self._checked = session, targets, addresses
+        return self._checked[2]
 
     def _payload(self, specs: ValueSpecs, values: Sequence[Any]) -> bytes:
         return payloads.encode(specs, self._writer._program.numbers(specs, values), self._writer.order)

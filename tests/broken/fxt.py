@@ -10,9 +10,10 @@ from pathlib import Path
 import fxtio
 from fxtio.finding import Findings
 
-METADATA, INITIALIZATION, STRING, EVENT, KERNEL_OBJECT, LARGE = 0, 1, 2, 4, 7, 15
+METADATA, INITIALIZATION, STRING, THREAD, EVENT, BLOB, KERNEL_OBJECT, LARGE = 0, 1, 2, 3, 4, 5, 7, 15
 PROVIDER_INFO, PROVIDER_SECTION, TRACE_INFO = 1, 2, 4
-INT32, INT64 = 1, 3
+COMPLETE = 4
+NULL, INT32, INT64 = 0, 1, 3
 MIB = 1 << 20
 
 
@@ -97,6 +98,16 @@ CASES: dict[str, Callable[[Path], Findings]] = {
         trace(*(words(header(METADATA, 1, bit_16=PROVIDER_INFO, bit_20=number)) for number in range(1025)))
     ),
     "too-many-clocks": read(trace(*(words(header(INITIALIZATION, 2), rate) for rate in range(1, 65_538)))),
+    "reserved-bits": dumped(trace(words(header(THREAD, 3, bit_16=1, bit_24=1), 1, 2))),
+    "padding": dumped(trace(words(header(STRING, 2, bit_16=1, bit_32=1), 0x4241))),
+    "text-too-long": dumped(trace(words(header(STRING, 4002, bit_16=1, bit_32=32_001), *[0x20] * 4001))),
+    "record-long": dumped(trace(words(0x0016547846040020, 0))),
+    "argument-long": dumped(trace(event_with_argument(header(NULL, 2), 0))),
+    "slot-zero": read(trace(words(header(THREAD, 3), 1, 2))),
+    "end-before-start": dumped(trace(words(header(EVENT, 5, bit_16=COMPLETE), 10, 1, 2, 9))),
+    "unknown-record": read(trace(words(header(EVENT, 4, bit_16=11), 10, 1, 2))),
+    "unknown-argument": dumped(trace(event_with_argument(header(11, 1)))),
+    "unknown-value": dumped(trace(words(header(BLOB, 1, bit_48=4)))),
     "too-many-objects": read(trace(*(words(header(KERNEL_OBJECT, 2), koid) for koid in range(65_537)))),
     "zero-tick-rate": read(trace(words(header(INITIALIZATION, 2), 0))),
     "time-overflow": tabulated(trace(words(header(EVENT, 4), 1 << 63, 1, 2))),

@@ -31,7 +31,7 @@ from support.checkout import CHECKOUT
 TRIES = 6
 """The number of records, and of values of each, that are tried until a table differs."""
 
-PENDING = {"mono": "the flags of backtraces have no column"}
+PENDING: dict[str, str] = {}
 """Formats some of whose fields have no column yet, with the reason."""
 
 PENDING_SHAPES: dict[str, str] = {}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fxtio
-from contract.samples import SAMPLES, SYNTHETIC, Sample, files_of, open_sample, pending, recordings, same_style
+from contract.samples import SAMPLES, SYNTHETIC, Sample, files_of, open_sample, recordings, same_style
 from fxtio.errors import EncodeError
 from fxtio.formats import formats
 from fxtio.io.writing import TraceWriter
@@ -41,11 +41,7 @@ def test_a_copy_has_the_same_bytes(sample: Sample, tmp_path: Path) -> None:
         assert files_of(made) == files_of(path)
 
 
-PENDING = {"fxt": "userspace objects with a resolved thread are refused"}
-"""Formats some of whose records cannot be put yet, with the reason."""
-
-
-@pytest.mark.parametrize("name", pending(PENDING))
+@every_format
 def test_records_of_a_default_reading_can_be_put(name: str, tmp_path: Path) -> None:
     """All records of a trace without findings, with names and threads in place of references, are accepted."""
     number, wrong = 0, list[str]()

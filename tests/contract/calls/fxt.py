@@ -17,7 +17,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"provider": "main", "provider_id": 7, "ticks_per_second": 10**9, "base_ticks": 3, "wall_clock": 10**18}
 ]
 WRITERS: list[dict[str, Any]] = [{}]
-FINDINGS = frozenset({"time-overflow"})
+FINDINGS = frozenset({"time-overflow", "end-before-start", "unknown-value"})
 WRITES_NOTHING = frozenset({"FxtWriter.flush"})
 UNCHECKED = frozenset({"FxtWriter.put"})
 IGNORED = frozenset[str]()
