@@ -207,9 +207,7 @@ def texts(value: Any, rows: int, where: str, *, noun: str = "events") -> Indexed
         value = value.values, value.codes
     if not isinstance(value, tuple) or len(value) != 2:
         raise EncodeError("is neither a string, nor a Categories, nor a pair of values and indices", where)
-    values, codes = value[0], _array(value[1], where)
-    if not isinstance(values, Sequence | np.ndarray):
-        raise EncodeError(f"{shown(values)} is not a sequence of values", where)
+    values, codes = _items(value[0], where), _array(value[1], where)
     if codes.shape != (rows,):
         raise EncodeError(f"{codes.size:,} rows, but there are {rows:,} {noun}", where)
     if rows and codes.dtype.kind not in "iu":
@@ -217,7 +215,7 @@ def texts(value: Any, rows: int, where: str, *, noun: str = "events") -> Indexed
     codes = codes.astype(np.int64)
     if rows and not 0 <= int(codes.min()) <= int(codes.max()) < len(values):
         raise EncodeError(f"an index is outside of the {len(values):,} values", where)
-    return _used_only(list(values), codes)
+    return _used_only(values, codes)
 
 
 def _used_only(values: Sequence[Any], codes: Array) -> Indexed:
@@ -232,9 +230,16 @@ def _threads(thread: Any, rows: int) -> Indexed:
     """Return a track, or a pair of tracks and indices, as a column of threads."""
     if not isinstance(thread, tuple):
         return Indexed([_thread_of(thread)], None)
-    if len(thread) != 2 or not isinstance(thread[0], Sequence | np.ndarray):
+    if len(thread) != 2:
         raise EncodeError("is neither a track nor a pair of a list of tracks and indices", "thread")
-    return texts(([_thread_of(track) for track in thread[0]], thread[1]), rows, "thread")
+    return texts(([_thread_of(track) for track in _items(thread[0], "thread")], thread[1]), rows, "thread")
+
+
+def _items(values: Any, where: str) -> list[Any]:
+    """Return the items of a sequence or of an array of one dimension."""
+    if not isinstance(values, Sequence) and not (isinstance(values, np.ndarray) and values.ndim == 1):
+        raise EncodeError(f"{shown(values)} is not a sequence of values", where)
+    return list(values)
 
 
 def _thread_of(track: Any) -> Thread:

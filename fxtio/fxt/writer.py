@@ -9,6 +9,7 @@ A call writes all of its records or, if a value is refused, nothing: see `Call`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, get_args
@@ -484,9 +485,10 @@ class Provider:
     def backtrace(self, timestamp: int, process: int, thread: int, frames: Iterable[int]) -> None:
         """Write a call stack as addresses, innermost first."""
         self._writer._check_open()
-        if not isinstance(frames, Iterable):
-            raise EncodeError(f"{shown(frames)} is not a sequence of addresses", "frames")
-        addresses = tuple(frames)
+        try:
+            addresses = tuple(frames)
+        except TypeError:
+            raise EncodeError(f"{shown(frames)} is not a sequence of addresses", "frames") from None
         self._put(lambda e: ProfilerBacktrace(0, timestamp, Thread(process, thread), addresses))
 
     def buffer_filled_up(self) -> None:
@@ -577,10 +579,10 @@ class Track:
 
     def __init__(self, provider: Provider, process: int, thread: int) -> None:
         encode(ThreadRecord(1, process, thread))  # refuses what is not a koid
-        self.process = process
-        self.thread = thread
+        self.process = operator.index(process)
+        self.thread = operator.index(thread)
         self._provider = provider
-        self._key = Thread(process, thread)
+        self._key = Thread(self.process, self.thread)
         self._number = provider._encoder.thread_number(self._key)
         self._event = provider._encoder.put_event
 

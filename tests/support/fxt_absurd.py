@@ -72,6 +72,8 @@ def absurd() -> dict[str, Any]:
         "array": np.array([1, 2]),
         "array of text": np.array(["a", "b"]),
         "array of objects": np.array([None, []], object),
+        "array without dimensions": np.array(1),
+        "pair with an array without dimensions": (np.array(1), [0]),
         "matrix": np.zeros((2, 2)),
         "no rows": np.empty(0, np.int64),
         "dates": np.zeros(1, "M8[ns]"),

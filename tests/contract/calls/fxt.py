@@ -14,7 +14,14 @@ from fxtio.fxt.references import Thread
 from fxtio.fxt.writer import FxtWriter, Provider, Track
 
 OPTIONS: list[dict[str, Any]] = [
-    {"provider": "main", "provider_id": 7, "ticks_per_second": 10**9, "base_ticks": 3, "wall_clock": 10**18}
+    {
+        "provider": "main",
+        "provider_id": 7,
+        "ticks_per_second": 10**9,
+        "base_ticks": 3,
+        "wall_clock": 10**18,
+        "order": "big",
+    }
 ]
 WRITERS: list[dict[str, Any]] = [{}]
 FINDINGS = frozenset({"time-overflow", "end-before-start", "unknown-value"})
