@@ -284,3 +284,13 @@ def test_sizes_and_times_as_text() -> None:
     ]  # fmt: skip
     assert [seconds(n) for n in (0, 1, -5_000_000)] == ["0.000000000", "0.000000001", "-0.005000000"]
     assert printable("a\tb\udc80\x7f\u2028ü") == r"a\tb\x80\x7f\u2028ü"
+
+
+def test_an_unknown_option_shows_the_usage_of_its_command(capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["info", "--nope", "app.fxt"])
+    assert raised.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: fxtio info ")
+    with pytest.raises(SystemExit):
+        main([])
+    assert "required: COMMAND" in capsys.readouterr().err

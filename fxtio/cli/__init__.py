@@ -17,7 +17,7 @@ from typing import Any
 from fxtio.cli.common import REFUSED
 from fxtio.errors import FxtioError
 
-VERBS = ("info", "dump", "explain", "stats", "synth", "merge", "recover", "run")
+COMMANDS = ("info", "dump", "explain", "stats", "synth", "merge", "recover", "run")
 
 RUN = "run"
 """The command that runs a user's program; exceptions of that program are not errors of fxtio."""
@@ -56,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that the encoding lacks
     try:
-        options = _parser().parse_args(arguments)
+        options, unknown = _parser().parse_known_args(arguments)
+        if unknown:  # the error is that of the command, whose usage is shown with it
+            options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         code: int = options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -113,12 +115,12 @@ def _parser(*only: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, help="show the version, and which C extensions are there")
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    for name in only or VERBS:
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name in only or COMMANDS:
         module = import_module(f"fxtio.cli.{name}")
-        verb = verbs.add_parser(module.NAME, help=module.HELP, description=f"{module.HELP}.", allow_abbrev=False)
-        module.add_arguments(verb)
-        verb.set_defaults(run=module.run)
+        command = commands.add_parser(module.NAME, help=module.HELP, description=f"{module.HELP}.", allow_abbrev=False)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run, parser=command)
     return parser
 
 

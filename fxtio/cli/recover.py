@@ -14,7 +14,7 @@ HELP = "Finish the recording of a program that was killed"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Describe the verb's arguments."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "file", metavar="FILE", type=Path, help="the file that was recorded to, such as app.fxt or app.fxt.zst.part"
     )

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 import fxtio
 from fxtio.formats import Format, formats
@@ -72,18 +69,6 @@ def files_of(path: Path) -> dict[str, bytes]:
 def open_sample(sample: Sample, folder: Path, **options: Any) -> Any:
     """Open a sample; synthetic ones are written below `folder` first."""
     return fxtio.open(sample.make(folder), format=sample.format.name, **options)
-
-
-def pending(reasons: Mapping[str, str]) -> list[Any]:
-    """Return the names of all formats as parameters of a test; those that do not pass it yet are marked.
-
-    Args:
-        reasons: why a format does not pass, by its name.
-    """
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=reasons[name])) if name in reasons else name
-        for name in formats()
-    ]
 
 
 def same_style(trace: Any, *, resolve: bool = False) -> dict[str, Any]:

@@ -23,15 +23,9 @@ from hypothesis import settings
 import fxtio
 from contract.calls.case import ABSURD, ABSURD_COLUMNS, Call, FormatCalls, Opened
 from contract.calls.case import Path as Way
-from contract.samples import files_of, pending
+from contract.samples import files_of
 from fxtio.errors import EncodeError
 from fxtio.formats import formats
-
-PENDING: dict[str, str] = {}
-"""Formats whose calls do not pass yet, with the reason."""
-
-PENDING_OPTIONS: dict[str, str] = {}
-"""Formats whose options do not pass yet, with the reason."""
 
 COVERED_ELSEWHERE = {"close", "copy"}
 """Methods that take no values of a trace, see `test_writing`."""
@@ -133,7 +127,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-@pytest.mark.parametrize("name", pending(PENDING))
+@every_format
 def test_a_call_writes_all_or_nothing(name: str, tmp_path: Path) -> None:
     faults = Faults()
     for options in cases(name).WRITERS:
@@ -194,7 +188,7 @@ def check_accepted(run: Run, call: str, way: Way, value: Any, valid: Any, faults
         faults.add(call, way, value, "accepted, but makes no difference")
 
 
-@pytest.mark.parametrize("name", pending(PENDING_OPTIONS))
+@every_format
 def test_options_of_a_writer_are_checked(name: str, tmp_path: Path) -> None:
     faults = Faults()
     for options in cases(name).OPTIONS:

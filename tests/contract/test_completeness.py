@@ -22,7 +22,7 @@ import pytest
 import fxtio
 from contract.calls.case import Path as Way
 from contract.calls.case import fields_of, replaced
-from contract.samples import SYNTHETIC, Sample, open_sample, pending, same_style
+from contract.samples import SYNTHETIC, Sample, open_sample, same_style
 from fxtio.codec.record import Opaque
 from fxtio.errors import EncodeError
 from fxtio.formats import formats
@@ -30,12 +30,6 @@ from support.checkout import CHECKOUT
 
 TRIES = 6
 """The number of records, and of values of each, that are tried until a table differs."""
-
-PENDING: dict[str, str] = {}
-"""Formats some of whose fields have no column yet, with the reason."""
-
-PENDING_SHAPES: dict[str, str] = {}
-"""Formats whose shape `everything` does not have all records yet, with the reason."""
 
 
 def fullest(name: str) -> list[Sample]:
@@ -201,7 +195,7 @@ def left_out(name: str) -> set[str]:
     return {field for line in lines for field in re.findall(r"`([A-Z]\w*\.\w+)`", line)}
 
 
-@pytest.mark.parametrize("name", pending(PENDING))
+@pytest.mark.parametrize("name", formats())
 def test_every_field_of_a_record_changes_a_table(name: str, tmp_path: Path) -> None:
     shown: dict[str, bool] = {}
     for sample in fullest(name):
@@ -218,7 +212,7 @@ def test_every_field_of_a_record_changes_a_table(name: str, tmp_path: Path) -> N
     assert sorted(listed - hidden) == [], "these fields have a column, or do not exist"
 
 
-@pytest.mark.parametrize("name", pending(PENDING_SHAPES))
+@pytest.mark.parametrize("name", formats())
 def test_the_shape_everything_has_all_records(name: str, tmp_path: Path) -> None:
     seen: set[str] = set()
     for sample in fullest(name):
