@@ -153,7 +153,7 @@ def test_the_library_agrees_on_every_event_of_its_versions(version: int, tmp_pat
 
 @pytest.mark.no_cover  # the same again and again, slow to measure
 @needs_mono
-@pytest.mark.parametrize("shape", synth.SHAPES.keys() - {"everything"})
+@pytest.mark.parametrize("shape", sorted(synth.SHAPES.keys() - {"everything"}))
 def test_both_agree_on_synthetic_recordings(shape: str, tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "made.mlpd"
     synth.synth(path, shape, events=20_000, threads=3)

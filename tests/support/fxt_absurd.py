@@ -26,6 +26,10 @@ class Strange:
 
 def absurd() -> dict[str, Any]:
     """Return values of which hardly any method takes more than a few."""
+    return {**_plain(), **_columns()}
+
+
+def _plain() -> dict[str, Any]:
     return {
         "none": None,
         "true": True,
@@ -67,6 +71,15 @@ def absurd() -> dict[str, Any]:
         "strange object": Strange(),
         "class": int,
         "function": absurd,
+        "track": FxtWriter(io.BytesIO()).thread(1, 2),
+        "memory": memoryview(b"12345678")[::2],
+        "koid": Koid(5),
+        "pointer": Pointer(-5),
+    }
+
+
+def _columns() -> dict[str, Any]:
+    return {
         "numpy integer": np.int64(5),
         "numpy float": np.float64(1.5),
         "array": np.array([1, 2]),
@@ -81,8 +94,4 @@ def absurd() -> dict[str, Any]:
         "categories": Categories(np.array([0], np.int32), ["a"]),
         "null": Categories(np.array([-1], np.int32), ["a"]),
         "optional": Optional(np.array([1]), np.array([False])),
-        "track": FxtWriter(io.BytesIO()).thread(1, 2),
-        "memory": memoryview(b"12345678")[::2],
-        "koid": Koid(5),
-        "pointer": Pointer(-5),
     }
