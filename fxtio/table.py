@@ -15,6 +15,9 @@ from fxtio.errors import EncodeError, shown
 
 Array = np.ndarray[Any, Any]
 
+MAX_TIME = 2**63 - 1
+"""The latest time in nanoseconds that a table can hold; it replaces later ones."""
+
 
 class Categories:
     """A dictionary-encoded column of text.
@@ -519,3 +522,10 @@ def _numbers(name: str, items: list[Any], *, is_float: bool) -> Array:
         return np.array(items, np.uint64 if max(items) >= 2**63 else np.int64)
     except OverflowError:
         raise EncodeError(f"from {shown(min(items))} to {shown(max(items))} does not fit 64 bits", name) from None
+
+
+def saturated(times: Array) -> Array:
+    """Return times (uint64 nanoseconds) as int64, where `MAX_TIME` replaces those that do not fit."""
+    if len(times) and int(times.max()) > MAX_TIME:
+        times = np.minimum(times, np.uint64(MAX_TIME))
+    return times.astype(np.int64)

@@ -12,9 +12,9 @@ import pytest
 
 from fxtio.errors import EncodeError
 from fxtio.mono.enums import CounterType
-from fxtio.mono.layout import MAX_TIME
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.writer import MonoWriter
+from fxtio.table import MAX_TIME
 
 CALLS: dict[str, dict[str, Any]] = {
     "method": {"name": "P:M ()", "address": 64, "code": 8, "size": 9},

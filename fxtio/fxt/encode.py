@@ -25,9 +25,9 @@ from fxtio.fxt.event_columns import MAX_COLUMN_TEXT, EventColumns, Indexed, text
 from fxtio.fxt.events import check_count, text_bytes
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.references import Thread
-from fxtio.fxt.state import MAX_NS, NS_PER_SECOND, Clock
+from fxtio.fxt.state import NS_PER_SECOND, Clock
 from fxtio.fxt.tables import OBJECT_KINDS
-from fxtio.table import Categories, Optional, WritableTable
+from fxtio.table import MAX_TIME, Categories, Optional, WritableTable
 
 Array = np.ndarray[Any, Any]
 
@@ -342,7 +342,7 @@ def _end_ticks(columns: Mapping[str, Any], run: slice, clock: Clock, ticks: Arra
         return ends
     if durations is None:
         raise EncodeError("complete events need the column end_ticks or the column duration", "events")
-    if len(durations) and int(durations.max()) > MAX_NS:
+    if len(durations) and int(durations.max()) > MAX_TIME:
         raise EncodeError(f"{int(durations.max())} ns does not fit in 63 bits", "duration")
     end = begin + durations.astype(np.int64)
     if len(end) and int(end.min()) < 0:

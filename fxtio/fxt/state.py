@@ -49,6 +49,7 @@ from fxtio.fxt.records import (
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.references import Thread
 from fxtio.fxt.slots import NO_DEFINITIONS, UNDEFINED, Definitions, SlotLookup, SlotTables
+from fxtio.table import MAX_TIME
 
 Array = np.ndarray[Any, Any]
 
@@ -67,9 +68,6 @@ MAX_UNUSED = 100_000
 NS_PER_SECOND = 1_000_000_000
 
 _MAX_WORD = (1 << 64) - 1
-
-MAX_NS = (1 << 63) - 1
-"""The latest time in int64 nanoseconds; later ones are replaced by it."""
 
 KERNEL = -1
 """The process of kernel objects in the keys of objects: their koids are the same in all processes."""
@@ -99,22 +97,22 @@ class Clock:
     @property
     def latest(self) -> int:
         """The last tick whose time fits in int64 nanoseconds."""
-        return min((MAX_NS * self.ticks_per_second + self.ticks_per_second - 1) // NS_PER_SECOND, _MAX_WORD)
+        return min((MAX_TIME * self.ticks_per_second + self.ticks_per_second - 1) // NS_PER_SECOND, _MAX_WORD)
 
     def to_ns(self, ticks: Array) -> Array:
-        """Convert ticks (uint64) to nanoseconds (int64), rounded down, at most `MAX_NS`."""
+        """Convert ticks (uint64) to nanoseconds (int64), rounded down, at most `MAX_TIME`."""
         common = math.gcd(NS_PER_SECOND, self.ticks_per_second)
         numerator, denominator = NS_PER_SECOND // common, self.ticks_per_second // common
         over = int(ticks.max(initial=0)) > self.latest
         if numerator == denominator == 1 and not over:
             return ticks.view(np.int64)
         if (denominator - 1) * numerator > _MAX_WORD:  # the remainders below would not fit in 64 bits
-            return np.array([min(self.ns(tick), MAX_NS) for tick in ticks.tolist()], np.int64)
+            return np.array([min(self.ns(tick), MAX_TIME) for tick in ticks.tolist()], np.int64)
         bounded = np.minimum(ticks, np.uint64(self.latest))
         whole, rest = np.divmod(bounded, np.uint64(denominator)) if denominator > 1 else (bounded, np.uint64(0))
         times = (whole * np.uint64(numerator) + rest * np.uint64(numerator) // np.uint64(denominator)).view(np.int64)
         if over:
-            times[ticks > np.uint64(self.latest)] = MAX_NS
+            times[ticks > np.uint64(self.latest)] = MAX_TIME
         return times
 
 

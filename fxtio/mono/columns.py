@@ -19,10 +19,10 @@ from fxtio.finding import Findings, Level
 from fxtio.mono.buffers import decode_events
 from fxtio.mono.frames import Frame
 from fxtio.mono.headers import buffer_dtype
-from fxtio.mono.layout import MAX_TIME
 from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.stream.kernels import kernels
 from fxtio.mono.stream.program import program_of
+from fxtio.table import MAX_TIME
 
 Array = np.ndarray[Any, Any]
 

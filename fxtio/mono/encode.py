@@ -15,7 +15,6 @@ import numpy as np
 from fxtio.errors import EncodeError
 from fxtio.mono.buffers import MAX_EVENT_BYTES, Bases, OpenBuffer
 from fxtio.mono.headers import BufferHeader, encode_buffer_header
-from fxtio.mono.layout import MAX_TIME
 from fxtio.mono.records import EVENTS, VERSIONS, Event
 from fxtio.mono.stream.declare import (
     Clock,
@@ -32,7 +31,7 @@ from fxtio.mono.stream.declare import (
 from fxtio.mono.stream.kernels import kernels
 from fxtio.mono.stream.program import Program, program_of
 from fxtio.mono.tables import ENUMERATIONS, EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, required_fields
-from fxtio.table import Categories, Column, Optional, Table, WritableTable, checked_columns
+from fxtio.table import MAX_TIME, Categories, Column, Optional, Table, WritableTable, checked_columns
 
 Array = np.ndarray[Any, Any]
 Columns = Table | Mapping[str, Any]

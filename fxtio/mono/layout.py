@@ -29,9 +29,6 @@ BUFFER_MARK = 0x4D504C01.to_bytes(ID_SIZE, "little")
 MAX_BUFFER_SIZE = 1 << 16
 """The most bytes of a buffer that the writer makes, header included, unless a single event is larger; as Mono does."""
 
-MAX_TIME = (1 << 63) - 1
-"""The latest time of tables and of named calls of the writer, in nanoseconds."""
-
 POINTER_SIZES = (4, 8)
 """The sizes that pointers can have, in bytes."""
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from fxtio.mono.frames import Frame, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, StreamHeader
-from fxtio.mono.layout import MAX_TIME
 from fxtio.mono.stream.declare import SizedText, parts_of
-from fxtio.table import Categories, Column, Optional, Table, joined
+from fxtio.table import Categories, Column, Optional, Table, joined, saturated
 
 Array = np.ndarray[Any, Any]
 
@@ -52,7 +51,7 @@ class Outline:
 def buffer_columns(frame: Frame) -> dict[str, Array]:
     """Return the columns of the table `buffers` for the buffers of a frame."""
     columns = {name: frame.headers[name].astype(np.uint64) for name in BufferHeader.__struct_fields__}
-    columns["time"] = np.minimum(columns["time"], np.uint64(MAX_TIME)).view(np.int64)
+    columns["time"] = saturated(columns["time"])
     return {"offset": frame.base + frame.begin - BUFFER_HEADER_SIZE, "size": frame.end - frame.begin, **columns}
 
 

@@ -43,10 +43,10 @@ from fxtio.mono.headers import (
     header_has,
 )
 from fxtio.mono.hybrid import CLAIMED
-from fxtio.mono.layout import HYBRID, MAX_TIME, POINTER_SIZES
+from fxtio.mono.layout import HYBRID, POINTER_SIZES
 from fxtio.mono.stream.declare import Byte, Dialect, Item
 from fxtio.mono.stream.values import U64, signed, whole
-from fxtio.table import Column, WritableTable
+from fxtio.table import MAX_TIME, Column, WritableTable
 
 _ADDRESS_STEP = 0x100
 """The distance of the addresses that the writer chooses itself."""

@@ -10,10 +10,11 @@ from typing import Literal
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
+from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import join_lines, placed_lines
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.tasks import NS, stamp
-from fxtio.uftrace.times import MAX_TIME, add_overflow
+from fxtio.uftrace.times import add_overflow
 
 NAMES_FILE, EXTERN_FILE = "events.txt", "extern.dat"
 Order = Literal["little", "big"]

@@ -19,10 +19,11 @@ from fxtio import _native
 from fxtio._native.constants import PayloadWalkEnd
 from fxtio.codec.columns import Block
 from fxtio.finding import Findings, Level
+from fxtio.table import MAX_TIME, saturated
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import RecordWord, TimeWord
 from fxtio.uftrace.state import AddressSpace, Epoch, Sessions
-from fxtio.uftrace.times import MAX_TIME, add_overflow, saturated
+from fxtio.uftrace.times import add_overflow
 
 Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]

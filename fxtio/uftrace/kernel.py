@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
+from fxtio.table import MAX_TIME
 from fxtio.uftrace.enums import RingType
 from fxtio.uftrace.layout import CommitWord, DataLocWord, ExtendWord, RingWord
-from fxtio.uftrace.times import MAX_TIME, add_overflow
+from fxtio.uftrace.times import add_overflow
 
 HEADER_FILE, SYMBOLS_FILE = "kernel_header", "kallsyms"
 FUNCTION_ENTRY, FUNCTION_EXIT = "funcgraph_entry", "funcgraph_exit"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fxtio.errors import EncodeError
+from fxtio.table import MAX_TIME
 from fxtio.uftrace import tracefs
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.encode import checked_integer
@@ -24,7 +25,6 @@ from fxtio.uftrace.kernel import (
 )
 from fxtio.uftrace.symbols import KERNEL, Symbol, SymbolFile
 from fxtio.uftrace.tasks import check_text
-from fxtio.uftrace.times import MAX_TIME
 
 Order = Literal["little", "big"]
 

@@ -17,7 +17,7 @@ from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Findings, Level
 from fxtio.io.reading import Progress, TraceInfo, TraceReader
-from fxtio.table import Table
+from fxtio.table import MAX_TIME, Table
 from fxtio.uftrace import kernel, payloads, perf
 from fxtio.uftrace.directory import MAX_WHOLE_FILE, Directory, StoredFile
 from fxtio.uftrace.enums import RecordType
@@ -31,7 +31,6 @@ from fxtio.uftrace.state import Function, Sessions
 from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
 from fxtio.uftrace.tables import RECORD_TABLES, Collector, Columns, TableBuilder
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskEvent, TaskFile
-from fxtio.uftrace.times import MAX_TIME
 from fxtio.uftrace.values import addressed, meanings
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.codec.strings import DistinctStrings
-from fxtio.table import Bytes, Categories, Column, Optional
+from fxtio.table import Bytes, Categories, Column, Optional, saturated
 from fxtio.uftrace.argspec import parse_enums
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.kernel import FUNCTION_ENTRY, FUNCTION_EXIT, KernelEvent
@@ -20,7 +20,6 @@ from fxtio.uftrace.perf import EXEC, KINDS, TASK_NAME, TASK_NEW, PerfBlock
 from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
 from fxtio.uftrace.tables import NO_ENTRY, OPEN, STATES, WHOLE
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, TaskEvent
-from fxtio.uftrace.times import saturated
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Column]

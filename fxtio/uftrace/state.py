@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.finding import Findings, Level
+from fxtio.table import MAX_TIME
 from fxtio.uftrace import payloads
 from fxtio.uftrace.argspec import ArgumentSpecs, ValueSpecs
 from fxtio.uftrace.demangle import simple_name
@@ -25,7 +26,6 @@ from fxtio.uftrace.directory import Directory
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.symbols import DebugFile, MapFile, Module, Symbol, SymbolFile
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
-from fxtio.uftrace.times import MAX_TIME
 
 Array = np.ndarray[Any, Any]
 

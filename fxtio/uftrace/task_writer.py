@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fxtio.errors import EncodeError
+from fxtio.table import MAX_TIME
 from fxtio.uftrace import payloads
 from fxtio.uftrace.argspec import ValueSpecs
 from fxtio.uftrace.encode import checked_integer, integers, record_bytes
@@ -17,7 +18,6 @@ from fxtio.uftrace.layout import DEPTHS, EventWord
 from fxtio.uftrace.program import NewFunction, NewVariable
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 from fxtio.uftrace.tasks import Dlopen, Fork
-from fxtio.uftrace.times import MAX_TIME
 
 if TYPE_CHECKING:
     from fxtio.uftrace.writer import UftraceWriter

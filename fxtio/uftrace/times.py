@@ -1,4 +1,4 @@
-"""Times that do not fit in the columns of tables, which hold nanoseconds as int64: files may have later ones."""
+"""Findings about times that do not fit in the columns of tables, which hold nanoseconds as int64."""
 
 from __future__ import annotations
 
@@ -7,18 +7,9 @@ from typing import Any
 import numpy as np
 
 from fxtio.finding import Findings, Level
+from fxtio.table import MAX_TIME
 
 Array = np.ndarray[Any, Any]
-
-MAX_TIME = 2**63 - 1
-"""The latest time in nanoseconds that tables can hold; it replaces later ones."""
-
-
-def saturated(times: Array) -> Array:
-    """Return times (uint64 nanoseconds) as int64, where `MAX_TIME` replaces those that do not fit."""
-    if len(times) and int(times.max()) > MAX_TIME:
-        times = np.minimum(times, np.uint64(MAX_TIME))
-    return times.astype(np.int64)
 
 
 def report_overflow(findings: Findings, file: str, times: Array, offsets: Array) -> None:

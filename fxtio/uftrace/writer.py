@@ -15,7 +15,7 @@ import numpy as np
 
 from fxtio.errors import EncodeError
 from fxtio.io.writing import TraceWriter
-from fxtio.table import Bytes, Categories, Optional, WritableTable
+from fxtio.table import MAX_TIME, Bytes, Categories, Optional, WritableTable
 from fxtio.uftrace import perf
 from fxtio.uftrace.directory import StoredFile, is_file_name, text_bytes
 from fxtio.uftrace.encode import (
@@ -40,7 +40,6 @@ from fxtio.uftrace.state import map_name
 from fxtio.uftrace.tables import NO_ENTRY
 from fxtio.uftrace.task_writer import NewSession, TaskWriter
 from fxtio.uftrace.tasks import NS, TEXT, Session, Task, TaskEvent, TaskFile, check_text
-from fxtio.uftrace.times import MAX_TIME
 
 Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
