@@ -225,8 +225,9 @@ def test_a_damaged_trace_is_copied_by_its_records(
     with in_batches(*batches):
         entries = list(FxtTrace(trace).entries(resolve=False))
         records = list(FxtTrace(Trickle(trace, 13)).records(resolve=False))
-    assert records == [entry.record for entry in entries]
-    assert records == list(FxtTrace(trace).records(resolve=False))
+    texts = [*map(repr, records)]  # a damaged number may be one that is not equal to itself
+    assert texts == [repr(entry.record) for entry in entries]
+    assert texts == [*map(repr, FxtTrace(trace).records(resolve=False))]
     out = io.BytesIO()
     with FxtWriter(out, order=order) as writer:
         for entry in entries:

@@ -331,12 +331,10 @@ class ProviderEncoder:
                 self.put_event(kind, thread, category, name, timestamp, args, tail)
             return
         try:
-            if args:
-                if self._templates[kind, thread, category, name, *args](out, timestamp, tail, *args.values()):
+            if args is None or (type(args) is dict and not args):
+                if self._templates[kind, thread, category, name](out, timestamp, tail):
                     return
-            elif (args is None or type(args) is dict) and self._templates[kind, thread, category, name](
-                out, timestamp, tail
-            ):
+            elif self._templates[kind, thread, category, name, *args](out, timestamp, tail, *args.values()):
                 return
         except (KeyError, TypeError, ValueError, AttributeError, struct.error):
             pass  # no template yet, a new text, a value of another size, or one that is refused below with a message
