@@ -130,6 +130,7 @@ def test_more_strings_and_threads_than_the_tables_have_slots(rows: int) -> None:
 
 
 @pytest.mark.no_cover  # slow to measure
+@pytest.mark.once
 def test_a_million_names() -> None:
     """The string table is filled again and again, and every name is defined once."""
     count = 1_000_000
