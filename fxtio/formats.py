@@ -193,7 +193,7 @@ class Trace(Protocol):
 
 
 class Writer(Protocol):
-    """A writer.  After `close`, whatever would write raises `ValueError`.
+    """A writer; `fxtio.io.writing.TraceWriter` describes its methods and what they raise.
 
     Attributes:
         format: the name of the format.
@@ -208,43 +208,16 @@ class Writer(Protocol):
         """The number of bytes written so far, before compression."""
 
     def put(self, record: Any) -> None:
-        """Append a record as it is.  Where it belongs (a task, a thread) may be told by keyword.
-
-        Raises:
-            EncodeError: the format cannot express it; nothing was written.
-            ValueError: the writer is closed.
-        """
+        """Append a record as it is; keyword arguments may say where it belongs, such as its task or thread."""
 
     def copy(self, trace: Any) -> None:
-        """Copy a whole trace of the same format to the same bytes: header, style and byte order included.
-
-        Raises:
-            EncodeError: the trace is of another format, or something was written before.
-            ValueError: the writer is closed.
-        """
+        """Copy a whole trace of the same format to the same bytes."""
 
     def write_table(self, name: str, columns: Table | Mapping[str, Any]) -> int:
-        """Append the rows of a table, the inverse of `Trace.table`.
-
-        Args:
-            name: one of `writable_tables`.
-            columns: a table, or columns by name: arrays, `Categories`, `Optional`, lists, or one value for all rows.
-                Columns that follow from others, such as `offset`, are ignored.
-
-        Returns:
-            The number of rows.
-
-        Raises:
-            EncodeError: a column is missing or unknown, or a value does not fit; nothing was written.
-            ValueError: the writer is closed.
-        """
+        """Append the rows of a table; return their number."""
 
     def close(self) -> None:
-        """Write what is left and close the file.
-
-        If nothing was written, the trace has what all traces of the format begin with, and nothing is invented.  A file
-        of a format whose traces have nothing in common stays empty; a reader reports it with a finding.
-        """
+        """Write what is left and close the file; after this, whatever would write raises `ValueError`."""
 
     def __enter__(self) -> Self: ...
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TraceWriter(ABC):
-    """The base of every writer, see `fxtio.formats.Writer`.
+    """The base of every writer, with what `fxtio.formats.Writer` demands.
 
     A format implements `put`, `_copy`, `_write_rows` and `_close`, and calls `_check_open` before anything is written.
     """
@@ -84,7 +84,11 @@ class TraceWriter(ABC):
         return rows
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write what is left and close the file.
+
+        If nothing was written, the trace has what all traces of the format begin with, and nothing is invented.  A file
+        of a format whose traces have nothing in common stays empty; a reader reports it with a finding.
+        """
         if self._closed:
             return
         try:
