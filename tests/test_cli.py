@@ -263,3 +263,13 @@ def test_stats_of_bytes_outside_of_records(capsys: Capture, tmp_path: Path) -> N
     assert (stats["bytes"], stats["bytes_outside_records"]) == (560, 27)
     assert main(["stats", str(path)]) == 1
     assert "27 bytes outside of records" in capsys.readouterr().out
+
+
+ENDINGS = [("x.mlpd", "mono"), ("x.dcpi.gz", "dcpi"), ("x", "fxt"), ("x.zst", "fxt")]
+
+
+@pytest.mark.parametrize(("name", "expected"), ENDINGS)
+def test_synth_takes_the_format_from_the_ending(name: str, expected: str, tmp_path: Path) -> None:
+    assert main(["synth", "program", "-o", str(tmp_path / name), "--events", "100"]) == 0
+    with fxtio.open(tmp_path / name) as trace:
+        assert trace.format == expected

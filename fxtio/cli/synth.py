@@ -28,7 +28,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     threads_help = "the number of threads (default: 8; 1000 for the shape threads)"
     parser.add_argument("--threads", type=count, metavar="T", help=threads_help)
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="the seed of the random numbers (default: 0)")
-    parser.add_argument("--format", default="fxt", metavar="NAME", help="the format of the trace (default: fxt)")
+    format_help = "the format of the trace (default: by the ending of FILE, else fxt)"
+    parser.add_argument("--format", metavar="NAME", help=format_help)
     parser.add_argument("--list", action="store_true", help="print the shapes of all formats, and write nothing")
     add_examples(
         parser,
@@ -41,13 +42,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the trace or list the shapes, and return the exit code."""
-    from fxtio.formats import by_name
+    from fxtio.formats import by_name, by_suffix
 
     if options.list:
         return _print_shapes()
     if options.shape is None or options.output is None:
         options.refuse("SHAPE is missing; --list prints the shapes" if options.shape is None else "-o FILE is missing")
-    chosen = by_name(options.format)
+    by_ending = None if options.format else by_suffix(options.output)
+    chosen = by_ending or by_name(options.format or "fxt")
     room = chosen.synth
     if options.shape not in room.SHAPES:
         known = ", ".join(room.SHAPES)
