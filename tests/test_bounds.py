@@ -10,14 +10,19 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import zstandard
 
+from fxtio.codec.columns import Block
 from fxtio.codec.generate import Order, encode
+from fxtio.codec.record import Record
+from fxtio.codec.strings import DistinctStrings
 from fxtio.fxt import FxtTrace, frames, state
 from fxtio.fxt import records as rec
 from fxtio.fxt.arguments import BlobArgument, NullArgument
 from fxtio.fxt.references import Thread
+from fxtio.fxt.state import Threads
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, MIB, delivered, instants, memory, packed, words
 from support.fxt_readings import Trickle, in_batches, kept_findings, rules
@@ -284,3 +289,46 @@ def test_names_out_of_use_are_forgotten() -> None:
         trace = FxtTrace(data)
         with memory(MIB):
             assert sum(1 for _ in trace) == 40_041
+
+
+@pytest.mark.parametrize("kind", ["strings", "objects", "characters", "threads"])
+def test_what_is_still_in_use_is_not_built_anew_for_every_frame(kind: str) -> None:
+    size = 1000 if kind == "characters" else 10
+    definitions: dict[str, list[Any]] = {
+        "strings": [rec.String(slot, f"string {slot}") for slot in range(1, 201)],
+        "objects": [rec.KernelObject(2, koid, f"object {koid}", ()) for koid in range(200)],
+        "characters": [rec.String(slot, f"{slot:0{size}}") for slot in range(1, 91)],
+        "threads": [rec.ThreadRecord(slot, 1, slot) for slot in range(1, 201)],
+    }
+    distinct: Any = Threads if kind == "threads" else DistinctStrings
+    data = encoded([rec.Magic(), *definitions[kind], *instants(0, 5000)])
+    with (
+        in_batches(256, kept_names=100),
+        patch.object(distinct, "only", autospec=True, side_effect=distinct.only) as only,
+    ):
+        frame_count = sum(1 for _ in FxtTrace(data).record_batches(forget=True))
+    assert frame_count > 50
+    assert 1 <= only.call_count <= 5
+
+
+@pytest.mark.parametrize("header", [HUGE, (1 << 20) << 4 | 15], ids=["over the limit", "beyond the end"])
+def test_headers_that_claim_too_much_do_not_end_a_frame_each(header: int) -> None:
+    count = 300
+    data = encoded(HEAD) + (encoded(instants(0, 5)) + words(header)) * count + encoded(instants(0, 5))
+    trace = FxtTrace(data)
+    assert sum(1 for _ in trace.record_batches(forget=True)) <= 3
+    assert trace.findings.counts.total() == count
+    assert plain(delivered(FxtTrace(data))) == plain([*HEAD, *instants(0, 5) * (count + 1)])
+    assert (
+        b"".join(
+            encode(record) if isinstance(record, Record) else record.raw for record in trace.records(resolve=False)
+        )
+        == data
+    )
+
+
+def test_only_the_header_of_a_large_blob_is_decoded() -> None:
+    with patch("fxtio.fxt.frames.decode") as decoded:
+        block = Block(np.array([HUGE | 3 << 36, 0, 0], np.uint64), np.array([HUGE | 3 << 36, 0, 0], np.uint64))
+        assert not frames._is_large_blob(block, 0, 1 << 31)
+    assert not decoded.called

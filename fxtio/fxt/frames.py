@@ -44,7 +44,7 @@ GAP = -2
 
 _CHAIN = 4  # records that must follow each other at the place where reading continues after a fault
 _LOOKAHEAD = 2 * _CHAIN * (MAX_RECORD_WORDS + 1)  # words to have in the buffer when looking for such a place
-_WINDOW = 1024  # words that are searched first
+_WINDOW = 64  # words that are searched first
 _HEAD = (MAX_ARGUMENTS + 3) * (MAX_RECORD_WORDS + 1)  # no payload begins behind so many words of its record
 
 
@@ -214,7 +214,7 @@ class FrameReader:
         self._base += count * 8
 
     def _walk(self, block: Block, start: int) -> tuple[Frame, int, int]:
-        """Walk the buffer from the word `start` on, beyond records of size 0 if good records follow them.
+        """Walk the buffer from the word `start` on, beyond headers that cannot be right if good records follow them.
 
         Returns:
             The frame, the index of the word behind it, and the reason why the walk ended.
@@ -222,13 +222,18 @@ class FrameReader:
         rules, table = tables_of(RECORDS)
         at, size, kind = self._at, self._size, self._kind
         count, used, reason = 0, start, _native.ZERO
-        while reason == _native.ZERO and self._bad_header is None:
+        while self._bad_header is None:
             more, used, reason = _native.walk(block.words, used, rules, table, at[count:], size[count:], kind[count:])
             count += more
+            if self.findings.strict:  # the records before a fault are delivered before the error is raised
+                break
             if reason == _native.ZERO:
-                if self.findings.strict:  # the records before the fault are delivered before the error is raised
-                    break
                 used = self._skip_zero_size(block, used)
+                continue
+            index = self._skip_bad_size(block, used) if reason == _native.PARTIAL else None
+            if index is None:
+                break
+            used = index
         return Frame(block, self._base, at[:count], size[:count], kind[:count], self.big_endian), used, reason
 
     def _skip_zero_size(self, block: Block, used: int) -> int:
@@ -245,6 +250,30 @@ class FrameReader:
             self._bad_header = _BadHeader(offset, 0, None)
             return used + 1
         return index
+
+    def _skip_bad_size(self, block: Block, used: int) -> int | None:
+        """Return the index of the next good record behind a header that claims too much; None if it needs more words.
+
+        The words in the buffer decide only if they are as many as `_recover` would search.
+        """
+        if not self._ended and len(block.words) - used < _LOOKAHEAD:
+            return None
+        self._read_further(block, used)
+        bad = self._bad_header
+        if bad is None:
+            return None
+        index = self._resync(block, used + 1, short=self._ended and bad.left is None)
+        if index is not None:
+            self._report_beyond_end(bad)
+            self._bad_header = None
+        return index
+
+    def _report_beyond_end(self, bad: _BadHeader) -> None:
+        """Report a header that claims more than what is left, if that is its fault."""
+        if bad.left is not None:
+            rule, subject = ("truncated", "the last record") if self._truncated else ("size-beyond-end", "a record")
+            message = f"{subject} should have {bad.size:,} words, {bad.left:,} are left"
+            self.findings.add(rule, bad.offset, message)
 
     def _read_further(self, block: Block, used: int) -> int:
         """Decide about a record that goes beyond the buffer; return how many words the buffer should have next."""
@@ -288,11 +317,8 @@ class FrameReader:
             searched = len(self._buffer) if self._ended else max(len(self._buffer) - keep, start)
             if not self._ended:
                 return None, searched
-        if bad.left is not None:
-            self._truncated = index is None
-            rule, subject = ("truncated", "the last record") if self._truncated else ("size-beyond-end", "a record")
-            message = f"{subject} should have {bad.size:,} words, {bad.left:,} are left"
-            self.findings.add(rule, bad.offset, message)
+        self._truncated = bad.left is not None and index is None
+        self._report_beyond_end(bad)
         self._bad_header = None
         return index, searched
 
@@ -397,6 +423,9 @@ def _is_same(buffers: Sequence[bytes | memoryview], data: memoryview) -> bool:
 
 def _is_large_blob(block: Block, at: int, size: int) -> bool:
     """Return whether the words begin a large blob whose payload ends where the record ends; they may be fewer."""
+    kind = RECORDS.kind_of(int(block.words[at]))
+    if kind < 0 or not issubclass(RECORDS.classes[kind], LargeBlob | LargeBlobNoMetadata):
+        return False
     words = block.words[at : at + _HEAD].tolist()
     faults: Faults = []
     try:
@@ -404,7 +433,7 @@ def _is_large_blob(block: Block, at: int, size: int) -> bool:
         buffers = encode_buffers(record)
     except (DecodeError, EncodeError, IndexError):
         return False
-    if faults or not isinstance(record, LargeBlob | LargeBlobNoMetadata):
+    if faults:
         return False
     begin = sum(len(buffer) for buffer in buffers[:-2]) // 8  # the payload and its padding are the last two
     return begin <= len(words) and begin - (-words[begin - 1] // 8) == size

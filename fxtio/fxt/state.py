@@ -63,7 +63,12 @@ MAX_OBJECTS = 65_536
 """The greatest number of objects whose names a reading keeps for arguments that refer to them."""
 
 MAX_UNUSED = 100_000
-"""A reading with more strings, or more threads, than this drops those that no slot refers to any more."""
+"""A reading with more strings, or more threads, than this drops those that no slot refers to any more.
+
+If more than half of it is still in use then, the next drop waits until there is twice as much as stayed.
+"""
+
+_MEAN_LENGTH = 64  # more characters than this times `MAX_UNUSED` in all strings are too many, too
 
 NS_PER_SECOND = 1_000_000_000
 
@@ -475,6 +480,8 @@ class Reading:
         self.clock_of: dict[int, Clock] = {}
         self.current = 0
         self._forget = forget
+        self._most_strings = self._most_threads = MAX_UNUSED
+        self._most_characters = MAX_UNUSED * _MEAN_LENGTH
         self._is_anonymous = True  # providers[0] stands for records before any provider info record
         self._by_id: dict[int, int] = {0: 0}
         self._indices: dict[ProviderName, int] = {}
@@ -517,15 +524,18 @@ class Reading:
 
     def _drop_unused(self) -> None:
         """Bound the memory for strings and threads.  Batches keep the lists that they refer to."""
-        if len(self.strings.values) > MAX_UNUSED or self.strings.size > MAX_UNUSED * 64:
+        if len(self.strings.values) > self._most_strings or self.strings.size > self._most_characters:
             used = np.union1d(self._string_slots.used(), self._objects.used())
             self.strings = self.strings.only(used)
             self._string_slots.renumber(used)
             self._objects.renumber(used)
-        if len(self.threads.values) > MAX_UNUSED:
+            self._most_strings = max(MAX_UNUSED, 2 * len(self.strings.values))
+            self._most_characters = max(MAX_UNUSED * _MEAN_LENGTH, 2 * self.strings.size)
+        if len(self.threads.values) > self._most_threads:
             used = self._thread_slots.used()
             self.threads = self.threads.only(used)
             self._thread_slots.renumber(used)
+            self._most_threads = max(MAX_UNUSED, 2 * len(self.threads.values))
 
     def _follow_providers(self, batch: Batch) -> int | Array:
         """Return the index of each record's provider: an int for all, or int32 per record."""
