@@ -363,6 +363,29 @@ def test_sums_do_not_wrap() -> None:
     assert stats(trace, 1).json["classes"][0]["bytes"] == 2**64 - 1
 
 
+def test_an_object_belongs_to_one_heap_shot() -> None:
+    def heap_object(time: int) -> r.HeapObject:
+        return r.HeapObject(time=time, object=8 * time, vtable=64 * time, size=16, generation=0, references=())
+
+    count = 50
+    events = [
+        heap_object(0),
+        *(r.HeapStart(time=time) for time in range(1, count + 1)),
+        *(heap_object(time) for time in range(100, 100 + count)),
+        r.HeapEnd(time=200),
+        heap_object(201),
+        r.HeapStart(time=210),
+        heap_object(211),
+    ]
+    trace = MonoTrace(written(17, events))
+    shots, classes = trace.table("heap_shots"), trace.table("heap_classes")
+    assert shots["objects"].tolist() == [0] * (count - 1) + [count, 1]
+    assert shots["end"].to_list() == [None] * (count - 1) + [200, None]
+    assert shots["bytes"].tolist() == [0] * (count - 1) + [16 * count, 16]
+    assert Counter(classes["heap_shot"].tolist()) == {count - 1: 1, count: 1}
+    assert int(classes["count"].sum()) == count + 1
+
+
 def test_objects_of_a_class_pointer_in_version_15_have_a_class() -> None:
     events = [
         r.ClassLoad(time=0, pointer=64, image=0, name="Node"),

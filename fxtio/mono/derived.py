@@ -203,16 +203,24 @@ def _allocation_sites(tables: dict[str, Table]) -> Table:
     )
 
 
-def _shots(tables: dict[str, Table]) -> Iterator[tuple[int, int | None, Array]]:
-    """Yield the start and the end of every heap shot, and the rows of its objects."""
-    ends, objects = tables["heap_ends"], tables["heap_objects"]
-    offsets = ends["offset"]
-    starts = tables["heap_starts"]
-    for start, offset in zip(starts["time"].tolist(), starts["offset"].tolist(), strict=True):
-        place = int(np.searchsorted(offsets, offset))
-        end = int(ends["time"][place]) if place < len(offsets) else None
-        last = int(offsets[place]) if place < len(offsets) else np.iinfo(np.int64).max
-        yield start, end, np.flatnonzero((objects["offset"] > offset) & (objects["offset"] < last))
+def _shots(tables: dict[str, Table]) -> Iterator[tuple[int, int | None, slice]]:
+    """Yield the start and the end of every heap shot, and the range of its objects.
+
+    A shot without an end has the objects up to the start of the next one, so no object belongs to two shots.
+    """
+    starts, ends, objects = tables["heap_starts"], tables["heap_ends"], tables["heap_objects"]["offset"]
+    offsets = starts["offset"]
+    first = np.searchsorted(objects, offsets)
+    following = np.append(first, len(objects))[1:]
+    place = np.searchsorted(ends["offset"], offsets)
+    next_place = np.append(place, len(ends["offset"]))[1:]
+    ended = place < next_place
+    following[ended] = np.searchsorted(objects, ends["offset"][place[ended]])
+    end_times = iter(ends["time"][place[ended]].tolist())
+    for start, has_end, begin, stop in zip(
+        starts["time"].tolist(), ended.tolist(), first.tolist(), following.tolist(), strict=True
+    ):
+        yield start, next(end_times) if has_end else None, slice(begin, stop)
 
 
 def total(sizes: Array) -> int:
@@ -256,9 +264,11 @@ def _heap_classes(tables: dict[str, Table]) -> Table:
     classes = objects["class_name"]
     rows, codes = [], []
     for shot, (_, _, members) in enumerate(_shots(tables)):
-        first = members[objects["size"][members] > 0]  # the others only add references
-        distinct, inverse, count = np.unique(classes.codes[first], return_inverse=True, return_counts=True)
-        sums = totals(len(distinct), inverse, objects["size"][first])
+        sizes = objects["size"][members]
+        is_first = sizes > 0  # the others only add references
+        codes_of_shot = classes.codes[members][is_first]
+        distinct, inverse, count = np.unique(codes_of_shot, return_inverse=True, return_counts=True)
+        sums = totals(len(distinct), inverse, sizes[is_first])
         for place in np.argsort(-sums.astype(np.float64), kind="stable").tolist():
             rows.append((shot, int(count[place]), int(sums[place])))
             codes.append(int(distinct[place]))
