@@ -14,6 +14,7 @@ import fxtio
 from fxtio import _native
 from fxtio.codec.record import Opaque
 from fxtio.mono import records as r
+from fxtio.mono.derived import totals
 from fxtio.mono.enums import GcEventType, MethodAction
 from fxtio.mono.headers import (
     BufferHeader,
@@ -361,6 +362,25 @@ def test_sums_do_not_wrap() -> None:
     assert trace.table("heap_shots")["bytes"].tolist() == trace.table("heap_classes")["bytes"].tolist() == [2**64 - 1]
     assert trace.table("allocation_sites")["bytes"].tolist() == [2**63 - 1]
     assert stats(trace, 1).json["classes"][0]["bytes"] == 2**64 - 1
+
+
+def test_sums_of_groups_read_each_size_once() -> None:
+    class Sizes(np.ndarray[Any, Any]):
+        """Sizes that count how often groups are taken from them."""
+
+        selections = 0
+
+        def __getitem__(self, key: Any) -> Any:
+            Sizes.selections += 1
+            return super().__getitem__(key)
+
+    random = np.random.default_rng(1)
+    group = random.integers(0, 100, 1000)
+    for bits in (1, 31, 33, 57, 63, 64):
+        sizes = random.integers(0, 2**bits - 1, 1000, np.uint64, endpoint=True)
+        expected = [min(sum(sizes[group == number].tolist()), 2**64 - 1) for number in range(101)]
+        assert totals(101, group, sizes.view(Sizes)).tolist() == expected
+    assert Sizes.selections == 0
 
 
 def test_an_object_belongs_to_one_heap_shot() -> None:

@@ -230,11 +230,13 @@ def total(sizes: Array) -> int:
 
 def totals(groups: int, group: Array, sizes: Array) -> Array:
     """Return the sums of sizes (uint64) by the number of their group, each at most 2**64 - 1."""
-    sums = np.zeros(groups, np.uint64)
-    np.add.at(sums, group, sizes)
-    about = np.bincount(group, sizes.astype(np.float64), groups)
-    for wrapped in np.flatnonzero(about > _MAX_INT64).tolist():
-        sums[wrapped] = min(sum(sizes[group == wrapped].tolist()), _MAX_UINT64)
+    half = np.uint64(32)
+    low_bits = np.uint64((1 << 32) - 1)
+    low, high = np.zeros(groups, np.uint64), np.zeros(groups, np.uint64)  # of 32 bits each, so sums do not wrap
+    np.add.at(low, group, sizes & low_bits)
+    np.add.at(high, group, sizes >> half)
+    high += low >> half
+    sums: Array = np.where(high > low_bits, np.uint64(_MAX_UINT64), (high << half) | (low & low_bits))
     return sums
 
 
