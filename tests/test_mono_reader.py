@@ -14,6 +14,7 @@ import fxtio
 from fxtio import _native
 from fxtio.codec.record import Opaque
 from fxtio.mono import records as r
+from fxtio.mono.derived import totals
 from fxtio.mono.enums import GcEventType, MethodAction
 from fxtio.mono.headers import (
     BufferHeader,
@@ -361,6 +362,48 @@ def test_sums_do_not_wrap() -> None:
     assert trace.table("heap_shots")["bytes"].tolist() == trace.table("heap_classes")["bytes"].tolist() == [2**64 - 1]
     assert trace.table("allocation_sites")["bytes"].tolist() == [2**63 - 1]
     assert stats(trace, 1).json["classes"][0]["bytes"] == 2**64 - 1
+
+
+def test_sums_of_groups_read_each_size_once() -> None:
+    class Sizes(np.ndarray[Any, Any]):
+        """Sizes that count how often groups are taken from them."""
+
+        selections = 0
+
+        def __getitem__(self, key: Any) -> Any:
+            Sizes.selections += 1
+            return super().__getitem__(key)
+
+    random = np.random.default_rng(1)
+    group = random.integers(0, 100, 1000)
+    for bits in (1, 31, 33, 57, 63, 64):
+        sizes = random.integers(0, 2**bits - 1, 1000, np.uint64, endpoint=True)
+        expected = [min(sum(sizes[group == number].tolist()), 2**64 - 1) for number in range(101)]
+        assert totals(101, group, sizes.view(Sizes)).tolist() == expected
+    assert Sizes.selections == 0
+
+
+def test_an_object_belongs_to_one_heap_shot() -> None:
+    def heap_object(time: int) -> r.HeapObject:
+        return r.HeapObject(time=time, object=8 * time, vtable=64 * time, size=16, generation=0, references=())
+
+    count = 50
+    events = [
+        heap_object(0),
+        *(r.HeapStart(time=time) for time in range(1, count + 1)),
+        *(heap_object(time) for time in range(100, 100 + count)),
+        r.HeapEnd(time=200),
+        heap_object(201),
+        r.HeapStart(time=210),
+        heap_object(211),
+    ]
+    trace = MonoTrace(written(17, events))
+    shots, classes = trace.table("heap_shots"), trace.table("heap_classes")
+    assert shots["objects"].tolist() == [0] * (count - 1) + [count, 1]
+    assert shots["end"].to_list() == [None] * (count - 1) + [200, None]
+    assert shots["bytes"].tolist() == [0] * (count - 1) + [16 * count, 16]
+    assert Counter(classes["heap_shot"].tolist()) == {count - 1: 1, count: 1}
+    assert int(classes["count"].sum()) == count + 1
 
 
 def test_objects_of_a_class_pointer_in_version_15_have_a_class() -> None:

@@ -203,16 +203,24 @@ def _allocation_sites(tables: dict[str, Table]) -> Table:
     )
 
 
-def _shots(tables: dict[str, Table]) -> Iterator[tuple[int, int | None, Array]]:
-    """Yield the start and the end of every heap shot, and the rows of its objects."""
-    ends, objects = tables["heap_ends"], tables["heap_objects"]
-    offsets = ends["offset"]
-    starts = tables["heap_starts"]
-    for start, offset in zip(starts["time"].tolist(), starts["offset"].tolist(), strict=True):
-        place = int(np.searchsorted(offsets, offset))
-        end = int(ends["time"][place]) if place < len(offsets) else None
-        last = int(offsets[place]) if place < len(offsets) else np.iinfo(np.int64).max
-        yield start, end, np.flatnonzero((objects["offset"] > offset) & (objects["offset"] < last))
+def _shots(tables: dict[str, Table]) -> Iterator[tuple[int, int | None, slice]]:
+    """Yield the start and the end of every heap shot, and the range of its objects.
+
+    A shot without an end has the objects up to the start of the next one, so no object belongs to two shots.
+    """
+    starts, ends, objects = tables["heap_starts"], tables["heap_ends"], tables["heap_objects"]["offset"]
+    offsets = starts["offset"]
+    first = np.searchsorted(objects, offsets)
+    following = np.append(first, len(objects))[1:]
+    place = np.searchsorted(ends["offset"], offsets)
+    next_place = np.append(place, len(ends["offset"]))[1:]
+    ended = place < next_place
+    following[ended] = np.searchsorted(objects, ends["offset"][place[ended]])
+    end_times = iter(ends["time"][place[ended]].tolist())
+    for start, has_end, begin, stop in zip(
+        starts["time"].tolist(), ended.tolist(), first.tolist(), following.tolist(), strict=True
+    ):
+        yield start, next(end_times) if has_end else None, slice(begin, stop)
 
 
 def total(sizes: Array) -> int:
@@ -222,11 +230,13 @@ def total(sizes: Array) -> int:
 
 def totals(groups: int, group: Array, sizes: Array) -> Array:
     """Return the sums of sizes (uint64) by the number of their group, each at most 2**64 - 1."""
-    sums = np.zeros(groups, np.uint64)
-    np.add.at(sums, group, sizes)
-    about = np.bincount(group, sizes.astype(np.float64), groups)
-    for wrapped in np.flatnonzero(about > _MAX_INT64).tolist():
-        sums[wrapped] = min(sum(sizes[group == wrapped].tolist()), _MAX_UINT64)
+    half = np.uint64(32)
+    low_bits = np.uint64((1 << 32) - 1)
+    low, high = np.zeros(groups, np.uint64), np.zeros(groups, np.uint64)  # of 32 bits each, so sums do not wrap
+    np.add.at(low, group, sizes & low_bits)
+    np.add.at(high, group, sizes >> half)
+    high += low >> half
+    sums: Array = np.where(high > low_bits, np.uint64(_MAX_UINT64), (high << half) | (low & low_bits))
     return sums
 
 
@@ -256,9 +266,11 @@ def _heap_classes(tables: dict[str, Table]) -> Table:
     classes = objects["class_name"]
     rows, codes = [], []
     for shot, (_, _, members) in enumerate(_shots(tables)):
-        first = members[objects["size"][members] > 0]  # the others only add references
-        distinct, inverse, count = np.unique(classes.codes[first], return_inverse=True, return_counts=True)
-        sums = totals(len(distinct), inverse, objects["size"][first])
+        sizes = objects["size"][members]
+        is_first = sizes > 0  # the others only add references
+        codes_of_shot = classes.codes[members][is_first]
+        distinct, inverse, count = np.unique(codes_of_shot, return_inverse=True, return_counts=True)
+        sums = totals(len(distinct), inverse, sizes[is_first])
         for place in np.argsort(-sums.astype(np.float64), kind="stable").tolist():
             rows.append((shot, int(count[place]), int(sums[place])))
             codes.append(int(distinct[place]))
