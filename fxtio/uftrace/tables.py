@@ -108,8 +108,10 @@ class CallPairing:
     entry (in a child after `fork`) is a call that began before the file: at the fork, or with the first record.
 
     If the call at the depth of an exit is that of another function, the exit ends the innermost call of its function.
-    Some tracers (the QEMU plugin) number the depths of exits from 0 and those of entries from 1.  The first exit
-    directly after the entry of the same function shows this; the depths of the exits from there on are corrected.
+    Some tracers (the QEMU plugin) number the depths of exits from 0 and those of entries from 1.  This is assumed of a
+    task that begins with an entry of depth 1, from its first exit that is one lower than the entry of the same function
+    directly before it, if no record before has contradicted, until one does: an entry of depth 0, or an exit that has
+    the depth of the entry of the same function directly before it.  The depths of these exits are corrected.
 
     Attributes:
         open: the calls that have not ended.
@@ -121,6 +123,7 @@ class CallPairing:
         self._previous: tuple[int, int] = (0, 0)  # the step and depth of the last entry or exit
         self._before: tuple[int, int, int] = (0, 0, 0)  # the step, depth and address of the record before the chunk
         self._exits_lower: bool | None = None  # whether exits have lower depths than entries, None if not known yet
+        self._has_calls = False  # whether there was an entry or exit
         self._first: int | None = None
         self._last = 0
 
@@ -137,7 +140,6 @@ class CallPairing:
         depth = _FIELDS["depth"].get(words).view(np.int64)
         address = _FIELDS["address"].get(words)
         times = chunk.nanoseconds
-        first_exit = self._first_lower_exit(step, depth, address)
         previous = self._previous
         rows = np.flatnonzero(step) if not step.all() else None
         if len(step) and (rows is None or len(rows)):
@@ -150,8 +152,8 @@ class CallPairing:
                     self._first = min(self._first, chunk.forked)
         if self._laps or _LAST_DEPTH in (previous[1], int(depth.max(initial=0))):
             depth, address = self._unwrapped(previous, step, depth, address)
-        if first_exit is not None:
-            depth = depth + np.where((step < 0) & (np.arange(len(step)) >= first_exit), 1, 0)
+        if self._exits_lower is not False and len(step):
+            depth = self._corrected(step, depth, address)
         before, height = self.open, len(self.open.depth)
         size = height + len(step)
         # The stack of open calls; an entry is a row of the chunk, or -1, -2, ... for calls that were open before.
@@ -200,19 +202,28 @@ class CallPairing:
         """Go on after bytes that are not a record."""
         self._before = (0, 0, 0)
 
-    def _first_lower_exit(self, step: Array, depth: Array, address: Array) -> int | None:
-        """Return the row from which on the depths of exits are one too low, or None if they are right."""
-        if self._exits_lower is None and len(step):
-            steps, depths = np.append(self._before[0], step), np.append(self._before[1], depth)
-            addresses = np.append(np.uint64(self._before[2]), address)
-            leaf = (steps[:-1] > 0) & (steps[1:] < 0) & (addresses[:-1] == addresses[1:])
-            self._before = (int(step[-1]), int(depth[-1]), int(address[-1]))
-            if not leaf.any():
-                return None
-            row = int(leaf.argmax())
-            self._exits_lower = (int(depths[row]) - int(depths[row + 1])) % DEPTHS == 1
-            return row if self._exits_lower else None
-        return 0 if self._exits_lower else None
+    def _corrected(self, step: Array, depth: Array, address: Array) -> Array:
+        """Return the depths of the records of a chunk; those of exits that are one too low are raised by one."""
+        steps, depths = np.append(self._before[0], step), np.append(self._before[1], depth)
+        addresses = np.append(np.uint64(self._before[2]), address)
+        leaf = (steps[:-1] > 0) & (step < 0) & (addresses[:-1] == address)
+        lower, usual = leaf & (depths[:-1] == depth + 1), leaf & (depths[:-1] == depth)
+        usual |= (step > 0) & (depth == 0)
+        if not self._has_calls and step.any():
+            self._has_calls = True
+            first = int(step.astype(np.bool_).argmax())
+            usual[first] |= step[first] < 0 or depth[first] != 1
+        count = len(step)
+        begin = 0 if self._exits_lower else int(lower.argmax()) if lower.any() else count
+        end = int(usual.argmax()) if usual.any() else count
+        if end < count:
+            self._exits_lower = False
+        elif begin < count:
+            self._exits_lower = True
+        self._before = int(step[-1]), int(depth[-1]), int(address[-1])
+        rows = np.arange(count)
+        corrected: Array = depth + ((step < 0) & (begin <= rows) & (rows < end))
+        return corrected
 
     def _unwrapped(self, previous: tuple[int, int], step: Array, depth: Array, address: Array) -> tuple[Array, Array]:
         """Return depths and addresses without wrapping: a depth of 1024 is stored as 0 and a carry into the address."""
