@@ -16,6 +16,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.codec.strings import DistinctStrings
+from fxtio.finding import Findings
 from fxtio.table import Bytes, Categories, Column, GrowingTable, Table
 from fxtio.uftrace import payloads
 from fxtio.uftrace.enums import RecordType
@@ -23,7 +24,7 @@ from fxtio.uftrace.events import ADDRESSES, EventsFile, data_of, values_of
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import DEPTHS, RecordWord
 from fxtio.uftrace.state import AddressSpace
-from fxtio.uftrace.values import FORMATS, payload_columns, structures, symbol_codes
+from fxtio.uftrace.values import FORMATS, CombinedNames, payload_columns, structures, symbol_codes
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Column]
@@ -282,18 +283,20 @@ class TableBuilder:
         names: the names of the tables.
         events: the names of events.
         pointer_size: the size in bytes of an address of the traced program.
+        findings: receives faults.
 
     Attributes:
         names: the distinct texts.
         record: the number of the next record.
     """
 
-    def __init__(self, names: Sequence[str], events: EventsFile, pointer_size: int) -> None:
+    def __init__(self, names: Sequence[str], events: EventsFile, pointer_size: int, findings: Findings) -> None:
         self.names = DistinctStrings()
         self.record = 0
         self._tables = tuple(name for name in names if name in RECORD_TABLES)
         self._events = events
         self._pointer_size = pointer_size
+        self._combined = CombinedNames(findings)
         self._pairing = CallPairing()
         self._functions: AddressSpace | None = None
         self._name_codes: dict[int, int] = {}
@@ -378,7 +381,7 @@ class TableBuilder:
 
     def args(self, chunk: Chunk) -> Columns:
         """Return the values of payloads."""
-        values, code = payload_columns(chunk, self.names), self.names.code
+        values, code = payload_columns(chunk, self.names, self._combined), self.names.code
         labels = values.of_specs(lambda spec: code(spec.label), np.int32)
         types = values.of_specs(lambda spec: code(spec.type) if spec.type else -1, np.int32)
         names = self.names.values
