@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as twin
 from fxtio.uftrace.argspec import ValueSpec
+from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.layout import DEPTHS
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit
@@ -35,14 +36,21 @@ def model(records: list[FunctionEntry | FunctionExit]) -> Iterator[tuple[str, in
     deeper: bool | None = None  # whether the depths of exits are too low by one
     for number, record in enumerate(records):
         depth, before = record.depth, records[number - 1] if number else None
+        if before is None and not (isinstance(record, FunctionEntry) and depth == 1):
+            deeper = False
         if isinstance(record, FunctionEntry):
+            if depth == 0:
+                deeper = False
             while stack and stack[-1][0] >= depth:
                 level, _, entry = stack.pop()
                 yield "no_exit", entry, -1, level
             stack.append((depth, record.address, number))
             continue
-        if deeper is None and isinstance(before, FunctionEntry) and before.address == record.address:
-            deeper = before.depth - depth in (1, 1 - DEPTHS)
+        if isinstance(before, FunctionEntry) and before.address == record.address:
+            if before.depth == depth:
+                deeper = False
+            elif deeper is None and before.depth == depth + 1:
+                deeper = True
         depth += bool(deeper)
         ended = [call for call in stack if call[:2] == (depth, record.address)]
         ended = ended or [call for call in stack if call[0] > depth and call[1] == record.address]
@@ -103,6 +111,62 @@ def test_exits_numbered_from_0_and_entries_from_1(
     old = rows(UftraceTrace(plain(tmp_path / "old", from_calls(calls, entries=1))), "slices")
     assert old == usual
     assert {row["state"] for row in old} <= {"whole", "open"}
+
+
+def test_recursion_that_ends_by_longjmp_is_no_numbering_from_0(tmp_path: Path) -> None:
+    """The exit of `one` directly after its inner entry is one lower; the depths after it are still right."""
+    records: list[Any] = [
+        FunctionEntry(0, 0, 0x400000), FunctionEntry(10, 1, 0x400010), FunctionEntry(20, 2, 0x400010),
+        FunctionExit(30, 1, 0x400010), FunctionEntry(40, 1, 0x400020), FunctionExit(50, 1, 0x400020),
+        FunctionExit(60, 0, 0x400000),
+    ]  # fmt: skip
+    result = rows(UftraceTrace(plain(tmp_path / "t", records)), "slices")
+    assert [(row["state"], row["entry"], row["exit"]) for row in result] == [
+        ("no_exit", 2, -1), ("whole", 1, 3), ("whole", 4, 5), ("whole", 0, 6),
+    ]  # fmt: skip
+
+
+def test_a_usual_exit_ends_the_numbering_from_0(tmp_path: Path) -> None:
+    """A recording that began within a call looks like one with exits from 0 until the first usual exit."""
+    records: list[Any] = [
+        FunctionEntry(10, 1, 0x400010), FunctionEntry(20, 2, 0x400010), FunctionExit(30, 1, 0x400010),
+        FunctionEntry(40, 1, 0x400020), FunctionExit(50, 1, 0x400020), FunctionEntry(60, 1, 0x400020),
+        FunctionEntry(70, 2, 0x400030), FunctionExit(80, 1, 0x400020),
+    ]  # fmt: skip
+    result = rows(UftraceTrace(plain(tmp_path / "t", records)), "slices")
+    assert [(row["state"], row["entry"], row["exit"]) for row in result] == [
+        ("whole", 1, 2), ("no_exit", 0, -1), ("whole", 3, 4), ("no_exit", 6, -1), ("whole", 5, 7),
+    ]  # fmt: skip
+
+
+@given(calls=st.text("0012..", max_size=60), lost=st.sets(st.integers(0, 59)), block=st.sampled_from([64, 96, 1 << 20]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(calls="011..2..", lost={3}, block=1 << 20)
+def test_lost_exits_spoil_only_their_own_calls(calls: str, lost: set[int], block: int, tmp_path: Path) -> None:
+    import shutil
+    from unittest import mock
+
+    balanced, depth = "", 0
+    for character in calls:
+        if character != "." or depth:
+            balanced += character
+            depth += -1 if character == "." else 1
+    complete = from_calls(balanced + "." * depth)
+    open_calls: list[int] = []
+    expected = []
+    for number, record in enumerate(complete):
+        if isinstance(record, FunctionEntry):
+            open_calls.append(record.time)
+            continue
+        begin = open_calls.pop()
+        if number not in lost:
+            expected.append((begin, record.time))
+    read = [record for number, record in enumerate(complete) if isinstance(record, FunctionEntry) or number not in lost]
+    shutil.rmtree(tmp_path / "t", ignore_errors=True)
+    with mock.patch("fxtio.uftrace.frames.BLOCK", block):
+        result = rows(UftraceTrace(plain(tmp_path / "t", read)), "slices")
+    whole = [(row["start"], row["start"] + row["duration"]) for row in result if row["state"] == "whole"]
+    assert whole == expected
 
 
 def test_an_exit_at_the_depth_of_another_function(tmp_path: Path) -> None:
@@ -265,3 +329,16 @@ def test_an_empty_trace_has_all_columns(tmp_path: Path) -> None:
         table = trace.table(name)
         assert len(table.keys()) > 1
         assert (table.num_rows > 0) == (name in ("info", "tasks", "task_events", "modules", "symbols"))
+
+
+@given(values=st.lists(st.integers(-3, 3) | st.sampled_from([-(2**63), 2**63 - 1])))
+def test_rows_are_grouped_by_value(values: list[int]) -> None:
+    groups = [(value, group.tolist()) for value, group in rows_by_value(np.array(values, np.int64))]
+    assert groups == [(value, [row for row, other in enumerate(values) if other == value])
+                      for value in sorted(set(values))]  # fmt: skip
+
+
+def test_grouping_does_not_compare_all_rows_for_each_value() -> None:
+    """The cost of 300,000 tasks with an event each is that of one sort."""
+    count = 300_000
+    assert sum(len(group) for _, group in rows_by_value(np.arange(count))) == count

@@ -110,8 +110,26 @@ def test_combined_names_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             task.enter(function, time, number)
     trace = UftraceTrace(tmp_path / "t")
     assert trace.table("args")["meaning"].to_list() == ["F0", "F1", "F2", "F3", "F1|F0"]
+    assert not list(trace.findings)
     monkeypatch.setattr("fxtio.uftrace.values.MAX_COMBINED", 0)
     assert trace.table("args")["meaning"].to_list() == ["F0", "F1", "F2", "F3", None]
+    assert [(item.rule, item.file, item.offset) for item in trace.findings] == [("too-many-flags", "1.dat", 4 * 24)]
+
+
+@pytest.mark.parametrize("block", [1 << 10, 1 << 20])
+def test_names_of_all_combinations_of_12_flags(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.uftrace.frames.BLOCK", block)
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.enum("flags", {f"F{bit}": 1 << bit for bit in range(12)})
+        function, task = writer.function("f", arguments="arg1/e:flags"), writer.task(1)
+        for number in range(1, 4096):
+            task.enter(function, 2 * number, number)
+            task.leave(2 * number + 1)
+    trace = UftraceTrace(tmp_path / "t")
+    names = trace.table("args")["meaning"].to_list()
+    bits = [[bit for bit in reversed(range(12)) if number >> bit & 1] for number in range(1, 4096)]
+    assert names == ["|".join(f"F{bit}" for bit in flags) for flags in bits]
+    assert not list(trace.findings)
 
 
 def test_a_large_enumeration_has_no_combined_names() -> None:

@@ -190,7 +190,10 @@ def _placed_parts(text: str, separator: str, place: int) -> Iterator[tuple[int, 
 EnumNames = dict[int, str]
 """The names of the values of an enumeration."""
 
-_MAX_FLAGS, _MAX_LABEL = 128, 1000
+MAX_FLAGS = 128
+"""The largest number of values of an enumeration whose names are combined."""
+
+_MAX_LABEL = 1000
 
 
 def enum_label(names: EnumNames, value: int) -> str | None:
@@ -202,7 +205,7 @@ def enum_label(names: EnumNames, value: int) -> str | None:
     """
     if value in names:
         return names[value]
-    if len(names) > _MAX_FLAGS:
+    if len(names) > MAX_FLAGS:
         return None
     labels, rest, size = [], value, 0
     for flag in sorted(names, reverse=True):

@@ -14,6 +14,7 @@ from fxtio import _native
 from fxtio.codec.strings import DistinctStrings
 from fxtio.table import Bytes, Categories, Column, Optional, saturated
 from fxtio.uftrace.argspec import parse_enums
+from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.kernel import FUNCTION_ENTRY, FUNCTION_EXIT, KernelEvent
 from fxtio.uftrace.perf import EXEC, KINDS, TASK_NAME, TASK_NEW, PerfBlock
@@ -289,8 +290,7 @@ def _kernel_slices(files: SmallFiles) -> Columns:
     rows = [(number, cpu, event) for number, (cpu, event) in enumerate(files.kernel_events_by_time) if _is_call(event)]
     columns: dict[str, list[Array]] = {name: [] for name in ("event", "end", "state")}
     tids = np.array([event.tid for _, _, event in rows], np.int64)
-    for tid in np.unique(tids).tolist():
-        of_task = np.flatnonzero(tids == tid)
+    for _, of_task in rows_by_value(tids):
         begin, end, state = _paired([rows[row][2] for row in of_task.tolist()])
         columns["event"].append(of_task[begin])
         columns["end"].append(of_task[end])

@@ -16,6 +16,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.codec.strings import DistinctStrings
+from fxtio.finding import Findings
 from fxtio.table import Bytes, Categories, Column, GrowingTable, Table
 from fxtio.uftrace import payloads
 from fxtio.uftrace.enums import RecordType
@@ -23,7 +24,7 @@ from fxtio.uftrace.events import ADDRESSES, EventsFile, data_of, values_of
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import DEPTHS, RecordWord
 from fxtio.uftrace.state import AddressSpace
-from fxtio.uftrace.values import FORMATS, payload_columns, structures, symbol_codes
+from fxtio.uftrace.values import FORMATS, CombinedNames, payload_columns, structures, symbol_codes
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Column]
@@ -108,8 +109,10 @@ class CallPairing:
     entry (in a child after `fork`) is a call that began before the file: at the fork, or with the first record.
 
     If the call at the depth of an exit is that of another function, the exit ends the innermost call of its function.
-    Some tracers (the QEMU plugin) number the depths of exits from 0 and those of entries from 1.  The first exit
-    directly after the entry of the same function shows this; the depths of the exits from there on are corrected.
+    Some tracers (the QEMU plugin) number the depths of exits from 0 and those of entries from 1.  This is assumed of a
+    task that begins with an entry of depth 1, from its first exit that is one lower than the entry of the same function
+    directly before it, if no record before has contradicted, until one does: an entry of depth 0, or an exit that has
+    the depth of the entry of the same function directly before it.  The depths of these exits are corrected.
 
     Attributes:
         open: the calls that have not ended.
@@ -121,6 +124,7 @@ class CallPairing:
         self._previous: tuple[int, int] = (0, 0)  # the step and depth of the last entry or exit
         self._before: tuple[int, int, int] = (0, 0, 0)  # the step, depth and address of the record before the chunk
         self._exits_lower: bool | None = None  # whether exits have lower depths than entries, None if not known yet
+        self._has_calls = False  # whether there was an entry or exit
         self._first: int | None = None
         self._last = 0
 
@@ -137,7 +141,6 @@ class CallPairing:
         depth = _FIELDS["depth"].get(words).view(np.int64)
         address = _FIELDS["address"].get(words)
         times = chunk.nanoseconds
-        first_exit = self._first_lower_exit(step, depth, address)
         previous = self._previous
         rows = np.flatnonzero(step) if not step.all() else None
         if len(step) and (rows is None or len(rows)):
@@ -150,8 +153,8 @@ class CallPairing:
                     self._first = min(self._first, chunk.forked)
         if self._laps or _LAST_DEPTH in (previous[1], int(depth.max(initial=0))):
             depth, address = self._unwrapped(previous, step, depth, address)
-        if first_exit is not None:
-            depth = depth + np.where((step < 0) & (np.arange(len(step)) >= first_exit), 1, 0)
+        if self._exits_lower is not False and len(step):
+            depth = self._corrected(step, depth, address)
         before, height = self.open, len(self.open.depth)
         size = height + len(step)
         # The stack of open calls; an entry is a row of the chunk, or -1, -2, ... for calls that were open before.
@@ -200,19 +203,28 @@ class CallPairing:
         """Go on after bytes that are not a record."""
         self._before = (0, 0, 0)
 
-    def _first_lower_exit(self, step: Array, depth: Array, address: Array) -> int | None:
-        """Return the row from which on the depths of exits are one too low, or None if they are right."""
-        if self._exits_lower is None and len(step):
-            steps, depths = np.append(self._before[0], step), np.append(self._before[1], depth)
-            addresses = np.append(np.uint64(self._before[2]), address)
-            leaf = (steps[:-1] > 0) & (steps[1:] < 0) & (addresses[:-1] == addresses[1:])
-            self._before = (int(step[-1]), int(depth[-1]), int(address[-1]))
-            if not leaf.any():
-                return None
-            row = int(leaf.argmax())
-            self._exits_lower = (int(depths[row]) - int(depths[row + 1])) % DEPTHS == 1
-            return row if self._exits_lower else None
-        return 0 if self._exits_lower else None
+    def _corrected(self, step: Array, depth: Array, address: Array) -> Array:
+        """Return the depths of the records of a chunk; those of exits that are one too low are raised by one."""
+        steps, depths = np.append(self._before[0], step), np.append(self._before[1], depth)
+        addresses = np.append(np.uint64(self._before[2]), address)
+        leaf = (steps[:-1] > 0) & (step < 0) & (addresses[:-1] == address)
+        lower, usual = leaf & (depths[:-1] == depth + 1), leaf & (depths[:-1] == depth)
+        usual |= (step > 0) & (depth == 0)
+        if not self._has_calls and step.any():
+            self._has_calls = True
+            first = int(step.astype(np.bool_).argmax())
+            usual[first] |= step[first] < 0 or depth[first] != 1
+        count = len(step)
+        begin = 0 if self._exits_lower else int(lower.argmax()) if lower.any() else count
+        end = int(usual.argmax()) if usual.any() else count
+        if end < count:
+            self._exits_lower = False
+        elif begin < count:
+            self._exits_lower = True
+        self._before = int(step[-1]), int(depth[-1]), int(address[-1])
+        rows = np.arange(count)
+        corrected: Array = depth + ((step < 0) & (begin <= rows) & (rows < end))
+        return corrected
 
     def _unwrapped(self, previous: tuple[int, int], step: Array, depth: Array, address: Array) -> tuple[Array, Array]:
         """Return depths and addresses without wrapping: a depth of 1024 is stored as 0 and a carry into the address."""
@@ -271,18 +283,20 @@ class TableBuilder:
         names: the names of the tables.
         events: the names of events.
         pointer_size: the size in bytes of an address of the traced program.
+        findings: receives faults.
 
     Attributes:
         names: the distinct texts.
         record: the number of the next record.
     """
 
-    def __init__(self, names: Sequence[str], events: EventsFile, pointer_size: int) -> None:
+    def __init__(self, names: Sequence[str], events: EventsFile, pointer_size: int, findings: Findings) -> None:
         self.names = DistinctStrings()
         self.record = 0
         self._tables = tuple(name for name in names if name in RECORD_TABLES)
         self._events = events
         self._pointer_size = pointer_size
+        self._combined = CombinedNames(findings)
         self._pairing = CallPairing()
         self._functions: AddressSpace | None = None
         self._name_codes: dict[int, int] = {}
@@ -367,7 +381,7 @@ class TableBuilder:
 
     def args(self, chunk: Chunk) -> Columns:
         """Return the values of payloads."""
-        values, code = payload_columns(chunk, self.names), self.names.code
+        values, code = payload_columns(chunk, self.names, self._combined), self.names.code
         labels = values.of_specs(lambda spec: code(spec.label), np.int32)
         types = values.of_specs(lambda spec: code(spec.type) if spec.type else -1, np.int32)
         names = self.names.values

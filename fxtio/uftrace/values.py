@@ -17,8 +17,9 @@ import numpy as np
 from fxtio import _native
 from fxtio.codec.columns import StreamColumn
 from fxtio.codec.strings import DistinctStrings
+from fxtio.finding import Findings, Level
 from fxtio.uftrace import payloads
-from fxtio.uftrace.argspec import EnumNames, ValueSpec, ValueSpecs, enum_label
+from fxtio.uftrace.argspec import MAX_FLAGS, EnumNames, ValueSpec, ValueSpecs, enum_label
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES
 from fxtio.uftrace.frames import Chunk
@@ -30,8 +31,8 @@ Array = np.ndarray[Any, Any]
 FORMATS = "diuxocpefsSt"
 """The letters of value formats, by code."""
 
-MAX_COMBINED = 1024
-"""The largest number of values in a block of records that get the names of several flags of an enumeration."""
+MAX_COMBINED = 1 << 15
+"""The largest number of distinct values in a reading of tables that get the names of several flags of enumerations."""
 
 _FIELDS = RecordWord.fields
 _HEADER = 16
@@ -89,6 +90,44 @@ class ValueColumns:
         return np.array([value_of(spec) for spec in self.specs], dtype)[self.spec]
 
 
+class CombinedNames:
+    """The names of the values of enumerations in one reading, which are combined for at most `MAX_COMBINED` values.
+
+    Args:
+        findings: receives a warning at the first value without a name because of the limit.
+    """
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._names: dict[tuple[int, int], str | None] = {}
+        self._enums: dict[int, EnumNames] = {}  # by identity; none may be freed as long as its identity is a key
+        self._is_full = False
+
+    def label(self, enum: EnumNames, value: int, file: str, offset: int) -> str | None:
+        """Return the name of a value, or the names of its flags, or None.
+
+        Args:
+            enum: the names of the values of the enumeration.
+            value: the value.
+            file: the file of the record.
+            offset: the offset of the record in bytes.
+        """
+        if value in enum or len(enum) > MAX_FLAGS:
+            return enum.get(value)
+        key = id(enum), value
+        if key in self._names:
+            return self._names[key]
+        if len(self._names) < MAX_COMBINED:
+            self._enums[id(enum)] = enum
+            self._names[key] = enum_label(enum, value)
+            return self._names[key]
+        if not self._is_full:
+            self._is_full = True
+            message = f"more than {MAX_COMBINED:,} different values combine flags; the others have no meaning"
+            self._findings.add("too-many-flags", offset, message, level=Level.WARNING, file=file)
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
     """Records whose payloads are decoded together.
@@ -144,17 +183,19 @@ def enums_of(functions: AddressSpace, specs: ValueSpecs, address: int) -> tuple[
     return tuple(functions.enum(index, spec.type) if spec.format == "e" else {} for spec in specs)
 
 
-def payload_columns(chunk: Chunk, names: DistinctStrings) -> ValueColumns:
+def payload_columns(chunk: Chunk, names: DistinctStrings, combined: CombinedNames) -> ValueColumns:
     """Return the values in the payloads of a chunk."""
     data: _BlockBytes | None = None
     parts = []
     for group in _groups(chunk):
         data = data or _BlockBytes(chunk)
-        parts.append(_group_columns(data, chunk, group, names))
+        parts.append(_group_columns(data, chunk, group, names, combined))
     return ValueColumns.joined(parts) if parts else ValueColumns.empty()
 
 
-def _group_columns(data: _BlockBytes, chunk: Chunk, group: _Group, names: DistinctStrings) -> ValueColumns:
+def _group_columns(
+    data: _BlockBytes, chunk: Chunk, group: _Group, names: DistinctStrings, combined: CombinedNames
+) -> ValueColumns:
     specs, rows = group.specs, group.rows
     at = chunk.at[rows] * 8 + _HEADER
     shape = (len(rows), len(specs))
@@ -171,24 +212,23 @@ def _group_columns(data: _BlockBytes, chunk: Chunk, group: _Group, names: Distin
             bits[:, number] = data.floats(place, spec.size)
         elif spec.format != "t":
             bits[:, number] = data.integers(place, spec.size, signed=spec.format in payloads.SIGNED)
-            if spec.format == "p" or group.enums[number]:
-                meaning[:, number] = _meanings(group.enums[number], bits[:, number], chunk.functions, names)
+            if spec.format == "p":
+                meaning[:, number] = symbol_codes(bits[:, number], chunk.functions, names)
+            elif enum := group.enums[number]:
+                meaning[:, number] = _enum_codes(enum, bits[:, number], chunk, rows, names, combined)
         at = at + (size + 3) // 4 * 4
     spec_of = np.tile(np.arange(len(specs), dtype=np.int32), len(rows))
     columns = (bits.reshape(-1), text.reshape(-1), meaning.reshape(-1))
     return ValueColumns(specs, np.repeat(rows, len(specs)), spec_of, *columns)
 
 
-def _meanings(enum: EnumNames, values: Array, functions: AddressSpace, names: DistinctStrings) -> Array:
-    """Return the codes of the meanings of values of an enumeration, or else of addresses (int32), -1 for none."""
-    if not enum:
-        return symbol_codes(values, functions, names)
-    distinct, inverse = np.unique(values.view(np.int64), return_inverse=True)
-    values_of = distinct.tolist()
-    if sum(value not in enum for value in values_of) > MAX_COMBINED:
-        labels = [enum.get(value) for value in values_of]
-    else:
-        labels = [enum_label(enum, value) for value in values_of]
+def _enum_codes(
+    enum: EnumNames, values: Array, chunk: Chunk, rows: Array, names: DistinctStrings, combined: CombinedNames
+) -> Array:
+    """Return the codes of the names of values of an enumeration in some rows of a chunk (int32), -1 for none."""
+    distinct, first, inverse = np.unique(values.view(np.int64), return_index=True, return_inverse=True)
+    places = zip(distinct.tolist(), chunk.offsets()[rows[first]].tolist(), strict=True)
+    labels = [combined.label(enum, value, f"{chunk.tid}.dat", offset) for value, offset in places]
     codes: Array = np.array([-1 if text is None else names.code(text) for text in labels], np.int32)[inverse]
     return codes
 

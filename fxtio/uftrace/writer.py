@@ -30,6 +30,7 @@ from fxtio.uftrace.encode import (
 )
 from fxtio.uftrace.enums import EventId, RecordType, WordClass
 from fxtio.uftrace.events import EVENT_IDS, EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
+from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.kernel_writer import MAX_CPU, KernelFiles
 from fxtio.uftrace.layout import Feature, InfoBit
@@ -751,11 +752,10 @@ def _check_task(tid: Any) -> None:
 
 def _rows_of(name: str, column: Any) -> list[tuple[int, Array]]:
     """Return the distinct values of a column of non-negative integers, and the rows of each."""
-    values = integers(name, column)
-    distinct = np.unique(values).tolist()
-    if distinct[0] < 0:
+    groups = list(rows_by_value(integers(name, column)))
+    if groups and groups[0][0] < 0:
         raise EncodeError("a number is negative", name)
-    return [(value, np.flatnonzero(values == value)) for value in distinct]
+    return groups
 
 
 def _parents(column: Any | None, rows: int) -> Array:

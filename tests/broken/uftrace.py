@@ -129,6 +129,14 @@ def too_many_sessions(folder: Path) -> Findings:
     return read(folder, maps | task)
 
 
+def too_many_flags(folder: Path) -> Findings:
+    enum = "enum flags {" + ",".join(f"F{bit}={1 << bit}" for bit in range(16)) + "}"
+    specs = info(specs=f"work@arg1/e:flags\nenumauto:{enum}").replace(b"argspec:lines=1", b"argspec:lines=2")
+    values = range(1 << 16)
+    task = b"".join(record(1000 + value, ENTRY, 0, WORK, struct.pack("<Q", value)) for value in values)
+    return read(folder, {"info": specs, "1.dat": task}, table="args")
+
+
 def no_demangler(folder: Path) -> Findings:
     symbols = SYMBOLS.replace(" work", " _ZN1AIiE4workEi").encode()
     with patch("fxtio.uftrace.demangle._library", lambda: None):
@@ -185,6 +193,7 @@ CASES: dict[str, Callable[[Path], Findings]] = {
     "argspec-pattern": lambda folder: read(folder, {"info": info(specs="(work@arg1/i32", kind="regex")}),
     "argspec-work": lambda folder: read(folder, {"info": info(specs=PATTERNS, kind="regex")}),
     "no-demangler": no_demangler,
+    "too-many-flags": too_many_flags,
     "record-magic": bad_magic,
     "payload-unknown": lambda folder: read(folder, {"1.dat": record(1000, ENTRY, 0, MAIN, b"whatever")}),
     "time-backwards": lambda folder: read(folder, {"1.dat": RECORDS[1] + RECORDS[0]}),
