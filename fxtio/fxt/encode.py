@@ -22,7 +22,7 @@ from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, Scope, ThreadState
 from fxtio.fxt.event_columns import MAX_COLUMN_TEXT, EventColumns, Indexed, texts
-from fxtio.fxt.events import check_count, text_bytes
+from fxtio.fxt.events import ENDS_EARLY, check_count, text_bytes
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.references import Thread
 from fxtio.fxt.state import NS_PER_SECOND, Clock
@@ -339,11 +339,15 @@ def _end_ticks(columns: Mapping[str, Any], run: slice, clock: Clock, ticks: Arra
         ends[has_end] = values[run][has_end]
         if durations is not None:
             _check_same(clock.to_ns(ends[has_end]) - begin, durations, clock, "duration")
+        if (ends < ticks)[has_end].any():
+            raise EncodeError(ENDS_EARLY, "end_ticks")
         return ends
     if durations is None:
         raise EncodeError("complete events need the column end_ticks or the column duration", "events")
     if len(durations) and int(durations.max()) > MAX_TIME:
         raise EncodeError(f"{int(durations.max())} ns does not fit in 63 bits", "duration")
+    if len(durations) and int(durations.min()) < 0:
+        raise EncodeError(ENDS_EARLY, "duration")
     end = begin + durations.astype(np.int64)
     if len(end) and int(end.min()) < 0:
         row = int(np.argmin(end))

@@ -591,7 +591,7 @@ class Track:
         self._event("instant", self._number, category, name, timestamp, args, None)
 
     def complete(self, name: str, start: int, end: int, *, category: str = "", args: Args = None) -> None:
-        """Write an operation from `start` to `end`."""
+        """Write an operation from `start` to `end`, which is not before it; `put` takes records that are."""
         self._event("duration_complete", self._number, category, name, start, args, end)
 
     def begin(self, name: str, timestamp: int, *, category: str = "", args: Args = None) -> None:
