@@ -281,6 +281,11 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
     "bytes": ("events", {**THREE, "args": {"a": b"x"}}, "no argument type holds"),
     "provider": ("logs", {"provider": -1, "ticks": 1, "process": 1, "thread": 1, "message": "x"}, "-1 is negative"),
     "scope": ("events", {**THREE, "scope": "universe"}, "'universe' is not one of thread, process, global"),
+    "large scope": ("events", {**THREE, "scope": str(1 << 64)}, "'18446744073709551616' is not one of thread"),
+    "very large scope": ("events", {**THREE, "scope": "9" * 5000}, "is not one of thread, process, global"),
+    "scope in other digits": ("events", {**THREE, "scope": "\u0661"}, "is not one of thread, process, global"),
+    "very large object type": ("objects", {"kind": "kernel", "id": 1, "name": "x", "type": "9" * 5000}, "is not one"),
+    "argument as a column": ("events", {**THREE, "args": {"a": 1}, "args['a']": 2}, "is not a column of this table"),
     "scope of a span": ("events", {**THREE, "type": "duration_begin", "scope": "thread"}, "must be null for events"),
     "scope is a number": ("events", {**THREE, "scope": 1}, "scope: is not a column of text"),
     "small blob at a time": (

@@ -17,7 +17,7 @@ import numpy as np
 from fxtio.codec.columns import OptionalColumn
 from fxtio.codec.generate import Order, encode_buffers
 from fxtio.codec.record import Record
-from fxtio.errors import EncodeError
+from fxtio.errors import EncodeError, shown
 from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, Scope, ThreadState
@@ -33,6 +33,9 @@ Array = np.ndarray[Any, Any]
 
 MAX_ROWS = 1 << 18
 """The most rows of a table that are encoded at once."""
+
+_MAX_NUMBER = 2**64 - 1
+_MAX_DIGITS = len(str(_MAX_NUMBER))
 
 DEFAULT_MMAP_FLAGS = 5
 """Mapped to be read and executed."""
@@ -551,11 +554,13 @@ def _number(label: Any, name: str, enumeration: type[IntEnum]) -> int:
         EncodeError: it is neither a name of the enumeration nor a number.
     """
     numbers = {member.name.lower(): member.value for member in enumeration}
-    if label in numbers:
+    if isinstance(label, str) and label in numbers:
         return numbers[label]
-    if isinstance(label, str) and label.isdecimal():
-        return int(label)
-    raise EncodeError(f"{label!r} is not one of {', '.join(numbers)}", name)
+    if isinstance(label, str) and label.isascii() and label.isdecimal() and len(label) <= _MAX_DIGITS:
+        number = int(label)
+        if number <= _MAX_NUMBER:
+            return number
+    raise EncodeError(f"{shown(label)} is not one of {', '.join(numbers)}", name)
 
 
 def _check_null(row: Row, owners: str, *names: str) -> None:
