@@ -286,6 +286,24 @@ def test_sizes_and_times_as_text() -> None:
     assert printable("a\tb\udc80\x7f\u2028ü") == r"a\tb\x80\x7f\u2028ü"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        (["run", "--bogus", "app.py"], "usage: fxtio run "),
+        (["info", "--bogus", "file"], "usage: fxtio info "),
+        (["--bogus", "info", "file"], "usage: fxtio [-h]"),
+        (["--bogus", "run", "app.py"], "usage: fxtio [-h]"),
+    ],
+)
+def test_an_unknown_option_shows_the_usage_of_its_place(arguments: list[str], usage: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+    assert raised.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(usage)
+    assert error.endswith("error: unrecognized arguments: --bogus\n")
+
+
 def test_an_unknown_option_shows_the_usage_of_its_command(capsys: Capture) -> None:
     with pytest.raises(SystemExit) as raised:
         main(["info", "--nope", "app.fxt"])

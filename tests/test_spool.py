@@ -171,3 +171,38 @@ def test_a_file_of_a_directory_is_refused_with_the_reason(corpus: Path, capsys: 
     assert expected in capsys.readouterr().err
     with pytest.raises(FormatError, match="is not a directory; a trace in the format uftrace is a directory"):
         fxtio.open(Once(b"Ftrace!"), format="uftrace")
+
+
+class FailsOnce:
+    """A file whose second `write` fails."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._writes = 0
+
+    def write(self, data: Any) -> int:
+        self._writes += 1
+        if self._writes == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return int(self._file.write(data))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_bytes_that_were_not_stored_are_not_left_out_later() -> None:
+    data = os.urandom(3000)
+    spool = spooled(data)
+    file: Any = FailsOnce(spool._file)
+    spool._file = file
+    reading, part = spool.open(), bytearray(1000)
+    assert reading.readinto(memoryview(part)) == len(part)
+    with pytest.raises(OSError, match="No space left on device"):
+        reading.readinto(memoryview(part))
+    again = spool.open()
+    assert again.readinto(memoryview(part)) == len(part)
+    assert part == data[:1000]
+    assert spool.end is None
+    with pytest.raises(OSError, match="were not stored"):
+        again.readinto(memoryview(part))
+    spool.close()

@@ -46,10 +46,10 @@ def written(write: Callable[[FxtWriter], object]) -> bytes:
 
 
 def right(data: bytes) -> Iterator[Any]:
-    """Yield the records; nothing is wrong with them, but events may end before they begin."""
+    """Yield the records; nothing is wrong with them."""
     trace = fxtio.open(data)
     yield from trace
-    assert {*trace.findings.counts} <= {"end-before-start"}
+    assert not trace.findings.counts
 
 
 def events(data: bytes) -> list[Any]:
@@ -125,6 +125,9 @@ def columns(draw: st.DrawFn) -> tuple[str, dict[str, Any], list[dict[str, Any]]]
     if (last := METHODS[kind][1]) is not None:
         arguments[last] = draw(numbers(rows, "uint64") | numbers(rows, "uint8"))
         values_by_field[last] = arguments[last].tolist()
+    if last == "end":  # a call refuses operations that end before they start
+        arguments["timestamp"] = np.minimum(arguments["timestamp"], arguments["end"].astype(np.uint64))
+        values_by_field["timestamp"] = arguments["timestamp"].tolist()
     for field in ("name", "category"):
         arguments[field], values_by_field[field] = draw(text_column(rows))
     arguments["args"] = {}

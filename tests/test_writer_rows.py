@@ -19,6 +19,7 @@ from fxtio.fxt import FxtTrace, FxtWriter, encode
 from fxtio.fxt import records as rec
 from fxtio.fxt.records import EVENT_CLASSES
 from fxtio.fxt.references import Thread
+from fxtio.fxt.writer import Track
 from fxtio.table import Categories, Optional, Table
 from fxtio.testing import strategies
 from support.checkout import CORPUS
@@ -75,22 +76,43 @@ def test_events_of_all_types_with_ends_and_ids() -> None:
     assert [record.thread.thread for record in records] == (rows % 2).tolist()
 
 
-def test_an_event_may_end_before_it_begins() -> None:
-    """As it does in recorded traces whose clock went back."""
+def second_call(_: FxtWriter, track: Track) -> None:
+    """Write an operation by a template, which the first call makes."""
+    track.complete("call", 5, 5)
+    track.complete("call", 10, 5)
+
+
+EARLY: dict[str, Callable[[FxtWriter, Track], object]] = {
+    "call": lambda _, track: track.complete("call", 10, 5),
+    "second call": second_call,
+    "columns": lambda writer, track: writer.main.write_events(
+        "duration_complete", timestamp=[1, 10], end=[5, 5], thread=track, name="columns"
+    ),
+    "far columns": lambda writer, track: writer.main.write_events(
+        "duration_complete", timestamp=np.array([1 << 63], np.uint64), end=[(1 << 63) - 1], thread=track, name="columns"
+    ),
+    "end_ticks": lambda writer, _: writer.write_table("events", {**COMPLETE, "ticks": 10, "end_ticks": [11, 10, 9]}),
+    "duration": lambda writer, _: writer.write_table("events", {**COMPLETE, "ticks": 10, "duration": [1, 0, -1]}),
+    "both": lambda writer, _: writer.write_table(
+        "events", {**COMPLETE, "ticks": 10, "end_ticks": [11, 10, 9], "duration": [1, 0, -1]}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_an_event_that_ends_before_it_starts_is_refused(name: str) -> None:
+    """But recorded traces whose clock went back have such events: `put` writes them."""
 
     def write(writer: FxtWriter) -> None:
         track = writer.thread(1, 2)
-        track.complete("call", 10, 5)
-        track.complete("call", 10, 5)
-        writer.main.write_events("duration_complete", timestamp=[10], end=[5], thread=track, name="columns")
-        writer.write_table("events", {**COMPLETE, "ticks": 10, "end_ticks": 5})
-        writer.write_table("events", {**COMPLETE, "ticks": None, "time": 10, "duration": -5})
-        writer.write_table("events", {**COMPLETE, "ticks": 10, "time": 10, "end_ticks": 5, "duration": -5})
+        track.instant("begin", 0)
+        with pytest.raises(EncodeError, match="ends before it starts"):
+            EARLY[name](writer, track)
+        writer.put(rec.DurationComplete(10, Thread(1, 2), "", "exact", (), 5))
 
     with fxtio.open(written(write)) as trace:
-        records = [record for record in trace if isinstance(record, rec.DurationComplete)]
-        assert {(record.timestamp, record.end) for record in records} == {(10, 5)}
-        assert trace.findings.counts == {"end-before-start": 12}
+        records = [record for record in trace if isinstance(record, rec.DurationComplete) and record.name != "call"]
+        assert [(record.name, record.timestamp, record.end) for record in records] == [("exact", 10, 5)]
 
 
 def test_arguments_of_every_type() -> None:
@@ -226,7 +248,7 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
         {**COMPLETE, "end_ticks": [3, 3, 3], "duration": [0, 9, 1]},
         "duration: 9 ns does not",
     ),
-    "ends too early": ("events", {**COMPLETE, "duration": -4_000_000}, "at 1 ns cannot last -4000000 ns"),
+    "ends too early": ("events", {**COMPLETE, "duration": -4_000_000}, "duration: ends before it starts"),
     "ends too late": ("events", {**COMPLETE, "duration": (1 << 63) - 2}, "at 2 ns cannot last 9223372036854775806 ns"),
     "duration is too long": ("events", {**COMPLETE, "duration": (1 << 64) - 1}, "does not fit in 63 bits"),
     "duration is a fraction": ("events", {**COMPLETE, "duration": 0.5}, "duration: a column of float64"),
@@ -260,6 +282,11 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
     "bytes": ("events", {**THREE, "args": {"a": b"x"}}, "no argument type holds"),
     "provider": ("logs", {"provider": -1, "ticks": 1, "process": 1, "thread": 1, "message": "x"}, "-1 is negative"),
     "scope": ("events", {**THREE, "scope": "universe"}, "'universe' is not one of thread, process, global"),
+    "large scope": ("events", {**THREE, "scope": str(1 << 64)}, "'18446744073709551616' is not one of thread"),
+    "very large scope": ("events", {**THREE, "scope": "9" * 5000}, "is not one of thread, process, global"),
+    "scope in other digits": ("events", {**THREE, "scope": "\u0661"}, "is not one of thread, process, global"),
+    "very large object type": ("objects", {"kind": "kernel", "id": 1, "name": "x", "type": "9" * 5000}, "is not one"),
+    "argument as a column": ("events", {**THREE, "args": {"a": 1}, "args['a']": 2}, "is not a column of this table"),
     "scope of a span": ("events", {**THREE, "type": "duration_begin", "scope": "thread"}, "must be null for events"),
     "scope is a number": ("events", {**THREE, "scope": 1}, "scope: is not a column of text"),
     "small blob at a time": (

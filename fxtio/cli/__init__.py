@@ -56,9 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that the encoding lacks
     try:
-        options, unknown = _parser().parse_known_args(arguments)
-        if unknown:  # the error is that of the command, whose usage is shown with it
-            options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        options = _parse(_parser(), arguments)
         code: int = options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -81,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run_program(arguments: list[str]) -> int:
     """Run `fxtio run`.  Once the user's program has started, its exceptions are not caught here."""
-    options = _parser(RUN).parse_args(arguments)
+    options = _parse(_parser(RUN), arguments)
     try:
         start = options.run(options)
     except FxtioError as error:
@@ -90,6 +88,15 @@ def _run_program(arguments: list[str]) -> int:
         return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     start()
     return 0
+
+
+def _parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """Parse arguments; an unknown one is an error with the usage of its command, or of `fxtio` if it comes before."""
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        owner = parser if arguments[0] == unknown[0] else options.parser
+        owner.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return options
 
 
 def _refuse(message: str) -> int:

@@ -17,12 +17,12 @@ import numpy as np
 from fxtio.codec.columns import OptionalColumn
 from fxtio.codec.generate import Order, encode_buffers
 from fxtio.codec.record import Record
-from fxtio.errors import EncodeError
+from fxtio.errors import EncodeError, shown
 from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, Scope, ThreadState
 from fxtio.fxt.event_columns import MAX_COLUMN_TEXT, EventColumns, Indexed, texts
-from fxtio.fxt.events import check_count, text_bytes
+from fxtio.fxt.events import ENDS_EARLY, check_count, text_bytes
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.references import Thread
 from fxtio.fxt.state import NS_PER_SECOND, Clock
@@ -33,6 +33,9 @@ Array = np.ndarray[Any, Any]
 
 MAX_ROWS = 1 << 18
 """The most rows of a table that are encoded at once."""
+
+_MAX_NUMBER = 2**64 - 1
+_MAX_DIGITS = len(str(_MAX_NUMBER))
 
 DEFAULT_MMAP_FLAGS = 5
 """Mapped to be read and executed."""
@@ -339,11 +342,15 @@ def _end_ticks(columns: Mapping[str, Any], run: slice, clock: Clock, ticks: Arra
         ends[has_end] = values[run][has_end]
         if durations is not None:
             _check_same(clock.to_ns(ends[has_end]) - begin, durations, clock, "duration")
+        if (ends < ticks)[has_end].any():
+            raise EncodeError(ENDS_EARLY, "end_ticks")
         return ends
     if durations is None:
         raise EncodeError("complete events need the column end_ticks or the column duration", "events")
     if len(durations) and int(durations.max()) > MAX_TIME:
         raise EncodeError(f"{int(durations.max())} ns does not fit in 63 bits", "duration")
+    if len(durations) and int(durations.min()) < 0:
+        raise EncodeError(ENDS_EARLY, "duration")
     end = begin + durations.astype(np.int64)
     if len(end) and int(end.min()) < 0:
         row = int(np.argmin(end))
@@ -547,11 +554,13 @@ def _number(label: Any, name: str, enumeration: type[IntEnum]) -> int:
         EncodeError: it is neither a name of the enumeration nor a number.
     """
     numbers = {member.name.lower(): member.value for member in enumeration}
-    if label in numbers:
+    if isinstance(label, str) and label in numbers:
         return numbers[label]
-    if isinstance(label, str) and label.isdecimal():
-        return int(label)
-    raise EncodeError(f"{label!r} is not one of {', '.join(numbers)}", name)
+    if isinstance(label, str) and label.isascii() and label.isdecimal() and len(label) <= _MAX_DIGITS:
+        number = int(label)
+        if number <= _MAX_NUMBER:
+            return number
+    raise EncodeError(f"{shown(label)} is not one of {', '.join(numbers)}", name)
 
 
 def _check_null(row: Row, owners: str, *names: str) -> None:

@@ -13,7 +13,7 @@ from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, ranges, wo
 from fxtio.errors import EncodeError, shown
 from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
-from fxtio.fxt.events import ProviderEncoder, check_count, text_bytes
+from fxtio.fxt.events import ENDS_EARLY, ProviderEncoder, check_count, text_bytes
 from fxtio.fxt.layout import MAX_THREAD_SLOT
 from fxtio.fxt.references import Thread
 from fxtio.table import Categories
@@ -149,7 +149,12 @@ def _encode(encoder: ProviderEncoder, group: EventColumns) -> Ragged:
         "args": _arguments(encoder, group, rows),
         "scope": None,
     }
-    return words_of(group.cls, rows, columns | group.tail)
+    words = words_of(group.cls, rows, columns | group.tail)
+    if "end" in group.tail:
+        ends: Any = group.tail["end"]
+        if (ends.astype(np.uint64) < group.timestamp.astype(np.uint64)).any():  # neither is negative, see `words_of`
+            raise EncodeError(ENDS_EARLY, "end")
+    return words
 
 
 def _string_slots(encoder: ProviderEncoder, column: Indexed, where: str) -> Any:

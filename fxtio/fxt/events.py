@@ -34,11 +34,15 @@ MAX_TABLE_TEXT = 256
 BUFFER_BYTES = 1 << 16
 """A writer with more bytes than this in its buffer passes them on."""
 
+ENDS_EARLY = "ends before it starts"
+"""The message about an operation that a call refuses; recorded traces have such operations, and `put` writes them."""
+
 MAX_TEMPLATES = 10_000
 """When a provider has so many templates, they are dropped and made again as needed."""
 
 _STRINGS_PER_RECORD = 2 + 2 * MAX_ARGUMENTS
-_WITH_TAIL = {kind for kind, cls in EVENT_CLASSES.items() if {"end", "id"} & set(cls.__struct_fields__)}
+_WITH_END = {kind for kind, cls in EVENT_CLASSES.items() if "end" in cls.__struct_fields__}
+_WITH_TAIL = _WITH_END | {kind for kind, cls in EVENT_CLASSES.items() if "id" in cls.__struct_fields__}
 
 Append = Callable[..., bool]
 """`append(out, timestamp, tail, *values)` appends an event to `out`, or returns False if the values do not fit."""
@@ -157,6 +161,8 @@ def event_template(
             for value, cls in zip(values, classes, strict=True):
                 _add_argument(template, cls, value)
     tests = [_TESTS[cls].format(value) for value, cls in zip(values, classes, strict=True)]
+    if kind in _WITH_END:
+        tests.append("timestamp <= tail")
     constants = [f"c{number}" for number in range(len(template.constants))]
     names = iter(constants)
     operands = ", ".join(next(names) if operand is None else operand for operand in template.operands)
@@ -350,6 +356,8 @@ class ProviderEncoder:
         references = slot, self.string_slot(category, "category"), self.string_slot(name)
         tails = (tail,) if kind in _WITH_TAIL else ()
         data = encode(EVENT_CLASSES[kind](timestamp, *references, arguments, *tails), self.order)
+        if kind in _WITH_END and tail < timestamp:  # type: ignore[operator]  # both were encoded, so they are integers
+            raise EncodeError(ENDS_EARLY, "end")
         self.out += data
         if all(map(has_template, arguments)):
             if len(self._templates) >= MAX_TEMPLATES:

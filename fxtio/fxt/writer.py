@@ -252,6 +252,8 @@ class FxtWriter(FileWriter):
             raise EncodeError(f"a {type(args).__name__} is not a mapping from names to columns", "args")
         table = self.writable_tables[name]
         keys = {key: f"args[{key!r}]" for key in args}
+        if clashes := [column for column in keys.values() if column in columns]:
+            raise EncodeError("is not a column of this table; the column args has the arguments", clashes[0])
         given = {column: columns[column] for column in columns if column != "args"}
         given |= {keys[key]: value for key, value in args.items()}
         optional = (*(column for column in table.optional if column != "args"), *keys.values())
@@ -591,7 +593,7 @@ class Track:
         self._event("instant", self._number, category, name, timestamp, args, None)
 
     def complete(self, name: str, start: int, end: int, *, category: str = "", args: Args = None) -> None:
-        """Write an operation from `start` to `end`."""
+        """Write an operation from `start` to `end`, which is not before it; `put` takes records that are."""
         self._event("duration_complete", self._number, category, name, start, args, end)
 
     def begin(self, name: str, timestamp: int, *, category: str = "", args: Args = None) -> None:

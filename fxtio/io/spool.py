@@ -5,6 +5,7 @@ The file is anonymous, as large as the decompressed data that was read so far, a
 
 from __future__ import annotations
 
+import errno
 import weakref
 from typing import BinaryIO, cast
 
@@ -31,6 +32,7 @@ class Spool:
         weakref.finalize(self, self._file.close)  # of a trace that is not closed, without a warning
         self._stored = 0
         self._ended = False
+        self._lacks_bytes = False  # a reading of the source was interrupted, or what it read could not be stored
 
     @property
     def end(self) -> int | None:
@@ -61,16 +63,21 @@ class Spool:
             data = self._file.read(len(view))
             view[: len(data)] = data
             return len(data)
+        if self._lacks_bytes:
+            reason = "it cannot be read on: bytes that an earlier reading took were not stored"
+            raise OSError(errno.EIO, reason, self.source.name)
+        self._lacks_bytes = True
         count = self.source.readinto(target)
-        self._ended = count < len(target)
-        self._file.seek(self._stored)
         try:
+            self._file.seek(self._stored)
             self._file.write(target[:count])
             self._file.flush()
         except OSError as error:
             reason = f"{error.strerror}; {self.source.name} is read more than once, so it is stored in a temporary file"
             raise OSError(error.errno, reason, self._directory) from None
         self._stored += count
+        self._ended = count < len(target)
+        self._lacks_bytes = False
         return count
 
     def close(self) -> None:
