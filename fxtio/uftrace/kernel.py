@@ -208,7 +208,7 @@ class KernelEvent:
 
     @property
     def label(self) -> str:
-        """Return the name with the subsystem in front of it, such as `sched:sched_switch`, as uftrace shows it."""
+        """Return the name with the subsystem in front of it, such as sched:sched_switch, as uftrace shows it."""
         return f"{self.system}:{self.name}" if self.system else self.name
 
 

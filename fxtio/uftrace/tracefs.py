@@ -83,4 +83,4 @@ DESCRIPTIONS: dict[str, str] = {
     f"{system}:{name}": _text(name, number, fields, shown)
     for (system, name, number), (fields, shown) in _EVENTS.items()
 }
-"""The descriptions by names such as `sched:sched_switch`."""
+"""The descriptions by names such as sched:sched_switch."""

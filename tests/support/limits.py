@@ -53,7 +53,8 @@ def _interrupted(limit: float) -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        # A signal that was sent a moment ago may still come, to any thread: the default action would end the process.
+        signal.signal(signal.SIGPROF, signal.SIG_IGN if before == signal.SIG_DFL else before)
 
 
 @contextmanager
