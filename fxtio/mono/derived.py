@@ -28,6 +28,12 @@ _MAX_UINT64 = (1 << 64) - 1
 STACK_SEPARATOR = ";"
 """The text between the methods of a stack, the outermost first."""
 
+_STACK_TEXT = 1 << 26
+"""The characters that the different stacks of a table may have together, besides those for each frame."""
+
+_STACK_TEXT_PER_FRAME = 256
+"""The characters that each frame of a table adds to those that its stacks may have."""
+
 
 def _gc_pauses(tables: dict[str, Table]) -> Table:
     """Return the times during which all threads were stopped for the garbage collector.
@@ -149,16 +155,29 @@ def _wrapped(value: int, width: int, *, signed: bool) -> int:
 
 
 def _stacks(frames: Table, counts: Array, *, innermost_first: bool) -> Categories:
-    """Return the stack of each event as text, from the table of its frames."""
+    """Return the stack of each event as text, from the table of its frames.
+
+    A stack is null if the texts of the different stacks before it leave no room for its text.
+    """
     names, addresses = frames["method_name"].to_list(), frames["method"].tolist()
     labels = [f"{address:#x}" if name is None else name for name, address in zip(names, addresses, strict=True)]
+    left = _STACK_TEXT + _STACK_TEXT_PER_FRAME * len(labels)
     code_of: dict[str, int] = {}
+    code_of_frames: dict[tuple[str, ...], int] = {}
     codes = []
     begin = 0
     for end in np.cumsum(counts).tolist():
-        frame = labels[begin:end]
-        text = STACK_SEPARATOR.join(reversed(frame) if innermost_first else frame)
-        codes.append(code_of.setdefault(text, len(code_of)))
+        frame = tuple(labels[begin:end])
+        code = code_of_frames.get(frame)
+        if code is None:
+            size = sum(map(len, frame)) + len(frame)
+            code = -1
+            if size <= left:
+                left -= size
+                text = STACK_SEPARATOR.join(reversed(frame) if innermost_first else frame)
+                code = code_of.setdefault(text, len(code_of))
+            code_of_frames[frame] = code
+        codes.append(code)
         begin = end
     return Categories(np.array(codes, np.int32), list(code_of))
 

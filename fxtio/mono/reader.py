@@ -193,15 +193,15 @@ class MonoTrace(FileReader[Info]):
         for batch in self._batches():
             collector = Collector(names)
             collector.add(batch)
-            yield collector.tables(names, lambda: self.names)
+            yield collector.tables(names, lambda: self.names, self.findings)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         collector = Collector((*names, *(NAME_TABLES if self._names is None else ())))
         for batch in self._batches():
             collector.add(batch, self._share)
         if self._names is None:
-            self._names = AddressNames(collector.tables(NAME_TABLES, lambda: self.names))
-        return collector.tables(names, lambda: self.names)
+            self._names = AddressNames(collector.tables(NAME_TABLES, lambda: self.names, self.findings))
+        return collector.tables(names, lambda: self.names, self.findings)
 
     def _frames(self) -> Iterator[Frame]:
         return (part for part in self._parts() if isinstance(part, Frame))

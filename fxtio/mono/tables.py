@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from fxtio.finding import Findings, Level
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.columns import Batch, empty_batch
@@ -357,12 +358,13 @@ class Collector:
         for name, columns in tables.items():
             self._tables[name].append(columns, share)
 
-    def tables(self, requested: tuple[str, ...], names: Names) -> dict[str, Table]:
+    def tables(self, requested: tuple[str, ...], names: Names, findings: Findings) -> dict[str, Table]:
         """Return some of the tables.
 
         Args:
             requested: their names.
             names: returns the names of the recording's addresses.
+            findings: where stacks that are left out are added.
         """
         if self._batches == 0:  # tables without rows have columns, too
             self.add(empty_batch())
@@ -372,7 +374,7 @@ class Collector:
         stored = {name: _finish(name, columns, whole, names) for name, columns in whole.items()}
         stored |= {} if self._outline is None else self._outline.tables()
         return {
-            name: _derived(name, stored, names) if name in DERIVED_TABLES else stored[name]
+            name: _derived(name, stored, names, findings) if name in DERIVED_TABLES else stored[name]
             for name in dict.fromkeys(requested)
         }
 
@@ -408,9 +410,12 @@ def _finish(name: str, stored: dict[str, Column], whole: dict[str, dict[str, Col
     return Table(columns)
 
 
-def _derived(name: str, stored: dict[str, Table], names: Names) -> Table:
+def _derived(name: str, stored: dict[str, Table], names: Names, findings: Findings) -> Table:
     """Return a table that follows from others."""
     table = DERIVED_TABLES[name][1](stored)
+    if "stack" in table.column_names and (left_out := int((table["stack"].codes < 0).sum())):
+        message = f"the texts of the stacks are too long; {left_out:,} rows of {name} have none"
+        findings.add("stack-text", 0, message, level=Level.WARNING)
     if name != "slices":
         return table
     return Table(

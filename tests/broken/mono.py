@@ -10,6 +10,7 @@ from typing import Any
 
 import fxtio
 from fxtio.finding import Findings
+from fxtio.mono.writer import MonoWriter
 
 GOOD = bytes.fromhex("21 05 4d")  # the new size of the heap
 
@@ -48,6 +49,19 @@ def case(data: bytes, **options: Any) -> Callable[[Path], Findings]:
     return findings
 
 
+def long_stack(folder: Path) -> Findings:
+    """Return the findings of a table with a stack that has 2,000 times a method with a long name."""
+    path = folder / "broken.mlpd"
+    with MonoWriter(path) as writer:
+        method = writer.method("x" * 60_000, time=1)
+        writer.sample(0x10, [method] * 2_000, time=2, interrupted=1)
+        writer.sample(0x10, [method], time=3, interrupted=1)
+    with fxtio.open(path, format="mono") as trace:
+        stacks = trace.table("sample_stacks")["stack"].to_list()
+        assert stacks == [None, "x" * 60_000]
+        return trace.findings
+
+
 CASES: dict[str, Callable[[Path], Findings]] = {
     "empty": case(b""),
     "source": case(gzip.compress(header() + buffer() + buffer(bytes(1000)))[:-4]),
@@ -61,6 +75,7 @@ CASES: dict[str, Callable[[Path], Findings]] = {
     "buffer-id": case(header() + buffer() + b"garbage" + buffer()),
     "buffer-too-large": case(header() + buffer(size=1 << 28) + buffer()),
     "buffer-overlap": case(header() + buffer(size=40) + buffer() + buffer()),
+    "stack-text": long_stack,
     "time-overflow": case(header() + buffer(b"\x21" + b"\xff" * 9 + b"\x01\x4d") + buffer()),
     "hybrid-version": case(header(version=15) + buffer(b"\x36\x00\x01\x01\x08\x10\x80\x01")),
     "unknown-event": case(header() + buffer(b"\x0b") + buffer()),
