@@ -179,8 +179,8 @@ def test_texts_of_variable_length_in_kernel_events() -> None:
     layout = parse_format(EXEC, "events/sched/sched_process_exec/format")
     assert layout is not None and layout.system == "sched"
     data = build_data(layout, 5, {"filename": "/usr/bin/game", "old_pid": 5})
-    assert layout.values(data, "little") == {"filename": "/usr/bin/game", "old_pid": 5}
-    assert layout.values(data[:12] + bytes(4), "little")["filename"] == ""
+    assert layout.values(data, "little") == ({"filename": "/usr/bin/game", "old_pid": 5}, True)
+    assert layout.values(data[:12] + bytes(4), "little")[0]["filename"] == ""
 
 
 def test_the_small_files_are_tables() -> None:

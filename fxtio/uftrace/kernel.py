@@ -68,21 +68,33 @@ class EventFormat:
     fields: dict[str, EventField]
     system: str = ""
 
-    def values(self, data: bytes, order: Order) -> dict[str, int | str]:
-        """Return the values of the fields that are completely in the data, without the fields common to all events."""
+    def values(self, data: bytes, order: Order) -> tuple[dict[str, int | str], bool]:
+        """Decode the fields that are completely in the data, without the fields common to all events.
+
+        Returns:
+            The values by field, and whether all are there: as fields of a sound description do not overlap, decoding
+            ends when fields and texts together have more than twice the size of the data.
+        """
         values: dict[str, int | str] = {}
+        left = 2 * len(data)
         for part in self.fields.values():
             raw = data[part.offset : part.offset + part.size]
+            left -= max(len(raw), 1)
+            if left < 0:
+                return values, False
             if part.name.startswith("common_") or len(raw) < part.size:
                 continue
             if part.dynamic:
                 place = DataLocWord.read(int.from_bytes(raw, order))
                 raw = data[place.offset : place.offset + place.size]
+                left -= len(raw)
+                if left < 0:
+                    return values, False
             if part.text or part.dynamic:
                 values[part.name] = raw.split(b"\0")[0].decode("utf-8", "surrogateescape")
             elif part.size in (1, 2, 4, 8):
                 values[part.name] = int.from_bytes(raw, order, signed=part.signed)
-        return values
+        return values, True
 
 
 def parse_format(text: str, path: str = "") -> EventFormat | None:
@@ -273,16 +285,22 @@ def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Fi
         if entry.kind != RingType.PADDING:
             if time > MAX_TIME:
                 add_overflow(findings, name, begin + start)
-            yield _event(time, page[start : start + size], header, missed=missed)
+            event, complete = _event(time, page[start : start + size], header, missed=missed)
+            if not complete:
+                message = f"the fields of {event.label} overlap or are beyond its data; some values are not decoded"
+                findings.add("kernel-fields", begin + start, message, level=Level.WARNING, file=name)
+            yield event
             missed = False
 
 
-def _event(time: int, data: bytes, header: KernelHeader, *, missed: bool) -> KernelEvent:
+def _event(time: int, data: bytes, header: KernelHeader, *, missed: bool) -> tuple[KernelEvent, bool]:
+    """Return an event, and whether all of its values are decoded."""
     number, tid = int.from_bytes(data[:2], header.order), int.from_bytes(data[4:8], header.order, signed=True)
     layout = header.formats.get(number)
     if layout is None:
-        return KernelEvent(time, tid, number, "", {}, data, missed)
-    return KernelEvent(time, tid, number, layout.name, layout.values(data, header.order), data, missed, layout.system)
+        return KernelEvent(time, tid, number, "", {}, data, missed), True
+    values, complete = layout.values(data, header.order)
+    return KernelEvent(time, tid, number, layout.name, values, data, missed, layout.system), complete
 
 
 def build_data(layout: EventFormat, tid: int, values: dict[str, Any], order: Order = "little") -> bytes:

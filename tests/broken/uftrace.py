@@ -156,6 +156,18 @@ def kernel_page(folder: Path, commit: int, body: bytes = b"") -> Findings:
     return read(folder, {"kernel-cpu0.dat": page.ljust(PAGE, b"\0")}, table="kernel")
 
 
+def overlapping_fields(folder: Path) -> Findings:
+    """Write an event of 12 bytes with 24 fields at the same place."""
+    fields = "".join(f"\tfield:char f{number}[4];\toffset:8;\tsize:4;\tsigned:0;\n" for number in range(24))
+    text = f"name: odd\nID: 300\nformat:\n{fields}".encode()
+    block = b"TRACEFS: events/x/odd/format: %d\n" % len(text)
+    header = b"PAGE_SIZE: 4096\nLONG_SIZE: 8\nENDIAN: LE\n" + block + text
+    body = struct.pack("<IHHi4s", 3, 300, 0, 1, b"text")
+    page = struct.pack("<QQ", 1000, len(body)) + body
+    files: Files = {"kernel_header": header, "kernel-cpu0.dat": page.ljust(PAGE, b"\0")}
+    return read(folder, files, table="kernel_values")
+
+
 def lines(name: str, text: str, table: str = "") -> Callable[[Path], Findings]:
     """Return a case that appends a line to a file."""
     content = (SOUND.get(name) or b"") + text.encode()
@@ -203,6 +215,7 @@ CASES: dict[str, Callable[[Path], Findings]] = {
     "kernel-header": lambda folder: read(folder, {"kernel_header": b"PAGE"}, table="kernel"),
     "kernel-page": lambda folder: kernel_page(folder, commit=PAGE),
     "kernel-entry": lambda folder: kernel_page(folder, commit=8, body=struct.pack("<II", 20, 0)),
+    "kernel-fields": overlapping_fields,
     "kernel-missed": lambda folder: kernel_page(folder, commit=1 << 31),
     "perf-record": lambda folder: read(folder, {"perf-cpu0.dat": b"123"}, table="sched"),
 }
