@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio.codec import generate
 from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
 from fxtio.fxt import FxtTrace, FxtWriter, encode
@@ -457,3 +458,15 @@ def test_no_provider_is_left_of_rows_that_are_refused(tmp_path: Path) -> None:
         writer.provider("free", 77)
     with pytest.raises(ValueError, match="closed"):
         writer.provider("late")
+
+
+@pytest.mark.parametrize("end", [b"abc", generate.encode(rec.Log(5, Thread(1, 2), "text"))[:16]])
+def test_nothing_is_written_behind_a_cut_record(end: bytes) -> None:
+    data, out = generate.encode(rec.Magic()) + end, io.BytesIO()
+    with FxtWriter(out) as writer, fxtio.open(data, format="fxt") as trace:
+        writer.copy(trace)
+        with pytest.raises(EncodeError, match="the copied trace ends within a record"):
+            writer.thread(1, 2).instant("a", 1)
+        with pytest.raises(EncodeError, match="the copied trace ends within a record"):
+            writer.put(rec.Magic())
+    assert out.getvalue() == data

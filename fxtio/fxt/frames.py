@@ -352,6 +352,11 @@ class FrameReader:
             at = stop
         return True
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last record or word is not complete, when all frames were read."""
+        return bool(self.tail) or self._truncated
+
     def _check_end(self) -> None:
         if self.tail and not self._truncated:
             message = f"{len(self.tail)} bytes at the end are not a whole word"

@@ -18,6 +18,7 @@ from fxtio.codec.columns import (
     StreamColumn,
     WordsColumn,
 )
+from fxtio.codec.generate import Order
 from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt.arguments import ARGUMENTS
@@ -205,14 +206,14 @@ class FxtTrace(FileReader[Info]):
                 self._report_progress(source)
             self._tail, self._last_provider = frames.tail, reading.providers[reading.current].id
 
-    def copy_bytes(self, write: Callable[[memoryview], object]) -> bool:
+    def copy_bytes(self, write: Callable[[memoryview], object]) -> tuple[Order, bool]:
         """Read the trace from its beginning, and pass on all of its bytes, decompressed, whatever they are.
 
         Args:
             write: takes the bytes, part by part.
 
         Returns:
-            Whether the trace is big-endian.
+            The byte order, and whether the last record or word is not complete.
 
         Raises:
             DecodeError: in strict mode, at the first fault.
@@ -223,8 +224,7 @@ class FxtTrace(FileReader[Info]):
             for frame in frames:
                 reading.enter(frame)
                 self._report_progress(source)
-            big_endian: bool = frames.big_endian
-            return big_endian
+            return "big" if frames.big_endian else "little", frames.is_cut
 
     def _summarize(self) -> Info:
         info = Info(self.name, self.format)

@@ -112,6 +112,7 @@ class FxtWriter(FileWriter):
         self._main = main
         self._current: Provider | None = None  # the provider that the next record belongs to
         self._is_empty = True  # nothing was written
+        self._is_cut = False  # a copied trace ends within a record or a word
         self._uses_tables = False  # the tables of at least one provider are in use
         self._depth = 0  # of calls within calls
         super().__init__(target, self._out)
@@ -139,6 +140,11 @@ class FxtWriter(FileWriter):
             else:
                 self._out += buffer
 
+    def _check_end(self) -> None:
+        """Refuse a record behind a trace that ends within another one, as whose rest it would be read."""
+        if self._is_cut:
+            raise EncodeError("the copied trace ends within a record, so nothing can be written behind it", "record")
+
     # Records.
 
     def put(self, record: Record | Opaque) -> None:
@@ -149,6 +155,7 @@ class FxtWriter(FileWriter):
             ValueError: the writer is closed.
         """
         self._check_open()
+        self._check_end()
         if type(record) not in _RECORDS:
             raise EncodeError(f"{type(record).__name__} is not a record", "record")
         buffers = self._buffers(record) if type(record) in _UNUSUAL else (encode(record, self._order),)
@@ -179,7 +186,7 @@ class FxtWriter(FileWriter):
         if not self._is_empty:
             raise EncodeError("a trace is copied to a writer to which nothing was written", "trace")
         self._is_empty = False
-        self._order = "big" if trace.copy_bytes(self._sink.write) else "little"
+        self._order, self._is_cut = trace.copy_bytes(self._sink.write)
         for provider in self._providers.values():
             provider._use_order()
 
@@ -324,6 +331,7 @@ class Call:
         writer, encoder = provider._writer, provider._encoder
         if writer._closed:
             writer._check_open()
+        writer._check_end()
         if not writer._depth and len(writer._out) > BUFFER_BYTES:
             writer.flush()
         self._before = writer._current, writer._is_empty, writer._uses_tables, provider._is_introduced
