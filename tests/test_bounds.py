@@ -286,6 +286,7 @@ def test_names_out_of_use_are_forgotten() -> None:
     """Memory depends on the size of a batch and the number of slots, not on the number of names (5 MiB here)."""
     data = redefinitions(40_000, 1000)
     with in_batches(1024, 512, kept_names=250):
+        assert all(FxtTrace(redefinitions(1000, 100)))  # what is made on first use does not count
         trace = FxtTrace(data)
         with memory(MIB):
             assert sum(1 for _ in trace) == 40_041
