@@ -20,7 +20,8 @@ import fxtio._native
 from fxtio.cli import main
 from fxtio.codec.record import Opaque
 from fxtio.fxt import FxtWriter, Koid, Pointer
-from fxtio.fxt.records import DurationBegin, ProviderEvent, String
+from fxtio.fxt.records import DurationBegin, DurationComplete, ProviderEvent, String
+from fxtio.fxt.references import Thread
 from support.checkout import CORPUS
 
 FXT = CORPUS / "fxt"
@@ -145,11 +146,12 @@ def every_argument(writer: FxtWriter) -> None:
         "nan": float("nan"), "inf": float("-inf"), "text": "a b", "pointer": Pointer(255), "koid": Koid(7),
         "blob": b"\x01\xff",
     }  # fmt: skip
-    writer.thread(1, 2).complete("a name", 10, 5, args=args)
+    writer.thread(1, 2).complete("a name", 10, 15, args=args)
     writer.thread(1, 2).log("hello\nworld", 3)
     writer.thread(1, 2).large_blob("big", b"abc", 4)
     writer.put(Opaque((0x1D).to_bytes(8, "little")))
     writer.put(DurationBegin(5, 9, 77, 78, ()))
+    writer.put(DurationComplete(10, Thread(1, 2), "", "backwards", (), 5))
 
 
 def test_dump_every_argument(capsys: Capture, tmp_path: Path) -> None:
@@ -164,14 +166,16 @@ def test_dump_every_argument(capsys: Capture, tmp_path: Path) -> None:
         ("inf", "double", "-Infinity"), ("text", "string", "a b"), ("pointer", "pointer", 255), ("koid", "koid", 7),
         ("blob", "blob", "01ff"),
     ]  # fmt: skip
-    assert (complete["time"], complete["end_time"], complete["thread"]) == (10, 5, {"process": 1, "thread": 2})
+    assert (complete["time"], complete["end_time"], complete["thread"]) == (10, 15, {"process": 1, "thread": 2})
     assert next(line for line in lines if line["type"] == "LargeBlob")["payload"] == b"abc".hex()
-    assert (lines[-2]["type"], lines[-2]["raw"]) == ("Opaque", "1d00000000000000")
-    assert (lines[-1]["thread"], lines[-1]["category"], lines[-1]["name"]) == (9, 77, 78)
+    assert (lines[-3]["type"], lines[-3]["raw"]) == ("Opaque", "1d00000000000000")
+    assert (lines[-2]["thread"], lines[-2]["category"], lines[-2]["name"]) == (9, 77, 78)
+    assert (lines[-1]["time"], lines[-1]["end_time"]) == (10, 5)
 
     assert main(["dump", str(path)]) == 1
     out = capsys.readouterr().out
-    assert "dur=-0.000000005 {null=null, bool=true, i32=-5, u32=2147483648" in out
+    assert "dur=-0.000000005" in out
+    assert "dur=0.000000005 {null=null, bool=true, i32=-5, u32=2147483648" in out
     assert 'nan=nan, inf=-inf, text="a b", pointer=0xff, koid=koid(7), blob=(2 bytes) 01ff}' in out
     assert 'message="hello\\nworld"' in out
     assert re.search(r"Opaque\s+\(8 bytes\) 1d00000000000000\n.* DurationBegin\s+#9\s+#77\s+#78\n", out)

@@ -161,8 +161,7 @@ def event_template(
             for value, cls in zip(values, classes, strict=True):
                 _add_argument(template, cls, value)
     tests = [_TESTS[cls].format(value) for value, cls in zip(values, classes, strict=True)]
-    if kind in _WITH_END:
-        tests.append("timestamp <= tail")
+    in_order = "timestamp <= tail" if kind in _WITH_END else "True"  # both are integers where they could be packed
     constants = [f"c{number}" for number in range(len(template.constants))]
     names = iter(constants)
     operands = ", ".join(next(names) if operand is None else operand for operand in template.operands)
@@ -170,8 +169,10 @@ def event_template(
 def make(strings, {", ".join(constants)}):
     def append(out, {", ".join(["timestamp", "tail", *values])}):
         if {" and ".join(tests) or "True"}:
-            out += pack({operands})
-            return True
+            data = pack({operands})
+            if {in_order}:
+                out += data
+                return True
         return False
     return append
 """
