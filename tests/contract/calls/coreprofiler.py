@@ -15,8 +15,12 @@ OPTIONS: list[dict[str, Any]] = [{"style": "D2"}]
 WRITERS: list[dict[str, Any]] = [{}]
 # Whatever a reader makes a table of can be written, so the stacks of samples are not checked.
 FINDINGS = frozenset(
-    {"time-overflow", "time-backwards", "stack-size", "match-beyond-size", "stack-too-deep", "ip-without-frame"}
-)
+    f"coreprofiler.{name}"
+    for name in (
+        "time.overflow", "time.backwards", "stack.size", "stack.match-beyond-size", "stack.too-deep",
+        "stack.ip-without-frame",
+    )
+)  # fmt: skip
 WRITES_NOTHING = frozenset({"CoreProfilerWriter.flush"})
 UNCHECKED = frozenset({"CoreProfilerWriter.put"})
 IGNORED = frozenset({"CoreProfilerWriter.write_table(columns.ip_undefined)"})  # null is False
