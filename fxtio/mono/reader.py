@@ -219,10 +219,17 @@ class MonoTrace(FileReader[Info]):
 
     def _batches(self, thread: int | None = None) -> Iterator[Batch]:
         """Yield the frames with their rows counted; only the buffers of one thread, if it is given."""
+        return (part for part in self._counted_parts(thread) if isinstance(part, Batch))
+
+    def _counted_parts(self, thread: int | None = None) -> Iterator[Batch | Gap]:
+        """Yield the whole trace as `_batches` does, and the gaps between the frames."""
         workers = Workers()
         try:
-            for frame in self._frames():
-                selected = frame if thread is None else frame.select(frame.headers["thread"] == thread)
+            for part in self._parts():
+                if isinstance(part, Gap):
+                    yield part
+                    continue
+                selected = part if thread is None else part.select(part.headers["thread"] == thread)
                 if thread is None or len(selected):
                     assert self._findings is not None
                     yield Batch(selected, self._findings, workers)
