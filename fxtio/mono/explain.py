@@ -8,6 +8,7 @@ from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.describe import doc_of, enumerations_markdown
+from fxtio.codec.limits import MAX_UINT64
 from fxtio.errors import DecodeError, FxtioError
 from fxtio.mono import enums
 from fxtio.mono import records as r
@@ -20,7 +21,6 @@ from fxtio.mono.reader import MonoTrace
 from fxtio.mono.stream.codec import kind_at
 from fxtio.mono.stream.declare import SUBTYPE, UNKNOWN, Dialect, Item, StreamState, layout_of
 from fxtio.mono.stream.describe import field_rows, ranges_of, stream_markdown
-from fxtio.mono.stream.values import U64
 from fxtio.mono.tables import ENUMERATIONS
 
 _SHOWN_BYTES = 64
@@ -86,7 +86,7 @@ def _annotated(trace: MonoTrace) -> Iterator[AnnotatedRecord]:
     if gap is not None:
         yield gap.annotated(trace)
     end = trace.position
-    if findings := trace.findings.between(end, U64):
+    if findings := trace.findings.between(end, MAX_UINT64):
         yield AnnotatedRecord(None, end, 0, "the end", "", [], findings)
 
 

@@ -17,7 +17,7 @@ from fxtio.mono.frames import Frame, Framer, Gap, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, OpaqueGap, StreamHeader, header_record
 from fxtio.mono.outline import buffer_columns
 from fxtio.mono.state import NAME_TABLES, AddressNames
-from fxtio.mono.tables import TABLE_NAMES, Collector, TextCodes, columns_of, owners_of
+from fxtio.mono.tables import TABLE_NAMES, EventCollector, TextCodes, columns_of, owners_of
 from fxtio.table import Table, joined
 
 Array = np.ndarray[Any, Any]
@@ -191,12 +191,12 @@ class MonoTrace(FileReader[Info]):
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
         """Yield tables frame by frame; what spans frames, such as a call that ends in a later one, is cut."""
         for batch in self._batches():
-            collector = Collector(names)
+            collector = EventCollector(names)
             collector.add(batch)
             yield collector.tables(names, lambda: self.names, self.findings)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
-        collector = Collector((*names, *(NAME_TABLES if self._names is None else ())))
+        collector = EventCollector((*names, *(NAME_TABLES if self._names is None else ())))
         for batch in self._batches():
             collector.add(batch, self._share)
         if self._names is None:

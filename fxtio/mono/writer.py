@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from fxtio.codec.limits import MAX_UINT64
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.io.writing import FileWriter
@@ -45,7 +46,7 @@ from fxtio.mono.headers import (
 from fxtio.mono.hybrid import CLAIMED
 from fxtio.mono.layout import HYBRID, POINTER_SIZES
 from fxtio.mono.stream.declare import Byte, Dialect, Item
-from fxtio.mono.stream.values import U64, signed, whole
+from fxtio.mono.stream.values import signed, whole
 from fxtio.table import MAX_TIME, Column, WritableTable
 
 _ADDRESS_STEP = 0x100
@@ -283,7 +284,7 @@ class MonoWriter(FileWriter):
     def _put_event(self, event: r.Event, thread: int) -> None:
         """Append an event to the buffer of its thread."""
         if type(thread) is not int:  # True and 1.0 would find the buffer of 1
-            whole(thread, U64, "thread")
+            whole(thread, MAX_UINT64, "thread")
         buffer = self._buffers.get(thread)
         if buffer is not None and buffer.append(event):
             return
@@ -405,9 +406,9 @@ class MonoWriter(FileWriter):
     def thread(self, id: int, name: str = "", *, time: int) -> int:
         """Write that a thread begins; return its id."""
         flags = self._if_has(r.Thread, "flags", 0)
-        begun = r.Thread(time=time, action=NameAction.LOAD, id=id, flags=flags)
+        loaded = r.Thread(time=time, action=NameAction.LOAD, id=id, flags=flags)
         named = r.Thread(time=time, action=NameAction.NAME, id=id, flags=flags, name=name)
-        self._write_all([begun] if name == "" else [begun, named], id)
+        self._write_all([loaded] if name == "" else [loaded, named], id)
         return id
 
     def thread_end(self, id: int, *, time: int) -> None:
@@ -630,7 +631,7 @@ class MonoWriter(FileWriter):
             if type(value) is not int or not least <= value < most:
                 raise EncodeError(f"{value!r} is not an integer from {least} to {most - 1}", f"counter {index}")
             value -= 0 if absolute else last  # readers wrap the sum, so a change that does not fit may wrap, too
-            value = value % (1 << bits) if kind in UNSIGNED_COUNTERS else signed(value, U64)
+            value = value % (1 << bits) if kind in UNSIGNED_COUNTERS else signed(value, MAX_UINT64)
         return r.CounterValue(index=index, type=kind, value=value)
 
     def coverage_assembly(
@@ -678,7 +679,7 @@ class MonoWriter(FileWriter):
             time=time, assembly=assembly, class_name=class_name, name=name, signature=signature, filename=filename,
             token=token, method_id=id, statements=len(rows),
         )  # fmt: skip
-        offsets = [whole(offset, U64, "offset") for offset, *_ in rows]
+        offsets = [whole(offset, MAX_UINT64, "offset") for offset, *_ in rows]
         covered = [
             r.CoverageStatement(
                 time=time, method_id=id, il_offset=offset - last, counter=counter, line=line, column=column
