@@ -106,7 +106,7 @@ def test_a_mapped_file_gives_the_same_events(tmp_path: Path, block: int) -> None
     path.write_bytes(data)
     with small():
         expected = read_everything(data)
-    assert expected[2].keys() == {"buffer-id", "buffer-overlap", "truncated"}
+    assert expected[2].keys() == {"mono.buffer.id", "mono.buffer.overlap", "mono.buffer.truncated"}
     with small(block), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         assert read_everything(path) == expected
         assert read_everything(file) == expected
@@ -122,7 +122,7 @@ def test_a_size_that_is_a_little_too_large_costs_no_buffer(more: int) -> None:
         assert threads == [1, 3]
     else:
         assert threads == [1, 2, 3]
-        assert [(finding.rule, finding.offset) for finding in trace.findings] == [("buffer-overlap", len(HEAD))]
+        assert [(finding.rule, finding.offset) for finding in trace.findings] == [("mono.buffer.overlap", len(HEAD))]
 
 
 def test_buffer_marks_in_a_hole_count_only_in_a_valid_chain() -> None:
@@ -167,7 +167,7 @@ def test_the_first_fault_of_the_file_is_the_first_that_is_noted() -> None:
     assert len(places) == 5
     fault = first_fault(data)
     assert fault is not None
-    assert fault[:2] == ("unknown-event", places[0])
+    assert fault[:2] == ("mono.event.unknown", places[0])
 
 
 def test_a_thread_that_is_not_in_the_cut_end() -> None:
@@ -244,7 +244,7 @@ def test_bytes_between_buffers_are_explained_in_their_place() -> None:
     annotated = list(explain(trace))
     assert [record.name for record in annotated] == names
     assert annotated[3].ranges[0].raw == b"garbage"
-    assert [finding.rule for finding in annotated[3].findings] == ["buffer-id"]
+    assert [finding.rule for finding in annotated[3].findings] == ["mono.buffer.id"]
     assert [record.name for record in explain(trace, offset=annotated[3].offset + 6)] == names[3:]
     assert [record.name for record in explain(trace, record=1)] == names[5:]
     assert [record.name for record in explain(trace, record=0)] == names[2:]
@@ -254,7 +254,12 @@ def test_bytes_between_buffers_are_explained_in_their_place() -> None:
 def test_a_finding_about_an_event_is_shown_with_it() -> None:
     late = b"\x21" + b"\xff" * 9 + b"\x01\x4d"
     explained = list(explain(MonoTrace(HEAD + buffer(late + GOOD_BYTES))))
-    assert [[finding.rule for finding in record.findings] for record in explained] == [[], [], ["time-overflow"], []]
+    assert [[finding.rule for finding in record.findings] for record in explained] == [
+        [],
+        [],
+        ["mono.time.overflow"],
+        [],
+    ]
 
 
 def test_recordings_of_the_same_version_share_frames() -> None:
