@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from fxtio.codec.limits import MAX_UINT64
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.io.writing import FileWriter, checked_integer
@@ -631,7 +631,7 @@ class MonoWriter(FileWriter):
         self._write(r.CounterValues(time=time, milliseconds=milliseconds, values=items), thread)
         for index, value in values.items():
             kind, absolute, _ = self._counters[index]
-            last = 0 if kind in _ABSOLUTE_COUNTERS else checked_integer(value, f"counter {index}", -U64)
+            last = 0 if kind in _ABSOLUTE_COUNTERS else checked_integer(value, f"counter {index}", -MAX_UINT64)
             self._counters[index] = kind, absolute, last
 
     def _counter_value(self, index: int, value: Any) -> r.CounterValue:
