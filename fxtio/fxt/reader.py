@@ -28,7 +28,7 @@ from fxtio.fxt.records import RECORDS, KernelObject
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.references import Thread, ThreadReference
 from fxtio.fxt.state import Batch, Clock, Reading
-from fxtio.fxt.tables import TABLES, BatchTables, Collector
+from fxtio.fxt.tables import OWNERS, TABLES, BatchTables, Collector
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
 
@@ -187,7 +187,7 @@ class FxtTrace(FileReader[Info]):
             yield [gap]
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
-        for batch in self.record_batches(forget=True):
+        for batch in self.record_batches(forget=True, name_objects=not OWNERS.keys().isdisjoint(names)):
             collector = Collector(names)
             collector.add(BatchTables(batch))
             yield collector.tables(batch)
@@ -195,22 +195,23 @@ class FxtTrace(FileReader[Info]):
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         collector = Collector(names, lambda: self._share)
         last: Batch | None = None
-        for last in self.record_batches(forget=False):
+        for last in self.record_batches(forget=False, name_objects=not OWNERS.keys().isdisjoint(names)):
             collector.add(BatchTables(last))
         if last is None:
             last = _empty_batch(Reading(self.findings))
             collector.add(BatchTables(last))
         return collector.tables(last)
 
-    def record_batches(self, *, forget: bool, gaps: bool = False) -> Iterator[Batch]:
+    def record_batches(self, *, forget: bool, gaps: bool = False, name_objects: bool = False) -> Iterator[Batch]:
         """Read the trace from its beginning; yield batches, each valid until the next one is requested.
 
         Args:
             forget: bound the memory for strings and threads, see `fxtio.fxt.state.Reading`.
             gaps: the batches have rows for the gaps between records, see `fxtio.fxt.frames.FrameReader`.
+            name_objects: keep the names of objects, see `fxtio.fxt.state.Reading`.
         """
         with self._reading() as (source, findings):
-            reading = Reading(findings, forget=forget)
+            reading = Reading(findings, forget=forget, name_objects=name_objects)
             frames = FrameReader(source, findings, max_record_bytes=self._max_record_bytes, gaps=gaps)
             for frame in frames:
                 self._share = source.position / source.size if source.size else 0.0
