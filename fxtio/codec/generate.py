@@ -326,6 +326,10 @@ def put_many(values: Any, union: TaggedUnion, order: Order, where: str) -> tuple
 
 def misfit(record: type[Record], word: int, field: str, value: object) -> EncodeError:
     """Return the error for a value that a header field does not take."""
+    most = record.words[word].fields[field].mask
+    if field == SIZE and isinstance(value, int) and value > most:
+        message = f"{value:,} words are over the limit of {most:,}; an inline text takes words, a slot takes none"
+        return EncodeError(message, f"{record.__name__}.{field}")
     return EncodeError(record.words[word].fields[field].refusal(value), f"{record.__name__}.{field}")
 
 
