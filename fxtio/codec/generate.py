@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from fxtio.codec.integers import checked_integer
 from fxtio.codec.parts import Many, Part
 from fxtio.codec.record import SIZE, Layout, Opaque, Record, TaggedUnion, layout_of, once
 from fxtio.errors import DecodeError, EncodeError, shown
@@ -24,7 +25,7 @@ Order = Literal["little", "big"]
 Faults = list[tuple[str, str]]
 """Faults in a record that could still be decoded: rule and message of each."""
 
-ARGUMENT_SIZE = "argument-size"
+ARGUMENT_SIZE = "arg.size"
 """The rule that a small record in another one has a size that fits."""
 
 Decoder = Callable[[Sequence[int], Any, int, int, Faults], Any]
@@ -111,7 +112,7 @@ def _encoder(layout: Layout) -> str:
         least, most = field.limits
         name = f"{field.name}_"
         check = f"isinstance({name}, int) and {least} <= {name} <= {most}"
-        lines.append(f"if not ({check}): raise misfit(record, {n}, {field.name!r}, {name})")
+        lines.append(f"if not ({check}): {name} = fitting(record, {n}, {field.name!r}, {name})")
     packed = []
     for n, word in enumerate(layout.words):
         terms = [f"{word.pattern('tag', 'const')[1]:#x}"]
@@ -130,7 +131,7 @@ def _encoder(layout: Layout) -> str:
 
 def short(where: str) -> DecodeError:
     """Return the error for a record that ends before this part."""
-    return DecodeError("record-short", f"{where}: the record ends before it")
+    return DecodeError("framing.record-short", f"{where}: the record ends before it")
 
 
 def broken(where: str) -> DecodeError:
@@ -140,7 +141,7 @@ def broken(where: str) -> DecodeError:
 
 def unlike(where: str) -> DecodeError:
     """Return the error for a constant field with another value."""
-    return DecodeError("constant", f"{where}: a constant field has another value")
+    return DecodeError("framing.magic-value", f"{where}: a constant field has another value")
 
 
 def gap(where: str) -> EncodeError:
@@ -152,7 +153,7 @@ def take_bytes(data: Any, c: int, length: int, end: int, where: str) -> tuple[by
     """Return a padded byte stream, and the cursor behind its padding."""
     words = length + 7 >> 3
     if c + words > end:
-        raise DecodeError("stream-over-record", f"{where}: {length:,} bytes do not fit in the record")
+        raise DecodeError("framing.stream-over-record", f"{where}: {length:,} bytes do not fit in the record")
     return bytes(data[c * 8 : c * 8 + length]), c + words
 
 
@@ -176,7 +177,7 @@ def take_many(
         try:
             members.append(decode(union, words, data, c, c + size, faults))
         except DecodeError as error:
-            faults.append(("argument-content", error.message))
+            faults.append(("arg.short", error.message))
         c += size
     return tuple(members), c
 
@@ -324,13 +325,19 @@ def put_many(values: Any, union: TaggedUnion, order: Order, where: str) -> tuple
     return len(bodies), b"".join(bodies)
 
 
-def misfit(record: type[Record], word: int, field: str, value: object) -> EncodeError:
-    """Return the error for a value that a header field does not take."""
-    most = record.words[word].fields[field].mask
-    if field == SIZE and isinstance(value, int) and value > most:
-        message = f"{value:,} words are over the limit of {most:,}; an inline text takes words, a slot takes none"
-        return EncodeError(message, f"{record.__name__}.{field}")
-    return EncodeError(record.words[word].fields[field].refusal(value), f"{record.__name__}.{field}")
+def fitting(record: type[Record], word: int, field: str, value: object) -> int:
+    """Return a value that is not an `int` that fits a header field, such as an integer of numpy, as one that does.
+
+    Raises:
+        EncodeError: the header field does not take it.
+    """
+    declared, where = record.words[word].fields[field], f"{record.__name__}.{field}"
+    if field == SIZE and isinstance(value, int) and value > declared.mask:
+        message = f"{value:,} words are over the limit of {declared.mask:,}"
+        raise EncodeError(f"{message}; an inline text takes words, a slot takes none", where)
+    if isinstance(value, int):
+        raise EncodeError(declared.refusal(value), where)
+    return checked_integer(value, where, *declared.limits)
 
 
 def _as_signed(word: int) -> int:
@@ -347,7 +354,7 @@ _HELPERS: dict[str, Any] = {
     "broken": broken,
     "unlike": unlike,
     "gap": gap,
-    "misfit": misfit,
+    "fitting": fitting,
     "as_signed": _as_signed,
     "as_double": _as_double,
     "take_bytes": take_bytes,

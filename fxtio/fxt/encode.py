@@ -6,6 +6,7 @@ rows are converted to typed records, row by row, with inline references.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -562,7 +563,11 @@ def check_defined(value: Any, enumeration: type[IntEnum], where: str) -> None:
     Raises:
         EncodeError: the value has no name.
     """
-    if isinstance(value, int) and value not in {member.value for member in enumeration}:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        return
+    if number not in {member.value for member in enumeration}:
         known = ", ".join(f"{member.value} {member.name.lower()}" for member in enumeration)
         raise EncodeError(f"{shown(value)} is not one of {known}; `put` writes records with other values", where)
 

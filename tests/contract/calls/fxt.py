@@ -24,7 +24,7 @@ OPTIONS: list[dict[str, Any]] = [
     }
 ]
 WRITERS: list[dict[str, Any]] = [{}]
-FINDINGS = frozenset({"time-overflow"})
+FINDINGS = frozenset({"fxt.time.overflow"})
 WRITES_NOTHING = frozenset({"FxtWriter.flush"})
 UNCHECKED = frozenset({"FxtWriter.put"})
 IGNORED = frozenset[str]()
