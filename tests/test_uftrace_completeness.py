@@ -219,7 +219,12 @@ TASK_EVENTS: list[Any] = [
     Fork(7, 2, 1),
     Dlopen(8, 1, "0123456789abcdef", 0x7000_0000, "/lib/l.so"),
 ]
-NOT_HERE = {("perf-cpu3.dat", 0, "parent"), ("perf-cpu3.dat", 1, "comm"), ("perf-cpu3.dat", 1, "kind")}
+NOT_HERE = {
+    ("perf-cpu3.dat", 0, "parent"),
+    ("perf-cpu3.dat", 0, "parent_pid"),
+    ("perf-cpu3.dat", 1, "comm"),
+    ("perf-cpu3.dat", 1, "kind"),
+}
 """Fields that only events of other kinds have, or that need others to change."""
 
 SMALL: dict[str, tuple[list[Any], Callable[[list[Any]], bytes]]] = {

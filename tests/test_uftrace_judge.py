@@ -14,8 +14,8 @@ import pytest
 from fxtio.errors import EncodeError
 from fxtio.uftrace import everything, payloads
 from fxtio.uftrace.argspec import ValueSpecs
+from fxtio.uftrace.declarations import NewFunction
 from fxtio.uftrace.layout import Feature, InfoBit
-from fxtio.uftrace.program import NewFunction
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit
 from fxtio.uftrace.synth import SHAPES, synth
@@ -60,7 +60,7 @@ def test_rewritten_values_look_the_same(name: str, tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "copy") as writer:
         writer.copy(trace)
         for tid in trace.tids:
-            writer._buffers[tid].clear()
+            writer._trace.buffers[tid].clear()
         for entry in trace.entries():
             second = entry.record
             if isinstance(second, FunctionEntry | FunctionExit) and entry.values is not None:

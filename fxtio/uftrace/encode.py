@@ -100,7 +100,7 @@ def integers(name: str, column: Any) -> Array:
     """
     if not isinstance(column, np.ndarray) or column.dtype.kind not in "iu":
         raise EncodeError("the values are not integers", name)
-    is_large = column.dtype == np.uint64 and len(column) > 0 and int(column.max()) >= 2**63
+    is_large = column.dtype == np.uint64 and len(column) > 0 and int(column.max()) > np.iinfo(np.int64).max
     return column if is_large else column.astype(np.int64, copy=False)
 
 

@@ -7,13 +7,15 @@ depends on the version of the kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
 from fxtio.table import MAX_TIME
+from fxtio.uftrace.directory import text_bytes
+from fxtio.uftrace.encode import checked_integer
 from fxtio.uftrace.enums import RingType
 from fxtio.uftrace.layout import CommitWord, DataLocWord, ExtendWord, RingWord
 from fxtio.uftrace.times import add_overflow
@@ -314,60 +316,64 @@ def build_data(layout: EventFormat, tid: int, values: dict[str, Any], order: Ord
         part = layout.fields.get(name)
         if part is None:
             raise EncodeError("the event has no such field", f"{layout.name}.{name}")
-        try:
-            raw = _raw_value(part, value, len(data), order)
-        except (OverflowError, AttributeError, TypeError, ValueError):
-            raise EncodeError(f"{value!r} does not fit in {part.size} bytes", f"{layout.name}.{name}") from None
+        raw = _raw_value(part, value, len(data), order, f"{layout.name}.{name}")
         if part.dynamic:
             data += value.encode("utf-8", "surrogateescape") + b"\0"
         data[part.offset : part.offset + len(raw)] = raw
     return bytes(data)
 
 
-def _raw_value(part: EventField, value: Any, end: int, order: Order) -> bytes:
+def _raw_value(part: EventField, value: Any, end: int, order: Order, where: str) -> bytes:
     """Return the bytes of a field, given the size of the data so far."""
-    if part.text or part.dynamic:
-        text: bytes = value.encode("utf-8", "surrogateescape")
-        if b"\0" in text or text.decode("utf-8", "surrogateescape") != value:
-            raise ValueError
-        if part.dynamic:
-            return int(DataLocWord(offset=end, size=len(text) + 1)).to_bytes(part.size, order)
-        if len(text) >= part.size:
-            raise ValueError
-        return text
-    raw: bytes = value.to_bytes(part.size, order, signed=part.signed)
-    return raw
+    if not (part.text or part.dynamic):
+        bits = 8 * part.size
+        least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if part.signed else (0, (1 << bits) - 1)
+        return checked_integer(value, where, least, most).to_bytes(part.size, order, signed=part.signed)
+    text = text_bytes(value, where)
+    if b"\0" in text:
+        raise EncodeError(f"{value[:60]!r} contains a NUL", where)
+    longest = DataLocWord.fields["size"].mask - 1 if part.dynamic else part.size - 1
+    if len(text) > longest:
+        raise EncodeError(f"{len(text):,} bytes of text are over the limit of {longest:,}", where)
+    if part.dynamic:
+        return int(DataLocWord(offset=end, size=len(text) + 1)).to_bytes(part.size, order)
+    return text
 
 
-def build_pages(events: Iterable[tuple[int, bytes]], header: KernelHeader) -> bytes:
+def build_pages(
+    events: Iterable[tuple[int, bytes]], header: KernelHeader, missed: Container[int] = frozenset()
+) -> bytes:
     """Return pages of the ring buffer that contain events.
 
     Args:
         events: times in nanoseconds and data, ordered by time.
         header: the header, which has the size of a page.
+        missed: the numbers of the events before which others are missing; each begins a page.
 
     Raises:
         EncodeError: time goes back, or an event is larger than a page.
     """
     order, pages = header.order, bytearray()
     first = last = 0
+    is_missed = False
     entries = bytearray()
 
     def flush() -> None:
         if entries:
-            commit = int(CommitWord(size=len(entries), stored=0, missed=0)).to_bytes(header.long_size, order)
-            page = first.to_bytes(_TIME, order) + commit + entries
+            commit = int(CommitWord(size=len(entries), stored=0, missed=int(is_missed)))
+            page = first.to_bytes(_TIME, order) + commit.to_bytes(header.long_size, order) + entries
             pages.extend(page + bytes(header.page_size - len(page)))
             entries.clear()
 
     capacity = header.page_size - _TIME - header.long_size
-    for time, data in events:
+    for number, (time, data) in enumerate(events):
         if entries and time < last:
             raise EncodeError(f"time goes back, from {last} to {time}", "kernel event")
         entry = _entry(time - last if entries else 0, data, order)
-        if len(entries) + len(entry) > capacity:
+        if len(entries) + len(entry) > capacity or number in missed:
             flush()
         if not entries:
+            is_missed = number in missed
             first, entry = time, _entry(0, data, order)
         if len(entry) > capacity:
             raise EncodeError(f"{len(data):,} bytes do not fit in a page", "kernel event")

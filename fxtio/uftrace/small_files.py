@@ -17,7 +17,7 @@ from fxtio.uftrace.argspec import parse_enums
 from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.kernel import FUNCTION_ENTRY, FUNCTION_EXIT, KernelEvent
-from fxtio.uftrace.perf import EXEC, KINDS, TASK_NAME, TASK_NEW, PerfBlock
+from fxtio.uftrace.perf import EXEC, KINDS, TASK_EXIT, TASK_NAME, TASK_NEW, PerfBlock
 from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
 from fxtio.uftrace.tables import NO_ENTRY, OPEN, STATES, WHOLE
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, TaskEvent
@@ -28,8 +28,7 @@ Columns = dict[str, Column]
 TASK_EVENTS = {"Session": "session", "Task": "task", "Fork": "fork", "Dlopen": "library"}
 """The texts of the column `kind` of the table `task_events`, by the names of the classes in `fxtio.uftrace.tasks`."""
 
-_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**63 - 1
-_MAX_ADDRESS = 2**64 - 1
+_INTEGERS, _ADDRESSES = np.iinfo(np.int64), np.iinfo(np.uint64)
 
 
 class SmallFiles(Protocol):
@@ -69,11 +68,11 @@ class SmallFiles(Protocol):
 
 def _integers(values: Iterable[int]) -> Array:
     """Return integers as int64; those that do not fit become the nearest one that does."""
-    return np.array([min(max(value, _MIN_INTEGER), _MAX_INTEGER) for value in values], np.int64)
+    return np.array([min(max(value, _INTEGERS.min), _INTEGERS.max) for value in values], np.int64)
 
 
 def _addresses(values: Iterable[int]) -> Array:
-    return np.array([min(max(value, 0), _MAX_ADDRESS) for value in values], np.uint64)
+    return np.array([min(max(value, 0), _ADDRESSES.max) for value in values], np.uint64)
 
 
 def _optional(values: Sequence[int | None]) -> Optional:
@@ -209,6 +208,7 @@ def _sched(files: SmallFiles) -> Columns:
     order = np.argsort(time, kind="stable")
     names = DistinctStrings()
     kind = joined([block.kind for _, block in blocks], np.int8).astype(np.int32)
+    has_parent = np.isin(kind, (TASK_NEW, TASK_EXIT))[order]
     codes = np.where(np.isin(kind, (TASK_NAME, EXEC)), 0, -1).astype(np.int32)
     first = 0
     for _, block in blocks:
@@ -222,7 +222,8 @@ def _sched(files: SmallFiles) -> Columns:
         "tid": joined([block.tid for _, block in blocks], np.int64)[order],
         "kind": Categories(kind[order], KINDS),
         "name": Categories(codes[order], names.values),
-        "parent": Optional(joined([block.parent for _, block in blocks], np.int64)[order], (kind == TASK_NEW)[order]),
+        "parent": Optional(joined([block.parent for _, block in blocks], np.int64)[order], has_parent),
+        "parent_pid": Optional(joined([block.parent_pid for _, block in blocks], np.int64)[order], has_parent),
     }
 
 
@@ -296,18 +297,18 @@ def _kernel_slices(files: SmallFiles) -> Columns:
         columns["end"].append(of_task[end])
         columns["state"].append(state)
     first, last, state = (np.concatenate([np.empty(0, np.int64), *parts]) for parts in columns.values())
-    begun, ended = ([rows[row] for row in column.tolist()] for column in (first, last))
-    starts = zip(begun, state.tolist(), strict=True)
+    entries, exits = ([rows[row] for row in column.tolist()] for column in (first, last))
+    starts = zip(entries, state.tolist(), strict=True)
     start = _integers(_start(event) if code == NO_ENTRY else event.time for (_, _, event), code in starts)
     numbers = np.array([number for number, _, _ in rows], np.int64)
-    address = np.array([_function(event) for _, _, event in begun], np.uint64)
+    address = np.array([_function(event) for _, _, event in entries], np.uint64)
     return {
         "tid": tids[first],
-        "cpu": _integers(cpu for _, cpu, _ in begun),
+        "cpu": _integers(cpu for _, cpu, _ in entries),
         "name": Categories.of(_kernel_names(files.kernel_symbols(), address)),
         "start": start,
-        "duration": _integers(event.time for _, _, event in ended) - start,
-        "depth": _integers(_depth(event) for _, _, event in begun),
+        "duration": _integers(event.time for _, _, event in exits) - start,
+        "depth": _integers(_depth(event) for _, _, event in entries),
         "address": address,
         "state": Categories(state.astype(np.int8), STATES),
         "entry": np.where(state == NO_ENTRY, -1, numbers[first]),
