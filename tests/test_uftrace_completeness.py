@@ -207,6 +207,7 @@ def test_the_small_files_are_tables() -> None:
 KEYS = {
     "Session.key": "how old versions spell a key of the line; it means the same",
     "PerfEvent.offset": "where the event was read; not in the file",
+    "PerfEvent.cpu": "the name of the file has it",
     "PerfEvent.raw": "the bytes of the event, which its other fields describe",
     "InfoFile.magic": "a finding tells when it is damaged",
     "InfoFile.carriage_returns": "a finding tells when there are any",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import index
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings, Level
@@ -190,17 +190,31 @@ class EventsFile:
         return f"{'user' if event >= EventId.FIRST_USER else 'builtin'}_event:{event}"
 
 
+class Message(NamedTuple):
+    """A message from outside of the traced program.
+
+    Attributes:
+        time: nanoseconds.
+        text: the text.
+    """
+
+    time: int
+    text: str
+
+
 @dataclass(slots=True)
 class ExternFile:
     """The file `extern.dat`, with messages from outside of the traced program.
 
     Attributes:
         lines: the lines of the text.
-        messages: the time in nanoseconds and the text of each message.
+        messages: the messages.
+        places: the byte offsets of the messages that were read.
     """
 
     lines: list[str] = field(default_factory=list)
-    messages: list[tuple[int, str]] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> ExternFile:
@@ -211,7 +225,8 @@ class ExternFile:
             match = re.fullmatch(r"\s*(\d{1,12})\.(\d{1,12})\s+(.*)", line, re.DOTALL)
             if match:
                 time = int(match[1]) * NS + int(match[2])
-                parsed.messages.append((time, match[3]))
+                parsed.messages.append(Message(time, match[3]))
+                parsed.places.append(offset)
                 if time > MAX_TIME:
                     add_overflow(findings, EXTERN_FILE, offset)
             elif line.strip() and not line.lstrip().startswith("#"):
@@ -220,8 +235,8 @@ class ExternFile:
         return parsed
 
     @classmethod
-    def of(cls, messages: list[tuple[int, str]]) -> ExternFile:
-        """Return a new file of times in nanoseconds and texts."""
+    def of(cls, messages: list[Message]) -> ExternFile:
+        """Return a new file of messages."""
         lines = [f"{stamp(time)} {text}" for time, text in messages]
         return cls([*lines, ""], messages)
 

@@ -18,6 +18,7 @@ from fxtio.uftrace.kernel import (
     HEADER_FILE,
     SYMBOLS_FILE,
     EventFormat,
+    KernelEvent,
     KernelHeader,
     build_data,
     build_pages,
@@ -122,6 +123,17 @@ class KernelFiles:
         """
         cpu, time = self.check_place(cpu, time, tid)
         self._append(cpu, time, self._data(tid, name, values))
+
+    def put(self, event: KernelEvent) -> None:
+        """Append an event with its data as they are, after those of its CPU.
+
+        Raises:
+            EncodeError: the event is not described, the data are those of another event, or time goes back; nothing was
+                added.
+        """
+        cpu, time = self.check_place(event.cpu, event.time, event.tid)
+        self.check_data(event.tid, event.label, event.data)
+        self.add_data(cpu, time, event.label, event.data, missed=event.missed)
 
     def enter(self, cpu: int, time: int, tid: int, function: str) -> None:
         """Begin a call of a kernel function.

@@ -14,7 +14,7 @@ from fxtio.uftrace.declarations import Declarations
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.encode import checked_integer
 from fxtio.uftrace.enums import EventId
-from fxtio.uftrace.events import EVENT_IDS
+from fxtio.uftrace.events import EVENT_IDS, Message
 from fxtio.uftrace.kernel_writer import KernelFiles
 from fxtio.uftrace.processes import NewTask, Processes
 from fxtio.uftrace.records import encode
@@ -43,7 +43,7 @@ class NewTrace:
         processes: the tasks and sessions.
         kernel: the kernel events.
         sched: the scheduler events.
-        messages: the times in nanoseconds and the texts of messages.
+        messages: the messages.
         order: the byte order of the records.
         version: the version of the format.
         check_open: raises ValueError if the trace is closed.
@@ -64,7 +64,7 @@ class NewTrace:
         self.check_open = check_open
         self.kernel = KernelFiles(order, declarations.pointer_size)
         self.sched = SchedFiles(order)
-        self.messages: list[tuple[int, str]] = []
+        self.messages: list[Message] = []
         self.events: dict[str, int] = {}
         self.buffers: dict[int, bytearray] = {}
         self.records = 0
@@ -166,7 +166,7 @@ class NewTrace:
             self.events[name] = number
         return number
 
-    def check_message(self, time: Any, text: Any, last: int | None = None) -> tuple[int, str]:
+    def check_message(self, time: Any, text: Any, last: int | None = None) -> Message:
         """Return a message that can follow one at the time `last`, or the last one.
 
         Raises:
@@ -179,7 +179,7 @@ class NewTrace:
             raise EncodeError(f"the text begins with white space or has more than {_MAX_MESSAGE:,} bytes", "text")
         if time < last:
             raise EncodeError(f"time goes back, from {last} to {time}", "message")
-        return time, text
+        return Message(time, text)
 
     def check_enum(self, name: str, values: Mapping[str, int]) -> None:
         """Raise an error if an enumeration cannot be declared.

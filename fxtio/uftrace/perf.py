@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Literal
 
 import numpy as np
@@ -55,6 +56,7 @@ class PerfEvent:
         offset: the byte offset in the file.
         raw: the bytes of the record, if it was read.
         parent_pid: the process of the parent task, or 0.
+        cpu: the CPU, if the event was read.
     """
 
     time: int
@@ -66,6 +68,7 @@ class PerfEvent:
     offset: int = 0
     raw: bytes = b""
     parent_pid: int = 0
+    cpu: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class PerfBlock:
     """The scheduler events of a block of a file, as columns.
 
     Attributes:
+        cpu: the CPU.
         raw: the bytes of the block.
         base: the byte offset of the block in the file.
         at: the place of each record in the block (int64, bytes).
@@ -86,6 +90,7 @@ class PerfBlock:
         comms: the new names of tasks, by row.
     """
 
+    cpu: int
     raw: bytes
     base: int
     at: Array
@@ -109,7 +114,7 @@ class PerfBlock:
         ends = (self.at + self.size).tolist()
         raws = [self.raw[at:end] for at, end in zip(self.at.tolist(), ends, strict=True)]
         columns = (self.time.tolist(), self.pid.tolist(), self.tid.tolist(), kinds, comms, self.parent.tolist())
-        return map(PerfEvent, *columns, offsets, raws, self.parent_pid.tolist())
+        return map(PerfEvent, *columns, offsets, raws, self.parent_pid.tolist(), repeat(self.cpu))
 
 
 def is_name(name: str) -> bool:
@@ -135,11 +140,12 @@ def parse(blocks: Iterable[bytes], name: str, order: Order, findings: Findings) 
         findings: receives faults.
     """
     base, rest = 0, b""
+    cpu = cpu_of(name) if is_name(name) else 0
     for block in blocks:
         raw = rest + block
         at, end = _boundaries(raw, order)
         if at:
-            decoded = _decode(raw, base, at, end, order)
+            decoded = _decode(cpu, raw, base, at, end, order)
             report_overflow(findings, name, decoded.time, decoded.at + base)
             yield decoded
         base, rest = base + end, raw[end:]
@@ -183,7 +189,7 @@ def _taken(data: Array, at: Array, dtype: np.dtype[Any], order: Order) -> Array:
     return result
 
 
-def _decode(raw: bytes, base: int, places: list[int], end: int, order: Order) -> PerfBlock:
+def _decode(cpu: int, raw: bytes, base: int, places: list[int], end: int, order: Order) -> PerfBlock:
     data = np.frombuffer(raw, np.uint8)
     at = np.array(places, np.int64)
     size = np.diff(at, append=end)
@@ -211,7 +217,7 @@ def _decode(raw: bytes, base: int, places: list[int], end: int, order: Order) ->
     time[rows], pid[rows], tid[rows] = task["time"], task["pid"], task["tid"]
     parent[rows], parent_pid[rows] = task["ptid"], task["ppid"]
     kind[rows] = np.where(forks[rows], TASK_NEW, TASK_EXIT)
-    return PerfBlock(raw, base, at, size, time, pid, tid, kind, parent, parent_pid, comms)
+    return PerfBlock(cpu, raw, base, at, size, time, pid, tid, kind, parent, parent_pid, comms)
 
 
 def _comms(data: Array, at: Array, size: Array, rows: Array) -> dict[int, str]:

@@ -17,18 +17,18 @@ from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Findings, Level
 from fxtio.io.reading import Progress, TraceInfo, TraceReader
-from fxtio.table import MAX_TIME, Table
+from fxtio.table import MAX_TIME, Table, saturated
 from fxtio.uftrace import kernel, payloads, perf
 from fxtio.uftrace.directory import MAX_WHOLE_FILE, Directory, StoredFile
 from fxtio.uftrace.enums import RecordType
-from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, data_of, values_of
+from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message, data_of, values_of
 from fxtio.uftrace.frames import Chunk, TaskReader, empty_chunk
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
 from fxtio.uftrace.small_files import FILE_TABLES
 from fxtio.uftrace.state import Function, Sessions
-from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
+from fxtio.uftrace.symbols import DebugFile, FunctionNames, MapFile, SymbolFile
 from fxtio.uftrace.tables import RECORD_TABLES, Collector, Columns, TableBuilder
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskEvent, TaskFile
 from fxtio.uftrace.values import addressed, meanings
@@ -66,24 +66,28 @@ class Entry(NamedTuple):
     """A record with its place, its time and its meaning.
 
     Attributes:
-        offset: the byte offset in the file of the task.
+        offset: the byte offset in the file.
         time: nanoseconds, at most 2**63 - 1, or None for lost records and for bytes that are not a record.
         record: the record.
-        tid: the task.
+        tid: the task, or None for a message.
         name: the name of the function or event, or None.
         function: the function, or None if it is unknown.
         values: the values in the payload by name, such as `arg1`, or None if they are unknown.
         meanings: the names of those values that are of an enumeration or addresses of functions and variables.
+        file: the name of the file.
+        cpu: the CPU of a scheduler or kernel event, or None.
     """
 
     offset: int
     time: int | None
     record: Any
-    tid: int
+    tid: int | None
     name: str | None = None
     function: Function | None = None
     values: dict[str, Any] | None = None
     meanings: Mapping[str, str] = MappingProxyType({})
+    file: str = ""
+    cpu: int | None = None
 
 
 class UftraceTrace(TraceReader[Info]):
@@ -146,10 +150,11 @@ class UftraceTrace(TraceReader[Info]):
         return {int(stem) for stem in stems if stem.isascii() and stem.isdigit() and str(int(stem[:18])) == stem}
 
     def records(self, *, resolve: bool = True, tid: int | None = None) -> Iterator[Any]:
-        """Yield the records as typed objects, task by task.
+        """Yield the records as typed objects: those of the tasks, task by task, then those of the other files.
 
-        Bytes that are not a record are `Opaque`, so putting all records of a task with `UftraceWriter.put` copies its
-        file.
+        Bytes of a task that are not a record are `Opaque`, so putting all records of a task with `UftraceWriter.put`
+        copies its file.  Scheduler events (`PerfEvent`) and kernel events (`KernelEvent`) follow, CPU by CPU, then the
+        messages of `extern.dat` (`Message`).
 
         Args:
             resolve: without effect, since records refer to functions by address; `entries` gives names and values.
@@ -158,11 +163,17 @@ class UftraceTrace(TraceReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for chunk in self.chunks(None if tid is None else [tid]):
+        reading = self._begin()
+        for chunk in self._chunks(reading, None if tid is None else [tid]):
             yield from _decoded(chunk)
+        if tid is None:
+            for entry in _other_entries(reading):
+                yield entry.record
 
     def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
-        """Yield the records with their places and meanings, task by task.
+        """Yield the records with their places and meanings, in the order of `records`.
+
+        They are not merged by time, which would take memory for each task; the tables can be sorted.
 
         Args:
             resolve: look up names and decode values.
@@ -175,8 +186,10 @@ class UftraceTrace(TraceReader[Info]):
             offsets = [chunk.base] if chunk.gap is not None else chunk.offsets().tolist()
             for offset, record in zip(offsets, _decoded(chunk), strict=True):
                 time = None if isinstance(record, Opaque | Lost) else min(record.time, MAX_TIME)
-                entry = Entry(offset, time, record, chunk.tid)
+                entry = Entry(offset, time, record, chunk.tid, file=chunk.file)
                 yield self._resolved(entry, chunk, reading.events) if resolve else entry
+        for entry in _other_entries(reading):
+            yield entry if resolve else Entry(*entry[:4], file=entry.file, cpu=entry.cpu)
 
     def _resolved(self, entry: Entry, chunk: Chunk, events: EventsFile) -> Entry:
         record = entry.record
@@ -268,13 +281,13 @@ class UftraceTrace(TraceReader[Info]):
 
     def perf_events(self) -> Iterator[tuple[int, perf.PerfEvent]]:
         """Yield the scheduler events with the number of their CPU, file by file."""
-        for cpu, block in self._begin().perf_blocks():
+        for _, block in self._begin().perf_blocks():
             for event in block.events():
-                yield cpu, event
+                yield event.cpu, event
 
     def kernel_events(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
         """Yield the kernel events with the number of their CPU, file by file."""
-        return self._begin().kernel_events()
+        return ((event.cpu, event) for _, event in self._begin().kernel_events())
 
     def sessions(self) -> Sessions:
         """Return the sessions and tasks; `findings` are then their faults."""
@@ -373,15 +386,48 @@ class UftraceTrace(TraceReader[Info]):
             counts.update({CLASSES[kind].__name__: number for kind, number in zip(RecordType, numbers, strict=True)})
             times = chunk.nanoseconds[kinds != RecordType.LOST]
             if len(times):
-                first, last = int(times.min()), int(times.max())
-                info.start = first if info.start is None else min(info.start, first)
-                info.end = last if info.end is None else max(info.end, last)
+                _extend(info, int(times.min()), int(times.max()))
+        for _, block in reading.perf_blocks():
+            counts[perf.PerfEvent.__name__] += len(block)
+            if len(block):
+                times = saturated(block.time)
+                _extend(info, int(times.min()), int(times.max()))
+        for ring_entry in reading.ring_entries():
+            counts[kernel.KernelEvent.__name__] += 1
+            _extend(info, *[min(ring_entry.time, MAX_TIME)] * 2)
+        for message in reading.messages():
+            counts[Message.__name__] += 1
+            _extend(info, *[min(message.time, MAX_TIME)] * 2)
         info.records = +counts
         info.size = self._position
         info.tasks = {tid: program for tid, _, program in reading.tasks()}
         if file.clock_origin is not None and info.start is not None:
             info.started_at = _wall_clock(file.clock_origin, info.start)
         return info
+
+
+def _extend(info: Info, first: int, last: int) -> None:
+    """Extend the duration of a trace so that it contains two times in nanoseconds."""
+    info.start = first if info.start is None else min(info.start, first)
+    info.end = last if info.end is None else max(info.end, last)
+
+
+def _other_entries(reading: _Reading) -> Iterator[Entry]:
+    """Yield the entries of the files that do not belong to a task."""
+    for file, block in reading.perf_blocks():
+        for event in block.events():
+            given = ((name, getattr(event, name)) for name in ("comm", "parent", "parent_pid"))
+            values = {name: value for name, value in given if value} or None
+            time, name = min(event.time, MAX_TIME), f"linux:{event.kind}"
+            yield Entry(event.offset, time, event, event.tid, name, None, values, file=file, cpu=event.cpu)
+    for file, kernel_event in reading.kernel_events():
+        name = kernel_event.label or f"kernel_event:{kernel_event.id}"
+        place = kernel_event.offset, min(kernel_event.time, MAX_TIME)
+        decoded, names = kernel_event.values or None, reading.kernel_meanings(kernel_event)
+        yield Entry(*place, kernel_event, kernel_event.tid, name, None, decoded, names, file, kernel_event.cpu)
+    extern = reading.extern()
+    for offset, message in zip(extern.places, extern.messages, strict=True):
+        yield Entry(offset, min(message.time, MAX_TIME), message, None, file=EXTERN_FILE)
 
 
 def _wall_clock(origin: int, start: int) -> datetime | None:
@@ -445,33 +491,55 @@ class _Reading:
         sessions = self.sessions
         return [(tid, sessions.process_of(tid), sessions.program_of(tid)) for tid in self._trace.tids]
 
-    def perf_blocks(self) -> Iterator[tuple[int, perf.PerfBlock]]:
+    def perf_blocks(self) -> Iterator[tuple[str, perf.PerfBlock]]:
         for name in filter(perf.is_name, self._directory.names):
             blocks = self._directory.blocks(name)
             for block in perf.parse(blocks, name, self._trace.info_file.order, self.findings):
-                yield perf.cpu_of(name), block
+                yield name, block
 
-    def kernel_events(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
-        header = kernel.KernelHeader.parse(self._directory.read(kernel.HEADER_FILE, self.findings), self.findings)
-        size = kernel.checked_page_size(header, self.findings)
+    def kernel_events(self) -> Iterator[tuple[str, kernel.KernelEvent]]:
+        """Yield the kernel events with the names of their files, file by file."""
+        for name, pages in self._kernel_pages():
+            for event in kernel.parse_pages(pages, self._kernel_header, name, self.findings):
+                yield name, event
+
+    def ring_entries(self) -> Iterator[kernel.RingEntry]:
+        """Yield the kernel events without their values, file by file."""
+        for name, pages in self._kernel_pages():
+            yield from kernel.parse_entries(pages, self._kernel_header, name, self.findings)
+
+    def _kernel_pages(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        """Yield the names and the pages of the files of kernel events."""
+        size = kernel.checked_page_size(self._kernel_header, self.findings)
         for name in filter(kernel.is_name, self._directory.names):
-            for event in kernel.parse_pages(self._directory.blocks(name, size), header, name, self.findings):
-                yield kernel.cpu_of(name), event
+            yield name, self._directory.blocks(name, size)
 
     @cached_property
-    def kernel_events_by_time(self) -> list[tuple[int, kernel.KernelEvent]]:
-        return sorted(self.kernel_events(), key=lambda item: item[1].time)
+    def _kernel_header(self) -> kernel.KernelHeader:
+        return kernel.KernelHeader.parse(self._directory.read(kernel.HEADER_FILE, self.findings), self.findings)
 
     @cached_property
-    def _kernel_symbols(self) -> SymbolFile:
+    def kernel_events_by_time(self) -> list[kernel.KernelEvent]:
+        return sorted((event for _, event in self.kernel_events()), key=lambda event: event.time)
+
+    @cached_property
+    def kernel_functions(self) -> FunctionNames:
         raw = self._directory.read(kernel.SYMBOLS_FILE, self.findings)
-        return SymbolFile.parse(raw, kernel.SYMBOLS_FILE, self.findings)
+        return FunctionNames(SymbolFile.parse(raw, kernel.SYMBOLS_FILE, self.findings))
 
-    def kernel_symbols(self) -> SymbolFile:
-        return self._kernel_symbols
+    def kernel_meanings(self, event: kernel.KernelEvent) -> Mapping[str, str]:
+        """Return the names of the functions of the kernel at addresses among the values of an event, by value."""
+        if not event.is_call:
+            return {}
+        [name] = self.kernel_functions.of(np.array([event.function], np.uint64))
+        return {kernel.FUNCTION: name} if name else {}
 
-    def messages(self) -> list[tuple[int, str]]:
-        return ExternFile.parse(self._directory.read(EXTERN_FILE, self.findings), self.findings).messages
+    def extern(self) -> ExternFile:
+        """Return the file of messages."""
+        return ExternFile.parse(self._directory.read(EXTERN_FILE, self.findings), self.findings)
+
+    def messages(self) -> list[Message]:
+        return self.extern().messages
 
 
 ParsedFile = (

@@ -42,6 +42,8 @@ class SchedFiles:
             raise EncodeError(f"{event!r} is not a scheduler event", "event")
         raw = perf.build(event, self._order)
         time = event.time if event.raw else checked_integer(event.time, "time", 0, MAX_TIME)
+        if event.kind == perf.KINDS[perf.OTHER]:  # it need not have a time
+            time = self._last.get(cpu, 0)
         self.check_times(cpu, np.array([time], np.uint64))
         self.append(cpu, time, raw)
 

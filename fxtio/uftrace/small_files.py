@@ -14,11 +14,12 @@ from fxtio import _native
 from fxtio.codec.strings import DistinctStrings
 from fxtio.table import Bytes, Categories, Column, Optional, saturated
 from fxtio.uftrace.argspec import parse_enums
+from fxtio.uftrace.events import Message
 from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.info import INFO_FILE, InfoFile
-from fxtio.uftrace.kernel import FUNCTION_ENTRY, FUNCTION_EXIT, KernelEvent
+from fxtio.uftrace.kernel import FUNCTION_ENTRY, KernelEvent
 from fxtio.uftrace.perf import EXEC, KINDS, TASK_EXIT, TASK_NAME, TASK_NEW, PerfBlock
-from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
+from fxtio.uftrace.symbols import DebugFile, FunctionNames, MapFile, SymbolFile
 from fxtio.uftrace.tables import NO_ENTRY, OPEN, STATES, WHOLE
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, TaskEvent
 
@@ -52,18 +53,19 @@ class SmallFiles(Protocol):
     def debug_files(self) -> list[tuple[str, DebugFile]]:
         """Return the files of debug information with their names."""
 
-    def perf_blocks(self) -> Iterator[tuple[int, PerfBlock]]:
-        """Yield the scheduler events with the number of their CPU, file by file."""
+    def perf_blocks(self) -> Iterator[tuple[str, PerfBlock]]:
+        """Yield the scheduler events with the names of their files, file by file."""
 
     @property
-    def kernel_events_by_time(self) -> list[tuple[int, KernelEvent]]:
-        """The kernel events with the number of their CPU, ordered by time."""
+    def kernel_events_by_time(self) -> list[KernelEvent]:
+        """The kernel events, ordered by time."""
 
-    def kernel_symbols(self) -> SymbolFile:
-        """Return the symbols of the kernel."""
+    @property
+    def kernel_functions(self) -> FunctionNames:
+        """The names of the functions of the kernel."""
 
-    def messages(self) -> list[tuple[int, str]]:
-        """Return the times in nanoseconds and the texts of the messages of `extern.dat`."""
+    def messages(self) -> list[Message]:
+        """Return the messages of `extern.dat`."""
 
 
 def _integers(values: Iterable[int]) -> Array:
@@ -199,31 +201,31 @@ def _enums(files: SmallFiles) -> Columns:
 
 def _sched(files: SmallFiles) -> Columns:
     """Return the scheduler events, ordered by time."""
-    blocks = list(files.perf_blocks())
+    blocks = [block for _, block in files.perf_blocks()]
 
     def joined(columns: list[Array], dtype: Any) -> Array:
         return np.concatenate([np.empty(0, dtype), *columns])
 
-    time = joined([block.time for _, block in blocks], np.uint64)
+    time = joined([block.time for block in blocks], np.uint64)
     order = np.argsort(time, kind="stable")
     names = DistinctStrings()
-    kind = joined([block.kind for _, block in blocks], np.int8).astype(np.int32)
+    kind = joined([block.kind for block in blocks], np.int8).astype(np.int32)
     has_parent = np.isin(kind, (TASK_NEW, TASK_EXIT))[order]
     codes = np.where(np.isin(kind, (TASK_NAME, EXEC)), 0, -1).astype(np.int32)
     first = 0
-    for _, block in blocks:
+    for block in blocks:
         for row, text in block.comms.items():
             codes[first + row] = names.code(text)
         first += len(block)
     return {
         "time": saturated(time)[order],
-        "cpu": joined([np.full(len(block), cpu) for cpu, block in blocks], np.int64)[order],
-        "pid": joined([block.pid for _, block in blocks], np.int64)[order],
-        "tid": joined([block.tid for _, block in blocks], np.int64)[order],
+        "cpu": joined([np.full(len(block), block.cpu) for block in blocks], np.int64)[order],
+        "pid": joined([block.pid for block in blocks], np.int64)[order],
+        "tid": joined([block.tid for block in blocks], np.int64)[order],
         "kind": Categories(kind[order], KINDS),
         "name": Categories(codes[order], names.values),
-        "parent": Optional(joined([block.parent for _, block in blocks], np.int64)[order], has_parent),
-        "parent_pid": Optional(joined([block.parent_pid for _, block in blocks], np.int64)[order], has_parent),
+        "parent": Optional(joined([block.parent for block in blocks], np.int64)[order], has_parent),
+        "parent_pid": Optional(joined([block.parent_pid for block in blocks], np.int64)[order], has_parent),
     }
 
 
@@ -233,49 +235,27 @@ def _sched(files: SmallFiles) -> Columns:
 def _kernel(files: SmallFiles) -> Columns:
     """Return the kernel events, ordered by time."""
     rows = files.kernel_events_by_time
-    address = np.array([_function(event) if _is_call(event) else 0 for _, event in rows], np.uint64)
+    address = np.array([event.function if event.is_call else 0 for event in rows], np.uint64)
     return {
         "event": np.arange(len(rows)),
-        "time": _integers(event.time for _, event in rows),
-        "cpu": _integers(cpu for cpu, _ in rows),
-        "tid": _integers(event.tid for _, event in rows),
-        "id": _integers(event.id for _, event in rows),
-        "name": Categories.of([event.label for _, event in rows]),
+        "time": _integers(event.time for event in rows),
+        "cpu": _integers(event.cpu for event in rows),
+        "tid": _integers(event.tid for event in rows),
+        "id": _integers(event.id for event in rows),
+        "name": Categories.of([event.label for event in rows]),
         "address": address,
-        "function": Categories.of(_kernel_names(files.kernel_symbols(), address)),
-        "depth": _integers(_depth(event) for _, event in rows),
-        "missed": np.array([event.missed for _, event in rows], np.bool_),
-        "data": Bytes(event.data for _, event in rows),
+        "function": Categories.of(files.kernel_functions.of(address)),
+        "depth": _integers(event.depth for event in rows),
+        "missed": np.array([event.missed for event in rows], np.bool_),
+        "data": Bytes(event.data for event in rows),
     }
-
-
-def _is_call(event: KernelEvent) -> bool:
-    return event.name in (FUNCTION_ENTRY, FUNCTION_EXIT)
-
-
-def _function(event: KernelEvent) -> int:
-    value = event.values.get("func", 0)
-    return value % 2**64 if isinstance(value, int) else 0
-
-
-def _depth(event: KernelEvent) -> int:
-    value = event.values.get("depth", 0)
-    return value if isinstance(value, int) else 0
-
-
-def _kernel_names(symbols: SymbolFile, address: Array) -> list[str]:
-    """Return the names of functions of the kernel, empty where there is none at the address."""
-    begin, end, named = symbols.ranges()
-    index = np.searchsorted(begin, address, "right") - 1
-    inside = (index >= 0) & (address < np.append(end, np.uint64(0))[index])
-    return [named[row].name if good else "" for row, good in zip(index.tolist(), inside.tolist(), strict=True)]
 
 
 def _kernel_values(files: SmallFiles) -> Columns:
     """Return the values of kernel events, without the fields common to all events."""
     rows = [
         (number, name, value)
-        for number, (_, event) in enumerate(files.kernel_events_by_time)
+        for number, event in enumerate(files.kernel_events_by_time)
         for name, value in event.values.items()
     ]
     return {
@@ -288,27 +268,27 @@ def _kernel_values(files: SmallFiles) -> Columns:
 
 def _kernel_slices(files: SmallFiles) -> Columns:
     """Return the calls of functions of the kernel, task by task."""
-    rows = [(number, cpu, event) for number, (cpu, event) in enumerate(files.kernel_events_by_time) if _is_call(event)]
+    rows = [(number, event) for number, event in enumerate(files.kernel_events_by_time) if event.is_call]
     columns: dict[str, list[Array]] = {name: [] for name in ("event", "end", "state")}
-    tids = np.array([event.tid for _, _, event in rows], np.int64)
+    tids = np.array([event.tid for _, event in rows], np.int64)
     for _, of_task in rows_by_value(tids):
-        begin, end, state = _paired([rows[row][2] for row in of_task.tolist()])
+        begin, end, state = _paired([rows[row][1] for row in of_task.tolist()])
         columns["event"].append(of_task[begin])
         columns["end"].append(of_task[end])
         columns["state"].append(state)
     first, last, state = (np.concatenate([np.empty(0, np.int64), *parts]) for parts in columns.values())
     entries, exits = ([rows[row] for row in column.tolist()] for column in (first, last))
     starts = zip(entries, state.tolist(), strict=True)
-    start = _integers(_start(event) if code == NO_ENTRY else event.time for (_, _, event), code in starts)
-    numbers = np.array([number for number, _, _ in rows], np.int64)
-    address = np.array([_function(event) for _, _, event in entries], np.uint64)
+    start = _integers(_start(event) if code == NO_ENTRY else event.time for (_, event), code in starts)
+    numbers = np.array([number for number, _ in rows], np.int64)
+    address = np.array([event.function for _, event in entries], np.uint64)
     return {
         "tid": tids[first],
-        "cpu": _integers(cpu for _, cpu, _ in entries),
-        "name": Categories.of(_kernel_names(files.kernel_symbols(), address)),
+        "cpu": _integers(event.cpu for _, event in entries),
+        "name": Categories.of(files.kernel_functions.of(address)),
         "start": start,
-        "duration": _integers(event.time for _, _, event in exits) - start,
-        "depth": _integers(_depth(event) for _, _, event in entries),
+        "duration": _integers(event.time for _, event in exits) - start,
+        "depth": _integers(event.depth for _, event in entries),
         "address": address,
         "state": Categories(state.astype(np.int8), STATES),
         "entry": np.where(state == NO_ENTRY, -1, numbers[first]),
@@ -331,7 +311,8 @@ def _paired(events: list[KernelEvent]) -> tuple[Array, Array, Array]:
     """
     count = len(events)
     step = np.array([1 if event.name == FUNCTION_ENTRY else -1 for event in events], np.int8)
-    depth, address = _integers(map(_depth, events)), np.array([_function(event) for event in events], np.uint64)
+    depth = _integers(event.depth for event in events)
+    address = np.array([event.function for event in events], np.uint64)
     open_depth, open_address, entries = np.empty(count, np.int64), np.empty(count, np.uint64), np.empty(count, np.int64)
     begin, end, state = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint8)
     ended, height = _native.pair(step, depth, address, open_depth, open_address, entries, begin, end, state, 0)

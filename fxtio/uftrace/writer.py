@@ -18,8 +18,9 @@ from fxtio.uftrace import perf
 from fxtio.uftrace.declarations import Declarations, NewFunction, NewVariable
 from fxtio.uftrace.directory import StoredFile, is_file_name, text_bytes
 from fxtio.uftrace.enums import WordClass
-from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
+from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message
 from fxtio.uftrace.info import INFO_FILE, VERSIONS, InfoFile
+from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.layout import Feature, InfoBit
 from fxtio.uftrace.new_trace import NewTrace
 from fxtio.uftrace.processes import check_task
@@ -112,10 +113,11 @@ class UftraceWriter(TraceWriter):
     # ---- exact
 
     def put(self, record: Any, *, tid: int = 1) -> None:
-        """Append a record to the file of a task as it is.
+        """Append a record as it is.
 
         Args:
-            record: a record, or `Opaque`.
+            record: a record of a task, or `Opaque`, which go to the file of the task; or a `PerfEvent`, a `KernelEvent`
+                or a `Message`, which go to the files of these.
             tid: the task.
 
         Raises:
@@ -123,8 +125,21 @@ class UftraceWriter(TraceWriter):
             ValueError: the writer is closed.
         """
         self._check_open()
+        if isinstance(record, perf.PerfEvent | KernelEvent | Message):
+            self._put_elsewhere(record)
+            return
         check_task(tid)
         self._trace.put(tid, record)
+
+    def _put_elsewhere(self, record: perf.PerfEvent | KernelEvent | Message) -> None:
+        """Append what is not a record of a task."""
+        self._trace.check_declarable()
+        if isinstance(record, perf.PerfEvent):
+            self._trace.sched.add(record.cpu, record)
+        elif isinstance(record, KernelEvent):
+            self._trace.kernel.put(record)
+        else:
+            self._trace.messages.append(self._trace.check_message(*record))
 
     def file(self, name: str, content: Any) -> None:
         """Write a file of the directory as a whole, in place of the file that the writer would make.
