@@ -450,8 +450,10 @@ def test_a_trace_in_version_3(order: str, tmp_path: Path) -> None:
 
 def test_a_binary_task_file_is_written_as_old_versions_did() -> None:
     trace = opened("old-v05-fork")
-    raw = trace.directory.read(BINARY, Findings())
-    assert BinaryTaskFile.of(BinaryTaskFile.parse(raw, "little", Findings()).events, "little").to_bytes() == raw
+    raw = trace.directory.read(BINARY, Findings("uftrace"))
+    assert (
+        BinaryTaskFile.of(BinaryTaskFile.parse(raw, "little", Findings("uftrace")).events, "little").to_bytes() == raw
+    )
 
 
 def test_kernel_events_and_calls_as_columns(tmp_path: Path) -> None:
@@ -479,7 +481,7 @@ def test_kernel_events_and_calls_as_columns(tmp_path: Path) -> None:
     second = UftraceTrace(tmp_path / "second")
     table = second.table("kernel")
     assert table["missed"].tolist() == [False, False, True, *[False] * 5]
-    assert second.findings.counts == {"kernel-missed": 1}
+    assert second.findings.counts == {"uftrace.kernel.missed": 1}
     for name in ("time", "cpu", "tid", "id"):
         assert [*table[name]] == [*events[name]]
     assert table["data"] == events["data"]
