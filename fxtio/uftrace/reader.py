@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,15 +24,14 @@ from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
 from fxtio.uftrace.frames import Chunk, TaskReader, empty_chunk
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import RecordWord
+from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
 from fxtio.uftrace.small_files import FILE_TABLES
 from fxtio.uftrace.state import Function, Sessions
-from fxtio.uftrace.symbols import DebugFile, FunctionNames, MapFile, SymbolFile
+from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
 from fxtio.uftrace.tables import RECORD_TABLES, Collector, Columns, TableBuilder
-from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskEvent, TaskFile
+from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskFile
 from fxtio.uftrace.values import addressed, meanings
-
-T = TypeVar("T")
 
 _FIELDS = RecordWord.fields
 _DECODED_AT_ONCE = 4096
@@ -163,8 +161,8 @@ class UftraceTrace(TraceReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        reading = self._begin()
-        for chunk in self._chunks(reading, None if tid is None else [tid]):
+        reading = self.begin()
+        for chunk in self.chunks_of(reading, None if tid is None else [tid]):
             yield from _decoded(chunk)
         if tid is None:
             for entry in _other_entries(reading):
@@ -181,8 +179,8 @@ class UftraceTrace(TraceReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        reading = self._begin()
-        for chunk in self._chunks(reading):
+        reading = self.begin()
+        for chunk in self.chunks_of(reading):
             offsets = [chunk.base] if chunk.gap is not None else chunk.offsets().tolist()
             for offset, record in zip(offsets, _decoded(chunk), strict=True):
                 time = None if isinstance(record, Opaque | Lost) else min(record.time, MAX_TIME)
@@ -222,19 +220,19 @@ class UftraceTrace(TraceReader[Info]):
         return (*RECORD_TABLES, *FILE_TABLES)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
-        reading = self._begin()
+        reading = self.begin()
         of_records = [name for name in names if name in RECORD_TABLES]
         reading.quiet = bool(of_records)
         tables = self._record_tables(of_records, reading) if of_records else {}
         tables |= {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
         return {name: tables[name] for name in names}
 
-    def _record_tables(self, names: list[str], reading: _Reading) -> dict[str, Table]:
+    def _record_tables(self, names: list[str], reading: Reading) -> dict[str, Table]:
         builder, collector = self._builder(names, reading), Collector(names)
         total = self._total() or 1
         collector.add(builder.of_chunk(empty_chunk(reading.sessions.empty)))
         tid = None
-        for chunk in self._chunks(reading):
+        for chunk in self.chunks_of(reading):
             if tid is not None and chunk.tid != tid:
                 collector.add(builder.finish(tid))
             tid = chunk.tid
@@ -245,7 +243,7 @@ class UftraceTrace(TraceReader[Info]):
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
         """Yield batches; the tables of small files are whole in the first one, and empty in the others."""
-        reading = self._begin()
+        reading = self.begin()
         reading.quiet = any(name in RECORD_TABLES for name in names)
         of_files = {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
 
@@ -263,10 +261,10 @@ class UftraceTrace(TraceReader[Info]):
             empty = empty_chunk(reading.sessions.empty)
             yield batch(self._builder(list(names), reading).of_chunk(empty))
 
-    def _batch_columns(self, names: tuple[str, ...], reading: _Reading) -> Iterator[dict[str, Columns]]:
+    def _batch_columns(self, names: tuple[str, ...], reading: Reading) -> Iterator[dict[str, Columns]]:
         builder, tid = self._builder(list(names), reading), None
         empty = empty_chunk(reading.sessions.empty)
-        for chunk in self._chunks(reading):
+        for chunk in self.chunks_of(reading):
             if tid is not None and chunk.tid != tid:
                 yield builder.of_chunk(empty) | builder.finish(tid)
             tid = chunk.tid
@@ -276,22 +274,22 @@ class UftraceTrace(TraceReader[Info]):
         if tid is not None:
             yield builder.of_chunk(empty) | builder.finish(tid)
 
-    def _builder(self, names: list[str], reading: _Reading) -> TableBuilder:
+    def _builder(self, names: list[str], reading: Reading) -> TableBuilder:
         return TableBuilder(names, reading.events, self.info_file.pointer_size, reading.findings)
 
     def perf_events(self) -> Iterator[tuple[int, perf.PerfEvent]]:
         """Yield the scheduler events with the number of their CPU, file by file."""
-        for _, block in self._begin().perf_blocks():
+        for _, block in self.begin().perf_blocks():
             for event in block.events():
                 yield event.cpu, event
 
     def kernel_events(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
         """Yield the kernel events with the number of their CPU, file by file."""
-        return ((event.cpu, event) for _, event in self._begin().kernel_events())
+        return ((event.cpu, event) for _, event in self.begin().kernel_events())
 
     def sessions(self) -> Sessions:
         """Return the sessions and tasks; `findings` are then their faults."""
-        return self._begin().sessions
+        return self.begin().sessions
 
     def file(self, name: str) -> Any:
         """Return a file of the trace other than `<tid>.dat`, parsed, or `StoredFile` if it is unknown or damaged.
@@ -330,10 +328,10 @@ class UftraceTrace(TraceReader[Info]):
         Args:
             tids: the tasks to read; None for all tasks.
         """
-        return self._chunks(self._begin(), tids)
+        return self.chunks_of(self.begin(), tids)
 
-    def _begin(self) -> _Reading:
-        """Begin a reading with no findings but those of the directory and the info file."""
+    def begin(self) -> Reading:
+        """Begin a reading; `findings` are then its findings, first those of the directory and the info file."""
         self._findings = findings = Findings("uftrace", strict=self._strict)
         self._position = 0
         self._read_info_file(findings)
@@ -344,9 +342,10 @@ class UftraceTrace(TraceReader[Info]):
             if f"{tid}{_DAT}" not in self.directory:
                 message = f"the info file lists the task {tid}, but there is no file {tid}{_DAT}"
                 findings.add("directory.no-task-file", 0, message, file=INFO_FILE)
-        return _Reading(self, findings)
+        return Reading(self.directory, self.info_file, self.tids, findings)
 
-    def _chunks(self, reading: _Reading, tids: list[int] | None = None) -> Iterator[Chunk]:
+    def chunks_of(self, reading: Reading, tids: list[int] | None = None) -> Iterator[Chunk]:
+        """Yield chunks of records in a reading, see `chunks`."""
         findings, listed = reading.findings, frozenset(self.info_file.tids)
         _ = reading.events  # parsed for its findings, even if no name of an event is needed
         left, total = self._max_bytes, self._total()
@@ -371,13 +370,13 @@ class UftraceTrace(TraceReader[Info]):
             left = None if left is None else left - allowed
 
     def _summarize(self) -> Info:
-        file, reading = self.info_file, self._begin()
+        file, reading = self.info_file, self.begin()
         info = Info(
             self.name, self.format, byte_order=file.order, version=file.version, recorded_by=file.recorded_by,
             command=file.get("cmdline"), recorded_at=file.get("record_date") or "",
         )  # fmt: skip
         counts: Counter[str] = Counter()
-        for chunk in self._chunks(reading):
+        for chunk in self.chunks_of(reading):
             if chunk.gap is not None:
                 counts["Opaque"] += 1
                 continue
@@ -412,7 +411,7 @@ def _extend(info: Info, first: int, last: int) -> None:
     info.end = last if info.end is None else max(info.end, last)
 
 
-def _other_entries(reading: _Reading) -> Iterator[Entry]:
+def _other_entries(reading: Reading) -> Iterator[Entry]:
     """Yield the entries of the files that do not belong to a task."""
     for file, block in reading.perf_blocks():
         for event in block.events():
@@ -436,110 +435,6 @@ def _wall_clock(origin: int, start: int) -> datetime | None:
         return _EPOCH + timedelta(seconds=origin, microseconds=start // 1000)
     except OverflowError:
         return None
-
-
-class _Reading:
-    """One reading of a trace: the small files, parsed when they are needed, and their findings.
-
-    Args:
-        trace: the trace.
-        findings: receives faults.
-
-    Attributes:
-        quiet: whether the lists of symbols and modules report no faults, since those are reported where names are used.
-    """
-
-    def __init__(self, trace: UftraceTrace, findings: Findings) -> None:
-        self.findings = findings
-        self.quiet = False
-        self._trace = trace
-        self._directory = trace.directory
-
-    @cached_property
-    def sessions(self) -> Sessions:
-        return Sessions(self._directory, self._trace.info_file, self.findings)
-
-    @cached_property
-    def events(self) -> EventsFile:
-        return EventsFile.parse(self._directory.read(NAMES_FILE, self.findings), self.findings)
-
-    def info(self) -> InfoFile:
-        return self._trace.info_file
-
-    def task_events(self) -> list[TaskEvent]:
-        return self.sessions.file.events
-
-    def maps(self) -> list[tuple[str, MapFile]]:
-        files = self._listed(lambda name: name.startswith("sid-") and name.endswith(".map"), MapFile.parse)
-        return [(name.removeprefix("sid-").removesuffix(".map"), file) for name, file in files]
-
-    def symbol_files(self) -> list[tuple[str, SymbolFile]]:
-        return self._listed(lambda name: name.endswith(".sym") or name == kernel.SYMBOLS_FILE, SymbolFile.parse)
-
-    def debug_files(self) -> list[tuple[str, DebugFile]]:
-        return self._listed(lambda name: name.endswith(".dbg"), DebugFile.parse)
-
-    def _listed(
-        self, is_meant: Callable[[str], bool], parse: Callable[[bytes, str, Findings], T]
-    ) -> list[tuple[str, T]]:
-        """Return the parsed files whose names are meant, with their names."""
-        findings = Findings("uftrace") if self.quiet else self.findings
-        names = filter(is_meant, self._directory.names)
-        return [(name, parse(self._directory.read(name, findings), name, findings)) for name in names]
-
-    def tasks(self) -> list[tuple[int, int, str]]:
-        sessions = self.sessions
-        return [(tid, sessions.process_of(tid), sessions.program_of(tid)) for tid in self._trace.tids]
-
-    def perf_blocks(self) -> Iterator[tuple[str, perf.PerfBlock]]:
-        for name in filter(perf.is_name, self._directory.names):
-            blocks = self._directory.blocks(name)
-            for block in perf.parse(blocks, name, self._trace.info_file.order, self.findings):
-                yield name, block
-
-    def kernel_events(self) -> Iterator[tuple[str, kernel.KernelEvent]]:
-        """Yield the kernel events with the names of their files, file by file."""
-        for name, pages in self._kernel_pages():
-            for event in kernel.parse_pages(pages, self._kernel_header, name, self.findings):
-                yield name, event
-
-    def ring_entries(self) -> Iterator[kernel.RingEntry]:
-        """Yield the kernel events without their values, file by file."""
-        for name, pages in self._kernel_pages():
-            yield from kernel.parse_entries(pages, self._kernel_header, name, self.findings)
-
-    def _kernel_pages(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        """Yield the names and the pages of the files of kernel events."""
-        size = kernel.checked_page_size(self._kernel_header, self.findings)
-        for name in filter(kernel.is_name, self._directory.names):
-            yield name, self._directory.blocks(name, size)
-
-    @cached_property
-    def _kernel_header(self) -> kernel.KernelHeader:
-        return kernel.KernelHeader.parse(self._directory.read(kernel.HEADER_FILE, self.findings), self.findings)
-
-    @cached_property
-    def kernel_events_by_time(self) -> list[kernel.KernelEvent]:
-        return sorted((event for _, event in self.kernel_events()), key=lambda event: event.time)
-
-    @cached_property
-    def kernel_functions(self) -> FunctionNames:
-        raw = self._directory.read(kernel.SYMBOLS_FILE, self.findings)
-        return FunctionNames(SymbolFile.parse(raw, kernel.SYMBOLS_FILE, self.findings))
-
-    def kernel_meanings(self, event: kernel.KernelEvent) -> Mapping[str, str]:
-        """Return the names of the functions of the kernel at addresses among the values of an event, by value."""
-        if not event.is_call:
-            return {}
-        [name] = self.kernel_functions.of(np.array([event.function], np.uint64))
-        return {kernel.FUNCTION: name} if name else {}
-
-    def extern(self) -> ExternFile:
-        """Return the file of messages."""
-        return ExternFile.parse(self._directory.read(EXTERN_FILE, self.findings), self.findings)
-
-    def messages(self) -> list[Message]:
-        return self.extern().messages
 
 
 ParsedFile = (

@@ -5,8 +5,8 @@ A kernel event has a number, the row in the table `kernel`; `kernel_values` and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +14,11 @@ from fxtio import _native
 from fxtio.codec.strings import DistinctStrings
 from fxtio.table import Bytes, Categories, Column, Optional, saturated
 from fxtio.uftrace.argspec import parse_enums
-from fxtio.uftrace.events import Message
 from fxtio.uftrace.groups import rows_by_value
-from fxtio.uftrace.info import INFO_FILE, InfoFile
+from fxtio.uftrace.info import INFO_FILE
 from fxtio.uftrace.kernel import FUNCTION_ENTRY, KernelEvent
-from fxtio.uftrace.perf import EXEC, KINDS, TASK_EXIT, TASK_NAME, TASK_NEW, PerfBlock
-from fxtio.uftrace.symbols import DebugFile, FunctionNames, MapFile, SymbolFile
+from fxtio.uftrace.perf import EXEC, KINDS, TASK_EXIT, TASK_NAME, TASK_NEW
+from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.tables import NO_ENTRY, OPEN, STATES, WHOLE
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, TaskEvent
 
@@ -30,42 +29,6 @@ TASK_EVENTS = {"Session": "session", "Task": "task", "Fork": "fork", "Dlopen": "
 """The texts of the column `kind` of the table `task_events`, by the names of the classes in `fxtio.uftrace.tasks`."""
 
 _INTEGERS, _ADDRESSES = np.iinfo(np.int64), np.iinfo(np.uint64)
-
-
-class SmallFiles(Protocol):
-    """The contents of the small files of a trace."""
-
-    def info(self) -> InfoFile:
-        """Return the info file."""
-
-    def tasks(self) -> list[tuple[int, int, str]]:
-        """Return the task, the process and the program of each `.dat` file."""
-
-    def task_events(self) -> Sequence[TaskEvent]:
-        """Return the events of the task file in its order."""
-
-    def maps(self) -> list[tuple[str, MapFile]]:
-        """Return the maps with the ids of their sessions."""
-
-    def symbol_files(self) -> list[tuple[str, SymbolFile]]:
-        """Return the files of symbols with their names."""
-
-    def debug_files(self) -> list[tuple[str, DebugFile]]:
-        """Return the files of debug information with their names."""
-
-    def perf_blocks(self) -> Iterator[tuple[str, PerfBlock]]:
-        """Yield the scheduler events with the names of their files, file by file."""
-
-    @property
-    def kernel_events_by_time(self) -> list[KernelEvent]:
-        """The kernel events, ordered by time."""
-
-    @property
-    def kernel_functions(self) -> FunctionNames:
-        """The names of the functions of the kernel."""
-
-    def messages(self) -> list[Message]:
-        """Return the messages of `extern.dat`."""
 
 
 def _integers(values: Iterable[int]) -> Array:
@@ -85,7 +48,7 @@ def _optional(values: Sequence[int | None]) -> Optional:
 # ---- programs and tasks
 
 
-def _info(files: SmallFiles) -> Columns:
+def _info(files: Reading) -> Columns:
     """Return the header and the lines of the info file as texts."""
     info = files.info()
     rows = [
@@ -103,7 +66,7 @@ def _info(files: SmallFiles) -> Columns:
     return {"key": Categories.of([key for key, _ in rows]), "value": Categories.of([value for _, value in rows])}
 
 
-def _tasks(files: SmallFiles) -> Columns:
+def _tasks(files: Reading) -> Columns:
     rows = files.tasks()
     return {
         "tid": _integers([tid for tid, _, _ in rows]),
@@ -112,7 +75,7 @@ def _tasks(files: SmallFiles) -> Columns:
     }
 
 
-def _task_events(files: SmallFiles) -> Columns:
+def _task_events(files: Reading) -> Columns:
     """Return the lines of the task file."""
     events = files.task_events()
     processes = [None if isinstance(event, Dlopen) else event.pid for event in events]
@@ -133,7 +96,7 @@ def _path_of(event: TaskEvent) -> str | None:
     return event.exename if isinstance(event, Session) else event.libname if isinstance(event, Dlopen) else None
 
 
-def _modules(files: SmallFiles) -> Columns:
+def _modules(files: Reading) -> Columns:
     """Return the lines of the maps."""
     rows = [(sid, mapping) for sid, file in files.maps() for mapping in file.mappings]
     return {
@@ -149,7 +112,7 @@ def _modules(files: SmallFiles) -> Columns:
     }
 
 
-def _symbols(files: SmallFiles) -> Columns:
+def _symbols(files: Reading) -> Columns:
     """Return the symbols of all modules and of the kernel; addresses count from the base of the module."""
     rows = [(name, file, symbol) for name, file in files.symbol_files() for symbol in file.symbols]
     return {
@@ -163,7 +126,7 @@ def _symbols(files: SmallFiles) -> Columns:
     }
 
 
-def _debug_functions(files: SmallFiles) -> Columns:
+def _debug_functions(files: Reading) -> Columns:
     """Return the functions of the debug information."""
     rows = [(name, file, item) for name, file in files.debug_files() for item in file.functions.values()]
     return {
@@ -179,7 +142,7 @@ def _debug_functions(files: SmallFiles) -> Columns:
     }
 
 
-def _enums(files: SmallFiles) -> Columns:
+def _enums(files: Reading) -> Columns:
     """Return the values of the enumerations of the info file and of the debug information."""
     texts = [(INFO_FILE, files.info().specs("enumauto")), *((name, file.enums) for name, file in files.debug_files())]
     rows = [
@@ -199,7 +162,7 @@ def _enums(files: SmallFiles) -> Columns:
 # ---- the scheduler
 
 
-def _sched(files: SmallFiles) -> Columns:
+def _sched(files: Reading) -> Columns:
     """Return the scheduler events, ordered by time."""
     blocks = [block for _, block in files.perf_blocks()]
 
@@ -232,7 +195,7 @@ def _sched(files: SmallFiles) -> Columns:
 # ---- the kernel
 
 
-def _kernel(files: SmallFiles) -> Columns:
+def _kernel(files: Reading) -> Columns:
     """Return the kernel events, ordered by time."""
     rows = files.kernel_events_by_time
     address = np.array([event.function if event.is_call else 0 for event in rows], np.uint64)
@@ -251,7 +214,7 @@ def _kernel(files: SmallFiles) -> Columns:
     }
 
 
-def _kernel_values(files: SmallFiles) -> Columns:
+def _kernel_values(files: Reading) -> Columns:
     """Return the values of kernel events, without the fields common to all events."""
     rows = [
         (number, name, value)
@@ -266,7 +229,7 @@ def _kernel_values(files: SmallFiles) -> Columns:
     }
 
 
-def _kernel_slices(files: SmallFiles) -> Columns:
+def _kernel_slices(files: Reading) -> Columns:
     """Return the calls of functions of the kernel, task by task."""
     rows = [(number, event) for number, event in enumerate(files.kernel_events_by_time) if event.is_call]
     columns: dict[str, list[Array]] = {name: [] for name in ("event", "end", "state")}
@@ -324,12 +287,12 @@ def _paired(events: list[KernelEvent]) -> tuple[Array, Array, Array]:
     )
 
 
-def _messages(files: SmallFiles) -> Columns:
+def _messages(files: Reading) -> Columns:
     rows = files.messages()
     return {"time": _integers(time for time, _ in rows), "text": Categories.of([text for _, text in rows])}
 
 
-FILE_TABLES: dict[str, Callable[[SmallFiles], Columns]] = {
+FILE_TABLES: dict[str, Callable[[Reading], Columns]] = {
     "info": _info,
     "tasks": _tasks,
     "task_events": _task_events,
