@@ -111,10 +111,10 @@ def test_invalid_calls_are_refused(tmp_path: Path) -> None:
         task.enter(function, 100, 1)
         refused(writer, "time goes back", lambda: task.enter("g", 99))
         refused(writer, "2 values are given, 1 are specified", lambda: task.enter(function, 100, 1, 2))
-        refused(writer, "does not fit", lambda: task.enter(function, 100, 2**40))
+        refused(writer, "is not from -2,147,483,648 to", lambda: task.enter(function, 100, 2**40))
         refused(writer, "1 values are given, 0 are specified", lambda: task.enter("g", 100, 1))
         refused(writer, "belongs to process 1", lambda: writer.task(1, 2))
-        refused(writer, "0 is not a number from 1 to", lambda: writer.task(0))
+        refused(writer, "0 is not from 1 to", lambda: writer.task(0))
         refused(writer, "declared with other arguments", lambda: writer.function("f", arguments="arg1/i8"))
         refused(writer, "is not a specification", lambda: writer.function("h", arguments="arg1/z"))
         refused(writer, "specified by arg1", lambda: writer.function("h", arguments="retval"))
@@ -364,7 +364,7 @@ def test_records_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tid", ["../x", -1, 0, True, 2**31, None])
 def test_a_task_is_a_number_that_names_a_file(tid: Any, tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "made.data") as writer:
-        with pytest.raises(EncodeError, match="is not a number from 1"):
+        with pytest.raises(EncodeError, match="is not (from 1|an integer)"):
             writer.put(Lost(0, 0, 1), tid=tid)
         writer.put(Lost(0, 0, 1))
     assert [path.name for path in tmp_path.iterdir()] == ["made.data"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.integers import MAX_64
 from fxtio.coreprofiler.layout import (
-    MAX_64,
     UNDEFINED,
     Count,
     Decimal,

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.integers import MAX_64
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.columns import (
     ABSENT,
@@ -32,7 +33,6 @@ from fxtio.coreprofiler.digits import MAX_DECIMAL, PADDING, Characters, decimals
 from fxtio.coreprofiler.layout import (
     BYTE_ORDER_MARK,
     MAX_32,
-    MAX_64,
     MAX_MS,
     MIN_MS,
     TAG_SIZE,

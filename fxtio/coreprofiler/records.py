@@ -14,10 +14,10 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from fxtio.codec.integers import MAX_64
 from fxtio.coreprofiler.layout import (
     MAX_32,
     MAX_63,
-    MAX_64,
     MIN_63,
     Continued,
     Count,

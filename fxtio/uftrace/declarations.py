@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from fxtio.codec.integers import checked_integer
+from fxtio.codec.limits import MAX_INT32
 from fxtio.errors import EncodeError
 from fxtio.uftrace.argspec import ValueSpec, ValueSpecs, checked_values
 from fxtio.uftrace.directory import is_file_name
-from fxtio.uftrace.encode import checked_integer
-from fxtio.uftrace.layout import MAX_INT
+from fxtio.uftrace.events import MAX_VARIABLE
 from fxtio.uftrace.symbols import DATA, END, PLT, STACK, DebugFile, DebugFunction, MapFile, Symbol, SymbolFile
 from fxtio.uftrace.symbols import Mapping as MemoryMapping
 from fxtio.uftrace.tasks import check_text
@@ -19,9 +20,6 @@ from fxtio.uftrace.tasks import check_text
 _FIRST_BASE = 0x40_0000
 FUNCTION_SIZE = 16
 """The size of every function of a new trace in bytes."""
-
-MAX_VARIABLE = 8
-"""The largest size of a watched variable in bytes."""
 
 _PAGE = 4096
 _MODULE_DISTANCE = 0x1000_0000
@@ -207,7 +205,7 @@ class Declarations:
         Raises:
             EncodeError: the place cannot be written, or the function has another place.
         """
-        number = checked_integer(line, "line", 1, MAX_INT)
+        number = checked_integer(line, "line", 1, MAX_INT32)
         if not check_text(source, "source"):
             raise EncodeError("a line needs a source file", "source")
         module = self._modules.get(path or self.path)
@@ -270,8 +268,7 @@ class Declarations:
             EncodeError: the name cannot be written, the size is not from 1 to 8, or the variable has another size.
         """
         self._check_symbol(name, module)
-        if type(size) is not int or not 0 < size <= MAX_VARIABLE:
-            raise EncodeError(f"{size!r} is not a size from 1 to {MAX_VARIABLE}", name)
+        size = checked_integer(size, f"size of {name}", 1, MAX_VARIABLE)
         path = module or self.path
         variable = self._variables.get((path, name))
         if variable is None:
@@ -288,7 +285,7 @@ class Declarations:
             EncodeError: see `check_enum`.
         """
         self.check_enum(name, values)
-        self.enums.setdefault(name, dict(values))
+        self.enums.setdefault(name, {label: int(value) for label, value in values.items()})
 
     def check_enum(self, name: str, values: Mapping[str, int]) -> None:
         """Raise an error if an enumeration cannot be declared.
@@ -308,8 +305,7 @@ class Declarations:
                 raise EncodeError(f"{text!r} is not a name of letters, digits and underscores", "enum")
         limit = 1 << 8 * self.pointer_size - 1
         for label, value in values.items():
-            if type(value) is not int or not -limit <= value < limit:
-                raise EncodeError(f"{value!r} is not an integer of {8 * self.pointer_size} bits", f"{name}.{label}")
+            checked_integer(value, f"{name}.{label}", -limit, limit - 1)
         if len(set(values.values())) < len(values):
             raise EncodeError("two names have the same value", name)
         if self.enums.get(name, values) != values:

@@ -11,11 +11,11 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from fxtio.codec.integers import checked_integer, limits_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import text_bytes
-from fxtio.uftrace.encode import checked_integer
 from fxtio.uftrace.enums import RingType
 from fxtio.uftrace.layout import CommitWord, DataLocWord, ExtendWord, RingWord
 from fxtio.uftrace.times import add_overflow
@@ -374,9 +374,8 @@ def build_data(layout: EventFormat, tid: int, values: dict[str, Any], order: Ord
 def _raw_value(part: EventField, value: Any, end: int, order: Order, where: str) -> bytes:
     """Return the bytes of a field, given the size of the data so far."""
     if not (part.text or part.dynamic):
-        bits = 8 * part.size
-        least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if part.signed else (0, (1 << bits) - 1)
-        return checked_integer(value, where, least, most).to_bytes(part.size, order, signed=part.signed)
+        number = checked_integer(value, where, *limits_of(part.size, signed=part.signed))
+        return number.to_bytes(part.size, order, signed=part.signed)
     text = text_bytes(value, where)
     if b"\0" in text:
         raise EncodeError(f"{value[:60]!r} contains a NUL", where)

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fxtio.codec.integers import checked_integer
+from fxtio.codec.limits import MAX_INT32
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace import tracefs
 from fxtio.uftrace.directory import text_bytes
-from fxtio.uftrace.encode import checked_integer
 from fxtio.uftrace.kernel import (
     FUNCTION_ENTRY,
     FUNCTION_EXIT,
@@ -24,7 +25,6 @@ from fxtio.uftrace.kernel import (
     build_pages,
     parse_format,
 )
-from fxtio.uftrace.layout import MAX_INT
 from fxtio.uftrace.symbols import KERNEL, Symbol, SymbolFile
 from fxtio.uftrace.tasks import check_text
 
@@ -172,7 +172,7 @@ class KernelFiles:
             EncodeError: a value does not fit, or time goes back.
         """
         cpu, time = checked_integer(cpu, "cpu", 0, MAX_CPU), checked_integer(time, "time", 0, MAX_TIME)
-        checked_integer(tid, "tid", 0, MAX_INT)
+        checked_integer(tid, "tid", 0, MAX_INT32)
         events = self._events.get(cpu)
         last = events[-1][0] if last is None and events else last
         if last is not None and time < last:

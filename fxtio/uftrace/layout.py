@@ -21,10 +21,6 @@ DEPTHS = 1024
 """The number of depths that a record can hold; a deeper call wraps around, and carries into the address."""
 
 
-MAX_INT = 2**31 - 1
-"""The largest number of a task, a process or a line: an `int` of C."""
-
-
 class TimeWord(Word):
     """The first word of every record.  spec: Data record"""
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fxtio.codec.integers import checked_integer
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace.declarations import Declarations
 from fxtio.uftrace.directory import text_bytes
-from fxtio.uftrace.encode import checked_integer
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.events import EVENT_IDS, Message
 from fxtio.uftrace.kernel_writer import KernelFiles

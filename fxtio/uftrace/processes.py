@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.integers import checked_integer
+from fxtio.codec.limits import MAX_INT32
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace.declarations import Declarations, NewFunction
-from fxtio.uftrace.encode import checked_integer
-from fxtio.uftrace.layout import MAX_INT
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, Task, TaskEvent
 
 Array = np.ndarray[Any, Any]
@@ -88,11 +88,11 @@ class Processes:
         Raises:
             EncodeError: the task was declared with another process, or a number is not positive.
         """
-        check_task(tid)
+        tid = checked_task(tid)
         task = self.tasks.get(tid)
         if pid is None:
             return tid if task is None else task.pid
-        check_task(pid)
+        pid = checked_task(pid)
         if task is not None and pid != task.pid:
             raise EncodeError(f"task {tid} belongs to process {task.pid}", "task")
         return pid
@@ -103,7 +103,7 @@ class Processes:
         Raises:
             EncodeError: see `checked_pid`.
         """
-        pid = self.checked_pid(tid, pid)
+        tid, pid = checked_task(tid), self.checked_pid(tid, pid)
         task = self.tasks.get(tid)
         if task is None:
             task = self.tasks[tid] = NewTask(tid, pid)
@@ -123,7 +123,7 @@ class Processes:
         Raises:
             EncodeError: the task exists already.
         """
-        check_task(tid)
+        tid = checked_task(tid)
         if tid in self.tasks or tid in self._newest:
             raise EncodeError(f"task {tid} exists already", "fork")
         session = self.session_of(parent)
@@ -260,11 +260,10 @@ class Processes:
         return task.sessions[0] if task.sessions else self._newest[task.pid]
 
 
-def check_task(tid: Any) -> None:
-    """Raise an error unless it is the number of a task, from which the name of a file is made.
+def checked_task(tid: Any) -> int:
+    """Return the number of a task, from which the name of a file is made.
 
     Raises:
-        EncodeError: it is not.
+        EncodeError: it is not such a number.
     """
-    if type(tid) is not int or not 0 < tid <= MAX_INT:
-        raise EncodeError(f"{tid!r} is not a number from 1 to {MAX_INT}", "tid")
+    return checked_integer(tid, "tid", 1, MAX_INT32)

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fxtio.codec.integers import checked_integer
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace import perf
-from fxtio.uftrace.encode import checked_integer
 from fxtio.uftrace.kernel_writer import MAX_CPU
 
 Array = np.ndarray[Any, Any]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fxtio import _native
+from fxtio.codec.limits import MAX_INT64, MAX_UINT64, MIN_INT64
 from fxtio.codec.strings import DistinctStrings
 from fxtio.table import Bytes, Categories, Column, Optional, saturated
 from fxtio.uftrace.argspec import parse_enums
@@ -28,16 +29,14 @@ Columns = dict[str, Column]
 TASK_EVENTS = {"Session": "session", "Task": "task", "Fork": "fork", "Dlopen": "library"}
 """The texts of the column `kind` of the table `task_events`, by the names of the classes in `fxtio.uftrace.tasks`."""
 
-_INTEGERS, _ADDRESSES = np.iinfo(np.int64), np.iinfo(np.uint64)
-
 
 def _integers(values: Iterable[int]) -> Array:
     """Return integers as int64; those that do not fit become the nearest one that does."""
-    return np.array([min(max(value, _INTEGERS.min), _INTEGERS.max) for value in values], np.int64)
+    return np.array([min(max(value, MIN_INT64), MAX_INT64) for value in values], np.int64)
 
 
 def _addresses(values: Iterable[int]) -> Array:
-    return np.array([min(max(value, 0), _ADDRESSES.max) for value in values], np.uint64)
+    return np.array([min(max(value, 0), MAX_UINT64) for value in values], np.uint64)
 
 
 def _optional(values: Sequence[int | None]) -> Optional:

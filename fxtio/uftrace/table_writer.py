@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.limits import MAX_INT32
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME, Bytes, Categories, Optional, WritableTable
 from fxtio.uftrace.declarations import FUNCTION_SIZE
@@ -14,7 +15,6 @@ from fxtio.uftrace.encode import CallOrder, call_states, checked_depth, integers
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.groups import rows_by_value
-from fxtio.uftrace.layout import MAX_INT
 from fxtio.uftrace.new_trace import NewTrace
 from fxtio.uftrace.tables import NO_ENTRY
 
@@ -234,7 +234,7 @@ class TableWriter:
     def kernel_slices(self, columns: Columns, rows: int) -> None:
         """Append the calls of functions of the kernel, with all events of a call on one CPU."""
         kernel = self._trace.kernel
-        start, duration, depth, state = _calls(columns, rows, limit=MAX_INT)
+        start, duration, depth, state = _calls(columns, rows, limit=MAX_INT32)
         used = _used_names(columns["name"])
         for name in used.values():
             kernel.check_function(name)

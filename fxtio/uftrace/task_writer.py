@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.integers import checked_integer
 from fxtio.errors import EncodeError
 from fxtio.uftrace import payloads
 from fxtio.uftrace.argspec import ValueSpecs
 from fxtio.uftrace.declarations import NewFunction, NewVariable
-from fxtio.uftrace.encode import checked_integer, integers, record_bytes
+from fxtio.uftrace.encode import integers, record_bytes
 from fxtio.uftrace.events import encode_values, payload_of
 from fxtio.uftrace.layout import DEPTHS, EventWord
 from fxtio.uftrace.new_trace import NewTrace

@@ -23,7 +23,7 @@ from fxtio.uftrace.info import INFO_FILE, VERSIONS, InfoFile
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.layout import Feature, InfoBit
 from fxtio.uftrace.new_trace import NewTrace
-from fxtio.uftrace.processes import check_task
+from fxtio.uftrace.processes import checked_task
 from fxtio.uftrace.reader import ParsedFile, UftraceTrace
 from fxtio.uftrace.state import map_name
 from fxtio.uftrace.table_writer import WRITABLE, TableWriter
@@ -128,8 +128,7 @@ class UftraceWriter(TraceWriter):
         if isinstance(record, perf.PerfEvent | KernelEvent | Message):
             self._put_elsewhere(record)
             return
-        check_task(tid)
-        self._trace.put(tid, record)
+        self._trace.put(checked_task(tid), record)
 
     def _put_elsewhere(self, record: perf.PerfEvent | KernelEvent | Message) -> None:
         """Append what is not a record of a task."""
@@ -268,9 +267,9 @@ class UftraceWriter(TraceWriter):
         """
         self._trace.check_declarable()
         task = self._trace.processes.task(tid, pid)
-        writer = self._tasks.get(tid)
+        writer = self._tasks.get(task.tid)
         if writer is None:
-            writer = self._tasks[tid] = TaskWriter(self._trace, task)
+            writer = self._tasks[task.tid] = TaskWriter(self._trace, task)
         return writer
 
     def event_id(self, name: str) -> int:

@@ -25,6 +25,8 @@ WRITES_NOTHING = frozenset[str]()
 UNCHECKED = frozenset({"UftraceWriter.put", "UftraceWriter.file", "TaskWriter.write_records"})
 IGNORED = frozenset(
     {
+        # It is where a reader gives the event; the CPU of a new one is an argument.
+        "UftraceWriter.sched(event.cpu)",
         # Only events of other kinds have it.
         "UftraceWriter.sched(event.comm)",
         # A reader says where the event stood, and what its bytes were.

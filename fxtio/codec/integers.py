@@ -1,0 +1,43 @@
+"""The check of integers that users give to writers."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from fxtio.errors import EncodeError, shown
+
+MAX_64 = (1 << 64) - 1
+"""The greatest unsigned number of 64 bits, beyond which no format has integers."""
+
+
+def limits_of(size: int, *, signed: bool) -> tuple[int, int]:
+    """Return the least and the greatest integer of so many bytes."""
+    half = 1 << 8 * size - 1
+    return (-half, half - 1) if signed else (0, 2 * half - 1)
+
+
+def checked_integer(value: Any, field: str, least: int = 0, most: int | None = MAX_64) -> int:
+    """Return a value as an `int`: an `int` or whatever else stands for one, such as an integer of numpy.
+
+    Args:
+        value: the value.
+        field: what it is for, such as `Record.field` or the name of an argument.
+        least: the least that fits.
+        most: the most that fits; None for no limit.
+
+    Raises:
+        EncodeError: it is not an integer (True and False are not), or does not fit; names the field and the value.
+    """
+    number: int = value
+    if type(value) is not int:
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise EncodeError(f"{shown(value)} is not an integer", field) from None
+        if isinstance(value, bool):
+            raise EncodeError(f"{shown(value)} is not an integer", field)
+    if number < least or (most is not None and number > most):
+        limits = f"at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+        raise EncodeError(f"{shown(number)} is not {limits}", field)
+    return number
