@@ -101,7 +101,7 @@ def _table(name: str, columns: dict[str, Any], header: Header, footer: PlacedRec
             {
                 "offset": np.array(header.offsets, np.int64),
                 "word": Categories.of(line.word for line in header.lines),
-                "value": Categories.of(line.value for line in header.lines),
+                "value": Categories.of(header.value_of(line) for line in header.lines),
                 "blanks": Categories.of(line.blanks for line in header.lines),
             }
         )

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fxtio.codec.limits import MAX_INT32, MAX_INT64
+from fxtio.codec.integers import MAX_INT32, MAX_INT64
 from fxtio.errors import EncodeError
 from fxtio.io.writing import TraceWriter
 from fxtio.table import MAX_TIME, Bytes, Categories, Optional, WritableTable

@@ -65,12 +65,10 @@ def _views(batch: Batch) -> Iterator[tuple[Recording | None, View]]:
     ranges: list[tuple[int, int, Recording | None]] = []
     if not starts or starts[0] > 0:
         ranges.append((0, starts[0] if starts else len(frame), None))
-    for (first, recording), last in zip(frame.recordings, [*starts, len(frame)][1:], strict=True):
-        ranges.append((first, last, recording))
-    for first, last, recording in ranges:
-        begin, new = first, recording
-        while begin < last or new is not None:
-            end = int(np.searchsorted(rows, rows[begin] + _MOST_ROWS))
-            end = min(max(end, begin + 1), last)
-            yield new, View(batch, bounds, begin, end)
-            begin, new = end, None
+    lasts = [*starts, len(frame)][1:]
+    ranges += [(first, last, recording) for (first, recording), last in zip(frame.recordings, lasts, strict=True)]
+    for begin, last, begins in ranges:
+        while begin < last or begins is not None:
+            end = min(max(int(np.searchsorted(rows, rows[begin] + _MOST_ROWS)), begin + 1), last)
+            yield begins, View(batch, bounds, begin, end)
+            begin, begins = end, None  # noqa: PLW2901  # the range is worked off

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fxtio.codec.limits import MAX_INT64
+from fxtio.codec.integers import MAX_INT64
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.rules.view import Array, Check, EventClass, View, always
