@@ -198,10 +198,10 @@ def test_all_stacks_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxtio.coreprofiler.state.MAX_OPEN", 10)
-    monkeypatch.setattr("fxtio.coreprofiler.rules.MAX_OPEN", 10)
+    monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_OPEN", 10)
     monkeypatch.setattr("fxtio.coreprofiler.state.MAX_INTERVALS", 3)
-    monkeypatch.setattr("fxtio.coreprofiler.rules.MAX_IDS", 5)
-    monkeypatch.setattr("fxtio.coreprofiler.rules.MAX_PARAMETERS", 5)
+    monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_IDS", 5)
+    monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_PARAMETERS", 5)
     monkeypatch.setattr("fxtio.coreprofiler.state.MAX_THREADS", 5)
     records: list[Any] = []
     for number in range(20):

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, NamedTuple
 
 from fxtio.codec.record import Opaque
+from fxtio.coreprofiler.consistency import Rules, Watcher
 from fxtio.coreprofiler.frames import Block, Framer
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, Style, dialect, nanoseconds
 from fxtio.coreprofiler.records import TIME_FIELD
-from fxtio.coreprofiler.rules import Rules, Watcher
 from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks, Timeline
 from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.tables import TABLES, Collector
