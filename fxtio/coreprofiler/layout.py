@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from fxtio.codec.integers import MAX_64, checked_integer
+from fxtio.codec.integers import MAX_UINT64, checked_integer
 from fxtio.errors import EncodeError
 
 Array = np.ndarray[Any, Any]
@@ -242,7 +242,7 @@ class Hexadecimal(FixedItem):
     """
 
     kind: str = "hex"
-    high: int = MAX_64
+    high: int = MAX_UINT64
     unknown: bool = False
 
     @property
@@ -269,7 +269,7 @@ class Pointer(FixedItem):
     body: ClassVar[str] = r"(?:0x)?+[0-9A-Fa-f]++|\?"
 
     def parse(self, raw: bytes) -> int:
-        return UNDEFINED if raw == b"?" else _parse_integer(raw, 16, 0, MAX_64)
+        return UNDEFINED if raw == b"?" else _parse_integer(raw, 16, 0, MAX_UINT64)
 
     def format(self, value: Any, style: Style, where: str) -> str:
         if value == UNDEFINED:

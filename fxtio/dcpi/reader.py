@@ -24,7 +24,7 @@ from fxtio.dcpi.records import (
     encode,
 )
 from fxtio.dcpi.state import Header
-from fxtio.dcpi.tables import TABLES, Collector, tables_of
+from fxtio.dcpi.tables import TABLES, SegmentCollector, tables_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.io.reading import FileReader, TraceInfo
@@ -167,7 +167,7 @@ class DcpiTrace(FileReader[Info]):
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         info = Info(self.name, self.format, self.compression)
-        collector = Collector(names)
+        collector = SegmentCollector(names)
         footer: PlacedRecord | None = None
         for frame in self._frames(info):
             if isinstance(frame, Segments):

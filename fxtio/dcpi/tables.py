@@ -24,7 +24,7 @@ WRITABLE = {
 """The columns of the tables that can be written."""
 
 
-class Collector:
+class SegmentCollector:
     """Builds the tables of many blocks.
 
     Args:

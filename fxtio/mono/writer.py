@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.io.writing import FileWriter, checked_integer
@@ -45,7 +46,7 @@ from fxtio.mono.headers import (
 from fxtio.mono.hybrid import CLAIMED
 from fxtio.mono.layout import HYBRID, POINTER_SIZES
 from fxtio.mono.stream.declare import Byte, Dialect, Item
-from fxtio.mono.stream.values import U64, signed
+from fxtio.mono.stream.values import signed
 from fxtio.table import MAX_TIME, Column, WritableTable
 
 _ADDRESS_STEP = 0x100
@@ -418,9 +419,9 @@ class MonoWriter(FileWriter):
     def thread(self, id: int, name: str = "", *, time: int) -> int:
         """Write that a thread begins; return its id."""
         flags = self._if_has(r.Thread, "flags", 0)
-        begun = r.Thread(time=time, action=NameAction.LOAD, id=id, flags=flags)
+        loaded = r.Thread(time=time, action=NameAction.LOAD, id=id, flags=flags)
         named = r.Thread(time=time, action=NameAction.NAME, id=id, flags=flags, name=name)
-        self._write_all([begun] if name == "" else [begun, named], id)
+        self._write_all([loaded] if name == "" else [loaded, named], id)
         return id
 
     def thread_end(self, id: int, *, time: int) -> None:
@@ -630,7 +631,7 @@ class MonoWriter(FileWriter):
         self._write(r.CounterValues(time=time, milliseconds=milliseconds, values=items), thread)
         for index, value in values.items():
             kind, absolute, _ = self._counters[index]
-            last = 0 if kind in _ABSOLUTE_COUNTERS else checked_integer(value, f"counter {index}", -U64)
+            last = 0 if kind in _ABSOLUTE_COUNTERS else checked_integer(value, f"counter {index}", -MAX_UINT64)
             self._counters[index] = kind, absolute, last
 
     def _counter_value(self, index: int, value: Any) -> r.CounterValue:
@@ -643,7 +644,7 @@ class MonoWriter(FileWriter):
             least, most = (0, 1 << bits) if kind in UNSIGNED_COUNTERS else (-(1 << bits - 1), 1 << bits - 1)
             value = checked_integer(value, f"counter {index}", least, most - 1)
             value -= 0 if absolute else last  # readers wrap the sum, so a change that does not fit may wrap, too
-            value = value % (1 << bits) if kind in UNSIGNED_COUNTERS else signed(value, U64)
+            value = value % (1 << bits) if kind in UNSIGNED_COUNTERS else signed(value, MAX_UINT64)
         return r.CounterValue(index=index, type=kind, value=value)
 
     def coverage_assembly(
