@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import OsThread, Style
+from fxtio.coreprofiler.layout import NS_PER_MS, OsThread, Style
 from fxtio.coreprofiler.state import MAX_OPEN, Stacks, ThreadStack, Timeline
 from fxtio.finding import Findings
 
@@ -76,13 +76,15 @@ class TimelineRules:
                 if len(record.generations) != 4:
                     message = f"the collection lists {len(record.generations)} generations instead of four"
                     self._findings.add("gc.generations", offset, message)
-        elif not timeline.end(_ENDS[cls], record.thread, record.timestamp, function=function):
-            if cls is r.GcFinished:
-                message = "a collection ends without a beginning"
-                self._findings.add("gc.pairs", offset, message)
-            else:
-                message = f"function {function:#x} ends on a thread where it did not begin"
-                self._findings.add("jit.pairs", offset, message)
+            return
+        length = timeline.end(_ENDS[cls], record.thread, record.timestamp, function=function)
+        if length is None and cls is r.GcFinished:
+            self._findings.add("gc.pairs", offset, "a collection ends without a beginning")
+        elif length is None:
+            message = f"function {function:#x} ends on a thread where it did not begin"
+            self._findings.add("jit.pairs", offset, message)
+        else:
+            self._check_length(offset, length)
 
     def _add_cpu(self, offset: int, record: Any, timeline: Timeline) -> None:
         if record.usage >= NEGATIVE:
@@ -101,8 +103,13 @@ class TimelineRules:
         elif pauses:
             timeline.begin("pause", None, record.timestamp)
         else:
-            timeline.end("pause", None, record.timestamp)
+            self._check_length(offset, timeline.end("pause", None, record.timestamp) or 0)
         self._paused = pauses
+
+    def _check_length(self, offset: int, length: int) -> None:
+        if length < 0:
+            message = f"the end is {-length // NS_PER_MS:,} ms before the beginning"
+            self._findings.add("time.interval-negative", offset, message)
 
 
 class Watcher(Protocol):
@@ -166,13 +173,17 @@ class Rules:
                 self._add_other(offset, record)
                 self._timeline.add(offset, record, timeline)
 
-    def finish(self, end: int, style: Style) -> None:
-        """Check what is known only at the end of the trace: missing names, and the style of the lines.
+    def finish(self, end: int, style: Style, timeline: Timeline) -> None:
+        """Check what is known only at the end of the trace: missing names and ends, and the style of the lines.
 
         Args:
             end: the byte offset of the end.
             style: the style of the file.
+            timeline: the intervals of the trace.
         """
+        if count := timeline.open_count(*_BEGINS.values()):
+            message = "a collection, compilation or search has no end"
+            self._findings.add("time.interval-open", end, message, times=count)
         if style.mark or style.newline != "\n":
             message = "CRLF line ends or a byte-order mark: the development tools wrote the file anew"
             self._findings.add("source.windows-lines", 0, message)

@@ -1,8 +1,68 @@
-"""The check of all rules of CoreProfiler traces; `consistency` has those that readers report."""
+"""The check of all rules of CoreProfiler traces; `consistency` has those that readers report.
+
+The records of a block that there are many of are checked as columns, all of a class together.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from fxtio.coreprofiler import records as r
+from fxtio.coreprofiler.columns import ABSENT, ListColumn, PointerColumn
+from fxtio.coreprofiler.consistency import MAX_IDS, MAX_PARAMETERS
+from fxtio.coreprofiler.frames import Block
+from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, PARAMETERS
 from fxtio.coreprofiler.reader import CoreProfilerTrace
+from fxtio.finding import Findings
+
+Array = np.ndarray[Any, Any]
+
+_FALSE = frozenset({"F", "f", "false", "0"})
+
+_REASONS = frozenset({"induced", "?"})
+
+_NO_PARENT = frozenset({0, 0xFFFFFFFD})  # the second one is the runtime's PROFILER_PARENT_UNKNOWN
+
+_GENERATIONS = 4  # large objects, generation 2, 1 and 0
+
+_FUNCTIONS = (r.FunctionInfo, r.FunctionCompiled, r.FunctionFound)
+
+_FINDINGS_PER_BLOCK = 20  # of one rule; further ones in the same block are only counted
+
+_SWITCHES: dict[type[Any], str] = {
+    r.ProcessCpu: "CpuTraceProcessEnabled",
+    r.ThreadCpu: "CpuTraceThreadEnabled",
+    r.MemorySample: "MemoryTraceEnabled",
+}
+"""The parameters without which there are no records of a class."""
+
+_DIALECTS: tuple[tuple[tuple[type[Any], ...], tuple[type[Any], ...]], ...] = (
+    ((r.FunctionInfo,), (r.FunctionCompiled, r.FunctionFound)),
+    ((r.FunctionName,), (r.FunctionNameOld,)),
+    ((r.ClassLoaded,), (r.ClassLoadedOld,)),
+)
+"""Classes of records of which one replaced the others."""
+
+_Places = tuple[tuple[type[Any], str], ...]
+
+_LOADS: dict[str, tuple[_Places, _Places]] = {
+    "module": (
+        ((r.ModuleLoaded, "module_id"),),
+        (
+            (r.ModuleAttached, "module_id"), (r.AssemblyLoaded, "module_id"), (r.ClassLoaded, "module_id"),
+            (r.ClassLoadedOld, "module_id"), *((cls, "module_id") for cls in _FUNCTIONS),
+        ),
+    ),
+    "assembly": (
+        ((r.AssemblyLoaded, "assembly_id"),),
+        ((r.ModuleLoaded, "assembly_id"), (r.ModuleAttached, "assembly_id")),
+    ),
+    "file": (((r.SourceFile, "file_iid"),), ((r.SourceLine, "file_iid"),)),
+}  # fmt: skip
+"""For each kind of what is loaded, the fields that define and those that use its number."""
 
 
 def check(trace: CoreProfilerTrace) -> None:
@@ -11,4 +71,374 @@ def check(trace: CoreProfilerTrace) -> None:
     Raises:
         DecodeError: in strict mode, at the first fault.
     """
-    trace.watch(None)
+    trace.watch(None, _AllRules)
+
+
+class _AllRules:
+    """All rules that readers do not check; see `reader.BlockRules`."""
+
+    def __init__(self, findings: Findings) -> None:
+        report = _Report(findings)
+        config = _Parameters()
+        self._rules = (
+            _Profiling(report, config),
+            _Lines(report),
+            _Threads(report),
+            _Ids(report),
+            _Loads(report),
+            _Code(report),
+            _Collections(report),
+            _Samples(report, config),
+            _CpuTimes(report),
+        )
+
+    def add(self, block: Block) -> None:
+        """Take in the next block."""
+        for rule in self._rules:
+            rule.add(block)
+
+    def finish(self, end: int) -> None:
+        """Check what is known only at the end."""
+        for rule in self._rules:
+            rule.finish(end)
+
+
+class _Report:
+    """Adds findings about lines of a block."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+
+    def rows(self, name: str, block: Block, rows: Array, message: str) -> None:
+        """Add a finding for each of some lines (rows of the block); from some number on one for the rest."""
+        if not len(rows):
+            return
+        offsets = block.offsets()[np.unique(rows)].tolist()
+        for offset in offsets[:_FINDINGS_PER_BLOCK]:
+            self.findings.add(name, offset, message)
+        rest = offsets[_FINDINGS_PER_BLOCK:]
+        if rest:
+            self.findings.add(name, rest[0], message, times=len(rest))
+
+
+class _Parameters:
+    """The parameters of the profiler, and the byte offsets behind which they hold."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, tuple[str, int]] = {}
+
+    def add(self, name: str, value: str, offset: int) -> bool:
+        """Take in a parameter; return whether it has no other value already."""
+        if name not in self._values and len(self._values) < MAX_PARAMETERS:
+            self._values[name] = value, offset
+        return name not in self._values or self._values[name][0] == value
+
+    def rows_with(self, block: Block, rows: Array, name: str, *values: str) -> Array:
+        """Return those of some rows of a block that come behind the parameter, if it has one of these values."""
+        value, since = self._values.get(name, ("", 0))
+        if name not in self._values or value not in values:
+            return rows[:0]
+        return rows[block.offsets()[rows] > since]
+
+
+class _Rules:
+    """The base of a group of rules."""
+
+    def __init__(self, report: _Report) -> None:
+        self.report = report
+
+    def add(self, block: Block) -> None:
+        """Take in the next block."""
+        raise NotImplementedError
+
+    def finish(self, end: int) -> None:
+        """Check what is known only at the end."""
+
+
+class _Profiling(_Rules):
+    """The start, the parameters, and the records that parameters turn off."""
+
+    def __init__(self, report: _Report, config: _Parameters) -> None:
+        super().__init__(report)
+        self._config = config
+        self._has_start = False
+
+    def add(self, block: Block) -> None:
+        starts, _ = block.columns(r.ProfilerStart)
+        if len(starts) and not self._has_start and block.offsets()[starts[0]] > len(BYTE_ORDER_MARK):
+            self.report.rows("profiling.start-place", block, starts[:1], "the start is not the first record")
+        self._has_start = self._has_start or len(starts) > 0
+        for offset, record in block.placed(r.ProfilerConfig):
+            self._add_parameter(offset, record)
+        for cls, name in _SWITCHES.items():
+            rows = self._config.rows_with(block, block.columns(cls)[0], name, *_FALSE)
+            self.report.rows("profiling.disabled", block, rows, f"`{name}` is off, but there is such a record")
+
+    def _add_parameter(self, offset: int, record: r.ProfilerConfig) -> None:
+        name, value = record.name, record.value
+        if name in PARAMETERS and not PARAMETERS[name].fullmatch(value):
+            message = f"`{name}` is {value[:40]!r}, which does not match {PARAMETERS[name].pattern}"
+            self.report.findings.add("profiling.config-value", offset, message)
+        if not self._config.add(name, value, offset):
+            message = f"`{name[:40]}` has another value than before"
+            self.report.findings.add("profiling.config-again", offset, message)
+
+    def finish(self, end: int) -> None:
+        if not self._has_start:
+            self.report.findings.add("profiling.no-start", end, "no record tells when profiling started")
+
+
+class _Lines(_Rules):
+    """The text of lines, and the dialects of records."""
+
+    def __init__(self, report: _Report) -> None:
+        super().__init__(report)
+        self._first: dict[type[Any], int] = {}  # the offset of the first record of each class
+        self._mixed: set[int] = set()
+
+    def add(self, block: Block) -> None:
+        try:
+            block.data.decode("utf-8")
+        except UnicodeDecodeError:
+            rows = [row for row in range(len(block)) if not _is_utf8(block.lines.raw(row))]
+            self.report.rows("line.not-utf8", block, np.array(rows, np.int64), "the line is not UTF-8")
+        for cls in block.classes() - self._first.keys():
+            self._first[cls] = int(block.offsets()[block.columns(cls)[0][0]])
+        for number, groups in enumerate(_DIALECTS):
+            first = [min((self._first[cls] for cls in group if cls in self._first), default=-1) for group in groups]
+            if number not in self._mixed and min(first) >= 0:
+                self._mixed.add(number)
+                message = "the record is of another version of the profiler than an earlier one"
+                self.report.findings.add("line.dialects", max(first), message)
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _Threads(_Rules):
+    """Threads that are destroyed."""
+
+    def __init__(self, report: _Report) -> None:
+        super().__init__(report)
+        self._alive: set[int] = set()
+        self._are_all_followed = True
+
+    def add(self, block: Block) -> None:
+        for offset, record in block.placed(r.ThreadCreated, r.ThreadAssigned, r.ThreadDestroyed):
+            iid = record.thread
+            if iid is None:
+                continue
+            if type(record) is not r.ThreadDestroyed:
+                self._alive.add(iid)
+                if len(self._alive) >= MAX_IDS:
+                    self._alive.clear()
+                    self._are_all_followed = False
+            elif iid in self._alive:
+                self._alive.remove(iid)
+            elif self._are_all_followed:
+                message = f"thread {iid:#x} was never created, or is destroyed already"
+                self.report.findings.add("thread.not-alive", offset, message)
+
+
+class _Ids(_Rules):
+    """Internal IDs that stand for several classes or functions, or have several names."""
+
+    def __init__(self, report: _Report) -> None:
+        super().__init__(report)
+        self._objects: dict[tuple[str, int], Any] = {}
+        self._names: dict[tuple[str, int], int] = {}  # hashes
+
+    def add(self, block: Block) -> None:
+        for offset, loaded in block.placed(r.ClassLoaded):
+            self._define(offset, "class", loaded.class_iid, (loaded.class_id, loaded.token))
+        for offset, function in block.placed(*_FUNCTIONS):
+            self._define(offset, "function", function.function_iid, (function.function_id, function.token))
+        for offset, named in block.placed(r.ClassName):
+            self._name(offset, "class", named.class_iid, named.name)
+        for offset, named in block.placed(r.FunctionName, r.FunctionNameOld):
+            self._name(offset, "function", named.function_iid, named.name)
+
+    def _define(self, offset: int, kind: str, iid: int | None, identity: tuple[int, int]) -> None:
+        if iid is not None and not _is_same(self._objects, (kind, iid), identity):
+            message = f"{kind} {iid:#x} stands for another {kind} already"
+            self.report.findings.add("id.again", offset, message)
+
+    def _name(self, offset: int, kind: str, iid: int | None, name: str) -> None:
+        if iid is not None and not _is_same(self._names, (kind, iid), hash(name)):
+            self.report.findings.add("id.name-again", offset, f"{kind} {iid:#x} has another name already")
+
+
+def _is_same(values: dict[Any, Any], key: Any, value: Any) -> bool:
+    """Return whether a key has no other value so far, and keep its first one, as long as there are not too many."""
+    if len(values) < MAX_IDS:
+        return bool(values.setdefault(key, value) == value)
+    return bool(values.get(key, value) == value)
+
+
+class _Loads(_Rules):
+    """Modules, assemblies and source files that are used, but never reported; places in source files."""
+
+    def __init__(self, report: _Report) -> None:
+        super().__init__(report)
+        self._defined: dict[str, set[int]] = {kind: set() for kind in _LOADS}
+        self._used: dict[str, dict[int, int]] = {kind: {} for kind in _LOADS}  # with the offsets of first uses
+
+    def add(self, block: Block) -> None:
+        for kind, (definitions, uses) in _LOADS.items():
+            for cls, name in definitions:
+                _, columns = block.columns(cls)
+                _add_some(self._defined[kind], np.unique(columns[name]).tolist())
+            for cls, name in uses:
+                self._use(kind, block, *block.columns(cls), name)
+        rows, columns = block.columns(r.SourceLine)
+        lines, ends = columns["start_line"], columns["end_line"]
+        falls = (ends < lines) | (ends == lines) & (columns["end_column"] < columns["start_column"])
+        self.report.rows("load.line-range", block, rows[falls], "the place ends before it begins")
+
+    def _use(self, kind: str, block: Block, rows: Array, columns: dict[str, Any], name: str) -> None:
+        if not len(rows):
+            return
+        used = self._used[kind]
+        values, first = np.unique(columns[name], return_index=True)
+        offsets = block.offsets()[rows[first]].tolist()
+        for value, offset in zip(values.tolist(), offsets, strict=True):
+            is_number = value >= 0 and (kind == "file" or value not in _NO_PARENT)  # `?` is -1
+            if is_number and (value in used or len(used) < MAX_IDS):
+                used[value] = min(offset, used.get(value, offset))
+
+    def finish(self, end: int) -> None:
+        for kind, defined in self._defined.items():
+            if len(defined) >= MAX_IDS:
+                continue
+            for value, offset in self._used[kind].items():
+                if value not in defined:
+                    message = f"no record reports that {kind} {value:#x} was loaded"
+                    self.report.findings.add(f"load.{kind}-missing", offset, message)
+
+
+def _add_some(target: set[int], values: Iterable[int]) -> None:
+    """Add values to a set, as long as there are not too many."""
+    for value in values:
+        if len(target) >= MAX_IDS:
+            return
+        target.add(value)
+
+
+class _Code(_Rules):
+    """The native code of functions."""
+
+    def add(self, block: Block) -> None:
+        for cls in _FUNCTIONS:
+            rows, columns = block.columns(cls)
+            code, lines = columns["code"], columns["il_map"]
+            size: Array = np.zeros(len(rows), np.float64)
+            if len(code.columns["size"]):
+                owner = _owners(code)
+                size = np.bincount(owner, code.columns["size"].astype(np.float64), len(rows))
+                self._check_overlaps(block, rows, owner, code.columns["address"], code.columns["size"])
+            if len(lines.columns["native_end"]):
+                owner, end = _owners(lines), lines.columns["native_end"]
+                falls = end < lines.columns["native_start"]
+                message = "a range of native code ends before it begins"
+                self.report.rows("function.il-range", block, rows[owner[falls]], message)
+                beyond = (end > size[owner]) & (code.counts[owner] > 0)
+                message = "a range of native code ends behind the code of the function"
+                self.report.rows("function.il-beyond-code", block, rows[owner[beyond]], message)
+
+    def _check_overlaps(self, block: Block, rows: Array, owner: Array, address: Array, size: Array) -> None:
+        order = np.lexsort((address, owner))
+        owner, address, size = owner[order], address[order], size[order]
+        overlaps = (owner[1:] == owner[:-1]) & (address[1:] - address[:-1] < size[:-1])
+        message = "two blocks of the function's code overlap"
+        self.report.rows("function.code-overlap", block, rows[owner[1:][overlaps]], message)
+
+
+def _owners(lists: ListColumn) -> Array:
+    """Return for each item of all lists the number of its list."""
+    return np.repeat(np.arange(len(lists.counts)), lists.counts)
+
+
+class _Collections(_Rules):
+    """Reasons of garbage collections, and tables of the heap."""
+
+    def add(self, block: Block) -> None:
+        rows, columns = block.columns(r.GcStarted)
+        if len(rows) and not {*columns["reason"].tolist()} <= _REASONS:
+            odd = np.array([reason not in _REASONS for reason in columns["reason"].tolist()])
+            self.report.rows("gc.reason", block, rows[odd], "the reason is neither `induced` nor `?`")
+        rows, columns = block.columns(r.AllocationTable)
+        items = columns["items"]
+        if len(items.columns["class_iid"]):
+            owner, iid = _owners(items), items.columns["class_iid"]
+            order = np.lexsort((iid, owner))
+            owner, iid = owner[order], iid[order]
+            again = (owner[1:] == owner[:-1]) & (iid[1:] == iid[:-1]) & (iid[1:] >= 0)
+            self.report.rows("gc.class-again", block, rows[owner[1:][again]], "the table has a class twice")
+        rows, columns = block.columns(r.HeapGenerations)
+        odd = columns["items"].counts != _GENERATIONS
+        self.report.rows("gc.heap-generations", block, rows[odd], f"there are not {_GENERATIONS} items")
+
+
+class _Samples(_Rules):
+    """Stack and memory samples against the parameters, and samples that say nothing."""
+
+    def __init__(self, report: _Report, config: _Parameters) -> None:
+        super().__init__(report)
+        self._config = config
+
+    def add(self, block: Block) -> None:
+        rows, columns = block.columns(r.StackSample)
+        count, match, size = columns["count"], columns["match"], columns["size"]
+        frames, has_ip = columns["frames"], columns["ip"].state != ABSENT
+        nothing = (count == 0) & (match == size) & (size > 0) & (frames.counts == 0) & ~has_ip
+        self.report.rows("stack.nothing", block, rows[nothing], "a sample has no ticks and changes nothing")
+        odd = self._config.rows_with(block, rows[count > 0], "CollectionMethod", "Instrumentation")
+        message = "profiling is by instrumentation, but a sample has ticks"
+        self.report.rows("stack.count-in-instrumentation", block, odd, message)
+        allocations, columns = block.columns(r.MemorySample)
+        odd = np.concatenate(
+            [rows[has_ip], rows[_with_pointers(frames)], allocations[_with_pointers(columns["items"])]]
+        )
+        odd = self._config.rows_with(block, odd, "LineTraceEnabled", *_FALSE)
+        message = "`LineTraceEnabled` is off, but there is an instruction pointer"
+        self.report.rows("stack.ip-without-lines", block, odd, message)
+
+
+def _with_pointers(items: ListColumn) -> Array:
+    """Return which lists have an item with an instruction pointer, as numbers of the lists."""
+    pointers: PointerColumn = items.columns["ip"]
+    return np.unique(_owners(items)[pointers.state != ABSENT])
+
+
+class _CpuTimes(_Rules):
+    """The order of the records of CPU time, of the process and of each thread."""
+
+    def __init__(self, report: _Report) -> None:
+        super().__init__(report)
+        self._last: dict[tuple[type[Any], int], int] = {}
+
+    def add(self, block: Block) -> None:
+        for cls in (r.ProcessCpu, r.ThreadCpu):
+            rows, columns = block.columns(cls)
+            if not len(rows):
+                continue
+            time = columns["timestamp"]
+            owner = columns["thread"] if cls is r.ThreadCpu else np.zeros(len(rows), np.int64)
+            order = np.argsort(owner, kind="stable")
+            rows, time, owner = rows[order], time[order], owner[order]
+            is_first = np.concatenate([[True], owner[1:] != owner[:-1]])
+            before = np.concatenate([time[:1], time[:-1]])
+            begins = np.flatnonzero(is_first)
+            ends = np.append(begins[1:], len(rows)) - 1
+            for begin, end, number in zip(begins.tolist(), ends.tolist(), owner[begins].tolist(), strict=True):
+                key = cls, number
+                before[begin] = self._last.get(key, time[begin])
+                if key in self._last or len(self._last) < MAX_IDS:
+                    self._last[key] = int(time[end])
+            message = "the record of CPU time is earlier than the one before it"
+            self.report.rows("time.cpu-backwards", block, rows[time < before], message)

@@ -21,6 +21,10 @@ WITHOUT = {"fxt", "mono", "uftrace"}
 """Formats that have no broken traces yet."""
 
 LISTED: dict[str, set[str]] = {
+    # These have all records of all dialects.
+    "coreprofiler-dialects": {"coreprofiler.line.dialects"},
+    "coreprofiler-everything": {"coreprofiler.line.dialects"},
+    "coreprofiler-oldest.log": {"coreprofiler.load.module-missing", "coreprofiler.profiling.no-start"},
     "coreprofiler-rewritten.log": {"coreprofiler.source.windows-lines", "coreprofiler.thread.usage-negative"},
     "coreprofiler-torn.log": {"coreprofiler.line.field-form", "coreprofiler.line.no-end"},
     "coreprofiler-unknown-lines.log": {"coreprofiler.line.unknown", "coreprofiler.line.open-quote"},
