@@ -107,6 +107,13 @@ def synth(target: str, shape: str, *, events: int | None, **options: Any) -> tup
     return events or 3, len(data)
 
 
+def _write_empty_line(path: Path) -> None:
+    path.write_bytes(HEADER + b"hello\n\n")
+
+
+BREAKS = {"toy.empty-line": _write_empty_line}
+
+
 def _toy(name: str, **sniff: Any) -> Toy:
     return Toy(name, "a toy", __name__, (), "ToyTrace", "", **sniff)
 
