@@ -21,7 +21,7 @@ from fxtio.errors import FormatError
 
 if TYPE_CHECKING:
     from fxtio.codec.annotation import AnnotatedRecord
-    from fxtio.finding import Findings
+    from fxtio.finding import Finding, Findings
     from fxtio.io.reading import TraceInfo
     from fxtio.io.source import Source
     from fxtio.report import Report
@@ -279,6 +279,13 @@ class ExplainRoom(Protocol):
 
     def explain(self, trace: Any, *, record: int | None, offset: int, kinds: Any) -> Iterator[AnnotatedRecord]:
         """Yield annotated records, from a record number or a byte on; only these kinds, or all where it is None."""
+
+
+class DirectoryExplainRoom(ExplainRoom, Protocol):
+    """The room `explain` of a format whose traces are directories."""
+
+    def offset_of(self, trace: Any, finding: Finding) -> int | None:
+        """Return the offset, as `explain` counts, of a finding in a file of a directory; None if no record is there."""
 
 
 class SynthRoom(Protocol):

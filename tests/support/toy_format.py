@@ -28,6 +28,8 @@ class Line(NamedTuple):
 
 
 class ToyTrace:
+    compression = None
+
     def __init__(self, target: Any, format: str, source: Source) -> None:
         data = bytearray(source.remaining or 0)
         source.readinto(memoryview(data))
