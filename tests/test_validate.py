@@ -64,10 +64,10 @@ def broken(tmp_path: Path) -> Path:
 def test_a_format_without_rules_is_checked_by_its_reader(tmp_path: Path) -> None:
     path = tmp_path / "broken"
     toy = toy_format.FILES
-    toy.breaks.BREAKS["toy.empty-line"](path)
+    toy.breaks.BREAKS["toy.line.empty"](path)
     trace = toy.open(path, source=open_source(path))
     toy.rules.check(trace)
-    assert trace.findings.counts == {"toy.empty-line": 1}
+    assert trace.findings.counts == {"toy.line.empty": 1}
 
 
 def test_a_format_without_broken_traces_has_none() -> None:
@@ -120,8 +120,8 @@ def test_a_selection_that_cannot_be_meant_is_refused(arguments: dict[str, Any], 
 def test_rules_without_texts_can_be_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = {**formats(), "toy": toy_format.FILES}
     monkeypatch.setattr("fxtio.validate.selection.formats", lambda: everything)
-    selection = Selection(ignored=("toy.empty-*",))
-    assert not selection.has(rule_of("toy.empty-line"))
+    selection = Selection(ignored=("toy.line.*",))
+    assert not selection.has(rule_of("toy.line.empty"))
     assert selection.has(rule_of("toy.other"))
 
 
@@ -472,17 +472,17 @@ def test_break_a_rule(tmp_path: Path, capsys: Capture, monkeypatch: pytest.Monke
     monkeypatch.setattr("fxtio.formats.formats", lambda: everything)
     monkeypatch.setattr("fxtio.formats.by_name", everything.__getitem__)
     path = tmp_path / "broken"
-    assert main(["synth", "--break", "toy.empty-line", "-o", str(path)]) == 0
-    assert capsys.readouterr().err == f"fxtio: wrote a trace that breaks toy.empty-line to {path}\n"
+    assert main(["synth", "--break", "toy.line.empty", "-o", str(path)]) == 0
+    assert capsys.readouterr().err == f"fxtio: wrote a trace that breaks toy.line.empty to {path}\n"
     assert path.read_bytes() == b"toy 1\nhello\n\n"
     assert main(["synth", "--break", "list"]) == 0
-    assert "toy.empty-line" in capsys.readouterr().out
+    assert "toy.line.empty" in capsys.readouterr().out
     assert main(["synth", "--break", "toy.other", "-o", str(path)]) == 2
     assert "there is no trace that breaks 'toy.other'" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main(["synth", "--break", "toy.empty-line"])
+        main(["synth", "--break", "toy.line.empty"])
     with pytest.raises(SystemExit):
-        main(["synth", "--break", "toy.empty-line", "spans", "-o", str(path)])
+        main(["synth", "--break", "toy.line.empty", "spans", "-o", str(path)])
     assert "without SHAPE" in capsys.readouterr().err
 
 
@@ -490,6 +490,6 @@ def test_break_a_rule_of_directories(tmp_path: Path, capsys: Capture, monkeypatc
     everything = {**formats(), "toy": toy_format.DIRECTORIES}
     monkeypatch.setattr("fxtio.formats.formats", lambda: everything)
     monkeypatch.setattr("fxtio.formats.by_name", everything.__getitem__)
-    assert main(["synth", "--break", "toy.empty-line", "-o", str(tmp_path / "new")]) == 0
-    assert main(["synth", "--break", "toy.empty-line", "-o", str(tmp_path)]) == 2
+    assert main(["synth", "--break", "toy.line.empty", "-o", str(tmp_path / "new")]) == 0
+    assert main(["synth", "--break", "toy.line.empty", "-o", str(tmp_path)]) == 2
     assert "must not exist yet" in capsys.readouterr().err

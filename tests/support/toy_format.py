@@ -41,7 +41,7 @@ class ToyTrace:
             if offset:
                 self.lines.append(Line(offset, raw.decode("utf-8", "surrogateescape").rstrip("\n")))
             if raw == b"\n":
-                self.findings.add("empty-line", offset, "the line has no text")
+                self.findings.add("line.empty", offset, "the line has no text")
             offset += len(raw)
 
     def __enter__(self) -> ToyTrace:
@@ -113,7 +113,7 @@ def _write_empty_line(path: Path) -> None:
     path.write_bytes(HEADER + b"hello\n\n")
 
 
-BREAKS = {"toy.empty-line": _write_empty_line}
+BREAKS = {"toy.line.empty": _write_empty_line}
 
 
 def _toy(name: str, **sniff: Any) -> Toy:
