@@ -1,7 +1,7 @@
-"""Declarations of byte streams as programs, which the kernels run over blocks of records, to columns and back.
+"""Declarations of byte streams as steps, which the kernels run over blocks of records, to columns and back.
 
-A program is a table of steps, see `fxtio._native.constants.Op`.  For every first byte (and subtype) there is a straight
-line of steps; what the fields of the byte rule out is not in it.  The kernels know operations, not records.
+The steps of a dialect are a table, see `fxtio._native.constants.Op`.  For every first byte (and subtype) there is a
+straight line of steps; what the fields of the byte rule out is not in it.  The kernels know operations, not records.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Line:
     start: int
 
 
-class Program:
+class Steps:
     """The steps of a dialect.
 
     Args:
@@ -94,7 +94,7 @@ class Program:
     Attributes:
         dialect: the dialect.
         registers: the names of running values and bases, in the order in which the kernels take them.
-        steps: the steps (int64, `STEP_FIELDS` numbers each).
+        table: the steps (int64, `STEP_FIELDS` numbers each).
         entry: for every first byte the step at which reading goes on behind it, or -1 (int64).
         jumps: likewise, tables of 256 entries for subtypes (int64).
         lines: the lines of steps, one for each first byte and subtype.
@@ -133,7 +133,7 @@ class Program:
                 self._add(Op.SUBTYPE, 256 * (len(jumps) - 1))
                 jumps.append(table)
         self.jumps = np.concatenate(jumps)
-        self.steps = np.array(self._steps, np.int64)
+        self.table = np.array(self._steps, np.int64)
 
     @property
     def owners(self) -> int:
@@ -338,6 +338,6 @@ def _registers(dialect: Dialect) -> tuple[str, ...]:
 
 
 @cache
-def program_of(dialect: Dialect) -> Program:
-    """Return the program of a dialect, made on first use."""
-    return Program(dialect)
+def steps_of(dialect: Dialect) -> Steps:
+    """Return the steps of a dialect, made on first use."""
+    return Steps(dialect)
