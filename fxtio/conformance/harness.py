@@ -69,7 +69,7 @@ class Limits:
     """
 
     seconds: float = 30.0
-    output: int = 256 << 20
+    output: int = 256 * 2**20
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,8 @@ def _problems_of_findings(case: Case, result: dict[str, Any]) -> list[str]:
     if not isinstance(findings, list) or not all(isinstance(rule, str) for rule in findings):
         raise _ProtocolError("the member 'findings' of the result is not a list of ids of rules")
     missing = [f"it does not report the rule {rule}" for rule in case.rules if rule not in findings]
-    wrong = [f"it reports the rule {rule}, which is not broken" for rule in findings if rule not in case.rules]
+    broken = {*case.rules, *case.remarks}
+    wrong = [f"it reports the rule {rule}, which is not broken" for rule in findings if rule not in broken]
     return (missing + wrong)[:_MAX_RULES]
 
 

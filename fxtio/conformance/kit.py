@@ -39,7 +39,8 @@ class Case:
         path: the trace, or the scenario.
         records: the canonical records that a reader must deliver, or what the written trace must mean.
         tags: the features that the testee needs.
-        rules: the ids of the rules that the trace breaks.  A valid trace may break some that are not required.
+        rules: the ids of the rules that an invalid trace breaks.
+        remarks: the ids of further rules, none of them required, that the trace cannot avoid to break.
         is_valid: whether the trace is valid, so that a reader must read it; true for scenarios.
         write: for scenarios, the canonical records to write.
         bytes: for scenarios, the only right bytes, or None.
@@ -53,6 +54,7 @@ class Case:
     records: tuple[Mapping[str, Any], ...]
     tags: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     is_valid: bool = True
     write: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     bytes: bytes | None = None
@@ -171,6 +173,7 @@ def _cases(kit: Path) -> Iterator[Case]:
                 tuple(content["expect"]["records"]),
                 tuple(content["tags"]),
                 tuple(content.get("rules", ())),
+                tuple(content.get("remarks", ())),
                 content["verdict"] == "valid",
             )
         except (KeyError, TypeError) as error:

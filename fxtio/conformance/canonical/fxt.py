@@ -330,12 +330,20 @@ def _shown(raw: Any, record: Any, provider: int | None, rate: int) -> Json:
 def write(records: Sequence[Json], path: Path) -> None:
     """Write a trace that contains these canonical records; references whose form is free are inline.
 
+    A provider section is added where a record belongs to another provider than the one before.
+
     Raises:
         EncodeError: the format cannot express a record.
         OSError: the trace cannot be written.
     """
     with FxtWriter(path) as writer:
+        current = None
         for record in records:
+            if record["type"] in {"provider-info", "provider-section"}:
+                current = record["provider_id"]
+            elif record.get("provider", current) != current:
+                current = record["provider"]
+                writer.put(r.ProviderSection(int(current)))
             writer.put(_parsed(record))
 
 
