@@ -1,5 +1,5 @@
-"""Sphinx configuration. Two sorts of pages are made at build time, into reference/_generated: one for each public
-module, and one for each format's layouts, from the declarations themselves.
+"""Sphinx configuration. Three sorts of pages are made at build time, into reference/_generated: one for each public
+module, and for each format one of its layouts and one of its rules, from the declarations themselves.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 import fxtio
+from fxtio.rules import Rule, rules_of
 
 project = "fxtio"
 author = "The fxtio authors"
@@ -66,23 +67,40 @@ def toctree(pages: list[str]) -> str:
     return "\n".join(["```{toctree}", ":maxdepth: 1", "", *(f"../_generated/{page}" for page in pages), "```", ""])
 
 
+def rule_markdown(rule: Rule) -> str:
+    """Return the section of a rule."""
+    source = f', from the section "{rule.section}"' if rule.section else ""
+    lines = [f"### {rule.id}", "", f"**{rule.found[0].upper()}{rule.found[1:]}** ({rule.level}{source})", ""]
+    reading = f"{rule.severity}: {rule.reading}" if rule.reading else ""
+    parts = {"Why": rule.why, "Mend": rule.mend, "Readers": reading, "Known": rule.also, "Except": rule.excepted}
+    return "\n".join([*lines, *(f"- {title}: {text}" for title, text in parts.items() if text), ""])
+
+
 def generate(_app: Sphinx) -> None:
     """Write the pages. A format without `describe_markdown` has no layouts to show."""
     shutil.rmtree(GENERATED, ignore_errors=True)
     (GENERATED / "api").mkdir(parents=True)
     (GENERATED / "layouts").mkdir()
+    (GENERATED / "rules").mkdir()
     modules = public_modules()
     for name in modules:
         page = f"# {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
         (GENERATED / "api" / f"{name}.md").write_text(page, encoding="utf-8")
     (GENERATED / "api-toctree.md").write_text(toctree([f"api/{name}" for name in modules]), encoding="utf-8")
 
-    formats = []
+    formats, formats_with_rules = [], []
     for point in sorted(importlib.metadata.entry_points(group="fxtio.formats")):
         describe = getattr(importlib.import_module(point.module), "describe_markdown", None)
         if describe is not None:
             (GENERATED / "layouts" / f"{point.name}.md").write_text(describe(), encoding="utf-8")
             formats.append(point.name)
+        rules = rules_of(point.name).values()
+        page = "\n".join([f"# Rules: {point.name}", "", *(rule_markdown(rule) for rule in rules)])
+        (GENERATED / "rules" / f"{point.name}.md").write_text(page, encoding="utf-8")
+        formats_with_rules.append(point.name)
+    (GENERATED / "rules-toctree.md").write_text(
+        toctree([f"rules/{name}" for name in formats_with_rules]), encoding="utf-8"
+    )
     (GENERATED / "layouts-toctree.md").write_text(toctree([f"layouts/{name}" for name in formats]), encoding="utf-8")
 
 

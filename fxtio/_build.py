@@ -1,4 +1,4 @@
-"""Additions to the build: `fxtio.pth`, a report for each C extension that could not be built, an sdist with tests.
+"""Additions to the build: `fxtio.pth`, the conformance kit, reports of C extensions that fail, an sdist with tests.
 
 Python reads `fxtio.pth` when it starts.  It lets `FXTIO=out.fxt python app.py` record, and the Python processes that a
 recorded program starts.
@@ -32,22 +32,40 @@ LINE = (
 )
 
 
+KIT = "conformance"
+"""The folder of the conformance kit, which stands beside the package, and is installed within it."""
+
 _GENERATED = {"__pycache__", "_build", "_generated", ".pyc", ".so"}
 """Folders and suffixes of files that do not belong into an sdist."""
 
 
-class BuildWithStart(build_py):
-    """Builds the modules and `fxtio.pth`.  An editable install has no such file."""
+def _files_of(folder: str) -> list[Path]:
+    """Return the files below a folder that are not generated."""
+    files = (path for path in Path(folder).rglob("*") if path.is_file())
+    return sorted(path for path in files if not _GENERATED & {*path.parts, path.suffix})
+
+
+class BuildModules(build_py):
+    """Builds the modules, `fxtio.pth`, and a copy of the conformance kit.  An editable install has only the modules."""
 
     def run(self) -> None:
         """Build."""
         super().run()
         if not self.editable_mode:
             Path(self.build_lib, NAME).write_text(LINE, "ascii")
+            for path, copied in self._kit().items():
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, copied)
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
         """Return the files that were built."""
-        return [*super().get_outputs(include_bytecode), str(Path(self.build_lib, NAME))]
+        added = [Path(self.build_lib, NAME), *self._kit().values()]
+        return [*super().get_outputs(include_bytecode), *map(str, added)]
+
+    def _kit(self) -> dict[Path, Path]:
+        """Return the files of the kit and where their copies belong; `fxtio.rules.folder` looks there."""
+        folder = Path(self.build_lib, PACKAGE.partition(".")[0], "_kit")
+        return {path: folder / path.relative_to(KIT) for path in _files_of(KIT)}
 
 
 class SourceWithTests(sdist):
@@ -55,9 +73,8 @@ class SourceWithTests(sdist):
 
     def make_distribution(self) -> None:
         """Add the files that are in no package, and write the archive."""
-        for folder in ("benchmarks", "conformance", "docs", "examples", "tests"):
-            files = (path for path in Path(folder).rglob("*") if path.is_file())
-            self.filelist.extend(sorted(str(path) for path in files if not _GENERATED & {*path.parts, path.suffix}))
+        for folder in ("benchmarks", KIT, "docs", "examples", "tests"):
+            self.filelist.extend(map(str, _files_of(folder)))
         self.filelist.extend(sorted(str(path) for path in Path().glob("*.md")))
         super().make_distribution()
 

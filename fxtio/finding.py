@@ -1,4 +1,4 @@
-"""Findings: the faults of a trace, each with a rule, a level, a place and a message.
+"""Findings: the faults of a trace, each with a rule, a place and a message.
 
 A reader adds a finding and goes on behind the fault.  `Findings` keeps the first findings of each rule and counts the
 rest, so that a hostile file cannot fill the memory.
@@ -10,19 +10,12 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from fxtio.errors import DecodeError
+from fxtio.rules import Severity, rule
 
 KEPT_PER_RULE = 100
 """The greatest number of findings of one rule that are kept; further ones are only counted."""
-
-
-class Level(StrEnum):
-    """The severity of a finding: `error` if something could not be read, `warning` otherwise."""
-
-    ERROR = "error"
-    WARNING = "warning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +23,30 @@ class Finding:
     """A fault of a trace.
 
     Attributes:
-        rule: the id of the rule that was broken, for example `truncated`.
-        level: `error` if something could not be read, `warning` otherwise.
+        rule: the id of the rule that was broken, for example `fxt.framing.truncated`; `fxtio.rules` describes it.
         offset: the byte offset in the (decompressed) trace, or in `file`.
         message: a description of the fault.
         file: the name of the file with the fault, if the trace is a directory; otherwise empty.
     """
 
     rule: str
-    level: Level
     offset: int
     message: str
     file: str = ""
 
+    @property
+    def severity(self) -> Severity:
+        """`error` if something could not be read, `warning` if everything could."""
+        return rule(self.rule).severity
+
+    @property
+    def level(self) -> str:
+        """How binding the rule is, for example `required` or `interop:perfetto`."""
+        return rule(self.rule).level
+
     def __str__(self) -> str:
         where = f" in {self.file}" if self.file else ""
-        return f"{self.level}{where} at byte {self.offset:,}: {self.message} [{self.rule}]"
+        return f"{self.severity}{where} at byte {self.offset:,}: {self.message} [{self.rule}]"
 
 
 def _offset_of(finding: Finding) -> int:
@@ -56,37 +57,38 @@ class Findings:
     """The findings of one reading; iterating gives those that are kept, by file and offset, and `len` counts all.
 
     Attributes:
+        format: the name of the format, with which the ids of its rules begin.
         counts: the number of findings of each rule.
         strict: whether `add` raises `DecodeError` instead of adding a finding.
     """
 
-    def __init__(self, *, strict: bool = False) -> None:
+    def __init__(self, format_name: str, *, strict: bool = False) -> None:
+        self.format = format_name
         self.strict = strict
         self.counts: Counter[str] = Counter()
         self._kept: list[Finding] = []
         self._by_offset: list[Finding] = []  # the same, as far as `between` was called
 
-    def add(
-        self,
-        rule: str,
-        offset: int,
-        message: str,
-        *,
-        level: Level = Level.ERROR,
-        times: int = 1,
-        file: str = "",
-    ) -> None:
+    def add(self, name: str, offset: int, message: str, *, times: int = 1, file: str = "") -> None:
         """Add a finding for a fault that occurred `times` times, first at `offset` (in `file`).
+
+        Args:
+            name: the id of the rule without its format, for example `framing.truncated`.
+            offset: the byte offset.
+            message: a description of the fault.
+            times: how often it occurred.
+            file: the name of the file, if the trace is a directory.
 
         Raises:
             DecodeError: in strict mode.
         """
+        rule_id = f"{self.format}.{name}"
         if self.strict:
-            raise DecodeError(rule, f"{file}: {message}" if file else message, offset)
-        if self.counts[rule] < KEPT_PER_RULE:
+            raise DecodeError(rule_id, f"{file}: {message}" if file else message, offset)
+        if self.counts[rule_id] < KEPT_PER_RULE:
             more = f" (and {times - 1:,} more like it)" if times > 1 else ""
-            self._kept.append(Finding(rule, level, offset, message + more, file))
-        self.counts[rule] += times
+            self._kept.append(Finding(rule_id, offset, message + more, file))
+        self.counts[rule_id] += times
 
     def between(self, begin: int, end: int) -> list[Finding]:
         """Return the findings at the byte offsets from `begin` to before `end`, in order; of all files."""

@@ -63,24 +63,24 @@ def check(bad: bytes, findings: list[tuple[str, int]], *, order: Order = "little
 @pytest.mark.parametrize("body", [(), (7 << 32,), (0, 0, 0), (4, 4, 4), (0xFFFF_0004,) * 2000])
 def test_a_record_of_size_zero(order: Order, body: tuple[int, ...]) -> None:
     """The body of a record with a bad header is left out as well."""
-    check(words(0x0001_0004, *body, order=order), [("zero-size", 0)], order=order)
+    check(words(0x0001_0004, *body, order=order), [("fxt.framing.zero-size", 0)], order=order)
 
 
 @for_orders
 def test_a_size_beyond_the_end(order: Order) -> None:
-    check(words(0xFFF4, 1, order=order), [("size-beyond-end", 0)], order=order)
-    check(words(0x100_0000 << 4 | 15, 1, order=order), [("size-beyond-end", 0)], order=order)
+    check(words(0xFFF4, 1, order=order), [("fxt.framing.size-beyond-end", 0)], order=order)
+    check(words(0x100_0000 << 4 | 15, 1, order=order), [("fxt.framing.size-beyond-end", 0)], order=order)
 
 
 @for_orders
 def test_a_size_beyond_all_bounds(order: Order) -> None:
-    check(words(0xFFFF_FFFF_F | 15, 1, order=order), [("record-too-large", 0)], order=order)
+    check(words(0xFFFF_FFFF_F | 15, 1, order=order), [("fxt.framing.too-large", 0)], order=order)
 
 
 @for_orders
 @pytest.mark.parametrize("count", [1, 2, 5000])
 def test_zero_words_between_records(order: Order, count: int) -> None:
-    check(bytes(8 * count), [("zero-words", 0)], order=order)
+    check(bytes(8 * count), [("fxt.framing.zero-words", 0)], order=order)
 
 
 def test_zero_words_do_not_make_a_frame_each() -> None:
@@ -89,7 +89,7 @@ def test_zero_words_do_not_make_a_frame_each() -> None:
         trace = FxtTrace(data)
         assert sum(1 for _ in trace) == 3001
     assert fill.call_count < 5
-    assert rules(trace.findings) == {"zero-words": 3000}
+    assert rules(trace.findings) == {"fxt.framing.zero-words": 3000}
 
 
 def test_many_bad_headers_do_not_rescan_the_buffer() -> None:
@@ -99,7 +99,7 @@ def test_many_bad_headers_do_not_rescan_the_buffer() -> None:
         trace = FxtTrace(data)
         assert len(delivered(trace)) == 12_001
     assert sum(len(call.args[0]) for call in chains.call_args_list) < 3000 * 2000
-    assert rules(trace.findings)["zero-size"] == 3000
+    assert rules(trace.findings)["fxt.framing.zero-size"] == 3000
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -132,7 +132,7 @@ def test_the_reader_finds_its_way_across_batches() -> None:
             with in_batches(batch):
                 trace = FxtTrace(data)
                 assert len(delivered(trace)) == 3 + count + 9
-                assert rules(trace.findings) == {"zero-size": 1}
+                assert rules(trace.findings) == {"fxt.framing.zero-size": 1}
 
 
 # --- The end is missing ---------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def check_truncation(data: bytes, last: int, count: int, source: Callable[[bytes
     """Check that a trace cut in its last record gives all other records and one finding."""
     trace = FxtTrace(source(data))
     assert sum(1 for _ in trace) == count
-    assert [(rule, offset) for rule, _, offset in kept_findings(trace.findings)] == [("truncated", last)]
+    assert [(rule, offset) for rule, _, offset in kept_findings(trace.findings)] == [("fxt.framing.truncated", last)]
     assert len(trace.findings) == 1
 
 
@@ -180,7 +180,7 @@ def test_the_end_is_missing_anywhere(order: Order, data: st.DataObject) -> None:
         return
     assert plain(read) == plain(list(FxtTrace(start)))
     assert [(rule, offset) for rule, _, offset in kept_findings(trace.findings)] == (
-        [("truncated", len(start))] if size else []
+        [("fxt.framing.truncated", len(start))] if size else []
     )
 
 
@@ -202,7 +202,7 @@ def test_the_end_is_missing_where_a_batch_ends() -> None:
             with in_batches(max(batch, 1)):
                 trace = FxtTrace(start + cut[:size])
                 assert sum(1 for _ in trace) == len(before)
-                assert kept_findings(trace.findings) == [("truncated", "error", len(start))]
+                assert kept_findings(trace.findings) == [("fxt.framing.truncated", "error", len(start))]
 
 
 @pytest.mark.parametrize("kind", ["zstd", "gzip", "xz"])
@@ -212,8 +212,8 @@ def test_a_truncated_compressed_trace_gives_all_records_before_the_cut(kind: str
     whole = packed(kind, encoded(records))
     trace = FxtTrace(whole[: len(whole) * 3 // 4])
     read = list(trace)
-    assert rules(trace.findings)["source"] == 1
-    assert set(rules(trace.findings)) <= {"source", "truncated"}
+    assert rules(trace.findings)["fxt.source.cut"] == 1
+    assert set(rules(trace.findings)) <= {"fxt.source.cut", "fxt.framing.truncated"}
     assert 2000 < len(read) < 4500
     assert plain(read) == plain(list(FxtTrace(encoded(records)))[: len(read)])
 
@@ -224,7 +224,7 @@ def test_a_truncated_compressed_trace_is_reported(kind: str) -> None:
     for size in range(len(whole) - 20, len(whole)):
         trace = FxtTrace(whole[:size])
         list(trace)
-        assert rules(trace.findings)["source"] == 1
+        assert rules(trace.findings)["fxt.source.cut"] == 1
 
 
 # --- Inside of a record ---------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ EVENT = rec.Counter(9, 1, 1, 1, (NullArgument(1), Uint32Argument(1, 7), NullArgu
 def test_an_argument_of_a_wrong_size(order: Order, header: int) -> None:
     """The arguments before it are delivered, and what follows them is found from the end."""
     bad = changed(EVENT, 3, header, order)
-    check(bad, [("argument-size", 0)], order=order, inside=1)
+    check(bad, [("fxt.arg.size", 0)], order=order, inside=1)
     trace = FxtTrace(encoded(HEAD, order) + bad)
     assert list(trace)[-1] == rec.Counter(9, Thread(2, 3), "name", "name", (NullArgument("name"),), 77)
 
@@ -253,35 +253,39 @@ def test_an_argument_of_a_wrong_size(order: Order, header: int) -> None:
 def test_an_argument_too_short_for_its_type() -> None:
     """The bad record is left out; its neighbors are delivered."""
     bad = changed(EVENT, 3, 0x0001_0013)
-    check(bad, [("argument-content", 0)], inside=1)
+    check(bad, [("fxt.arg.short", 0)], inside=1)
     assert list(FxtTrace(encoded(HEAD) + bad))[-1].args == (NullArgument("name"), NullArgument("name"))
 
 
 def test_an_argument_count_beyond_the_record() -> None:
-    check(encode(rec.Instant(9, 1, 1, 1, ())).replace(b"\x24\0\0\1", b"\x24\0\x30\1"), [("argument-size", 0)], inside=1)
+    check(encode(rec.Instant(9, 1, 1, 1, ())).replace(b"\x24\0\0\1", b"\x24\0\x30\1"), [("fxt.arg.size", 0)], inside=1)
 
 
 def test_broken_arguments_before_a_payload_of_any_size() -> None:
     record = rec.LargeBlob(1, 1, 9, 1, (NullArgument(1),), b"payload")
-    check(changed(record, 3, 0), [("argument-size", 0)])
+    check(changed(record, 3, 0), [("fxt.arg.size", 0)])
 
 
 @for_orders
 def test_a_string_over_its_record(order: Order) -> None:
-    check(changed(rec.String(2, "text"), 0, 9 << 32 | 2 << 16 | 0x22, order), [("stream-over-record", 0)], order=order)
+    check(
+        changed(rec.String(2, "text"), 0, 9 << 32 | 2 << 16 | 0x22, order),
+        [("fxt.framing.stream-over-record", 0)],
+        order=order,
+    )
     inline = changed(rec.Instant(9, 1, "", "", ()), 0, 0x8000_8009_0100_0024, order)
-    check(inline, [("stream-over-record", 0)], order=order)
+    check(inline, [("fxt.framing.stream-over-record", 0)], order=order)
 
 
 def test_a_record_shorter_than_its_content() -> None:
-    check(words(0x0101_0014), [("record-short", 0)])
-    check(words(0x0000_0014, 5), [("record-short", 0), ("zero-size", 8)])
-    check(words(0x0000_0023, 5), [("record-short", 0)])
-    check(words(0x0000_001F), [("record-short", 0)])
+    check(words(0x0101_0014), [("fxt.framing.record-short", 0)])
+    check(words(0x0000_0014, 5), [("fxt.framing.record-short", 0), ("fxt.framing.zero-size", 8)])
+    check(words(0x0000_0023, 5), [("fxt.framing.record-short", 0)])
+    check(words(0x0000_001F), [("fxt.framing.record-short", 0)])
 
 
 def test_another_magic_number() -> None:
-    check(words(0x0016_5478_4704_0010), [("constant", 0)])
+    check(words(0x0016_5478_4704_0010), [("fxt.framing.magic-value", 0)])
 
 
 def test_text_that_is_not_utf_8() -> None:
@@ -306,8 +310,8 @@ def test_references_that_nobody_defined() -> None:
     assert list(trace)[3] == record
     offset = len(encoded(HEAD))
     assert sorted(kept_findings(trace.findings)) == [
-        ("undefined-string", "warning", offset), ("undefined-string", "warning", offset),
-        ("undefined-string", "warning", offset), ("undefined-thread", "warning", offset),
+        ("fxt.string.undefined", "warning", offset), ("fxt.string.undefined", "warning", offset),
+        ("fxt.string.undefined", "warning", offset), ("fxt.thread.undefined", "warning", offset),
     ]  # fmt: skip
 
 
@@ -317,11 +321,11 @@ def test_slot_zero_cannot_be_defined() -> None:
     thread = encode(rec.ThreadRecord(1, 8, 9)).replace(b"\x33\0\1", b"\x33\0\0")
     trace = FxtTrace(encoded(HEAD) + string + thread + encoded([rec.Instant(1, 1, 0, 1, ())]))
     assert list(trace)[-1] == rec.Instant(1, Thread(2, 3), "", "name", ())
-    assert rules(trace.findings) == {"slot-zero": 2}
+    assert rules(trace.findings) == {"fxt.string.zero": 1, "fxt.thread.zero": 1}
 
 
 def test_a_clock_with_rate_zero() -> None:
-    check(encode(rec.Initialization(0)), [("zero-tick-rate", 0)], inside=1)
+    check(encode(rec.Initialization(0)), [("fxt.clock.zero-rate", 0)], inside=1)
     trace = FxtTrace(encoded([*HEAD, rec.Initialization(1000), rec.Initialization(0), rec.Instant(5, 1, 0, 0, ())]))
     assert trace.table("events")["time"].tolist() == [5_000_000]
 
@@ -335,7 +339,7 @@ def test_empty_files(tmp_path: Path) -> None:
         path.touch()
     with fxtio.open(named) as trace:
         assert list(trace) == []
-        assert kept_findings(trace.findings) == [("empty", "error", 0)]
+        assert kept_findings(trace.findings) == [("fxt.source.empty", "error", 0)]
     with pytest.raises(FormatError, match="is empty"):
         fxtio.open(other)
     with pytest.raises(FormatError, match="<bytes> is empty"):
@@ -373,4 +377,4 @@ def test_other_files(tmp_path: Path) -> None:
 def test_an_unknown_record_is_only_odd() -> None:
     trace = FxtTrace(encoded([*HEAD, Opaque(words(0x2E, 5)), *instants(0, 2)]))
     assert list(trace)[3] == Opaque(words(0x2E, 5))
-    assert rules(trace.findings) == {"unknown-record": 1}
+    assert rules(trace.findings) == {"fxt.framing.unknown-record": 1}

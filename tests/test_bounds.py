@@ -42,7 +42,7 @@ def test_a_large_record_that_claims_16_gib(source: Callable[[bytes], Any]) -> No
     with memory(24 * MIB):
         read = delivered(trace)
     assert plain(read) == plain([*before, *behind])
-    assert kept_findings(trace.findings) == [("record-too-large", "error", len(encoded(before)))]
+    assert kept_findings(trace.findings) == [("fxt.framing.too-large", "error", len(encoded(before)))]
 
 
 LARGE_BLOBS = [
@@ -65,7 +65,7 @@ def test_the_limit_is_for_records_that_are_no_large_blob(blob: Any, order: Order
             assert not trace.findings
     limited = FxtTrace(data, max_record_bytes=2 * MIB)
     assert plain(delivered(limited)) == plain([*HEAD, *instants(100, 10)])
-    assert kept_findings(limited.findings) == [("record-too-large", "error", len(encoded(HEAD, order)))]
+    assert kept_findings(limited.findings) == [("fxt.framing.too-large", "error", len(encoded(HEAD, order)))]
     assert len(list(FxtTrace(data, max_record_bytes=4 * MIB))) == len(records)
 
 
@@ -79,7 +79,7 @@ def test_a_header_that_only_looks_like_a_large_blob(word: int, change: int) -> N
     trace = FxtTrace(start + bytes(blob) + encoded(instants(100, 10)))
     with patch.object(frames, "MAX_RECORD_BYTES", 2 * MIB):
         assert plain(delivered(trace)) == plain([*HEAD, *instants(100, 10)])
-    assert rules(trace.findings)["record-too-large"] == 1
+    assert rules(trace.findings)["fxt.framing.too-large"] == 1
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -88,7 +88,7 @@ def test_a_large_blob_in_a_compressed_trace_has_a_limit(container: str) -> None:
     with patch.multiple(frames, MAX_RECORD_BYTES=MIB, MAX_DECOMPRESSED_RECORD_BYTES=2 * MIB):
         trace = FxtTrace(data)
         assert plain(delivered(trace)) == plain([*HEAD, *instants(100, 10)])
-        assert rules(trace.findings)["record-too-large"] == 1
+        assert rules(trace.findings)["fxt.framing.too-large"] == 1
         assert len(list(FxtTrace(data, max_record_bytes=4 * MIB))) == 14
 
 
@@ -128,7 +128,7 @@ def test_a_truncated_large_record_allocates_only_the_bytes_present() -> None:
         trace = FxtTrace(target)
         with memory(80 * MIB):
             assert len(list(trace)) == 3
-        assert set(rules(trace.findings)) == {"truncated"}
+        assert set(rules(trace.findings)) == {"fxt.framing.truncated"}
 
 
 def blob_of(size: int) -> bytes:
@@ -170,12 +170,12 @@ def test_a_decompression_bomb(kind: str) -> None:
     limited = FxtTrace(small, max_bytes=2 * MIB)
     with memory(100 * MIB):
         assert len(list(limited)) == 8
-    assert rules(limited.findings)["source"] == 1
+    assert rules(limited.findings)["fxt.source.cut"] == 1
     assert limited.info.size == 2 * MIB
     endless = FxtTrace(small)
     with memory(100 * MIB):
         assert len(list(endless)) == 8
-    assert set(rules(endless.findings)) == {"zero-words"}
+    assert set(rules(endless.findings)) == {"fxt.framing.zero-words"}
 
 
 @pytest.mark.parametrize("limit", [0, 1, 8, 9, 63, 64, 65, 100, 10**6])
@@ -185,7 +185,7 @@ def test_no_more_is_read_than_allowed(limit: int) -> None:
     read = list(trace)
     assert plain(read) == plain(list(FxtTrace(data))[: len(read)])
     assert trace.info.size == min(limit, len(data))
-    assert ("source" in rules(trace.findings)) == (limit < len(data))
+    assert ("fxt.source.cut" in rules(trace.findings)) == (limit < len(data))
 
 
 # --- Very many of something -------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_20_000_provider_infos() -> None:
         trace = FxtTrace(data)
         with memory(3 * MIB // 2):
             assert sum(1 for _ in trace) == 20_001
-    assert rules(trace.findings) == {"too-many-providers": 20_000 - 1024}
+    assert rules(trace.findings) == {"fxt.provider.too-many": 20_000 - 1024}
     assert len(trace.info.providers) == 1024
 
 
@@ -217,7 +217,7 @@ def test_providers_that_are_introduced_again_and_again(order: Order, batches: tu
     with in_batches(*batches):
         trace = FxtTrace(data)
         entries = [entry for entry in trace.entries() if isinstance(entry.record, rec.Instant)]
-    assert rules(trace.findings) == {"undefined-string": 1200, "undefined-thread": 400}
+    assert rules(trace.findings) == {"fxt.string.undefined": 1200, "fxt.thread.undefined": 400}
     for number, (start, end) in enumerate(zip(entries[::2], entries[1::2], strict=True)):
         assert (start.provider, start.record.name, start.time) == (1 + number % 2, 1, 1)
         meaning = (f"s{number}", Thread(7, number), 2_000_000) if number % 3 else (f"s{number}", 1, 2)
@@ -256,7 +256,7 @@ def test_more_providers_than_are_kept_apart() -> None:
             "s0",
             "s5",
         ]
-        assert rules(trace.findings) == {"too-many-providers": 4, "unknown-provider": 1}
+        assert rules(trace.findings) == {"fxt.provider.too-many": 4, "fxt.provider.unknown": 1}
         assert [provider.id for provider in trace.info.providers] == [0, 1, 2]
 
 
@@ -268,7 +268,7 @@ def test_more_clocks_than_are_kept() -> None:
     with patch.object(state, "MAX_CLOCKS", 3):
         trace = FxtTrace(encoded(records))
         assert trace.table("events")["time"].tolist() == [1_000_000, 2_000_000, 2_000_000, 1_000_000]
-        assert rules(trace.findings) == {"too-many-clocks": 1}
+        assert rules(trace.findings) == {"fxt.clock.too-many": 1}
 
 
 @pytest.mark.no_cover  # the same again and again, slow to measure

@@ -226,7 +226,11 @@ def test_stats_of_losses(capsys: Capture, tmp_path: Path) -> None:
     assert stats["drops"] == {"buffer_filled_up": 1, "reports": 2, "records": 7, "bytes": 700}
     assert stats["strings"]["redefinitions"] == 3
     assert (stats["strings"]["undefined"], stats["threads"]["undefined"]) == (1, 1)
-    assert stats["findings"]["counts"] == {"undefined-string": 1, "undefined-thread": 1, "unknown-value": 1}
+    assert stats["findings"]["counts"] == {
+        "fxt.string.undefined": 1,
+        "fxt.thread.undefined": 1,
+        "fxt.bits.unknown-value": 1,
+    }
     assert {"name": None, "records": 1, "bytes": 16} in stats["categories"]
     assert main(["stats", str(path)]) == 1
     out = capsys.readouterr().out

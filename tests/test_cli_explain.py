@@ -195,7 +195,10 @@ def test_bytes_that_are_not_a_record(run: Run, tmp_path: Path) -> None:
         *[("4", "Magic"), *((str(number), "ProviderEvent") for number in (5, 6, 7))],
         ("", "no record"),
     ]
-    assert "no record, 16 bytes at 32\n  ! warning at byte 32: 2 zero words between records [zero-words]\n" in out
+    assert (
+        "no record, 16 bytes at 32\n  ! warning at byte 32: 2 zero words between records [fxt.framing.zero-words]\n"
+        in out
+    )
     assert "no record, though it begins like Log, 16 bytes at 80 (spec: Log record)\n  ! error at byte 80: " in out
     assert re.search(r"^ +missing +! Log.message: 4 bytes do not fit in the record$", out, re.MULTILINE)
 

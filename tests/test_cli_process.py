@@ -163,10 +163,10 @@ def test_only_the_first_findings_are_printed(capsys: Capture, tmp_path: Path) ->
     path.write_bytes(magic + (bytes(8) + good) * 5)
     assert main(["info", "--json", str(path)]) == 1
     out, err = capsys.readouterr()
-    assert json.loads(out)["findings"]["counts"] == {"zero-words": 5}
+    assert json.loads(out)["findings"]["counts"] == {"fxt.framing.zero-words": 5}
     assert len(json.loads(out)["findings"]["first"]) == 5
     assert err.count("zero words between records") == 3
-    assert "5 in total [zero-words]" in err
+    assert "5 in total [fxt.framing.zero-words]" in err
 
 
 # ---------------------------------------------------------------------------------------------------------- the process

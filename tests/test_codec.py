@@ -287,7 +287,7 @@ def test_a_record_cut_short_is_refused_or_has_faults(cls: type[Record], data: st
     except DecodeError as error:
         refusal = error
     if refusal:
-        assert refusal.rule in {"record-short", "stream-over-record", "argument-size"}
+        assert refusal.rule in {"framing.record-short", "framing.stream-over-record", "arg.size"}
         assert cls.__name__ in str(refusal)
         return
     seen: list[tuple[str, str]] = []
@@ -307,4 +307,4 @@ def test_arbitrary_words_give_a_record_or_a_decode_error(order: Order, words: li
     faults: list[tuple[str, str]] = []
     record = scalar(raw, order, faults)
     assert record is None or type(record) is cls
-    assert {rule for rule, _ in faults} <= {"argument-size", "argument-content"}
+    assert {rule for rule, _ in faults} <= {"arg.size", "arg.short"}

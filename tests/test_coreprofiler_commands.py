@@ -53,7 +53,7 @@ def test_everything_is_in_the_shape_of_that_name(style: str) -> None:
     records = list(trace)
     assert {*map(type, records)} == {*r.RECORDS}
     assert set(trace.info.records) == {cls.__name__ for cls in r.RECORDS}
-    assert set(trace.findings.counts) <= {"windows-lines"}
+    assert set(trace.findings.counts) <= {"coreprofiler.source.windows-lines"}
     forms: dict[tuple[type[Any], str], set[Any]] = {}
     for record in records:
         items = [item for name in layout_of(type(record)).members for item in getattr(record, name)]

@@ -33,7 +33,7 @@ def test_an_encoded_record_decodes_to_itself(cls: type[Any], data: st.DataObject
     line = raw.removesuffix(style.newline.encode())
     assert decode(line) == record
     assert encode(decode(line), style) == raw  # type: ignore[arg-type]
-    block = frames.Block(raw, 1, Findings())
+    block = frames.Block(raw, 1, Findings("coreprofiler"))
     assert block.records() == [record]
     assert b"".join(span.raw for span in ranges_of(raw, record)) == raw
 
@@ -55,7 +55,7 @@ def test_any_line_is_a_record_or_a_fault(line: bytes) -> None:
 def test_columns_give_the_same_records_as_lines(data: bytes) -> None:
     data = data.removeprefix(BYTE_ORDER_MARK)
     assume(data)
-    block = frames.Block(data, 0, Findings())
+    block = frames.Block(data, 0, Findings("coreprofiler"))
     raws, plain = support.one_by_one(data)
     assert block.records() == plain
     for cls in block.classes():
@@ -95,7 +95,7 @@ def test_the_oracle_agrees(data: bytes) -> None:
         except OracleError:
             continue  # a line of another dialect, or not a record
         if isinstance(result, Fault):  # a number that does not fit, or an invalid date
-            assert result.rule in ("field-form", "field-missing")
+            assert result.rule in ("coreprofiler.line.field-form", "coreprofiler.line.field-missing")
             continue
         if result.tag == "thr dst":
             assert expected["threadIid"] == result.thread  # type: ignore[attr-defined]
@@ -205,47 +205,49 @@ def test_records_that_are_refused(record: Any, message: str) -> None:
 )  # fmt: skip
 def test_dialects(line: bytes, record: Any) -> None:
     assert decode(line) == record
-    assert frames.Block(line + b"\n", 1, Findings()).records() == [record]
+    assert frames.Block(line + b"\n", 1, Findings("coreprofiler")).records() == [record]
 
 
 @pytest.mark.parametrize(
     ("line", "rule", "field"),
     [
-        (b"foo bar 1", "unknown-line", ""),
-        (b"", "unknown-line", ""),
-        (b"thr cpu", "field-missing", "thread"),
-        (b"thr cpu 0x1 5", "field-missing", "usage"),
-        (b"thr cpu 0x1 5 x", "field-form", "usage"),
-        (b"thr cpu 0x1 5 -6", "field-form", "usage"),
-        (b"thr cpu 0x1 5 18446744073709551616", "field-form", "usage"),
-        (b"thr cpu 0x123456789 5 6", "field-form", "thread"),
-        (b"thr crt 0x1 0x123456789", "field-form", "thread"),
-        (b"thr cpu 0x1  5 6", "field-form", "timestamp"),
-        (b"thr cpu 0x1 5 6 ", "extra-fields", ""),
-        (b"prc cpu " + b"9" * 5000 + b" 1", "field-form", "timestamp"),
-        (b"prc cpu 9223372036854775808 1", "field-form", "timestamp"),
-        (b"prc cpu -9223372036854775809 1", "field-form", "timestamp"),
-        (b"prc cpu 1e400 1", "field-form", "timestamp"),
-        (b"prc cpu nan 1", "field-form", "timestamp"),
-        (b"prc cpu 1.5 1", "field-form", "timestamp"),
-        (b"prf stm 2018-13-10 00:00:00.000", "field-form", "started_at"),
-        (b"prf cfg name", "field-form", "value"),
-        (b'cls nam 0x1 "abc', "open-quote", "name"),
-        (b'cls nam 0x1 "', "open-quote", "name"),
-        (b"cls nam 0x1 abc", "open-quote", "name"),
-        (b"sam str 0x1 1 1 0", "field-missing", "size"),
-        (b"sam str 0x1 1 1 0:0 0x1:0x2:0x3", "field-form", "frames"),
-        (b"fun inf 0x1 0x1 0x1 0x1 0x1 0x1:0x1:0x1 0x1:0x1", "field-form", "code"),
-        (b"gch gcs 0x1 1 ? tx", "field-form", "generations"),
+        (b"foo bar 1", "coreprofiler.line.unknown", ""),
+        (b"", "coreprofiler.line.unknown", ""),
+        (b"thr cpu", "coreprofiler.line.field-missing", "thread"),
+        (b"thr cpu 0x1 5", "coreprofiler.line.field-missing", "usage"),
+        (b"thr cpu 0x1 5 x", "coreprofiler.line.field-form", "usage"),
+        (b"thr cpu 0x1 5 -6", "coreprofiler.line.field-form", "usage"),
+        (b"thr cpu 0x1 5 18446744073709551616", "coreprofiler.line.field-form", "usage"),
+        (b"thr cpu 0x123456789 5 6", "coreprofiler.line.field-form", "thread"),
+        (b"thr crt 0x1 0x123456789", "coreprofiler.line.field-form", "thread"),
+        (b"thr cpu 0x1  5 6", "coreprofiler.line.field-form", "timestamp"),
+        (b"thr cpu 0x1 5 6 ", "coreprofiler.line.extra-fields", ""),
+        (b"prc cpu " + b"9" * 5000 + b" 1", "coreprofiler.line.field-form", "timestamp"),
+        (b"prc cpu 9223372036854775808 1", "coreprofiler.line.field-form", "timestamp"),
+        (b"prc cpu -9223372036854775809 1", "coreprofiler.line.field-form", "timestamp"),
+        (b"prc cpu 1e400 1", "coreprofiler.line.field-form", "timestamp"),
+        (b"prc cpu nan 1", "coreprofiler.line.field-form", "timestamp"),
+        (b"prc cpu 1.5 1", "coreprofiler.line.field-form", "timestamp"),
+        (b"prf stm 2018-13-10 00:00:00.000", "coreprofiler.line.field-form", "started_at"),
+        (b"prf cfg name", "coreprofiler.line.field-form", "value"),
+        (b'cls nam 0x1 "abc', "coreprofiler.line.open-quote", "name"),
+        (b'cls nam 0x1 "', "coreprofiler.line.open-quote", "name"),
+        (b"cls nam 0x1 abc", "coreprofiler.line.open-quote", "name"),
+        (b"sam str 0x1 1 1 0", "coreprofiler.line.field-missing", "size"),
+        (b"sam str 0x1 1 1 0:0 0x1:0x2:0x3", "coreprofiler.line.field-form", "frames"),
+        (b"fun inf 0x1 0x1 0x1 0x1 0x1 0x1:0x1:0x1 0x1:0x1", "coreprofiler.line.field-form", "code"),
+        (b"gch gcs 0x1 1 ? tx", "coreprofiler.line.field-form", "generations"),
     ],
 )
 def test_faults_name_the_rule_and_the_field(line: bytes, rule: str, field: str) -> None:
     result = decode(line)
     assert isinstance(result, Fault)
     assert (result.rule, result.field) == (rule, field)
-    findings = Findings()
+    findings = Findings("coreprofiler")
     assert frames.Block(b"\n" + line + b"\n", 100, findings).records()[1] == Opaque(line + b"\n")
-    assert (rule, 101) in {(finding.rule, finding.offset) for finding in findings} or rule == "unknown-line"
+    assert (rule, 101) in {
+        (finding.rule, finding.offset) for finding in findings
+    } or rule == "coreprofiler.line.unknown"
 
 
 def test_the_reference_shows_every_record_as_the_specification_does() -> None:

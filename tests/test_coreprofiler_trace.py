@@ -47,7 +47,7 @@ def test_every_stack_is_right(style: str, shape: str, seed: int, lines: bool, th
         assert (sample.stack, sample.matched, sample.allocated) == (true.stack, true.matched, true.allocated)
         assert sample.complete
     _ = trace.info
-    assert set(trace.findings.counts) <= {"windows-lines"}
+    assert set(trace.findings.counts) <= {"coreprofiler.source.windows-lines"}
     assert not any(isinstance(record, Opaque) for record in trace.records(resolve=False))
     assert support.written(trace.records(resolve=False), trace.style) == data
 
@@ -79,7 +79,9 @@ def findings(*records: Any, style: str = "D2") -> list[str]:
     trace = CoreProfilerTrace(data)
     start = len(support.written(DEFINED, style))
     _ = trace.info
-    assert all(finding.offset >= start or finding.rule == "windows-lines" for finding in trace.findings)
+    assert all(
+        finding.offset >= start or finding.rule == "coreprofiler.source.windows-lines" for finding in trace.findings
+    )
     return sorted(trace.findings.counts.elements())
 
 
@@ -97,45 +99,45 @@ FLAGS = (True, False, False, False)
     ("records", "rules"),
     [
         ([SAMPLE], []),
-        ([SAMPLE, r.StackSample(0, 5, 1, 3, 2)], ["match-beyond-size"]),
-        ([SAMPLE, r.StackSample(0, 5, 1, 1, 3)], ["stack-size"]),
-        ([SAMPLE, *(r.StackSample(0, 5, 1, match, size) for match, size in ((1, 3), (0, 9), (0, 0)))], ["stack-size"]),
-        ([r.StackSample(0, 5, 1, 0, 0, 7)], ["ip-without-frame"]),
-        ([SAMPLE, r.StackSample(0, 4, 1, 2, 2)], ["time-backwards"]),
-        ([SAMPLE, r.ThreadDestroyed(0), r.StackSample(0, 6, 1, 0, 0)], ["thread-gone"]),
-        ([r.ThreadCreated(0x20, 0)], ["thread-again"]),
-        ([r.ProfilerStart(datetime(2018, 1, 1))], ["start-again"]),  # noqa: DTZ001
-        ([r.GcStarted(0, 1, "?", FLAGS[:3]), r.GcFinished(0, 2)], ["gc-generations"]),
-        ([r.GcStarted(0, 1, "?", FLAGS), r.GcStarted(0, 1, "?", FLAGS)], ["gc-pairs"]),
-        ([r.GcFinished(0, 1)], ["gc-pairs"]),
-        ([r.JitFinished(0, 1, 5, 0)], ["jit-pairs"]),
+        ([SAMPLE, r.StackSample(0, 5, 1, 3, 2)], ["stack.match-beyond-size"]),
+        ([SAMPLE, r.StackSample(0, 5, 1, 1, 3)], ["stack.size"]),
+        ([SAMPLE, *(r.StackSample(0, 5, 1, match, size) for match, size in ((1, 3), (0, 9), (0, 0)))], ["stack.size"]),
+        ([r.StackSample(0, 5, 1, 0, 0, 7)], ["stack.ip-without-frame"]),
+        ([SAMPLE, r.StackSample(0, 4, 1, 2, 2)], ["time.backwards"]),
+        ([SAMPLE, r.ThreadDestroyed(0), r.StackSample(0, 6, 1, 0, 0)], ["thread.gone"]),
+        ([r.ThreadCreated(0x20, 0)], ["thread.again"]),
+        ([r.ProfilerStart(datetime(2018, 1, 1))], ["profiling.start-again"]),  # noqa: DTZ001
+        ([r.GcStarted(0, 1, "?", FLAGS[:3]), r.GcFinished(0, 2)], ["gc.generations"]),
+        ([r.GcStarted(0, 1, "?", FLAGS), r.GcStarted(0, 1, "?", FLAGS)], ["gc.pairs"]),
+        ([r.GcFinished(0, 1)], ["gc.pairs"]),
+        ([r.JitFinished(0, 1, 5, 0)], ["jit.pairs"]),
         ([r.JitStarted(0, 1, 5), r.JitStarted(0, 1, 6), r.JitFinished(0, 1, 6, 0), r.JitFinished(0, 1, 5, 0)], []),
-        ([r.JitStarted(0, 1, 5), r.JitStarted(OsThread(9), 1, 6)], ["thread-style"]),
-        ([r.ProfilerResumed(1)], ["pause-pairs"]),
-        ([r.ProfilerPaused(1), r.ProfilerPaused(2)], ["pause-pairs"]),
-        ([r.ThreadCpu(0, 85403, 2**64 - 30)], ["usage-negative"]),
-        ([r.ProcessCpu(-5, 1)], ["time-negative"]),
-        ([r.StackSample(7, 5, 1, 0, 0)], ["undefined-iid"]),
-        ([r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(9),))], ["name-missing", "undefined-iid"]),
-        ([r.FunctionInfo(9, 1, 1, 1, 1), r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(9),))], ["name-missing"]),
-        ([r.MemorySample(0, 5, (r.AllocItem(1, 0, 0),))], ["allocation-empty"]),
-        ([r.ProfilerConfig("StackTrackingEnabled", "T"), r.MemorySample(0, 5)], ["allocation-place"]),
+        ([r.JitStarted(0, 1, 5), r.JitStarted(OsThread(9), 1, 6)], ["thread.style"]),
+        ([r.ProfilerResumed(1)], ["profiling.pause-pairs"]),
+        ([r.ProfilerPaused(1), r.ProfilerPaused(2)], ["profiling.pause-pairs"]),
+        ([r.ThreadCpu(0, 85403, 2**64 - 30)], ["thread.usage-negative"]),
+        ([r.ProcessCpu(-5, 1)], ["time.negative"]),
+        ([r.StackSample(7, 5, 1, 0, 0)], ["id.undefined"]),
+        ([r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(9),))], ["id.name-missing", "id.undefined"]),
+        ([r.FunctionInfo(9, 1, 1, 1, 1), r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(9),))], ["id.name-missing"]),
+        ([r.MemorySample(0, 5, (r.AllocItem(1, 0, 0),))], ["allocation.empty"]),
+        ([r.ProfilerConfig("StackTrackingEnabled", "T"), r.MemorySample(0, 5)], ["allocation.place"]),
     ],
 )  # fmt: skip
 def test_rules(records: list[Any], rules: list[str]) -> None:
-    assert findings(*records) == rules
+    assert findings(*records) == [f"coreprofiler.{rule}" for rule in rules]
 
 
 def test_rules_of_lines() -> None:
-    assert findings(style="D4") == ["windows-lines"]
+    assert findings(style="D4") == ["coreprofiler.source.windows-lines"]
     good = support.written(DEFINED)
     for data, rules in (
-        (good + b"prf cfg a nul \0\r\nprf cfg b \rx\n", {"line-bytes"}),
+        (good + b"prf cfg a nul \0\r\nprf cfg b \rx\n", {"coreprofiler.line.bytes"}),
         (good.replace(b"\n", b"\r\n"), set()),
-        (good + b"sam str 0x0 5 1 0:0", {"no-line-end"}),
-        (good + b"abc def\n\n", {"unknown-line"}),
-        (good + b"thr crt 0x00000001 0x00000009\n", {"pointer-width"}),
-        (good + b'cls nam 0x1 "torn', {"open-quote", "no-line-end"}),
+        (good + b"sam str 0x0 5 1 0:0", {"coreprofiler.line.no-end"}),
+        (good + b"abc def\n\n", {"coreprofiler.line.unknown"}),
+        (good + b"thr crt 0x00000001 0x00000009\n", {"coreprofiler.line.pointer-width"}),
+        (good + b'cls nam 0x1 "torn', {"coreprofiler.line.open-quote", "coreprofiler.line.no-end"}),
     ):
         trace = CoreProfilerTrace(data)
         list(trace)
@@ -179,7 +181,7 @@ def test_hostile_stacks_cost_little() -> None:
     deep = r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(1),) * (state.MAX_DEPTH + 1))
     trace = CoreProfilerTrace(support.written([deep, SAMPLE]))
     assert [len(sample.stack) for sample in trace.samples()] == [0, 2]
-    assert list(trace.findings.counts) == ["stack-too-deep"]
+    assert list(trace.findings.counts) == ["coreprofiler.stack.too-deep"]
 
 
 def test_all_stacks_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +193,7 @@ def test_all_stacks_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
     trace = CoreProfilerTrace(support.written(records))
     # The third stack is too much, until the first one ends; the stacks of further threads are not stored.
     assert [len(sample.stack) for sample in trace.samples()] == [4, 4, 0, 4, 4, 4]
-    assert trace.findings.counts["stack-too-deep"] == 1
+    assert trace.findings.counts["coreprofiler.stack.too-deep"] == 1
 
 
 def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +212,7 @@ def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPat
     info = trace.info
     assert (len(info.threads), len(info.config), len(info.timeline.thread_cpu)) == (5, 5, 10)
     assert (info.timeline.counts["jit"], len(info.timeline.intervals)) == (10, 3)
-    assert trace.findings.counts["jit-pairs"] == 10
+    assert trace.findings.counts["coreprofiler.jit.pairs"] == 10
     assert [len(sample.stack) for sample in trace.samples()] == [1] * 20
 
 
@@ -259,7 +261,7 @@ def test_times_that_do_not_fit_become_the_nearest_that_do(milliseconds: int) -> 
     data = "".join(f"{line}\n" for line in lines).encode()
     trace = CoreProfilerTrace(data)
     assert {entry.time for entry in trace.entries()} == {expected}
-    assert trace.findings.counts["time-overflow"] == (0 if is_exact else len(lines))
+    assert trace.findings.counts["coreprofiler.time.overflow"] == (0 if is_exact else len(lines))
     assert {sample.time for sample in trace.samples()} == {expected}
     tables = [table for table in trace.tables(*trace.table_names).values() if "time" in table and table.num_rows]
     assert len(tables) == len(lines) + 1
@@ -376,7 +378,7 @@ def test_a_long_line_is_not_a_record() -> None:
         tracemalloc.stop()
     assert peak < 40 * frames.BLOCK
     assert [kind for kind in kinds if kind is not Opaque] == [type(record) for record in DEFINED] * 2
-    assert [(finding.rule, finding.offset) for finding in trace.findings] == [("line-too-long", len(good))]
+    assert [(finding.rule, finding.offset) for finding in trace.findings] == [("coreprofiler.line.too-long", len(good))]
     reopened = CoreProfilerTrace(data)
     assert support.written(reopened.records(resolve=False), reopened.style) == data
 
@@ -437,8 +439,8 @@ def test_sniffing(tmp_path: Path) -> None:
     for text in (b"the cat sat\n", b"sam str is short\n", b"prf stm yesterday\n", b"abc def 1\n"):
         with pytest.raises(FormatError):
             fxtio.open(text)
-    assert [finding.rule for finding in CoreProfilerTrace(b"").findings] == ["empty"]
-    assert {finding.rule for finding in CoreProfilerTrace(packed[:-9]).findings} >= {"source"}
+    assert [finding.rule for finding in CoreProfilerTrace(b"").findings] == ["coreprofiler.source.empty"]
+    assert {finding.rule for finding in CoreProfilerTrace(packed[:-9]).findings} >= {"coreprofiler.source.cut"}
 
 
 def test_columns_of_lists() -> None:

@@ -53,7 +53,9 @@ def with_body(*values: int) -> bytes:
 
 
 def errors(data: bytes) -> list[tuple[str, int]]:
-    return [(finding.rule, finding.offset) for finding in DcpiTrace(data).findings if finding.rule != "header-size"]
+    return [
+        (finding.rule, finding.offset) for finding in DcpiTrace(data).findings if finding.rule != "dcpi.header.size"
+    ]
 
 
 def test_the_valid_profile_has_no_findings() -> None:
@@ -63,53 +65,53 @@ def test_the_valid_profile_has_no_findings() -> None:
 
 @pytest.mark.parametrize("word", ["image", "epoch", "platform", "event", "period", "tsize", "cpuspeed"])
 def test_missing_lines(word: str) -> None:
-    assert errors(without(word)) == [("missing-line", 0)]
+    assert errors(without(word)) == [("dcpi.header.missing", 0)]
 
 
 @pytest.mark.parametrize(
     ("data", "rules"),
     [
-        (without("tstart"), ["no-text-start"]),
-        (with_value("image", b"xyz"), ["header-value"]),
-        (with_value("epoch", b"97060112"), ["header-value"]),
-        (with_value("epoch", b"9799011230"), ["header-value"]),
-        (with_value("period", b"-1"), ["header-value"]),
-        (with_value("period", b"0"), ["zero-period"]),
-        (with_value("period", b"9" * 500), ["header-value"]),
-        (with_value("tsize", b"9" * 100_000), ["header-value"]),
-        (with_value("tstart", b"f" * 100_000), ["header-value"]),
-        (with_value("tstart", b"120000002"), ["unaligned"]),
-        (with_value("tsize", b"3"), ["beyond-text"]),
-        (with_value("platform", b"crlf\r"), ["header-bytes"]),
-        (with_value("platform", b"nul\0 quote\" \xff"), ["header-bytes"]),
-        (with_line("image", b"12"), ["repeated-line"]),
-        (with_line("period", b"12"), ["repeated-line"]),
+        (without("tstart"), ["dcpi.header.no-text-start"]),
+        (with_value("image", b"xyz"), ["dcpi.header.value"]),
+        (with_value("epoch", b"97060112"), ["dcpi.header.value"]),
+        (with_value("epoch", b"9799011230"), ["dcpi.header.value"]),
+        (with_value("period", b"-1"), ["dcpi.header.value"]),
+        (with_value("period", b"0"), ["dcpi.header.zero-period"]),
+        (with_value("period", b"9" * 500), ["dcpi.header.value"]),
+        (with_value("tsize", b"9" * 100_000), ["dcpi.header.value"]),
+        (with_value("tstart", b"f" * 100_000), ["dcpi.header.value"]),
+        (with_value("tstart", b"120000002"), ["header.unaligned"]),
+        (with_value("tsize", b"3"), ["dcpi.chunk.beyond-text"]),
+        (with_value("platform", b"crlf\r"), ["dcpi.header.bytes"]),
+        (with_value("platform", b"nul\0 quote\" \xff"), ["dcpi.header.bytes"]),
+        (with_line("image", b"12"), ["dcpi.header.repeated"]),
+        (with_line("period", b"12"), ["dcpi.header.repeated"]),
         (with_line("cpucount", b"2"), []),
-        (with_line("version", b"pdb-0.07"), ["version-place"]),
-        (oracle.build([("version", b"0.07"), *HEADER], []), ["header-value"]),
+        (with_line("version", b"pdb-0.07"), ["dcpi.header.version-place"]),
+        (oracle.build([("version", b"0.07"), *HEADER], []), ["dcpi.header.value"]),
         (oracle.build([("version", b"pdb-0.07"), *HEADER, ("path", b"/a"), ("path", b"/b")], []), []),
-        (GOOD.replace(b"label synth", b"label\nsynth", 1), ["header-line", "header-line"]),
-        (GOOD.replace(b"\n", b"\r\n"), ["text-transfer"]),
-        (GOOD.replace(b"samples", b"samples \t", 1).replace(b"\n", b"\r\n"), ["text-transfer"]),
-        (with_value("event", b"\xe9v").replace(b"\n", b"\r\n"), ["header-bytes", "text-transfer"]),
-        (without("tstart").replace(b"\n", b"\r\n"), ["no-text-start", "text-transfer"]),
-        (GOOD.replace(b"samples\n", b"samples\r\n", 1), ["header-end", "header-line"]),
-        (GOOD[: BODY - 4], ["header-end"]),
+        (GOOD.replace(b"label synth", b"label\nsynth", 1), ["dcpi.header.line", "dcpi.header.line"]),
+        (GOOD.replace(b"\n", b"\r\n"), ["dcpi.header.text-transfer"]),
+        (GOOD.replace(b"samples", b"samples \t", 1).replace(b"\n", b"\r\n"), ["dcpi.header.text-transfer"]),
+        (with_value("event", b"\xe9v").replace(b"\n", b"\r\n"), ["dcpi.header.bytes", "dcpi.header.text-transfer"]),
+        (without("tstart").replace(b"\n", b"\r\n"), ["dcpi.header.no-text-start", "dcpi.header.text-transfer"]),
+        (GOOD.replace(b"samples\n", b"samples\r\n", 1), ["dcpi.header.end", "dcpi.header.line"]),
+        (GOOD[: BODY - 4], ["dcpi.header.end"]),
         (with_body(0, 0), []),
-        (with_body(0), ["no-footer"]),
-        (GOOD[:BODY], ["no-footer"]),
-        (with_body(0, 0) + b"\0", ["body-length"]),
-        (with_body(0, 1, 5, 2, 5), ["footer-addresses"]),
-        (with_body(0, 1, 5, 1, 4), ["footer-samples"]),
-        (with_body(0, 2, 2**32 - 1, 3, 2, 2), ["footer-overflow"]),
-        (with_body(0, 0, 0, 1, 5, 1, 5), ["chunk-empty", "chunk-order"]),
-        (with_body(8, 1, 5, 4, 1, 5, 2, 10), ["chunk-order"]),
-        (with_body(0, 2, 5, 5, 4, 1, 5, 3, 15), ["chunk-overlap"]),
-        (with_body(0, 1, 5, 0, 1, 5, 2, 10), ["chunk-order"]),
-        (with_body(2, 1, 5, 1, 5), ["unaligned"]),
-        (with_body(0, 4, 5, 5, 5), ["chunk-over-end"]),
-        (with_body(0, 2**32 - 1, 5, 5, 5), ["beyond-text", "chunk-over-end"]),
-        (with_body(2**32 - 4, 1, 5, 1, 5), ["beyond-text"]),
+        (with_body(0), ["dcpi.footer.missing"]),
+        (GOOD[:BODY], ["dcpi.footer.missing"]),
+        (with_body(0, 0) + b"\0", ["dcpi.footer.trailing"]),
+        (with_body(0, 1, 5, 2, 5), ["dcpi.footer.addresses"]),
+        (with_body(0, 1, 5, 1, 4), ["dcpi.footer.samples"]),
+        (with_body(0, 2, 2**32 - 1, 3, 2, 2), ["dcpi.footer.overflow"]),
+        (with_body(0, 0, 0, 1, 5, 1, 5), ["dcpi.chunk.empty", "dcpi.chunk.order"]),
+        (with_body(8, 1, 5, 4, 1, 5, 2, 10), ["dcpi.chunk.order"]),
+        (with_body(0, 2, 5, 5, 4, 1, 5, 3, 15), ["dcpi.chunk.overlap"]),
+        (with_body(0, 1, 5, 0, 1, 5, 2, 10), ["dcpi.chunk.order"]),
+        (with_body(2, 1, 5, 1, 5), ["chunk.unaligned"]),
+        (with_body(0, 4, 5, 5, 5), ["dcpi.chunk.over-end"]),
+        (with_body(0, 2**32 - 1, 5, 5, 5), ["dcpi.chunk.beyond-text", "dcpi.chunk.over-end"]),
+        (with_body(2**32 - 4, 1, 5, 1, 5), ["dcpi.chunk.beyond-text"]),
     ],
 )  # fmt: skip
 def test_faults(data: bytes, rules: list[str]) -> None:
@@ -121,11 +123,11 @@ def test_faults(data: bytes, rules: list[str]) -> None:
 
 
 def test_findings_have_byte_offsets() -> None:
-    assert errors(with_body(8, 1, 5, 4, 1, 5, 2, 10)) == [("chunk-order", BODY + 12)]
-    assert errors(with_body(0, 1, 5, 1, 4)) == [("footer-samples", BODY + 12)]
-    assert errors(with_body(0, 4, 5, 5, 5)) == [("chunk-over-end", BODY)]
+    assert errors(with_body(8, 1, 5, 4, 1, 5, 2, 10)) == [("dcpi.chunk.order", BODY + 12)]
+    assert errors(with_body(0, 1, 5, 1, 4)) == [("dcpi.footer.samples", BODY + 12)]
+    assert errors(with_body(0, 4, 5, 5, 5)) == [("dcpi.chunk.over-end", BODY)]
     bad = GOOD.replace(b"event cycles", b"event\ncycles", 1)
-    assert ("header-line", bad.index(b"event\n")) in errors(bad)
+    assert ("dcpi.header.line", bad.index(b"event\n")) in errors(bad)
 
 
 def test_a_cut_profile_gives_its_beginning() -> None:
@@ -138,7 +140,7 @@ def test_a_later_version_is_opaque() -> None:
     data = oracle.build([("version", b"pdb-1.01"), *HEADER], [(0, [1])])
     trace = DcpiTrace(data)
     assert isinstance(list(trace)[-1], Opaque)
-    assert {finding.rule: finding.level.value for finding in trace.findings}["body-opaque"] == "warning"
+    assert {finding.rule: finding.severity.value for finding in trace.findings}["dcpi.body.opaque"] == "warning"
     assert trace.info.is_opaque
     assert trace.table("samples").num_rows == 0
     assert support.copied(trace) == data
@@ -151,7 +153,7 @@ def test_a_transfer_as_text_is_recognized() -> None:
     assert fxtio.open(data).format == "dcpi"
     with DcpiTrace(data) as trace:
         assert [(finding.rule, finding.offset) for finding in trace.findings] == [
-            ("text-transfer", data.index(b"samples"))
+            ("dcpi.header.text-transfer", data.index(b"samples"))
         ]
         header = trace.header
     assert (header.get("event"), header.period, header.text_start) == ("cycles", 62000, 0x120000000)
@@ -166,7 +168,7 @@ def test_a_transfer_as_text_is_recognized() -> None:
 def test_many_faults_are_counted() -> None:
     data = with_body(*[0, 1, 1] * 5_000, 5_000, 5_000)
     trace = DcpiTrace(data)
-    assert trace.findings.counts["chunk-order"] == 4_999
+    assert trace.findings.counts["dcpi.chunk.order"] == 4_999
     assert len(list(trace.findings)) <= 101
 
 
@@ -200,8 +202,8 @@ def test_sniffing(tmp_path: Path) -> None:
 
 
 def test_empty_and_cut_containers() -> None:
-    assert [finding.rule for finding in DcpiTrace(b"").findings] == ["empty"]
+    assert [finding.rule for finding in DcpiTrace(b"").findings] == ["dcpi.source.empty"]
     import gzip
 
     trace = DcpiTrace(gzip.compress(GOOD * 50)[:-20])
-    assert "source" in {finding.rule for finding in trace.findings}
+    assert "dcpi.source.cut" in {finding.rule for finding in trace.findings}

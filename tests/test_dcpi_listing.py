@@ -64,13 +64,13 @@ def test_anything_gives_a_listing(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "rule"),
     [
-        (LISTING + b"0x120000004 1 1\n", "listing-order"),
-        (LISTING + b"0x120000010 1\n", "listing-row"),
-        (LISTING.replace(b"10 cycles", b"11 cycles"), "listing-total"),
-        (LISTING.replace(b"10 cycles:62000", b"cycles"), "listing-line"),
-        (LISTING + b"label late\n", "listing-line"),
-        (b"lonely\n", "listing-line"),
-        (b"label " + b"x" * 3_000_000, "listing-line"),
+        (LISTING + b"0x120000004 1 1\n", "dcpi.listing.order"),
+        (LISTING + b"0x120000010 1\n", "dcpi.listing.row"),
+        (LISTING.replace(b"10 cycles", b"11 cycles"), "dcpi.listing.total"),
+        (LISTING.replace(b"10 cycles:62000", b"cycles"), "dcpi.listing.line"),
+        (LISTING + b"label late\n", "dcpi.listing.line"),
+        (b"lonely\n", "dcpi.listing.line"),
+        (b"label " + b"x" * 3_000_000, "dcpi.listing.line"),
     ],
 )
 def test_faults(data: bytes, rule: str) -> None:

@@ -72,14 +72,14 @@ def test_the_oracle_accepts_written_profiles(data: bytes) -> None:
 @given(data=support.damaged())
 def test_damage_is_reported_where_the_oracle_finds_it(data: bytes) -> None:
     trace = DcpiTrace(data)
-    wrong = [finding for finding in trace.findings if finding.level == "error"]
+    wrong = [finding for finding in trace.findings if finding.severity == "error"]
     try:
         oracle.parse(data)
     except OracleError:
-        assert wrong or "body-opaque" in trace.findings.counts
+        assert wrong or "dcpi.body.opaque" in trace.findings.counts
     else:
         # The oracle does not check dates, and accepts numbers of any size.
-        assert all(finding.rule == "header-value" for finding in wrong)
+        assert all(finding.rule == "dcpi.header.value" for finding in wrong)
 
 
 @given(data=support.damaged() | st.binary(max_size=300), block=st.sampled_from([12, 16, 40]))

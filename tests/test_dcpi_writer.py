@@ -200,7 +200,7 @@ def test_a_sum_beyond_32_bits_is_in_the_footer_modulo() -> None:
         trace = DcpiTrace(data)
         assert trace.info.samples == sum(counts) == 2**33
         assert list(trace)[-1] == r.Footer(3, 0)
-        assert [finding.rule for finding in trace.findings] == ["footer-overflow"]
+        assert [finding.rule for finding in trace.findings] == ["dcpi.footer.overflow"]
         assert trace.table("footer")["total_samples"].tolist() == [0]
 
 
@@ -279,7 +279,7 @@ def test_a_chunk_that_lacks_counts_gets_no_footer() -> None:
         writer.put(r.Chunk(0, (1,), 5))
     trace = DcpiTrace(out.getvalue())
     assert list(trace)[-1] == r.Chunk(0, (1,), 5)
-    assert set(trace.findings.counts) == {"chunk-over-end"}
+    assert set(trace.findings.counts) == {"dcpi.chunk.over-end"}
 
 
 def test_samples_without_a_header_get_a_placeholder_header() -> None:

@@ -107,8 +107,8 @@ def test_the_fields_of_a_header_make_up_its_word(case: tuple[bytes, Order]) -> N
 def test_ranges_have_the_messages_of_the_decoder(case: tuple[bytes, Order]) -> None:
     data, order = case
     ranges, (record, faults) = ranges_of(data, order), decoded(data, order)
-    if "argument-size" in dict(faults):  # then arguments may lie in words that are read as what follows them
-        faults = [fault for fault in faults if fault[0] != "argument-content"]
+    if "arg.size" in dict(faults):  # then arguments may lie in words that are read as what follows them
+        faults = [fault for fault in faults if fault[0] != "arg.short"]
     assert {message for _, message in faults} <= set(faults_of(ranges))
     if record is None:
         assert ranges[-1].fault == faults[-1][1]
@@ -395,7 +395,7 @@ def test_both_byte_orders_read_the_same() -> None:
 
 def test_findings_of_the_reader_belong_to_the_record() -> None:
     (record,) = annotated_records(trace_of(r.Initialization(0), SECTION), record=1)[:1]
-    assert [finding.rule for finding in record.findings] == ["zero-tick-rate"]
+    assert [finding.rule for finding in record.findings] == ["fxt.clock.zero-rate"]
 
 
 FIRST, LAST = trace_of(SECTION, SECTION), encode(SECTION) * 5
@@ -404,16 +404,16 @@ FIRST, LAST = trace_of(SECTION, SECTION), encode(SECTION) * 5
 @pytest.mark.parametrize(
     ("gap", "name", "rules"),
     [
-        (bytes(24), "no record", ["zero-words"]),
-        (b"\x09" + bytes(7), "no record, though it begins like Log", ["zero-size"]),
-        (b"\x49" + bytes(15), "no record, though it begins like Log", ["truncated"]),
-        (b"\x49" + bytes(10), "no record, though it begins like Log", ["truncated"]),
-        (b"\xf9\xff" + bytes(14), "no record, though it begins like Log", ["size-beyond-end"]),
-        (b"\xf9\xff" + bytes(14), "no record, though it begins like Log", ["truncated"]),
+        (bytes(24), "no record", ["fxt.framing.zero-words"]),
+        (b"\x09" + bytes(7), "no record, though it begins like Log", ["fxt.framing.zero-size"]),
+        (b"\x49" + bytes(15), "no record, though it begins like Log", ["fxt.framing.truncated"]),
+        (b"\x49" + bytes(10), "no record, though it begins like Log", ["fxt.framing.truncated"]),
+        (b"\xf9\xff" + bytes(14), "no record, though it begins like Log", ["fxt.framing.size-beyond-end"]),
+        (b"\xf9\xff" + bytes(14), "no record, though it begins like Log", ["fxt.framing.truncated"]),
     ],
 )
 def test_bytes_that_are_no_record_are_shown(gap: bytes, name: str, rules: list[str]) -> None:
-    rest = b"" if rules[0] == "truncated" else LAST
+    rest = b"" if rules[0] == "fxt.framing.truncated" else LAST
     annotated = annotated_records(FIRST + gap + rest)
     assert [(record.name, record.offset, record.size) for record in annotated if record.number is None] == [
         (name, len(FIRST), len(gap))

@@ -1,9 +1,9 @@
-"""Every rule that is documented is broken by a file, and every rule that such a file breaks is documented."""
+"""Every rule that readers report is broken by a file, and every rule in the source is declared."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -11,56 +11,44 @@ import pytest
 
 from fxtio.finding import Findings
 from fxtio.formats import formats
-from support.checkout import CHECKOUT, PACKAGE
+from fxtio.rules import Rule, rules_of
+from fxtio.rules import rule as rule_of
+from support.checkout import PACKAGE
 
-PAGE = (CHECKOUT / "docs/reference/findings.md").read_text()
-SECTION = re.compile(r"^\(findings-([a-z]+)\)=$", re.MULTILINE)
-ROW = re.compile(r"^\| `([a-z0-9-]+)` \| (error|warning) \|", re.MULTILINE)
-ADDED = re.compile(r"""(?:\.add|DecodeError|Fault)\(\s*"([a-z]+(?:-[a-z]+)*)",""")
+USED = re.compile(r"""(?:\.add|report|note|_warn|DecodeError|Fault|Oddity)\(\s*"([a-z]+\.[a-z0-9-]+)",""")
 
 
 def test_findings_between_two_places() -> None:
-    findings = Findings()
+    findings = Findings("fxt")
     assert findings.between(0, 100) == []
     for offset in (5, 1, 9):
-        findings.add("rule", offset, "text")
+        findings.add("group.rule", offset, "text")
     assert [finding.offset for finding in findings.between(1, 9)] == [1, 5]
-    findings.add("other", 8, "text")
+    findings.add("group.other", 8, "text")
     assert [finding.offset for finding in findings.between(5, 9)] == [5, 8]
 
 
-def documented() -> Iterator[tuple[str, str, str]]:
-    """Format, rule and level of every row of the page; a section begins with a label such as `(findings-fxt)=`."""
-    parts = SECTION.split(PAGE)
-    for name, text in zip(parts[1::2], parts[2::2], strict=True):
-        for rule, level in ROW.findall(text):
-            yield name, rule, level
+DECLARED = [rule for name in formats() for rule in rules_of(name).values()]
 
 
-DOCUMENTED = [*documented()]
-READS = {"merge": "fxt"}
-"""The format that a command reads, whose rules are also those of its input."""
-
-
-def cases_of(name: str) -> dict[str, Callable[[Path], Findings]]:
-    cases: dict[str, Callable[[Path], Findings]] = import_module(f"broken.{name}").CASES
+def cases_of(rule: Rule) -> dict[str, Callable[[Path], Findings]]:
+    module = import_module("broken.merge" if rule.group == "merge" else f"broken.{rule.format}")
+    cases: dict[str, Callable[[Path], Findings]] = module.CASES
     return cases
 
 
-@pytest.mark.parametrize(("name", "rule", "level"), DOCUMENTED)
-def test_a_documented_rule_is_reported(name: str, rule: str, level: str, tmp_path: Path) -> None:
-    findings = cases_of(name)[rule](tmp_path)
-    assert rule in findings.counts
-    assert {finding.level.value for finding in findings if finding.rule == rule} == {level}
-    pages = {name, READS.get(name, name)}
-    assert {*findings.counts} <= {each for format_name, each, _ in DOCUMENTED if format_name in pages}
+@pytest.mark.parametrize("rule", [rule for rule in DECLARED if rule.reading], ids=lambda rule: rule.id)
+def test_a_rule_of_readers_is_reported(rule: Rule, tmp_path: Path) -> None:
+    findings = cases_of(rule)[rule.id](tmp_path)
+    assert rule.id in findings.counts
+    assert {*findings.counts} <= {each.id for each in DECLARED}
 
 
-@pytest.mark.parametrize("name", [*formats(), "merge"])
-def test_every_case_is_documented(name: str) -> None:
-    assert {*cases_of(name)} == {rule for format_name, rule, _ in DOCUMENTED if format_name == name}
+def test_every_rule_in_the_source_is_declared() -> None:
+    used = {name for path in PACKAGE.rglob("*.py") for name in USED.findall(path.read_text())}
+    assert used <= {rule.id.partition(".")[2] for rule in DECLARED}
 
 
-def test_every_rule_in_the_source_is_documented() -> None:
-    used = {rule for path in PACKAGE.rglob("*.py") for rule in ADDED.findall(path.read_text())}
-    assert used <= {rule for _, rule, _ in DOCUMENTED}
+def test_a_rule_without_a_declaration_has_no_texts() -> None:
+    assert (rule_of("toy.line.bad").found, rule_of("toy.line.bad").why) == ("toy.line.bad", "")
+    assert rules_of("toy") == {}

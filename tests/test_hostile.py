@@ -21,9 +21,10 @@ import fxtio
 from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import DecodeError, FormatError
-from fxtio.finding import KEPT_PER_RULE, Level
+from fxtio.finding import KEPT_PER_RULE
 from fxtio.fxt import FxtTrace
 from fxtio.fxt import records as rec
+from fxtio.rules import Severity
 from fxtio.testing.strategies import encoded
 from support import fxt_model
 from support.fxt_hostile import arbitrary, damaged_traces
@@ -48,7 +49,7 @@ def check_findings(trace: FxtTrace, data: bytes) -> None:
     """Check that findings have a place and a message, and that no more are kept than are counted."""
     for finding in trace.findings:
         assert 0 <= finding.offset <= len(data)
-        assert finding.level in (Level.ERROR, Level.WARNING)
+        assert finding.severity in Severity
         assert finding.message
         assert f"[{finding.rule}]" in str(finding)
     assert len(trace.findings) >= len(kept_findings(trace.findings))
@@ -94,7 +95,7 @@ def test_small_reads_and_batches_give_the_same_records(data: bytes, batches: tup
 
 def counted(trace: FxtTrace) -> dict[str, int]:
     """Return how often each rule was broken. Batches may split a run of zero words, so it counts once."""
-    return {rule: 1 if rule == "zero-words" else count for rule, count in rules(trace.findings).items()}
+    return {rule: 1 if rule == "fxt.framing.zero-words" else count for rule, count in rules(trace.findings).items()}
 
 
 @for_orders
@@ -109,10 +110,10 @@ def test_a_damaged_trace_has_the_meaning_of_the_model(order: Order, data: st.Dat
     delivered = [entry for entry in expected if not isinstance(entry.record, Opaque)]
     refused = [entry for entry in expected if isinstance(entry.record, Opaque) and has_known_type(entry.raw, order)]
     broken = Counter(rule for entry in delivered for rule, _ in entry.faults)
-    assert all(counts.get(rule, 0) >= count for rule, count in broken.items())
-    refusals = ("record-short", "stream-over-record", "constant", "argument-size")
-    assert sum(counts.get(rule, 0) for rule in refusals) - broken["argument-size"] == len(refused)
-    assert counts.get("argument-content", 0) == broken["argument-content"]
+    assert all(counts.get(f"fxt.{rule}", 0) >= count for rule, count in broken.items())
+    refusals = ("framing.record-short", "framing.stream-over-record", "framing.magic-value", "arg.size")
+    assert sum(counts.get(f"fxt.{rule}", 0) for rule in refusals) - broken["arg.size"] == len(refused)
+    assert counts.get("fxt.arg.short", 0) == broken["fxt.arg.short"]
 
 
 def has_known_type(raw: bytes, order: Order) -> bool:
@@ -138,9 +139,7 @@ def test_damaged_compressed_traces(data: bytes, cut: int, flip: int) -> None:
     packed = bytearray(gzip.compress(data))
     packed[flip % len(packed)] ^= 1 << flip % 8
     for target in (bytes(packed), bytes(packed[:-cut])):
-        trace = FxtTrace(target)
-        list(trace)
-        assert set(rules(trace.findings)) | {"source"} >= {"source"}
+        list(FxtTrace(target))
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -153,7 +152,7 @@ def test_findings_are_kept_to_a_bound(strict: bool) -> None:
         return
     with in_batches(2, 2):
         assert sum(isinstance(record, Record) for record in trace) == 801
-    assert rules(trace.findings) == {"undefined-thread": 400}
+    assert rules(trace.findings) == {"fxt.thread.undefined": 400}
     assert len(list(trace.findings)) == KEPT_PER_RULE
 
 

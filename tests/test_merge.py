@@ -141,7 +141,7 @@ def test_ticks_without_a_wall_clock_are_unchanged() -> None:
     with_clock = written({"ticks_per_second": SECOND, "wall_clock": START_TIME}, [10], 2)
     data, opened, _ = joined(with_clock, bare, bare)
     assert [record.timestamp for record in records_of(data) if isinstance(record, r.Instant)] == [10, 5, 5]
-    assert [rules(trace) for trace in opened] == [{}, {"no-wall-clock": 1}, {"no-wall-clock": 1}]
+    assert [rules(trace) for trace in opened] == [{}, {"fxt.merge.no-wall-clock": 1}, {"fxt.merge.no-wall-clock": 1}]
     assert rules(joined(bare)[1][0]) == {}
 
 
@@ -153,7 +153,7 @@ def test_impossible_wall_clocks() -> None:
     back = trace_of(r.Initialization(1, 2**64 - 1, 0), instant)
     data, opened, _ = joined(now, distant, back)
     assert [record.timestamp for record in records_of(data) if isinstance(record, r.Instant)] == [5, 5, 5]
-    assert [rules(trace) for trace in opened] == [{"clock-apart": 1}, {"clock-apart": 1}, {}]
+    assert [rules(trace) for trace in opened] == [{"fxt.merge.clock-apart": 1}, {"fxt.merge.clock-apart": 1}, {}]
 
 
 def test_an_earlier_clock_after_the_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_an_earlier_clock_after_the_first_batch(monkeypatch: pytest.MonkeyPatch)
     first = r.ProviderInfo(1, "first"), r.Initialization(SECOND, 0, START_TIME)
     data, opened, _ = joined(trace_of(*first, *padding, *late))
     assert records_of(data)[-1].timestamp == 5
-    assert rules(opened[0]) == {"clock-apart": 1}
+    assert rules(opened[0]) == {"fxt.merge.clock-apart": 1}
 
 
 def test_ticks_that_overflow() -> None:
@@ -178,7 +178,7 @@ def test_ticks_that_overflow() -> None:
     data, opened, _ = joined(earlier, over)
     spans = [(record.timestamp, record.end) for record in records_of(data) if isinstance(record, r.DurationComplete)]
     assert spans == [(2**64 - 1, 2**64 - 1), (17, 18)]
-    assert rules(opened[1])["time-overflow"] >= 1
+    assert rules(opened[1])["fxt.time.overflow"] >= 1
 
 
 # ------------------------------------------------------------------------------------------------------------ providers
@@ -227,7 +227,7 @@ def test_a_provider_that_is_named_after_the_first_batch(monkeypatch: pytest.Monk
     data, opened, _ = joined(trace_of(*strings, r.ProviderInfo(3, "late"), r.ProviderEvent(3, 0), r.String(100, "s")))
     assert records_of(data)[1] == r.ProviderInfo(0, "")
     assert records_of(data)[-3:] == [r.ProviderSection(0), r.ProviderEvent(0, 0), r.String(100, "s")]
-    assert rules(opened[0]) == {"late-provider": 1}
+    assert rules(opened[0]) == {"fxt.merge.late-provider": 1}
 
 
 def test_unknown_providers() -> None:
@@ -238,7 +238,7 @@ def test_unknown_providers() -> None:
         *(r.ProviderInfo(1, "a"), r.ProviderEvent(9, 0), r.ProviderInfo(5, "")),
         *(r.ProviderInfo(2, "a"), r.ProviderEvent(10, 0), r.ProviderInfo(6, "")),
     ]
-    assert [rules(trace)["unknown-provider"] for trace in opened] == [1, 1]
+    assert [rules(trace)["fxt.provider.unknown"] for trace in opened] == [1, 1]
 
 
 def test_a_provider_that_is_introduced_again_begins_with_empty_tables() -> None:
@@ -262,7 +262,7 @@ def test_bytes_between_records_are_left_out() -> None:
     first, second = r.String(1, "first"), r.String(2, "second")
     data, (trace,), _ = joined(trace_of(first) + bytes(64) + encode(second))
     assert data == trace_of(r.ProviderInfo(0, ""), first, second)
-    assert rules(trace) == {"zero-words": 1}
+    assert rules(trace) == {"fxt.framing.zero-words": 1}
 
 
 @given(st.lists(strategies.traces(), min_size=1, max_size=3))
@@ -278,12 +278,21 @@ def test_damaged_traces_keep_all_readable_records(traces: list[bytes]) -> None:
     data, opened, _ = joined(*traces)
     assert readable_records(data) == [text for trace in traces for text in readable_records(trace)]
     with fxtio.open(data) as trace:
-        assert not {"truncated", "zero-words", "zero-size", "size-beyond-end", "record-short"} & rules(trace).keys()
+        assert (
+            not {
+                "fxt.framing.truncated",
+                "fxt.framing.zero-words",
+                "fxt.framing.zero-size",
+                "fxt.framing.size-beyond-end",
+                "fxt.framing.record-short",
+            }
+            & rules(trace).keys()
+        )
     for original, trace in zip(traces, opened, strict=True):
         with fxtio.open(original, format="fxt") as alone:
             expected = rules(alone)
         # A merge does not look at names, nor at all times.
-        for rule in expected.keys() - {"undefined-string", "time-overflow"}:
+        for rule in expected.keys() - {"fxt.string.undefined", "fxt.time.overflow"}:
             assert rules(trace)[rule] >= expected[rule]
 
 
@@ -300,7 +309,7 @@ def test_records_that_cannot_be_converted_to_little_endian() -> None:
     data = encode(r.Magic(), "big") + (13 + 16).to_bytes(8, "big") + encode(r.String(1, "text"), "big")
     merged, (trace,), _ = joined(data)
     assert records_of(merged)[2:] == [r.String(1, "text")]
-    assert rules(trace) == {"byte-order": 1, "unknown-record": 1}
+    assert rules(trace) == {"fxt.merge.byte-order": 1, "fxt.framing.unknown-record": 1}
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (CORPUS / "fxt").glob("*.fxt")))

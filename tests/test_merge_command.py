@@ -64,7 +64,7 @@ def test_findings_are_printed_for_each_trace(two: tuple[str, str], tmp_path: Pat
     assert main(["merge", "-o", str(out), str(cut), two[1]]) == 1
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"fxtio: {cut}: 1 finding"
-    assert "[truncated]" in lines[1]
+    assert "[fxt.framing.truncated]" in lines[1]
     assert len(lines) == 3
     first, second = (readable_records(path.read_bytes()) for path in (cut, Path(two[1])))
     assert readable_records(out.read_bytes()) == first + second

@@ -60,29 +60,29 @@ def read(data: bytes, **options: Any) -> tuple[list[Any], list[Finding]]:
 
 
 BROKEN = {
-    "unknown first byte": (b"\x0b", "unknown-event", 0),
-    "unknown extended info": (b"\x01\x00", "unknown-event", 0),
-    "reserved bit": (b"\x20\x00\x00\x00\x00", "unknown-event", 0),
-    "unknown metadata": (b"\x22\x00\x09\x00", "unknown-event", 0),
-    "metadata that is not unloaded": (b"\x42\x00\x01\x00", "unknown-event", 0),
-    "endless time": (b"\x21" + ENDLESS, "varint-too-long", 0),
-    "endless size": (b"\x21\x00" + ENDLESS, "varint-too-long", 0),
-    "endless pointer": (b"\x10\x00" + ENDLESS, "varint-too-long", 0),
-    "eleven bytes": (b"\x21\x00" + b"\x80" * 10 + b"\x00", "varint-too-long", 0),
-    "sixty-five bits": (b"\x21\x00" + b"\xff" * 9 + b"\x02", "varint-too-long", 0),
-    "sixty-five bits, signed": (b"\x10\x00" + b"\xff" * 9 + b"\x02", "varint-too-long", 0),
-    "cut in a number": (b"\x21\x00\x80", "event-cut", 0),
-    "cut before a byte": (b"\x0a\x00", "event-cut", 0),
-    "a backtrace of billions": (b"\x10\x00\x00\x00\x08" + BILLION + b"\x00" * 9, "count-beyond-end", 0),
-    "billions of moves": (b"\x31\x00" + BILLION, "count-beyond-end", 0),
-    "billions of references": (b"\x26\x00\x00\x00\x08\x00" + BILLION + b"\x00\x00", "count-beyond-end", 0),
-    "billions of roots": (b"\x36\x00" + BILLION + b"\x00\x00", "count-beyond-end", 0),
-    "a text without an end": (b"\x1a\x00abcdef", "text-without-end", 0),
-    "a method without an end": (b"\x43\x00\x00\x00\x00My:Wo", "text-without-end", 0),
-    "an unknown form of a counter": (b"\x47\x00\x01\x09\x00\x00", "unknown-form", 0),
-    "counters without an end": (b"\x47\x00\x01\x00\x05", "event-cut", 0),
-    "a text that is neither there nor absent": (b"\x47\x00\x01\x06\x02a\x00\x00", "unknown-form", 0),
-    "behind a good event": (GOOD_BYTES + b"\x0c", "unknown-event", 3),
+    "unknown first byte": (b"\x0b", "mono.event.unknown", 0),
+    "unknown extended info": (b"\x01\x00", "mono.event.unknown", 0),
+    "reserved bit": (b"\x20\x00\x00\x00\x00", "mono.event.unknown", 0),
+    "unknown metadata": (b"\x22\x00\x09\x00", "mono.event.unknown", 0),
+    "metadata that is not unloaded": (b"\x42\x00\x01\x00", "mono.event.unknown", 0),
+    "endless time": (b"\x21" + ENDLESS, "mono.event.varint", 0),
+    "endless size": (b"\x21\x00" + ENDLESS, "mono.event.varint", 0),
+    "endless pointer": (b"\x10\x00" + ENDLESS, "mono.event.varint", 0),
+    "eleven bytes": (b"\x21\x00" + b"\x80" * 10 + b"\x00", "mono.event.varint", 0),
+    "sixty-five bits": (b"\x21\x00" + b"\xff" * 9 + b"\x02", "mono.event.varint", 0),
+    "sixty-five bits, signed": (b"\x10\x00" + b"\xff" * 9 + b"\x02", "mono.event.varint", 0),
+    "cut in a number": (b"\x21\x00\x80", "mono.event.cut", 0),
+    "cut before a byte": (b"\x0a\x00", "mono.event.cut", 0),
+    "a backtrace of billions": (b"\x10\x00\x00\x00\x08" + BILLION + b"\x00" * 9, "mono.event.count", 0),
+    "billions of moves": (b"\x31\x00" + BILLION, "mono.event.count", 0),
+    "billions of references": (b"\x26\x00\x00\x00\x08\x00" + BILLION + b"\x00\x00", "mono.event.count", 0),
+    "billions of roots": (b"\x36\x00" + BILLION + b"\x00\x00", "mono.event.count", 0),
+    "a text without an end": (b"\x1a\x00abcdef", "mono.event.text-end", 0),
+    "a method without an end": (b"\x43\x00\x00\x00\x00My:Wo", "mono.event.text-end", 0),
+    "an unknown form of a counter": (b"\x47\x00\x01\x09\x00\x00", "mono.event.unknown-form", 0),
+    "counters without an end": (b"\x47\x00\x01\x00\x05", "mono.event.cut", 0),
+    "a text that is neither there nor absent": (b"\x47\x00\x01\x06\x02a\x00\x00", "mono.event.unknown-form", 0),
+    "behind a good event": (GOOD_BYTES + b"\x0c", "mono.event.unknown", 3),
 }
 
 
@@ -177,7 +177,11 @@ def test_bytes_between_buffers_are_gaps(monkeypatch: pytest.MonkeyPatch) -> None
         (len(data) - 4, BUFFER_MARK),
     ]  # fmt: skip
     assert copied(MonoTrace(data)) == copied_whole(MonoTrace(data)) == data
-    assert [finding.rule for finding in MonoTrace(data).findings] == ["bad-header", "buffer-id", "truncated"]
+    assert [finding.rule for finding in MonoTrace(data).findings] == [
+        "mono.header.bad",
+        "mono.buffer.id",
+        "mono.buffer.truncated",
+    ]
     assert next(iter(MonoTrace(data).entries(resolve=False, thread=9))).record == header()
 
 
@@ -208,7 +212,7 @@ def test_a_damaged_magic_number_is_reported_and_what_follows_is_read(place: int)
     trace = MonoTrace(bytes(data))
     assert list(trace) == [GOOD, GOOD]
     assert [(finding.rule, finding.offset) for finding in trace.findings] == [
-        ("damaged-id", 0), ("damaged-id", len(HEAD) + 51),
+        ("mono.header.damaged-id", 0), ("mono.header.damaged-id", len(HEAD) + 51),
     ]  # fmt: skip
     assert "in place of 01 5a 50 4d" in next(iter(trace.findings)).message
     assert copied(trace) == copied_whole(trace) == data
@@ -220,7 +224,7 @@ def test_a_transfer_in_text_mode_is_one_finding(path: Path) -> None:
     data = content(path).replace(b"\n", b"\r\n")
     trace = MonoTrace(data)
     events = list(trace)
-    assert [finding.rule for finding in trace.findings] == ["text-mode"]
+    assert [finding.rule for finding in trace.findings] == ["mono.source.text-mode"]
     assert "removing these carriage returns repairs the file" in next(iter(trace.findings)).message
     whole = iter(MonoTrace(path))
     assert all(event in whole for event in events)  # what is read is right
@@ -232,18 +236,18 @@ def test_lost_carriage_returns_are_one_finding() -> None:
     data = HEAD + buffer(GOOD_BYTES) + changed + buffer(GOOD_BYTES) + changed + buffer(GOOD_BYTES)
     trace = MonoTrace(data)
     assert list(trace) == [GOOD] * 3
-    assert [(finding.rule, finding.offset) for finding in trace.findings] == [("text-mode", len(HEAD) + 51)]
+    assert [(finding.rule, finding.offset) for finding in trace.findings] == [("mono.source.text-mode", len(HEAD) + 51)]
     assert "cannot be repaired" in next(iter(trace.findings)).message
     assert copied(trace) == copied_whole(trace) == data
 
 
 HEADERS = {
     "nothing": (b"", "empty"),
-    "a cut header": (HEAD[:30], "bad-header"),
-    "a text of four gigabytes": (HEAD[:46] + b"\xff" * 4 + HEAD[50:], "bad-header"),
-    "data version 0": (HEAD[:6] + b"\x00" + HEAD[7:], "unknown-version"),
-    "data version 18": (HEAD[:6] + b"\x12" + HEAD[7:], "unknown-version"),
-    "pointers of 16 bytes": (HEAD[:7] + b"\x10" + HEAD[8:], "pointer-size"),
+    "a cut header": (HEAD[:30], "mono.header.bad"),
+    "a text of four gigabytes": (HEAD[:46] + b"\xff" * 4 + HEAD[50:], "mono.header.bad"),
+    "data version 0": (HEAD[:6] + b"\x00" + HEAD[7:], "mono.header.unknown-version"),
+    "data version 18": (HEAD[:6] + b"\x12" + HEAD[7:], "mono.header.unknown-version"),
+    "pointers of 16 bytes": (HEAD[:7] + b"\x10" + HEAD[8:], "mono.header.pointer-size"),
 }
 
 
@@ -259,7 +263,7 @@ def test_a_header_that_cannot_be_read(data: bytes, rule: str) -> None:
 
 def test_unknown_flags_are_reported() -> None:
     data = HEAD[:28] + b"\x01" + HEAD[29:] + buffer(GOOD_BYTES)
-    assert [finding.rule for finding in MonoTrace(data).findings] == ["header-flags"]
+    assert [finding.rule for finding in MonoTrace(data).findings] == ["mono.header.flags"]
     assert list(MonoTrace(data)) == [GOOD]
 
 
@@ -269,7 +273,7 @@ def test_a_hole_between_buffers() -> None:
     events, findings = read(data)
     assert events == [GOOD, GOOD]
     assert [(finding.rule, finding.offset) for finding in findings] == [
-        ("buffer-id", len(HEAD) + BUFFER_HEADER_SIZE + 3)
+        ("mono.buffer.id", len(HEAD) + BUFFER_HEADER_SIZE + 3)
     ]
     assert f"{len(hole)} bytes" in findings[0].message
 
@@ -277,7 +281,7 @@ def test_a_hole_between_buffers() -> None:
 def test_only_garbage_behind_a_buffer() -> None:
     events, findings = read(HEAD + buffer(GOOD_BYTES) + b"x" * 100)
     assert events == [GOOD]
-    assert [finding.rule for finding in findings] == ["buffer-id"]
+    assert [finding.rule for finding in findings] == ["mono.buffer.id"]
 
 
 @pytest.mark.parametrize("size", [30, 40, 60, 1 << 20])
@@ -285,7 +289,7 @@ def test_a_buffer_that_overlaps_the_next(size: int) -> None:
     data = HEAD + buffer(GOOD_BYTES, size=size) + buffer(GOOD_BYTES, thread=2) + buffer(GOOD_BYTES, thread=3)
     trace = MonoTrace(data)
     assert [entry.thread for entry in trace.entries()] == [1, 2, 3]
-    assert [(finding.rule, finding.offset) for finding in trace.findings] == [("buffer-overlap", len(HEAD))]
+    assert [(finding.rule, finding.offset) for finding in trace.findings] == [("mono.buffer.overlap", len(HEAD))]
 
 
 def test_a_wrong_size_is_detected_for_every_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,16 +300,19 @@ def test_a_wrong_size_is_detected_for_every_block_size(monkeypatch: pytest.Monke
             monkeypatch.setattr(frames, "BLOCK", block)
             trace = MonoTrace(data)
             assert [entry.thread for entry in trace.entries()] == [1, 2, 3], (size, block)
-            assert [finding.rule for finding in trace.findings] == ["buffer-overlap"]
+            assert [finding.rule for finding in trace.findings] == ["mono.buffer.overlap"]
 
 
 def test_a_buffer_that_is_too_short() -> None:
     data = HEAD + buffer(GOOD_BYTES * 2, size=4) + buffer(GOOD_BYTES, thread=2)
     trace = MonoTrace(data)
     assert [entry.thread for entry in trace.entries()] == [1, 2]
-    assert [finding.rule for finding in trace.findings] == ["buffer-id", "event-cut"] or trace.findings.counts == {
-        "buffer-id": 1,
-        "event-cut": 1,
+    assert [finding.rule for finding in trace.findings] == [
+        "mono.buffer.id",
+        "mono.event.cut",
+    ] or trace.findings.counts == {
+        "mono.buffer.id": 1,
+        "mono.event.cut": 1,
     }
 
 
@@ -320,7 +327,9 @@ def test_a_size_beyond_the_end_allocates_no_memory(size: int) -> None:
     finally:
         tracemalloc.stop()
     assert events == ([GOOD] if size <= frames.MAX_BUFFER else [])
-    assert list(trace.findings.counts) == ["truncated" if size <= frames.MAX_BUFFER else "buffer-too-large"]
+    assert list(trace.findings.counts) == [
+        "mono.buffer.truncated" if size <= frames.MAX_BUFFER else "mono.buffer.too-large"
+    ]
 
 
 def test_a_header_alone_is_a_recording() -> None:
@@ -348,7 +357,7 @@ def test_more_bytes_than_allowed() -> None:
     bomb = gzip.compress(HEAD + buffer(b"\x00" * (1 << 24)))
     trace = MonoTrace(bomb, max_bytes=1 << 16)
     list(trace)
-    assert "source" in trace.findings.counts
+    assert "mono.source.cut" in trace.findings.counts
     assert trace.position <= 1 << 16
 
 
@@ -359,7 +368,7 @@ def test_a_gzip_stream_without_an_end() -> None:
         trace = MonoTrace(whole[:cut])
         events = list(trace)
         assert len(events) > 0
-        assert set(trace.findings.counts) <= {"source"}
+        assert set(trace.findings.counts) <= {"mono.source.cut"}
 
 
 def test_a_buffer_as_large_as_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

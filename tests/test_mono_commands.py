@@ -69,7 +69,7 @@ def test_explain_prints_faults(capsys: Capture, tmp_path: Path) -> None:
     place = data.index(b"My:Main") - 7
     path.write_bytes(data[:place] + b"\x0f" + data[place + 1 :])
     text = ran(capsys, "explain", str(path), "--count", "100", code=1)
-    assert "unknown-event" in text
+    assert "mono.event.unknown" in text
     path.write_bytes(data[: place + 5])
     assert "truncated" in ran(capsys, "explain", str(path), "--count", "100", code=1)
 

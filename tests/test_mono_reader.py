@@ -259,7 +259,7 @@ def test_a_recording_of_mono_5_10_0() -> None:
     data = hybrid_recording()
     assert decode_header(data)[0].data_version == 15
     trace = MonoTrace(data)
-    assert [finding.rule for finding in trace.findings] == ["hybrid-version"]
+    assert [finding.rule for finding in trace.findings] == ["mono.header.hybrid-version"]
     assert list(trace) == list(MonoTrace(data, data_version=HYBRID, strict=True))
     assert [type(event).__name__ for event in trace] == ["ClassLoad", "CounterDescriptions", "Allocation", "HeapRoots"]
     assert trace.table("roots")["extra_info"].to_list() == [300, 300]
@@ -279,7 +279,7 @@ def test_a_recording_of_version_15_is_not_taken_for_another() -> None:
     good = written(15, events)
     assert list(MonoTrace(good, strict=True)) == events
     damaged = good[:-1] + b"\x77"
-    assert list(MonoTrace(damaged).findings.counts) != ["hybrid-version"]
+    assert list(MonoTrace(damaged).findings.counts) != ["mono.header.hybrid-version"]
     both = good + hybrid_recording() + good
     assert [entry.time for entry in MonoTrace(both).entries()] == [0, 1, None, 0, 2, 1, 3, None, 0, 1]
 
@@ -427,14 +427,14 @@ def test_late_times_are_replaced_in_tables(version: int, kernel: str, monkeypatc
     assert trace.table("calls")["time"].tolist() == [8]
     assert (trace.info.start, trace.info.end) == (0, most)
     (finding,) = trace.findings
-    assert (finding.rule, trace.findings.counts["time-overflow"]) == ("time-overflow", 2)
+    assert (finding.rule, trace.findings.counts["mono.time.overflow"]) == ("mono.time.overflow", 2)
     assert [entry.offset for entry in trace.entries() if entry.time == 2**63] == [finding.offset]
 
 
 def test_times_of_events_that_take_them_from_the_header_may_be_late() -> None:
     trace = MonoTrace(written(12, [r.NativeSymbol(time=2**64 - 1, address=8, size=1, name="f")]))
     assert trace.table("native_symbols")["time"].tolist() == [2**63 - 1]
-    assert trace.findings.counts == {"time-overflow": 1}
+    assert trace.findings.counts == {"mono.time.overflow": 1}
     assert trace.index()["time"].tolist() == [2**63 - 1]
 
 

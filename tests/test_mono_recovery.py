@@ -103,7 +103,7 @@ def test_a_mapped_file_gives_the_same_events(tmp_path: Path, block: int) -> None
     path.write_bytes(data)
     with small():
         expected = read_everything(data)
-    assert expected[2].keys() == {"buffer-id", "buffer-overlap", "truncated"}
+    assert expected[2].keys() == {"mono.buffer.id", "mono.buffer.overlap", "mono.buffer.truncated"}
     with small(block), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         assert read_everything(path) == expected
         assert read_everything(file) == expected
@@ -119,7 +119,7 @@ def test_a_size_that_is_a_little_too_large_costs_no_buffer(more: int) -> None:
         assert threads == [1, 3]
     else:
         assert threads == [1, 2, 3]
-        assert [(finding.rule, finding.offset) for finding in trace.findings] == [("buffer-overlap", len(HEAD))]
+        assert [(finding.rule, finding.offset) for finding in trace.findings] == [("mono.buffer.overlap", len(HEAD))]
 
 
 def test_buffer_marks_in_a_hole_count_only_in_a_valid_chain() -> None:
@@ -164,7 +164,7 @@ def test_the_first_fault_of_the_file_is_the_first_that_is_noted() -> None:
     assert len(places) == 5
     fault = first_fault(data)
     assert fault is not None
-    assert fault[:2] == ("unknown-event", places[0])
+    assert fault[:2] == ("mono.event.unknown", places[0])
 
 
 def test_a_thread_that_is_not_in_the_cut_end() -> None:

@@ -160,7 +160,7 @@ def test_any_events_go_through_the_writer(drawn: tuple[int, Any]) -> None:
             writer.put(event)
     trace = MonoTrace(out.getvalue())
     assert list(trace) == events
-    assert trace.findings.counts.keys() <= {"time-overflow"}
+    assert trace.findings.counts.keys() <= {"mono.time.overflow"}
 
 
 def test_refused_events_are_not_written() -> None:

@@ -27,11 +27,24 @@ from support.fxt_hostile import damaged, damaged_traces
 from support.fxt_readings import in_batches, rules
 from support.fxt_samples import CLASSES, for_classes, for_orders, minimal, share
 
-INEXACT = {"reserved-bits", "padding", "record-long", "argument-long", "text-too-long", "slot-zero"}
+INEXACT = {
+    "fxt.bits.reserved",
+    "fxt.bits.padding",
+    "fxt.framing.record-long",
+    "fxt.arg.long",
+    "fxt.text.too-long",
+    "fxt.string.zero",
+}
 """The rules of records that are not encoded to the same bytes."""
 
-OTHERS = {"end-before-start", "unknown-record", "unknown-argument", "unknown-value"}
-ERRORS = {"record-short", "stream-over-record", "constant", "argument-size", "argument-content"}
+OTHERS = {"fxt.event.end-before-start", "fxt.framing.unknown-record", "fxt.arg.unknown", "fxt.bits.unknown-value"}
+ERRORS = {
+    "fxt.framing.record-short",
+    "fxt.framing.stream-over-record",
+    "fxt.framing.magic-value",
+    "fxt.arg.size",
+    "fxt.arg.short",
+}
 HEAD = [rec.Magic(), rec.ProviderInfo(1, "p"), rec.String(1, "text"), rec.ThreadRecord(1, 2, 3)]
 KERNELS = ("walk", "gather", "walk_many")
 
@@ -134,7 +147,7 @@ def with_word(cls: type[Record], number: int, value: int) -> bytes:
     ids=lambda each: each.__name__ if isinstance(each, type) else str(each),
 )
 def test_every_reserved_bit(cls: type[Record], number: int, bit: int) -> None:
-    assert every_way(with_word(cls, number, 1 << bit)) == {"reserved-bits": 1}
+    assert every_way(with_word(cls, number, 1 << bit)) == {"fxt.bits.reserved": 1}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +165,7 @@ def test_every_value_without_a_name(cls: type[Record], name: str) -> None:
     )
     assert every_way(alone(right)) == {}
     expected = len(unknown) if cls is not rec.TraceInfo else 0  # the only one with a name is that of the magic number
-    assert every_way(alone(wrong)) == ({"unknown-value": expected} if expected else {})
+    assert every_way(alone(wrong)) == ({"fxt.bits.unknown-value": expected} if expected else {})
 
 
 def test_padding_and_lengths_of_arguments() -> None:
@@ -162,10 +175,10 @@ def test_padding_and_lengths_of_arguments() -> None:
     text = encode(arg.StringArgument("name", "value"))
     blob = encode(arg.BlobArgument(0, b"1"))
     assert every_way(event(text, blob)) == {}
-    assert every_way(event(text[:-1] + b"x", blob)) == {"padding": 1}
-    assert every_way(event(text, blob[:-1] + b"x", blob[:-1] + b"x")) == {"padding": 2}
+    assert every_way(event(text[:-1] + b"x", blob)) == {"fxt.bits.padding": 1}
+    assert every_way(event(text, blob[:-1] + b"x", blob[:-1] + b"x")) == {"fxt.bits.padding": 2}
     longer = blob[:0] + (int.from_bytes(blob[:8], "little") + 16).to_bytes(8, "little") + blob[8:] + bytes(8)
-    assert every_way(event(text, longer)) == {"argument-long": 1}
+    assert every_way(event(text, longer)) == {"fxt.arg.long": 1}
 
 
 @pytest.mark.parametrize("size", [32_000, 32_001])
@@ -175,11 +188,13 @@ def test_texts_at_the_limit(size: int) -> None:
     header = rec.String.words[0](size=len(raw) // 8, index=1, text_size=size).value
     assert text_size.get(header) == size
     data = alone(header.to_bytes(8, "little") + raw[8:])
-    expected = {"record-long": 1} if size == 32_000 else {"text-too-long": 1}
+    expected = {"fxt.framing.record-long": 1} if size == 32_000 else {"fxt.text.too-long": 1}
     assert every_way(data) == expected
 
 
-@pytest.mark.parametrize(("end", "rule"), [(10, {}), (9, {"end-before-start": 1}), (0, {"end-before-start": 1})])
+@pytest.mark.parametrize(
+    ("end", "rule"), [(10, {}), (9, {"fxt.event.end-before-start": 1}), (0, {"fxt.event.end-before-start": 1})]
+)
 def test_the_end_of_a_complete_event(end: int, rule: dict[str, int]) -> None:
     assert every_way(alone(encode(rec.DurationComplete(10, 1, 0, 0, (), end)))) == rule
 
@@ -189,12 +204,12 @@ def test_filler_is_not_odd() -> None:
     header = (2 | 3 << 4).to_bytes(8, "little")
     assert every_way(alone(header + bytes(range(16)))) == {}
     text = (2 | 3 << 4 | 9 << 32).to_bytes(8, "little")
-    assert every_way(alone(text + b"ignored!!" + bytes(7))) == {"slot-zero": 1}
+    assert every_way(alone(text + b"ignored!!" + bytes(7))) == {"fxt.string.zero": 1}
 
 
 @pytest.mark.parametrize(("name", "expected"), [
-    ("ocaml-trace-second.fxt", {"padding": 1, "record-long": 1}),
-    ("ftr-counter-malformed.fxt", {"argument-size": 3}),
+    ("ocaml-trace-second.fxt", {"fxt.bits.padding": 1, "fxt.framing.record-long": 1}),
+    ("ftr-counter-malformed.fxt", {"fxt.arg.size": 3}),
 ])  # fmt: skip
 def test_odd_files_of_other_producers(name: str, expected: dict[str, int], corpus: Path) -> None:
     assert every_way((corpus / "fxt" / name).read_bytes()) == expected

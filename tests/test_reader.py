@@ -136,7 +136,7 @@ def test_providers_and_their_sections() -> None:
     assert names == ["nobody", "seven", 1]
     reader = FxtTrace(trace)
     list(reader)
-    assert rules(reader.findings) == {"unknown-provider": 1, "undefined-thread": 4, "undefined-string": 1}
+    assert rules(reader.findings) == {"fxt.provider.unknown": 1, "fxt.thread.undefined": 4, "fxt.string.undefined": 1}
 
 
 def test_references_that_nobody_defined_stay_numbers() -> None:
@@ -144,7 +144,7 @@ def test_references_that_nobody_defined_stay_numbers() -> None:
     (instant,) = [record for record in trace if isinstance(record, rec.Instant)]
     assert instant == rec.Instant(0, 9, 8, 7, (fxtio_null(6),))
     assert all(type(value) is int for value in (instant.thread, instant.category, instant.name))
-    assert rules(trace.findings) == {"undefined-string": 3, "undefined-thread": 1}
+    assert rules(trace.findings) == {"fxt.string.undefined": 3, "fxt.thread.undefined": 1}
 
 
 def fxtio_null(name: int) -> Any:
@@ -167,7 +167,7 @@ def test_the_summary_counts_records(records: list[Any]) -> None:
     trace = FxtTrace(encoded(records))
     assert trace.info.records == Counter(type(record).__name__ for record in records)
     assert sum(provider.records for provider in trace.info.providers) == len(records)
-    assert set(rules(trace.findings)) <= {"time-overflow"}
+    assert set(rules(trace.findings)) <= {"fxt.time.overflow"}
 
 
 def test_names_of_the_same_hash_stay_apart() -> None:
@@ -356,7 +356,7 @@ def test_every_way_in_gives_the_same(way: str, packed: str, tmp_path: Path) -> N
     with fxtio.open(OPENERS[way](PACKED[packed](data), tmp_path / "trace.fxt")) as trace:
         assert plain(list(trace)) == expected
         assert kept_findings(trace.findings) == kept_findings(at_once.findings)
-    assert rules(at_once.findings)["zero-size"] == 1
+    assert rules(at_once.findings)["fxt.framing.zero-size"] == 1
 
 
 @for_orders
@@ -434,7 +434,7 @@ def test_the_last_tick_that_fits(rate: int) -> None:
             instant = rec.Instant(tick, 1, 0, 0, ())
             trace = FxtTrace(encoded([rec.Magic(), rec.Initialization(rate), rec.ThreadRecord(1, 1, 1), instant]))
             assert trace.table("events")["time"].tolist() == [min(tick * 10**9 // rate, 2**63 - 1)]
-            assert rules(trace.findings) == ({"time-overflow": 1} if tick > last else {})
+            assert rules(trace.findings) == ({"fxt.time.overflow": 1} if tick > last else {})
 
 
 def test_no_ticks_at_all() -> None:

@@ -381,4 +381,4 @@ def test_the_names_of_many_objects_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     event = rec.Instant(1, Thread(1, 2), "", "", tuple(arg.KoidArgument("a", koid) for koid in range(4)))
     trace = FxtTrace(encoded([rec.Magic(), *named, event]))
     assert trace.table("args")["object_name"].to_list() == ["name 0", "name 1", None, None]
-    assert trace.findings.counts == {"too-many-objects": 2}
+    assert trace.findings.counts == {"fxt.object.too-many": 2}

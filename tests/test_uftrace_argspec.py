@@ -146,7 +146,7 @@ def info_with(**lines: str) -> InfoFile:
 
 
 def labels(info: InfoFile, name: str, kind: str = "T", module: str = "/x/prog") -> tuple[list[str], list[str]]:
-    result = ArgumentSpecs(info, Findings(strict=True)).of(Symbol(0, name, kind), module, None)
+    result = ArgumentSpecs(info, Findings("uftrace", strict=True)).of(Symbol(0, name, kind), module, None)
     return [str(value) for value in result[0]], [str(value) for value in result[1]]
 
 
@@ -185,9 +185,9 @@ def test_enumerations() -> None:
 
 
 def test_invalid_specifications_are_reported() -> None:
-    findings = Findings()
+    findings = Findings("uftrace")
     ArgumentSpecs(info_with(argspec="f@arg1/q8;(g@arg1"), findings)
-    assert findings.counts == {"argspec": 1, "argspec-pattern": 1}
+    assert findings.counts == {"uftrace.argspec.invalid": 1, "uftrace.argspec.pattern": 1}
 
 
 @given(
@@ -288,13 +288,13 @@ def test_plain_names_without_the_library(mangled: str, simple: str, monkeypatch:
 
 def test_patterns_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxtio.uftrace.argspec.MAX_PATTERN_STEPS", 1_000_000)
-    findings = Findings()
+    findings = Findings("uftrace")
     specs = ArgumentSpecs(info_with(argspec=";".join(f"^f{number}.*@arg1" for number in range(300))), findings)
-    assert findings.counts == {"argspec-work": 1}
+    assert findings.counts == {"uftrace.argspec.too-much-work": 1}
     assert len(specs.of(Symbol(0, "f7x"), "", None)[0]) == 1
     for number in range(9):
         specs.of(Symbol(number, "g" * 1000), "", None)
-    assert findings.counts == {"argspec-work": 2}
+    assert findings.counts == {"uftrace.argspec.too-much-work": 2}
     assert specs.of(Symbol(0, "f8x"), "", None) == ((), ())
 
 

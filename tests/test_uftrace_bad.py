@@ -48,15 +48,15 @@ def test_every_missing_file_is_survived(name: str, tmp_path: Path) -> None:
         (target / file.name).unlink()
         result, rules = read_everything(UftraceTrace(target))
         if file.name[0].isdigit():
-            assert rules["no-task-file"] == 1 and result < count
+            assert rules["uftrace.directory.no-task-file"] == 1 and result < count
         else:
             assert result > 0
         if file.name == "info":
-            assert rules["info-header"] == 1
+            assert rules["uftrace.info.header"] == 1
         if file.name.startswith("sid-"):
-            assert rules["no-map"] == 1
+            assert rules["uftrace.session.no-map"] == 1
         if file.name.startswith("task"):
-            assert rules["no-tasks"] == 1
+            assert rules["uftrace.task.none"] == 1
 
 
 def test_a_cut_file_gives_all_whole_records(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_cut_file_gives_all_whole_records(tmp_path: Path) -> None:
         offsets = [entry.offset for entry in trace.entries() if not isinstance(entry.record, Opaque)]
         ends = [*complete[1:], len(raw)]
         assert offsets == [at for at, end in zip(complete, ends, strict=True) if end <= size]
-        assert trace.findings.counts["truncated"] == (size not in complete and size > 0)
+        assert trace.findings.counts["uftrace.record.truncated"] == (size not in complete and size > 0)
 
 
 def test_reading_continues_after_bad_magic_bits(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_reading_continues_after_bad_magic_bits(tmp_path: Path) -> None:
         each for each in all_entries if each is not all_entries[20]
     ]
     finding = next(iter(trace.findings))
-    assert (finding.rule, finding.file, finding.offset) == ("record-magic", "1.dat", hit)
+    assert (finding.rule, finding.file, finding.offset) == ("uftrace.record.magic", "1.dat", hit)
 
 
 def test_a_payload_without_specification_is_kept(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_payload_without_specification_is_kept(tmp_path: Path) -> None:
     assert len(entries) == 30 and not any(entry.values for entry in entries)
     assert all(entry.record.payload and b"text" in entry.record.payload for entry in entries)
     assert len([entry for entry in all_entries if isinstance(entry.record, FunctionExit) and entry.values]) == 30
-    assert trace.findings.counts == {"payload-unknown": 30}
+    assert trace.findings.counts == {"uftrace.record.payload-unknown": 30}
     assert trace.table("slices").num_rows == 31
 
 
@@ -116,7 +116,7 @@ def test_time_that_goes_back_is_reported(tmp_path: Path) -> None:
         ],
     )
     trace = UftraceTrace(tmp_path / "t")
-    assert read_everything(trace) == (4, {"time-backwards": 1})
+    assert read_everything(trace) == (4, {"uftrace.time.backwards": 1})
 
 
 LATEST = 2**63 - 1
@@ -141,8 +141,8 @@ def test_any_time_of_a_record_and_of_a_session(time: int, task_time: int, tmp_pa
     assert [entry.record.time for entry in entries] == [1000, time, time, time]
     assert [entry.name for entry in entries] == ["zero", "one", "one", "zero"]
     assert [entry.time for entry in entries] == [1000, *[min(time, LATEST)] * 3]
-    over = {"time-overflow": 3} if time > LATEST else {}
-    back = {"time-backwards": 1} if time < 1000 else {}
+    over = {"uftrace.time.overflow": 3} if time > LATEST else {}
+    back = {"uftrace.time.backwards": 1} if time < 1000 else {}
     assert trace.findings.counts == over | back
     tables = trace.tables("records", "slices")
     assert tables["records"]["time"].tolist() == [1000, *[min(time, LATEST)] * 3]
@@ -188,7 +188,7 @@ def test_times_of_other_files_that_do_not_fit(tmp_path: Path) -> None:
     ):
         trace = UftraceTrace(target)
         assert trace.table(table)["time"].tolist() == [LATEST] * (count + 1)
-        assert trace.findings.counts == {"time-overflow": count}
+        assert trace.findings.counts == {"uftrace.time.overflow": count}
         finding = next(iter(trace.findings))
         assert (finding.file, finding.offset) == (file, offset)
 
@@ -208,7 +208,7 @@ def test_a_record_longer_than_a_block(tmp_path: Path) -> None:
     entries = list(trace.entries())
     assert b"".join(encode(entry.record) for entry in entries) == raw
     assert [entry.time for entry in entries[-2:]] == [2000, 3000]
-    assert trace.findings.counts["payload-unknown"] == 1
+    assert trace.findings.counts["uftrace.record.payload-unknown"] == 1
 
 
 def test_a_damaged_time_does_not_hide_what_follows(tmp_path: Path) -> None:
@@ -230,7 +230,11 @@ def test_a_task_that_is_not_in_the_task_file(tmp_path: Path) -> None:
     (tmp_path / "t" / "1.dat").rename(tmp_path / "t" / "77.dat")
     trace = UftraceTrace(tmp_path / "t")
     assert [entry.name for entry in trace.entries()][:2] == ["main", "work"]
-    assert trace.findings.counts == {"no-task-file": 1, "unlisted-task": 1, "unknown-task": 1}
+    assert trace.findings.counts == {
+        "uftrace.directory.no-task-file": 1,
+        "uftrace.info.unlisted-task": 1,
+        "uftrace.task.unknown": 1,
+    }
 
 
 def test_no_stack_no_matter(tmp_path: Path) -> None:
@@ -281,7 +285,7 @@ def test_nothing_outside_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     _, rules = read_everything(trace)
     assert outside == []
     assert trace.tids == [1]
-    assert rules["not-a-file"] == 7
+    assert rules["uftrace.directory.not-a-file"] == 7
     assert "secret" not in {entry.name for entry in trace.entries()}
 
 
@@ -296,7 +300,7 @@ def test_a_large_small_file_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     minimal(tmp_path / "t")
     monkeypatch.setattr("fxtio.uftrace.directory.MAX_WHOLE_FILE", 100)
     _, rules = read_everything(UftraceTrace(tmp_path / "t"))
-    assert rules["file-too-large"] > 1
+    assert rules["uftrace.directory.file-too-large"] > 1
 
 
 def test_a_library_takes_the_place_of_another(tmp_path: Path) -> None:
@@ -315,7 +319,7 @@ def test_very_many_symbols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     minimal(tmp_path / "t")
     monkeypatch.setattr("fxtio.uftrace.state.MAX_SYMBOLS", 1)
     count, rules = read_everything(UftraceTrace(tmp_path / "t"))
-    assert count > 60 and rules["too-many-symbols"] == 1
+    assert count > 60 and rules["uftrace.symbol.too-many"] == 1
 
 
 def test_without_a_demangler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,7 +334,7 @@ def test_without_a_demangler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     path.write_text(path.read_text().replace(" work", " _ZN1AIiE4workEi"))
     trace = UftraceTrace(tmp_path / "t")
     assert not any(entry.values for entry in trace.entries())
-    assert trace.findings.counts["no-demangler"] == 1
+    assert trace.findings.counts["uftrace.argspec.no-demangler"] == 1
 
 
 def test_patterns_that_backtracking_would_take_forever(tmp_path: Path) -> None:
@@ -417,7 +421,10 @@ def test_findings_of_small_files_are_printed(command: str, tmp_path: Path, capsy
     (tmp_path / "t" / "events.txt").write_text("EVENT: 1000000 a:b\nno event\n")
     assert main([command, str(tmp_path / "t")]) == 1
     captured = capsys.readouterr()
-    assert "in events.txt at byte 19: the line is not the name of an event [event-line]" in captured.out + captured.err
+    assert (
+        "in events.txt at byte 19: the line is not the name of an event [uftrace.event.line]"
+        in captured.out + captured.err
+    )
 
 
 @pytest.mark.parametrize(("name", "file"), [("tasks", "task.txt"), ("kernel", "kallsyms"), ("messages", "extern.dat")])
@@ -437,11 +444,11 @@ def test_reading_events_gives_their_findings(tmp_path: Path) -> None:
     (target / "perf-cpu0.dat").write_bytes(b"123")
     trace = UftraceTrace(target)
     assert list(trace.perf_events()) == []
-    assert trace.findings.counts == {"perf-record": 1}
+    assert trace.findings.counts == {"uftrace.perf.record": 1}
     (target / "kernel-cpu0.dat").write_bytes(b"123")
     trace = UftraceTrace(target)
     assert list(trace.kernel_events()) == []
-    assert trace.findings.counts == {"kernel-page": 1}
+    assert trace.findings.counts == {"uftrace.kernel.page": 1}
 
 
 def test_a_recorder_that_was_killed(tmp_path: Path) -> None:
@@ -450,7 +457,7 @@ def test_a_recorder_that_was_killed(tmp_path: Path) -> None:
     (target / "info").unlink()
     trace = fxtio.open(target, format="uftrace")
     assert [entry.name for entry in trace.entries()] == [entry.name for entry in opened("thread-v019").entries()]
-    finding = next(each for each in fxtio.open(str(target)).findings if each.rule == "info-header")
+    finding = next(each for each in fxtio.open(str(target)).findings if each.rule == "uftrace.info.header")
     assert finding.file == "info"
     with UftraceWriter(tmp_path / "copy") as writer:
         writer.copy(UftraceTrace(target))
@@ -491,7 +498,7 @@ def test_a_transfer_in_text_mode(names: tuple[str, ...], tmp_path: Path) -> None
     assert described(trace) == expected
     trace.tables(*trace.table_names)
     findings = {finding.file: finding for finding in trace.findings}
-    assert trace.findings.counts == {"line-ends": len(names)}
+    assert trace.findings.counts == {"uftrace.directory.line-ends": len(names)}
     for name in names:
         assert findings[name].offset == (target / name).read_bytes().index(b"\r")
     with UftraceWriter(tmp_path / "copy") as writer:
@@ -509,7 +516,9 @@ def test_places_of_lines(end: bytes, tmp_path: Path) -> None:
         path.write_bytes(end.join([*lines[:2], bad, *lines[2:]]))
         trace = UftraceTrace(target)
         list(trace.entries())
-        places = [each.offset for each in trace.findings if each.file == name and each.rule != "line-ends"]
+        places = [
+            each.offset for each in trace.findings if each.file == name and each.rule != "uftrace.directory.line-ends"
+        ]
         assert places == [path.read_bytes().index(bad)]
 
 
@@ -523,10 +532,12 @@ def test_places_of_argument_specifications(end: bytes, tmp_path: Path) -> None:
     trace = UftraceTrace(target)
     list(trace.entries())
     raw = info.read_bytes()
-    assert [(each.rule, each.offset, each.file) for each in trace.findings if each.rule.startswith("argspec")] == [
-        ("argspec", raw.index(b"arg2/q"), "info"),
-        ("argspec", raw.index(b"arg1/i99"), "info"),
-        ("argspec-pattern", raw.index(b"(x@"), "info"),
+    assert [
+        (each.rule, each.offset, each.file) for each in trace.findings if each.rule.startswith("uftrace.argspec")
+    ] == [
+        ("uftrace.argspec.invalid", raw.index(b"arg2/q"), "info"),
+        ("uftrace.argspec.invalid", raw.index(b"arg1/i99"), "info"),
+        ("uftrace.argspec.pattern", raw.index(b"(x@"), "info"),
     ]
 
 
@@ -540,7 +551,10 @@ def test_places_of_sessions_and_libraries(tmp_path: Path) -> None:
     trace = UftraceTrace(target)
     list(trace.entries())
     places = {finding.rule: finding.offset for finding in trace.findings}
-    assert places == {"too-many-libraries": len(begin + load * 512), "no-map": len(begin + load * 513)}
+    assert places == {
+        "uftrace.session.too-many-libraries": len(begin + load * 512),
+        "uftrace.session.no-map": len(begin + load * 513),
+    }
 
 
 def test_the_place_of_too_many_patterns(tmp_path: Path) -> None:
@@ -563,7 +577,7 @@ def test_a_damaged_magic(magic: bytes, tmp_path: Path) -> None:
     trace: Any = fxtio.open(target)
     assert described(trace) == expected
     (finding,) = trace.findings
-    assert (finding.rule, finding.file, finding.offset) == ("info-magic", "info", 0)
+    assert (finding.rule, finding.file, finding.offset) == ("uftrace.info.magic", "info", 0)
     assert f"begins with the bytes {magic.hex(' ')}" in finding.message
     with UftraceWriter(tmp_path / "copy") as writer:
         writer.copy(trace)
@@ -584,7 +598,7 @@ def test_what_is_wrong_with_a_header(raw: bytes | None, message: str, tmp_path: 
     (target / "info").unlink()
     if raw is not None:
         (target / "info").write_bytes(raw)
-    (finding,) = [each for each in fxtio.open(target).findings if each.rule == "info-header"]
+    (finding,) = [each for each in fxtio.open(target).findings if each.rule == "uftrace.info.header"]
     assert message in finding.message
 
 
@@ -594,7 +608,7 @@ def test_strict_reading_raises_what_is_wrong_with_the_info_file(tmp_path: Path) 
     info.write_bytes(info.read_bytes().replace(b"exename:", b"exe.ame:"))
     trace = UftraceTrace(target)
     assert sum(1 for _ in trace) > 0
-    assert [each.rule for each in trace.findings] == ["info-block"]
+    assert [each.rule for each in trace.findings] == ["uftrace.info.block"]
     with pytest.raises(DecodeError, match="EXE_NAME") as caught:
         list(UftraceTrace(target, strict=True))
-    assert caught.value.rule == "info-block"
+    assert caught.value.rule == "uftrace.info.block"

@@ -113,7 +113,9 @@ def test_combined_names_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not list(trace.findings)
     monkeypatch.setattr("fxtio.uftrace.values.MAX_COMBINED", 0)
     assert trace.table("args")["meaning"].to_list() == ["F0", "F1", "F2", "F3", None]
-    assert [(item.rule, item.file, item.offset) for item in trace.findings] == [("too-many-flags", "1.dat", 4 * 24)]
+    assert [(item.rule, item.file, item.offset) for item in trace.findings] == [
+        ("uftrace.argspec.too-many-flags", "1.dat", 4 * 24)
+    ]
 
 
 @pytest.mark.parametrize("block", [1 << 10, 1 << 20])

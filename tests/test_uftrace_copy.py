@@ -82,7 +82,10 @@ def test_only_regular_files_are_copied(tmp_path: Path) -> None:
     trace = UftraceTrace(target)
     with UftraceWriter(tmp_path / "copy") as writer:
         writer.copy(trace)
-    assert [finding.file for finding in trace.findings if finding.rule == "not-a-file"] == ["extern.dat", "folder"]
+    assert [finding.file for finding in trace.findings if finding.rule == "uftrace.directory.not-a-file"] == [
+        "extern.dat",
+        "folder",
+    ]
     assert contents(tmp_path / "copy") == contents(UFTRACE / "thread-v019")
 
 

@@ -66,7 +66,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 2**40), st.binary(min_size=8, max_siz
 def test_pages_come_back(drawn: list[tuple[int, bytes]]) -> None:
     events = sorted(drawn, key=lambda item: item[0])
     raw = kernel.build_pages(events, HEADER)
-    findings = Findings()
+    findings = Findings("uftrace")
     pages = [raw[at : at + 4096] for at in range(0, len(raw), 4096)]
     result = list(kernel.parse_pages(pages, HEADER, "kernel-cpu0.dat", findings))
     assert [event.time for event in result] == [time for time, _ in events]
@@ -76,14 +76,14 @@ def test_pages_come_back(drawn: list[tuple[int, bytes]]) -> None:
 
 @given(page=st.binary(max_size=300) | st.binary(max_size=200).map(lambda raw: struct.pack("<QQ", 5, len(raw)) + raw))
 def test_any_page_is_survived(page: bytes) -> None:
-    for event in kernel.parse_pages([page], HEADER, "kernel-cpu0.dat", Findings()):
+    for event in kernel.parse_pages([page], HEADER, "kernel-cpu0.dat", Findings("uftrace")):
         assert len(event.data) <= len(page)
 
 
 @given(raw=st.binary(max_size=300))
 def test_any_header_is_survived(raw: bytes) -> None:
     for head in (b"", b"PAGE_SIZE: 4096\nLONG_SIZE: 8\nENDIAN: BE\n", HEADER.to_bytes()):
-        assert kernel.KernelHeader.parse(head + raw, Findings()).to_bytes() == head + raw
+        assert kernel.KernelHeader.parse(head + raw, Findings("uftrace")).to_bytes() == head + raw
 
 
 def test_damage_gives_findings(tmp_path: Path) -> None:
@@ -95,13 +95,13 @@ def test_damage_gives_findings(tmp_path: Path) -> None:
     trace = UftraceTrace(tmp_path / "t")
     table = trace.table("kernel")
     assert table.num_rows >= 7
-    assert trace.findings.counts["kernel-missed"] == 1
-    assert trace.findings.counts["kernel-page"] == 2
+    assert trace.findings.counts["uftrace.kernel.missed"] == 1
+    assert trace.findings.counts["uftrace.kernel.page"] == 2
     header = tmp_path / "t" / "kernel_header"
     header.write_bytes(header.read_bytes().replace(b"PAGE_SIZE: 4096", b"PAGE_SIZE: 4"))
     trace = UftraceTrace(tmp_path / "t")
     assert trace.table("kernel").num_rows >= 7
-    assert trace.findings.counts["kernel-header"] == 1
+    assert trace.findings.counts["uftrace.kernel.header"] == 1
 
 
 def test_invalid_events_of_pages_are_refused() -> None:
@@ -118,10 +118,10 @@ def test_invalid_events_of_pages_are_refused() -> None:
 
 
 def events_of(blocks: Iterable[bytes], order: perf.Order) -> Iterator[perf.PerfEvent]:
-    findings = Findings()
+    findings = Findings("uftrace")
     for block in perf.parse(blocks, "perf-cpu0.dat", order, findings):
         yield from block.events()
-    assert not findings.counts.keys() - {"time-overflow"}
+    assert not findings.counts.keys() - {"uftrace.time.overflow"}
 
 
 PERF: list[dict[str, Any]] = [
@@ -217,7 +217,7 @@ def test_scheduler_events_that_do_not_fit() -> None:
 
 @given(raw=st.binary(max_size=200))
 def test_any_scheduler_file_is_survived(raw: bytes) -> None:
-    findings = Findings()
+    findings = Findings("uftrace")
     events = [event for block in perf.parse([raw], "perf-cpu0.dat", "little", findings) for event in block.events()]
     complete = b"".join(event.raw for event in events)
     assert raw.startswith(complete)
@@ -248,4 +248,4 @@ def test_small_files_are_read_alone(tmp_path: Path) -> None:
     trace = UftraceTrace(tmp_path / "t")
     tables = trace.tables("sched", "slices")
     assert tables["sched"].num_rows == 0 and tables["slices"].num_rows == 2
-    assert trace.findings.counts == {"perf-record": 1}
+    assert trace.findings.counts == {"uftrace.perf.record": 1}

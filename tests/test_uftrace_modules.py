@@ -31,7 +31,7 @@ def named(target: Path, files: dict[str, tuple[str, str]], *, build_id: str = ""
         (target / name).write_text(heading + symbols)
     trace = UftraceTrace(target)
     names = {entry.name or "" for entry in trace.entries()}
-    return names, dict(trace.findings.counts) | {"payload-unknown": 0}
+    return names, dict(trace.findings.counts) | {"uftrace.record.payload-unknown": 0}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_symbols_of_a_module(
     names, rules = named(tmp_path / "t", files, build_id=build_id)
     if expected is None:
         assert all(name.startswith("<") for name in names)
-        assert rules.get("other-module", 0) == ("prog.sym" in files)
+        assert rules.get("uftrace.symbol.other-module", 0) == ("prog.sym" in files)
     else:
         assert names == {expected}
-        assert "other-module" not in rules
+        assert "uftrace.symbol.other-module" not in rules

@@ -158,7 +158,7 @@ def test_a_directory_that_is_none(tmp_path: Path) -> None:
 def test_max_bytes(tmp_path: Path) -> None:
     trace = UftraceTrace(UFTRACE / "thread-v019", max_bytes=100)
     assert sum(1 for _ in trace.records()) == 7  # six records and four bytes that are none
-    assert trace.findings.counts["source"] >= 1
+    assert trace.findings.counts["uftrace.source.cut"] >= 1
 
 
 def test_strict_raises() -> None:

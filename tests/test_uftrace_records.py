@@ -110,7 +110,7 @@ def test_the_oracle_reads_the_same_info_headers(
     assert result.byte_order == {"little": 1, "big": 2}[order]
     assert (result.feat_mask, result.info_mask, result.max_stack_depth) == (features, blocks, stack)
     assert result.info_string == text
-    assert InfoFile.parse(INFO[order].build(result), Findings()).to_bytes() == new.to_bytes()
+    assert InfoFile.parse(INFO[order].build(result), Findings("uftrace")).to_bytes() == new.to_bytes()
 
 
 def test_the_example_of_the_specification() -> None:
@@ -120,7 +120,7 @@ def test_the_example_of_the_specification() -> None:
         )
         + b"exename:/x\n"
     )
-    info = InfoFile.parse(raw, Findings())
+    info = InfoFile.parse(raw, Findings("uftrace"))
     assert info.features == Feature.PLTHOOK | Feature.TASK_SESSION | Feature.SYM_REL_ADDR | Feature.MAX_STACK
     assert info.max_stack == 1024 and info.get("exename") == "/x"
     assert InfoBit.EXE_BUILD_ID not in info.blocks and InfoBit.LOADINFO in info.blocks

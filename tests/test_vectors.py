@@ -203,7 +203,7 @@ def test_unknown_records_are_kept(name: str) -> None:
     assert FxtTrace(data).info.records["Opaque"] == 1
     trace = FxtTrace(data)
     assert len(list(trace)) == len(records)
-    assert {rule for rule in rules(trace.findings) if "record" in rule} == {"unknown-record"}
+    assert {rule for rule in rules(trace.findings) if "record" in rule} == {"fxt.framing.unknown-record"}
 
 
 def test_unknown_arguments_are_kept() -> None:
@@ -213,7 +213,7 @@ def test_unknown_arguments_are_kept() -> None:
     assert b"".join([encode(record) for record in records]) == data
     trace = FxtTrace(data)
     assert list(trace)[-1].args == fxt_model.read(data)[-1].record.args
-    assert rules(trace.findings) == {"unknown-argument": 1}
+    assert rules(trace.findings) == {"fxt.arg.unknown": 1}
 
 
 def test_a_cut_record() -> None:
@@ -221,7 +221,7 @@ def test_a_cut_record() -> None:
     left = bytes.fromhex(EXPECTED["janestreet/truncated_last_word"]["left_over"])
     trace = FxtTrace(data)
     assert list(trace.records(resolve=False)) == [*records, OpaqueGap(left)]
-    assert kept_findings(trace.findings) == [("truncated", "error", len(data) - len(left))]
+    assert kept_findings(trace.findings) == [("fxt.framing.truncated", "error", len(data) - len(left))]
     whole = list(FxtTrace(data + (100).to_bytes(8, "little")))
     assert (whole[-1].timestamp, whole[-1].thread) == (100, Thread(0, 0))
 
@@ -231,7 +231,7 @@ def test_a_thread_that_is_never_bound() -> None:
     assert decoded(data) == records
     trace = FxtTrace(data)
     assert list(trace)[-1].thread == 42
-    assert [(rule, level) for rule, level, _ in kept_findings(trace.findings)] == [("undefined-thread", "warning")]
+    assert [(rule, level) for rule, level, _ in kept_findings(trace.findings)] == [("fxt.thread.undefined", "warning")]
 
 
 def test_a_provider_name_with_a_wrong_length() -> None:
@@ -248,7 +248,9 @@ def test_zero_words_between_records() -> None:
     data, records = reason("quirk/zero_word_padding", "malformed")
     trace = FxtTrace(data)
     assert list(trace) == records
-    assert [(rule, level) for rule, level, _ in kept_findings(trace.findings)] == [("zero-words", "warning")]
+    assert [(rule, level) for rule, level, _ in kept_findings(trace.findings)] == [
+        ("fxt.framing.zero-words", "warning")
+    ]
 
 
 @pytest.mark.parametrize("name", [name for name in REASONS if name.startswith("perfetto/ticks_to_ns")])
@@ -289,8 +291,8 @@ def test_a_file_has_the_expected_counts(name: str) -> None:
     assert actual == counts
     list(trace)
     # ocaml-trace counts the length of the provider's name in words
-    odd = {"padding", "record-long"} if name == "ocaml-trace-second.fxt" else set()
-    assert set(rules(trace.findings)) == ({"argument-size"} if "malformed" in expected["counts"] else odd)
+    odd = {"fxt.bits.padding", "fxt.framing.record-long"} if name == "ocaml-trace-second.fxt" else set()
+    assert set(rules(trace.findings)) == ({"fxt.arg.size"} if "malformed" in expected["counts"] else odd)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -322,4 +324,4 @@ def test_the_arguments_of_malformed_counters_are_reported() -> None:
     assert [(counter.args, counter.id) for counter in counters] == [((), 0x10023)] * 3, (
         "the id is found from the record's end"
     )
-    assert rules(trace.findings) == {"argument-size": 3}
+    assert rules(trace.findings) == {"fxt.arg.size": 3}

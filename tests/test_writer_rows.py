@@ -384,7 +384,7 @@ def test_a_copy_of_any_bytes_is_identical(order: Order, data: st.DataObject) -> 
 def test_a_copy_finds_the_faults_of_the_trace() -> None:
     trace = FxtTrace((CORPUS / "fxt" / "ftr-demo.fxt").read_bytes()[:-4])
     written(lambda writer: writer.copy(trace))
-    assert set(trace.findings.counts) == {"truncated"}
+    assert set(trace.findings.counts) == {"fxt.framing.truncated"}
 
 
 def test_a_writer_continues_after_a_copy() -> None:

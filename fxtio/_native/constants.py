@@ -106,7 +106,7 @@ class Fault(IntEnum):
     FORM = 6
 
 
-RULES = ("", "event-cut", "varint-too-long", "unknown-event", "text-without-end", "count-beyond-end", "unknown-form")
+RULES = ("", "event.cut", "event.varint", "event.unknown", "event.text-end", "event.count", "event.unknown-form")
 """The rule that each fault breaks."""
 
 STEP_FIELDS = 5

@@ -212,7 +212,8 @@ def _findings_json(trace: Trace) -> dict[str, Any]:
     first = [
         {
             "rule": finding.rule,
-            "level": finding.level.value,
+            "severity": finding.severity.value,
+            "level": finding.level,
             "offset": finding.offset,
             "message": json_text(finding.message),
             **({"file": json_text(finding.file)} if finding.file else {}),

@@ -215,10 +215,10 @@ class Rows:
         last = stream.raw.take(stream.at[padded] + (stream.length[padded] >> 3), mode="clip")
         beyond = last >> (tail[padded] << 3).astype(np.uint64)
         if beyond.any():
-            self.note("padding", numbers[padded[beyond != 0]], "the bytes that fill up the last word are not zero")
+            self.note("bits.padding", numbers[padded[beyond != 0]], "the bytes that fill up the last word are not zero")
         if limit is not None and int(stream.length.max()) > limit:
             long = numbers[stream.length > limit]
-            self.note("text-too-long", long, f"a text has more than {limit:,} bytes")
+            self.note("text.too-long", long, f"a text has more than {limit:,} bytes")
 
     def note_size(self, union: int) -> None:
         """Note records that have more words than their content.
@@ -229,7 +229,7 @@ class Rows:
         if self.oddities is None or (isinstance(self.delta, int) and union == self.delta):
             return
         more = np.flatnonzero(self.size > self.delta)
-        self.note("record-long", more, "a record has more words than its content")
+        self.note("framing.record-long", more, "a record has more words than its content")
 
 
 Columns = dict[str, Any]
@@ -301,7 +301,7 @@ def _header(cls: type[Record], rows: Rows) -> tuple[Columns, list[int]]:
         unions.append(int(np.bitwise_or.reduce(value)))
         if unions[-1] & checked.reserved:
             set_bits = np.flatnonzero(value & np.uint64(checked.reserved))
-            rows.note("reserved-bits", set_bits, "bits that must be zero are set in a header")
+            rows.note("bits.reserved", set_bits, "bits that must be zero are set in a header")
         for field in word.fields.values():
             if field.role == "bits" and field.name != SIZE:
                 header[field.name] = _lane(value, field)
@@ -313,7 +313,7 @@ def _header(cls: type[Record], rows: Rows) -> tuple[Columns, list[int]]:
         for name, known in checked.values:
             if not known[header[name]].all():
                 message = f"a value of {name.replace('_', ' ')} that the specification does not define"
-                rows.note("unknown-value", np.flatnonzero(~known[header[name]]), message)
+                rows.note("bits.unknown-value", np.flatnonzero(~known[header[name]]), message)
     return header, unions
 
 

@@ -315,7 +315,7 @@ def _(part: Many, name: str, walk: Walk, later: list[Part]) -> None:
     first, end, faults = walk.c, walk.stop, list[tuple[str, str]]()
     count, where = walk.header[part.count], walk.where(name)
     members, after = take_many(part.union, walk.words, walk.data, first, end, count, faults, where)
-    number, error = len(members) + sum(rule == "argument-content" for rule, _ in faults), None
+    number, error = len(members) + sum(rule == "arg.short" for rule, _ in faults), None
     if after < 0:  # as in the decoder: the parts behind are placed by counting from the record's end
         behind = [size for one in later if (size := one.tail_words()) is not None]
         end -= sum(behind)

@@ -24,7 +24,7 @@ Order = Literal["little", "big"]
 Faults = list[tuple[str, str]]
 """Faults in a record that could still be decoded: rule and message of each."""
 
-ARGUMENT_SIZE = "argument-size"
+ARGUMENT_SIZE = "arg.size"
 """The rule that a small record in another one has a size that fits."""
 
 Decoder = Callable[[Sequence[int], Any, int, int, Faults], Any]
@@ -130,7 +130,7 @@ def _encoder(layout: Layout) -> str:
 
 def short(where: str) -> DecodeError:
     """Return the error for a record that ends before this part."""
-    return DecodeError("record-short", f"{where}: the record ends before it")
+    return DecodeError("framing.record-short", f"{where}: the record ends before it")
 
 
 def broken(where: str) -> DecodeError:
@@ -140,7 +140,7 @@ def broken(where: str) -> DecodeError:
 
 def unlike(where: str) -> DecodeError:
     """Return the error for a constant field with another value."""
-    return DecodeError("constant", f"{where}: a constant field has another value")
+    return DecodeError("framing.magic-value", f"{where}: a constant field has another value")
 
 
 def gap(where: str) -> EncodeError:
@@ -152,7 +152,7 @@ def take_bytes(data: Any, c: int, length: int, end: int, where: str) -> tuple[by
     """Return a padded byte stream, and the cursor behind its padding."""
     words = length + 7 >> 3
     if c + words > end:
-        raise DecodeError("stream-over-record", f"{where}: {length:,} bytes do not fit in the record")
+        raise DecodeError("framing.stream-over-record", f"{where}: {length:,} bytes do not fit in the record")
     return bytes(data[c * 8 : c * 8 + length]), c + words
 
 
@@ -176,7 +176,7 @@ def take_many(
         try:
             members.append(decode(union, words, data, c, c + size, faults))
         except DecodeError as error:
-            faults.append(("argument-content", error.message))
+            faults.append(("arg.short", error.message))
         c += size
     return tuple(members), c
 

@@ -49,7 +49,7 @@ from fxtio.coreprofiler.layout import (
 from fxtio.coreprofiler.lines import Fault, Layout, decode, encode, layout_of
 from fxtio.coreprofiler.records import TAGS, TIME_FIELD
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.io.source import Source
 
 Array = np.ndarray[Any, Any]
@@ -466,7 +466,7 @@ class Block:
                 self._report_times(rows, columns[TIME_FIELD])
         if self.data[-1:] != b"\n":
             end = self.base + len(self.data)
-            self._findings.add("no-line-end", end, "the last line has no end; it may be cut", level=Level.WARNING)
+            self._findings.add("line.no-end", end, "the last line has no end; it may be cut")
 
     def _decode_single(self, rows: Array) -> None:
         for row in rows.tolist():
@@ -487,26 +487,26 @@ class Block:
         octets = self.lines.text.bytes[PADDING : PADDING + len(data) + 1]  # a line end follows the data
         odd = (octets[:-1] == 0) | (octets[:-1] == RETURN) & (octets[1:] != LINE_END)
         rows = np.searchsorted(self.lines.start, np.flatnonzero(odd) + PADDING, side="right") - 1
-        self._warn("line-bytes", np.unique(rows), "the line has NUL, or a carriage return before its end")
+        self._warn("line.bytes", np.unique(rows), "the line has NUL, or a carriage return before its end")
 
     def _report_times(self, rows: Array, times: Array) -> None:
         """Report which times (int64, milliseconds) do not fit 64-bit nanoseconds."""
         fits = (times >= MIN_MS) & (times <= MAX_MS)
-        self._warn("time-overflow", rows[~fits], "the time does not fit in 64-bit nanoseconds")
+        self._warn("time.overflow", rows[~fits], "the time does not fit in 64-bit nanoseconds")
 
     def _report_unknown(self, rows: Array) -> None:
         for row in rows[:_FINDINGS_PER_BLOCK].tolist():
             line = self.lines.line(row)[:40].decode("utf-8", "backslashreplace")
-            self._warn("unknown-line", np.array([row]), f"no known record begins with {line!r}")
-        self._warn("unknown-line", rows[_FINDINGS_PER_BLOCK:], "not a known record", each=0)
+            self._warn("line.unknown", np.array([row]), f"no known record begins with {line!r}")
+        self._warn("line.unknown", rows[_FINDINGS_PER_BLOCK:], "not a known record", each=0)
 
     def _warn(self, rule: str, rows: Array, message: str, each: int = _FINDINGS_PER_BLOCK) -> None:
         """Add a warning for each of some lines; after `each` of them, one for the rest together."""
         offsets = self.offsets()[rows]
         for offset in offsets[:each].tolist():
-            self._findings.add(rule, offset, message, level=Level.WARNING)
+            self._findings.add(rule, offset, message)
         if len(rows) > each:
-            self._findings.add(rule, int(offsets[each]), message, level=Level.WARNING, times=len(rows) - each)
+            self._findings.add(rule, int(offsets[each]), message, times=len(rows) - each)
 
 
 RowsAndColumns = tuple[Array, dict[str, Any]]
@@ -564,7 +564,7 @@ class Framer:
             if ended:
                 return
             if len(rest) > BLOCK:
-                self._findings.add("line-too-long", offset, f"a line of more than {BLOCK:,} bytes")
+                self._findings.add("line.too-long", offset, f"a line of more than {BLOCK:,} bytes")
                 yield offset, rest
                 offset += len(rest)
                 rest, in_long_line = b"", True

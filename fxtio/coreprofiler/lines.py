@@ -124,7 +124,7 @@ def decode(line: bytes) -> Record | Fault:
     """Decode a line, given without its end, to a record."""
     classes = TAGS.get(line[:TAG_SIZE])
     if classes is None:
-        return Fault("unknown-line", "", f"no record begins with {_excerpt(line[:TAG_SIZE])}")
+        return Fault("line.unknown", "", f"no record begins with {_excerpt(line[:TAG_SIZE])}")
     first: Fault | None = None
     for cls in classes:
         result = decode_as(cls, line)
@@ -147,17 +147,17 @@ def decode_as(cls: type[Record], line: bytes) -> Record | Fault:
         try:
             values.append(None if raw is None else field.item.parse(raw))
         except ValueError as error:
-            return Fault("field-form", field.name, str(error))
+            return Fault("line.field-form", field.name, str(error))
     if layout.tail is None:
         if match.end() != len(line):
-            return Fault("extra-fields", "", f"{_excerpt(line[match.end() :])} follows the last item")
+            return Fault("line.extra-fields", "", f"{_excerpt(line[match.end() :])} follows the last item")
         return cls(*values)
     try:
         values += _parse_tail(layout, line[match.end() :])
     except QuoteError as error:
-        return Fault("open-quote", layout.tail_fields[0], str(error))
+        return Fault("line.open-quote", layout.tail_fields[0], str(error))
     except ValueError as error:
-        return Fault("field-form", layout.tail_fields[0], str(error))
+        return Fault("line.field-form", layout.tail_fields[0], str(error))
     return cls(*values)
 
 
@@ -190,8 +190,8 @@ def _first_fault(layout: Layout, line: bytes) -> Fault:
         if match is None or line[match.end() : match.end() + 1] not in (b"", b" ", b":"):
             rest = line[offset:]
             if not rest:
-                return Fault("field-missing", field.name, f"the line ends before `{field.name}`")
-            return Fault("field-form", field.name, f"{_excerpt(rest)} is not a valid {field.item.name}")
+                return Fault("line.field-missing", field.name, f"the line ends before `{field.name}`")
+            return Fault("line.field-form", field.name, f"{_excerpt(rest)} is not a valid {field.item.name}")
         offset = match.end()
     raise AssertionError("the items fit one by one, but not together")
 

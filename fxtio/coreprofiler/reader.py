@@ -15,7 +15,6 @@ from fxtio.coreprofiler.rules import Rules, Watcher
 from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks, Timeline
 from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.tables import TABLES, Collector
-from fxtio.finding import Level
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
 
@@ -178,7 +177,7 @@ class CoreProfilerTrace(FileReader[Info]):
                     self._share = (block.base + len(block.data)) / source.size if source.size else 0.0
                     if len(sizes) < 2 and len(sizes | block.lines.pointer_sizes) > 1:
                         message = "pointers have different widths, in these lines or in later ones"
-                        findings.add("pointer-width", block.base, message, level=Level.WARNING)
+                        findings.add("line.pointer-width", block.base, message)
                     sizes |= block.lines.pointer_sizes
                     if detect and self._detector is not None:
                         self._detector.look(block.data, first=first)

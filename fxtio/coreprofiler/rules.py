@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import OsThread, Style
 from fxtio.coreprofiler.state import MAX_OPEN, Stacks, ThreadStack, Timeline
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 
 _TRUE = frozenset({"T", "t", "true", "1"})
 
@@ -62,7 +62,7 @@ class TimelineRules:
             self._thread_kinds.add(is_os)
             if len(self._thread_kinds) > 1:
                 message = "one file gives threads by Internal ID and by number of the operating system"
-                self._findings.add("thread-style", offset, message, level=Level.WARNING)
+                self._findings.add("thread.style", offset, message)
         cls = type(record)
         function = getattr(record, "function_id", None)
         if cls in _BEGINS:
@@ -71,22 +71,22 @@ class TimelineRules:
             if cls is r.GcStarted:
                 if not alone:
                     message = "a collection begins within another one"
-                    self._findings.add("gc-pairs", offset, message, level=Level.WARNING)
+                    self._findings.add("gc.pairs", offset, message)
                 if len(record.generations) != 4:
                     message = f"the collection lists {len(record.generations)} generations instead of four"
-                    self._findings.add("gc-generations", offset, message)
+                    self._findings.add("gc.generations", offset, message)
         elif not timeline.end(_ENDS[cls], record.thread, record.timestamp, function=function):
             if cls is r.GcFinished:
                 message = "a collection ends without a beginning"
-                self._findings.add("gc-pairs", offset, message, level=Level.WARNING)
+                self._findings.add("gc.pairs", offset, message)
             else:
                 message = f"function {function:#x} ends on a thread where it did not begin"
-                self._findings.add("jit-pairs", offset, message, level=Level.WARNING)
+                self._findings.add("jit.pairs", offset, message)
 
     def _add_cpu(self, offset: int, record: Any, timeline: Timeline) -> None:
         if record.usage >= NEGATIVE:
             message = f"a CPU time of {record.usage - 2 * NEGATIVE:,} microseconds"
-            self._findings.add("usage-negative", offset, message, level=Level.WARNING)
+            self._findings.add("thread.usage-negative", offset, message)
         elif type(record) is r.ProcessCpu:
             timeline.process_cpu += record.usage
         elif record.thread in timeline.thread_cpu or len(timeline.thread_cpu) < MAX_OPEN:
@@ -96,7 +96,7 @@ class TimelineRules:
         pauses = type(record) is r.ProfilerPaused
         if pauses == self._paused:
             message = f"profiling is {'paused' if pauses else 'resumed'} twice"
-            self._findings.add("pause-pairs", offset, message, level=Level.WARNING)
+            self._findings.add("profiling.pause-pairs", offset, message)
         elif pauses:
             timeline.begin("pause", None, record.timestamp)
         else:
@@ -174,16 +174,16 @@ class Rules:
         """
         if style.mark or style.newline != "\n":
             message = "CRLF line ends or a byte-order mark: the development tools wrote the file anew"
-            self._findings.add("windows-lines", 0, message, level=Level.WARNING)
+            self._findings.add("source.windows-lines", 0, message)
         for kind, named in self._named.items():
             if missing := sorted(iid for iid in self._used[kind] - named if iid is not None):
                 few = ", ".join(f"{iid:#x}" for iid in missing[:5])
                 message = f"no {kind} name for {few}{', ...' if len(missing) > 5 else ''}"
-                self._findings.add("name-missing", end, message, level=Level.WARNING, times=len(missing))
+                self._findings.add("id.name-missing", end, message, times=len(missing))
 
     def _add_time(self, offset: int, timestamp: int) -> None:
         if timestamp < 0:
-            self._findings.add("time-negative", offset, f"a time of {timestamp:,} ms", level=Level.WARNING)
+            self._findings.add("time.negative", offset, f"a time of {timestamp:,} ms")
         self.first = timestamp if self.first is None else min(self.first, timestamp)
         self.last = timestamp if self.last is None else max(self.last, timestamp)
 
@@ -204,24 +204,24 @@ class Rules:
         self._use("thread", record.thread, offset)
         if self.config.get("StackTrackingEnabled") in _TRUE and record.thread not in self._sampled:
             message = "no stack sample of the thread comes before the allocation"
-            self._findings.add("allocation-place", offset, message, level=Level.WARNING)
+            self._findings.add("allocation.place", offset, message)
         for item in record.items:
             self._use("class", item.class_iid, offset)
             if item.count == 0:
-                self._findings.add("allocation-empty", offset, "an allocation of no objects", level=Level.WARNING)
+                self._findings.add("allocation.empty", offset, "an allocation of no objects")
 
     def _add_other(self, offset: int, record: Any) -> None:
         cls = type(record)
         if cls is r.ProfilerStart:
             if self.started_at is not None:
-                self._findings.add("start-again", offset, "profiling starts a second time")
+                self._findings.add("profiling.start-again", offset, "profiling starts a second time")
             self.started_at = self.started_at or record.started_at
         elif cls is r.ProfilerConfig:
             if len(self.config) < MAX_PARAMETERS:
                 self.config[record.name] = record.value
         elif cls is r.ThreadCreated:
             if record.thread in self.threads and record.thread is not None:
-                self._findings.add("thread-again", offset, f"thread {record.thread:#x} is created a second time")
+                self._findings.add("thread.again", offset, f"thread {record.thread:#x} is created a second time")
             self._define("thread", record.thread)
             self._assign(record.thread, self.threads.get(record.thread))
         elif cls is r.ThreadAssigned:
@@ -259,4 +259,4 @@ class Rules:
         used.add(iid)
         if iid not in self._defined[kind] and len(self._defined[kind]) < MAX_IDS:
             message = f"{kind} {iid:#x} is used before it is defined"
-            self._findings.add("undefined-iid", offset, message, level=Level.WARNING)
+            self._findings.add("id.undefined", offset, message)

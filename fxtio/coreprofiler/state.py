@@ -158,10 +158,10 @@ class Stacks:
         depth = len(stack)
         if match > record.size:
             message = f"{match:,} frames match, but the last stack had {record.size:,}"
-            self._findings.add("match-beyond-size", offset, message)
+            self._findings.add("stack.match-beyond-size", offset, message)
         elif record.size != depth and thread.complete:
             message = f"the sample changes a stack of {record.size:,} frames, but the thread's stack has {depth:,}"
-            self._findings.add("stack-size", offset, message)
+            self._findings.add("stack.size", offset, message)
         thread.complete = match == 0 or (thread.complete and record.size == depth and match <= record.size)
         frames, ip = record.frames, record.ip
         if frames or match != depth or ip is not None:
@@ -176,7 +176,9 @@ class Stacks:
             del stack[match:]
         if ip is not None:
             if match == 0:
-                self._findings.add("ip-without-frame", offset, "an instruction pointer changes, but no frame matches")
+                self._findings.add(
+                    "stack.ip-without-frame", offset, "an instruction pointer changes, but no frame matches"
+                )
             elif stack:
                 stack[-1] = Frame(stack[-1].function_iid, ip)
         stack += frames
@@ -193,7 +195,7 @@ class Stacks:
         """Clear a stack that is too deep, or with which there are too many frames."""
         size = len(thread.frames)
         message = f"a stack of {size:,} frames is too deep to be followed, with {self._frames:,} frames of all threads"
-        self._findings.add("stack-too-deep", offset, message)
+        self._findings.add("stack.too-deep", offset, message)
         thread.complete = False
         thread.clear()
         if thread.followed:
@@ -207,11 +209,11 @@ class Stacks:
             if thread.followed:
                 self._threads[record.thread] = thread
         if thread.destroyed:
-            self._findings.add("thread-gone", offset, f"a sample of thread {record.thread}, which was destroyed")
+            self._findings.add("thread.gone", offset, f"a sample of thread {record.thread}, which was destroyed")
             thread.destroyed = False
         if thread.timestamp is not None and record.timestamp < thread.timestamp:
             message = f"{record.timestamp} ms follows {thread.timestamp} ms on the same thread"
-            self._findings.add("time-backwards", offset, message)
+            self._findings.add("time.backwards", offset, message)
         thread.timestamp = record.timestamp
         return thread
 

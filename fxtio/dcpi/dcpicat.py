@@ -66,7 +66,7 @@ class Listing:
     events: list[Event] = field(default_factory=list)
     address: Array = field(default_factory=lambda: np.empty(0, np.uint64))
     counts: list[Array] = field(default_factory=list)
-    findings: Findings = field(default_factory=Findings)
+    findings: Findings = field(default_factory=lambda: Findings("dcpi"))
 
     def get(self, word: str) -> str | None:
         """Return the value of the first line with this word, or None."""
@@ -92,7 +92,7 @@ def read(target: Any, *, strict: bool = False, max_bytes: int | None = None) -> 
         DecodeError: in strict mode, at the first fault.
         OSError: it cannot be opened.
     """
-    listing = Listing(findings=Findings(strict=strict))
+    listing = Listing(findings=Findings("dcpi", strict=strict))
     addresses: list[int] = []
     rows: list[list[int]] = []
     with closing(open_source(target, limit=max_bytes)) as source:
@@ -104,9 +104,9 @@ def read(target: Any, *, strict: bool = False, max_bytes: int | None = None) -> 
             address, counts = int(match[1], 16), [int(count) for count in match[2].split()]
             if len(counts) != len(listing.events):
                 message = f"the row has {len(counts)} counts for {len(listing.events)} events"
-                listing.findings.add("listing-row", offset, message)
+                listing.findings.add("listing.row", offset, message)
             elif addresses and address <= addresses[-1]:
-                listing.findings.add("listing-order", offset, f"address {address:#x} is not above the one before it")
+                listing.findings.add("listing.order", offset, f"address {address:#x} is not above the one before it")
             else:
                 addresses.append(address)
                 rows.append(counts)
@@ -115,7 +115,7 @@ def read(target: Any, *, strict: bool = False, max_bytes: int | None = None) -> 
     for event, column in zip(listing.events, listing.counts, strict=True):
         if event.total != int(column.sum()):
             message = f"the counts of {event.name} add up to {int(column.sum()):,}, its line says {event.total:,}"
-            listing.findings.add("listing-total", 0, message)
+            listing.findings.add("listing.total", 0, message)
     return listing
 
 
@@ -132,12 +132,12 @@ def _lines(source: Any, findings: Findings) -> Iterator[tuple[int, bytes]]:
         if count < _READ:
             break
         if len(rest) > _MAX_LINE:
-            findings.add("listing-line", at, f"a line of more than {_MAX_LINE:,} bytes")
+            findings.add("listing.line", at, f"a line of more than {_MAX_LINE:,} bytes")
             at, rest = at + len(rest), b""
     if rest:
         yield at, bytes(rest)
     if source.fault is not None:
-        findings.add("source", source.position, source.fault)
+        findings.add("source.cut", source.position, source.fault)
 
 
 def _header(listing: Listing, offset: int, raw: bytes, *, in_rows: bool) -> None:
@@ -146,13 +146,13 @@ def _header(listing: Listing, offset: int, raw: bytes, *, in_rows: bool) -> None
     if not text.strip():
         return
     if match is None or in_rows:
-        listing.findings.add("listing-line", offset, f"neither a row nor a word with a value: {text[:40]!r}")
+        listing.findings.add("listing.line", offset, f"neither a row nor a word with a value: {text[:40]!r}")
     elif match[1] != "event":
         listing.lines.append(Line(match[1], match[2]))
     elif event := _EVENT.fullmatch(match[2]):
         listing.events.append(Event(int(event[1]), event[2], int(event[3]), int(event[4])))
     else:
-        listing.findings.add("listing-line", offset, f"not an event: {match[2][:40]!r}")
+        listing.findings.add("listing.line", offset, f"not an event: {match[2][:40]!r}")
 
 
 def of_profile(trace: DcpiTrace) -> Listing:

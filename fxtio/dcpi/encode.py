@@ -87,10 +87,10 @@ def header_bytes(lines: Iterable[Line]) -> tuple[bytes, Header]:
     padding = -(len(data) + len(encode(Terminator()))) % WORD_TYPE.itemsize
     terminator = encode(Terminator(" " * padding))
     header.end = len(data) + len(terminator)
-    findings = Findings()
+    findings = Findings("dcpi")
     check_header(header, findings)
     for finding in findings:
-        if finding.rule != "no-text-start":  # one edition of the specification does not have the line
+        if finding.rule != "header.no-text-start":  # one edition of the specification does not have the line
             raise EncodeError(finding.message, "header")
     return data + terminator, header
 

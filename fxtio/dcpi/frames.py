@@ -189,18 +189,18 @@ class Framer:
                 if all_return and isinstance(decode_line(_without_return(raw)), Terminator):
                     self.has_returns = True
                     message = "all lines of the header end with CRLF: a transfer as text has changed the numbers, too"
-                    self._findings.add("text-transfer", begin, message)
+                    self._findings.add("header.text-transfer", begin, message)
                     yield PlacedRecord(begin, Opaque(raw), end)
                     return
                 if isinstance(line, Opaque):
-                    self._findings.add("header-line", begin, f"not a word, blanks and a value: {_excerpt(line.raw)}")
+                    self._findings.add("header.line", begin, f"not a word, blanks and a value: {_excerpt(line.raw)}")
                 yield PlacedRecord(begin, line, end)
                 if isinstance(line, Terminator):
                     return
             if self._ended or self._at + len(self._data) > MAX_HEADER:
                 break
             size = len(self._data) + _LINES_AT_ONCE
-        self._findings.add("header-end", self._at, "no line `samples` ends the header")
+        self._findings.add("header.end", self._at, "no line `samples` ends the header")
         yield from self.opaque()
 
     def opaque(self) -> Iterator[PlacedRecord]:
@@ -232,7 +232,7 @@ class Framer:
             block.drop(used)
         self._data = block.rest()
         if remaining:
-            self._findings.add("chunk-over-end", begin, f"{remaining:,} counts of the chunk are beyond the end")
+            self._findings.add("chunk.over-end", begin, f"{remaining:,} counts of the chunk are beyond the end")
             yield from self._rest()
         else:
             yield from self._end()
@@ -252,12 +252,12 @@ class Framer:
         """Yield the footer, and bytes after it that are not a whole number."""
         if len(self._data) < FOOTER_TYPE.itemsize:
             message = f"{len(self._data)} bytes are left for the footer, which has {FOOTER_TYPE.itemsize}"
-            self._findings.add("no-footer", self._at, message)
+            self._findings.add("footer.missing", self._at, message)
         else:
             begin = self._at
             yield PlacedRecord(begin, decode_footer(self._take(FOOTER_TYPE.itemsize)), FOOTER_TYPE.itemsize)
             if self._data:
-                self._findings.add("body-length", self._at, f"{len(self._data)} bytes follow the footer")
+                self._findings.add("footer.trailing", self._at, f"{len(self._data)} bytes follow the footer")
         yield from self._rest()
 
     def _rest(self) -> Iterator[PlacedRecord]:

@@ -25,7 +25,7 @@ from fxtio.dcpi.rules import BodyRules, check_header
 from fxtio.dcpi.state import Header
 from fxtio.dcpi.tables import TABLES, Collector, tables_of
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.io.source import Source
 from fxtio.table import Table
@@ -184,7 +184,7 @@ class DcpiTrace(FileReader[Info]):
             info.is_opaque = True
             if is_unpublished:
                 message = "samples are unavailable: the layout of the body from version 1 on was never published"
-                findings.add("body-opaque", info.header.end, message, level=Level.WARNING)
+                findings.add("body.opaque", info.header.end, message)
             for placed in framer.opaque():
                 info.records[type(placed.record).__name__] += 1
                 yield placed

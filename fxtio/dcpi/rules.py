@@ -10,7 +10,7 @@ from fxtio.dcpi.frames import Segments
 from fxtio.dcpi.layout import KEYWORDS, MAX_COUNT, STEP, WORD_TYPE
 from fxtio.dcpi.records import Footer, Line
 from fxtio.dcpi.state import MAX_ADDRESS, MAX_DIGITS, MAX_NUMBER, Header, parse_time
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 
 Array = np.ndarray[Any, Any]
 
@@ -23,16 +23,16 @@ def check_header(header: Header, findings: Findings) -> None:
     for index, (line, offset) in enumerate(zip(header.lines, header.offsets, strict=True)):
         _check_line(line, header.value_of(line), offset, findings)
         if line.word == "version" and index:
-            findings.add("version-place", offset, "the version is not in the first line", level=Level.WARNING)
+            findings.add("header.version-place", offset, "the version is not in the first line")
     if header.get("tstart") is None:
         message = "no line `tstart`: addresses are unknown, only offsets are known"
-        findings.add("no-text-start", 0, message, level=Level.WARNING)
+        findings.add("header.no-text-start", 0, message)
     elif header.text_start is not None and header.text_start % STEP:
         message = f"`tstart` is not a multiple of {STEP}"
-        findings.add("unaligned", _offset_of(header, "tstart"), message, level=Level.WARNING)
+        findings.add("header.unaligned", _offset_of(header, "tstart"), message)
     if header.end % WORD_TYPE.itemsize and not header.has_returns:
         message = f"the header has {header.end:,} bytes, which is not a multiple of {WORD_TYPE.itemsize}"
-        findings.add("header-size", 0, message, level=Level.WARNING)
+        findings.add("header.size", 0, message)
 
 
 def _offset_of(header: Header, word: str) -> int:
@@ -48,32 +48,31 @@ def _check_occurrences(header: Header, findings: Findings) -> None:
         if line.word in seen:
             # The specification lists `period` as required and as optional, so two of it may be intended.
             is_error = keyword.required and line.word != "period"
-            level = Level.ERROR if is_error else Level.WARNING
-            findings.add("repeated-line", offset, f"another line `{line.word}`; the first one counts", level=level)
+            rule = "header.repeated" if is_error else "header.repeated-optional"
+            findings.add(rule, offset, f"another line `{line.word}`; the first one counts")
         seen.add(line.word)
     for keyword in KEYWORDS.values():
         if keyword.required and keyword.name not in seen:
-            findings.add("missing-line", 0, f"no line `{keyword.name}`")
+            findings.add("header.missing", 0, f"no line `{keyword.name}`")
 
 
 def _check_line(line: Line, value: str, offset: int, findings: Findings) -> None:
     if "\r" in value or not (line.word + value).isascii():
         message = f"`{line.word}` has carriage returns or bytes that are not ASCII"
-        findings.add("header-bytes", offset, message, level=Level.WARNING)
+        findings.add("header.bytes", offset, message)
     keyword = KEYWORDS.get(line.word)
     if keyword is None:
         return
     shown = value if len(value) <= 40 else f"{value[:40]}..."
     if not keyword.syntax.pattern.fullmatch(value):
-        level = Level.WARNING if keyword.name == "version" else Level.ERROR
-        message = f"`{line.word}` is {shown!r}, not {keyword.syntax.description}"
-        findings.add("header-value", offset, message, level=level)
+        rule = "header.version-form" if keyword.name == "version" else "header.value"
+        findings.add(rule, offset, f"`{line.word}` is {shown!r}, not {keyword.syntax.description}")
     elif keyword.name == "epoch" and parse_time(value) is None:
-        findings.add("header-value", offset, f"`epoch` is {shown!r}, which is not a date")
+        findings.add("header.value", offset, f"`epoch` is {shown!r}, which is not a date")
     elif keyword.name in ("period", "tsize", "tstart") and _is_too_large(line.word, value):
-        findings.add("header-value", offset, f"`{line.word}` is {shown!r}, which does not fit 64 bits")
+        findings.add("header.value", offset, f"`{line.word}` is {shown!r}, which does not fit 64 bits")
     elif keyword.name == "period" and int(value) == 0:
-        findings.add("zero-period", offset, "the period is 0", level=Level.WARNING)
+        findings.add("header.zero-period", offset, "the period is 0")
 
 
 def _is_too_large(word: str, value: str) -> bool:
@@ -128,15 +127,15 @@ class BodyRules:
         end += offset
         end[-1] += block.remaining * STEP
         falls = offset <= offsets[:-1]
-        self._report("chunk-order", block, falls, "the chunk's offset is not above that of the chunk before it")
+        self._report("chunk.order", block, falls, "the chunk's offset is not above that of the chunk before it")
         overlaps = (offset < ends[:-1]) & ~falls
-        self._report("chunk-overlap", block, overlaps, "the chunk begins within the one before it")
-        self.empty += self._report("chunk-empty", block, end == offset, "the chunk has no counts")
+        self._report("chunk.overlap", block, overlaps, "the chunk begins within the one before it")
+        self.empty += self._report("chunk.empty", block, end == offset, "the chunk has no counts")
         message = f"the chunk's offset is not a multiple of {STEP}"
-        self._report("unaligned", block, offset % STEP != 0, message, Level.WARNING)
+        self._report("chunk.unaligned", block, offset % STEP != 0, message)
         if self._text_size is not None:
             beyond = end > self._text_size
-            self._report("beyond-text", block, beyond, "the chunk ends beyond the text", Level.WARNING)
+            self._report("chunk.beyond-text", block, beyond, "the chunk ends beyond the text")
         self.mergeable += int(np.count_nonzero((offset == ends[:-1]) & (offsets[:-1] >= 0)))
         self._offset, self._end = int(offset[-1]), int(end[-1])
 
@@ -150,15 +149,15 @@ class BodyRules:
             self._begins_with_zero = bool(block.words[block.begin[-1]] == 0)
         return int(padded)
 
-    def _report(self, rule: str, block: Segments, is_wrong: Array, message: str, level: Level = Level.ERROR) -> int:
+    def _report(self, rule: str, block: Segments, is_wrong: Array, message: str) -> int:
         """Add findings about the chunks that begin here: the first ones singly, the rest as a number; return it all."""
         rows = np.flatnonzero(is_wrong) + int(block.continues)
         for row in rows[:_FINDINGS_PER_BLOCK].tolist():
-            self._findings.add(rule, block.offset_of(row), message, level=level)
+            self._findings.add(rule, block.offset_of(row), message)
         rest = len(rows) - _FINDINGS_PER_BLOCK
         if rest > 0:
             offset = block.offset_of(int(rows[_FINDINGS_PER_BLOCK]))
-            self._findings.add(rule, offset, message, level=level, times=rest)
+            self._findings.add(rule, offset, message, times=rest)
         return len(rows)
 
     def add_footer(self, footer: Footer, offset: int) -> None:
@@ -167,10 +166,10 @@ class BodyRules:
             message = (
                 f"the footer has {footer.total_offsets:,} addresses with samples, the chunks have {self.addresses:,}"
             )
-            self._findings.add("footer-addresses", offset, message)
+            self._findings.add("footer.addresses", offset, message)
         if footer.total_samples != self.samples % (MAX_COUNT + 1):
             message = f"the footer has {footer.total_samples:,} samples, the chunks have {self.samples:,}"
-            self._findings.add("footer-samples", offset, message)
+            self._findings.add("footer.samples", offset, message)
         elif self.samples > MAX_COUNT:
             message = f"the chunks have {self.samples:,} samples, more than the footer can hold"
-            self._findings.add("footer-overflow", offset, message, level=Level.WARNING)
+            self._findings.add("footer.overflow", offset, message)

@@ -42,7 +42,7 @@ from fxtio.fxt.state import Batch
 _MAX_WORDS_SHOWN = layout.MAX_RECORD_WORDS + 1
 """How many words are kept to show bytes between records."""
 
-_SHOWN_IN_SPANS = frozenset({"undefined-string", "undefined-thread"})
+_SHOWN_IN_SPANS = frozenset({"fxt.string.undefined", "fxt.thread.undefined"})
 
 
 def kinds_of(name: str) -> frozenset[int]:

@@ -17,7 +17,7 @@ from fxtio.codec.columns import Block, tables_of
 from fxtio.codec.generate import Faults, Order, decode, encode, encode_buffers
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import DecodeError, EncodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.fxt.layout import MAGIC, MAX_ARGUMENTS, MAX_RECORD_WORDS
 from fxtio.fxt.records import RECORDS, LargeBlob, LargeBlobNoMetadata
 from fxtio.io.source import Source
@@ -242,9 +242,9 @@ class FrameReader:
         header = int(block.words[used])
         if header == 0:
             count = _leading_zeros(block.words[used:])
-            self.findings.add("zero-words", offset, f"{count:,} zero words between records", level=Level.WARNING)
+            self.findings.add("framing.zero-words", offset, f"{count:,} zero words between records")
             return used + count
-        self.findings.add("zero-size", offset, f"a record of size 0 with the header {header:#018x}")
+        self.findings.add("framing.zero-size", offset, f"a record of size 0 with the header {header:#018x}")
         index = self._resync(block, used + 1, short=self._ended)
         if index is None:
             self._bad_header = _BadHeader(offset, 0, None)
@@ -271,7 +271,9 @@ class FrameReader:
     def _report_beyond_end(self, bad: _BadHeader) -> None:
         """Report a header that claims more than what is left, if that is its fault."""
         if bad.left is not None:
-            rule, subject = ("truncated", "the last record") if self._truncated else ("size-beyond-end", "a record")
+            rule, subject = (
+                ("framing.truncated", "the last record") if self._truncated else ("framing.size-beyond-end", "a record")
+            )
             message = f"{subject} should have {bad.size:,} words, {bad.left:,} are left"
             self.findings.add(rule, bad.offset, message)
 
@@ -287,7 +289,7 @@ class FrameReader:
             limit = MAX_RECORD_BYTES
         if limit is not None and size * 8 > limit:
             self.findings.add(
-                "record-too-large", offset, f"a record of {size * 8:,} bytes, over the limit of {limit:,}"
+                "framing.too-large", offset, f"a record of {size * 8:,} bytes, over the limit of {limit:,}"
             )
             self._bad_header = _BadHeader(offset, size, None)
             return _LOOKAHEAD
@@ -360,7 +362,7 @@ class FrameReader:
     def _check_end(self) -> None:
         if self.tail and not self._truncated:
             message = f"{len(self.tail)} bytes at the end are not a whole word"
-            self.findings.add("truncated", self._base, message)
+            self.findings.add("framing.truncated", self._base, message)
 
 
 def _leading_zeros(words: Array) -> int:

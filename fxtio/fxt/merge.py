@@ -18,7 +18,6 @@ import numpy as np
 
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
-from fxtio.finding import Level
 from fxtio.fxt.frames import decode_exactly
 from fxtio.fxt.layout import MAGIC, MAX_PROVIDER_ID
 from fxtio.fxt.reader import FxtTrace
@@ -140,7 +139,7 @@ class _Copy:
         for number, batch in enumerate(self._source.batches()):
             if number == 0 and self._source.begin is None and not self._alone:
                 message = "no wall clock tells when the trace began; its ticks stay as they are"
-                batch.reading.findings.add("no-wall-clock", 0, message, level=Level.WARNING)
+                batch.reading.findings.add("merge.no-wall-clock", 0, message)
             left_out = _broken(batch)
             first = b"" if self._has_provider else self._introduction(batch)
             replaced = self._replacements(batch)
@@ -200,7 +199,7 @@ class _Copy:
         if provider.name != name:
             self._written[index] = number, provider.name
             message = "a provider info record is far behind records of its provider, which stays without a name"
-            batch.report("late-provider", np.array([row]), message, Level.WARNING)
+            batch.report("merge.late-provider", np.array([row]), message)
         return encode(ProviderSection(number))
 
     # ---- clocks
@@ -220,7 +219,7 @@ class _Copy:
                 moved = ticks + shift
                 over = moved < shift
                 if over.any():
-                    batch.report("time-overflow", rows[over], "a moved tick does not fit in 64 bits", Level.WARNING)
+                    batch.report("time.overflow", rows[over], "a moved tick does not fit in 64 bits")
                     moved[over] = _MAX_TICK
                 block.words[at] = moved
                 if batch.frame.big_endian:
@@ -237,7 +236,7 @@ class _Copy:
             return shift
         if own is not None:
             message = "a wall clock is too far from those at the begin of the traces; the ticks stay as they are"
-            batch.report("clock-apart", np.zeros(1, np.int64), message, Level.WARNING)
+            batch.report("merge.clock-apart", np.zeros(1, np.int64), message)
         return 0
 
 
@@ -287,5 +286,5 @@ def _little_endian(batch: Batch, first: int, last: int) -> bytes | memoryview:
             encoded.append(encode(record))
         else:
             message = "a record with unknown content cannot be converted from big-endian to little-endian"
-            batch.report("byte-order", np.array([row]), message)
+            batch.report("merge.byte-order", np.array([row]), message)
     return b"".join(encoded)

@@ -29,7 +29,7 @@ from fxtio.codec.generate import decode
 from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import DecodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import RecordType
 from fxtio.fxt.frames import UNKNOWN, Frame
@@ -270,7 +270,7 @@ class Batch:
             for column in columns.values():
                 if isinstance(column, ManyColumn) and len(column.broken):
                     message = "an argument has no usable size; the arguments behind it are lost"
-                    self.report("argument-size", rows[column.broken], message)
+                    self.report("arg.size", rows[column.broken], message)
             self._columns[cls] = rows, columns
             self._report_oddities(rows, _oddities_of(cls, columns, oddities))
         return self._columns[cls]
@@ -302,11 +302,11 @@ class Batch:
             members = members_of(ARGUMENTS, self.frame.block, columns.get("args", none), oddities)
             if len(members.short):
                 message = "an argument is too short for its type and is left out"
-                self.report("argument-content", rows[members.short], message)
+                self.report("arg.short", rows[members.short], message)
             if int(members.many.kind.min(initial=0)) < 0:
                 owners = np.repeat(np.arange(len(rows)), members.many.count)
                 message = "an argument of a type that the specification does not define"
-                oddities.append(Oddity("unknown-argument", owners[members.many.kind < 0], message))
+                oddities.append(Oddity("arg.unknown", owners[members.many.kind < 0], message))
             self._arguments[cls] = rows, members
             self._report_oddities(rows, [_of_arguments(oddity) for oddity in oddities])
         return self._arguments[cls]
@@ -318,7 +318,7 @@ class Batch:
 
     def _report_oddities(self, rows: Array, oddities: list[Oddity]) -> None:
         for rule, odd, message in oddities:
-            self.report(rule, rows[odd], message, Level.WARNING)
+            self.report(rule, rows[odd], message)
 
     def provider_of(self, rows: Array) -> int | Array:
         """Return the index of the provider of some records: an int for all, or int32 per record."""
@@ -335,7 +335,7 @@ class Batch:
         if len(codes) and int(codes.min()) < 0:
             undefined = codes < 0
             message = f"string slot {int(column.slot[undefined][0])} was not defined before it is used"
-            self.report("undefined-string", rows[undefined], message, Level.WARNING)
+            self.report("string.undefined", rows[undefined], message)
         return codes
 
     def _string_codes(self, column: StringColumn, rows: Array) -> Array:
@@ -350,7 +350,7 @@ class Batch:
         if len(codes) and int(codes.min()) < 0:
             undefined = codes < 0
             message = f"thread slot {int(column.slot[undefined][0])} was not defined before it is used"
-            self.report("undefined-thread", rows[undefined], message, Level.WARNING)
+            self.report("thread.undefined", rows[undefined], message)
         return codes
 
     def _thread_codes(self, column: ThreadColumn, rows: Array) -> Array:
@@ -409,17 +409,17 @@ class Batch:
             if int(ticks.max()) > latest:
                 over = rows[ticks > np.uint64(latest)]
                 message = "a time does not fit in 64-bit nanoseconds"
-                self.report("time-overflow", over, message, Level.WARNING)
+                self.report("time.overflow", over, message)
         return codes
 
     def times(self, ticks: Array, rows: Array) -> Array:
         """Return ticks in nanoseconds (int64), by the clock that each record's provider has at that record."""
         return times_of(self.reading.clocks, self.clock_codes(ticks, rows), ticks)
 
-    def report(self, rule: str, rows: Array, message: str, level: Level = Level.ERROR) -> None:
+    def report(self, rule: str, rows: Array, message: str) -> None:
         """Add a finding about some records, at the offset of the first."""
         offset = self.frame.offset(int(rows[0]))
-        self.reading.findings.add(rule, offset, message, level=level, times=len(rows))
+        self.reading.findings.add(rule, offset, message, times=len(rows))
 
     def _report_bad(self, row: int) -> None:
         """Decode one bad record for the message that says what is wrong with it."""
@@ -437,7 +437,7 @@ def _oddities_of(cls: type[Record], columns: Columns, oddities: list[Oddity]) ->
         early = columns["end"] < columns["timestamp"]
         if early.any():
             message = "a complete event ends before it begins"
-            return [*oddities, Oddity("end-before-start", np.flatnonzero(early), message)]
+            return [*oddities, Oddity("event.end-before-start", np.flatnonzero(early), message)]
     if cls is String and oddities:  # a record for slot 0 without a text fills a gap; its other words mean nothing
         is_filler = (columns["index"] == 0) & (columns["text"].length == 0)
         kept = [(oddity, oddity.rows[~is_filler[oddity.rows]]) for oddity in oddities]
@@ -447,9 +447,9 @@ def _oddities_of(cls: type[Record], columns: Columns, oddities: list[Oddity]) ->
 
 def _of_arguments(oddity: Oddity) -> Oddity:
     """Return an oddity of arguments as that of the records that have them."""
-    if oddity.rule != "record-long":
+    if oddity.rule != "framing.record-long":
         return oddity
-    return Oddity("argument-long", oddity.rows, "an argument has more words than its content")
+    return Oddity("arg.long", oddity.rows, "an argument has more words than its content")
 
 
 class Reading:
@@ -520,7 +520,7 @@ class Reading:
         number = int(RecordWord.fields["type"].get(batch.frame.block.words[batch.frame.at[rows[0]]]))
         known = number in {one.value for one in RecordType}
         subject = f"a record of type {number} with a subtype" if known else f"a record of type {number},"
-        batch.report("unknown-record", rows, f"{subject} that the specification does not define", Level.WARNING)
+        batch.report("framing.unknown-record", rows, f"{subject} that the specification does not define")
 
     def _drop_unused(self) -> None:
         """Bound the memory for strings and threads.  Batches keep the lists that they refer to."""
@@ -585,13 +585,13 @@ class Reading:
         if index is not None:
             return index
         message = f"a section of provider {number}, which no provider info record introduced"
-        self.findings.add("unknown-provider", offset, message, level=Level.WARNING)
+        self.findings.add("provider.unknown", offset, message)
         return self._add_provider(ProviderName(number, ""), offset)
 
     def _add_provider(self, provider: ProviderName, offset: int) -> int:
         if len(self.providers) >= MAX_PROVIDERS:
             message = f"more than {MAX_PROVIDERS:,} providers; the others are read as one"
-            self.findings.add("too-many-providers", offset, message)
+            self.findings.add("provider.too-many", offset, message)
             return MAX_PROVIDERS - 1
         self._by_id[provider.id] = self._indices[provider] = len(self.providers)
         self.providers.append(provider)
@@ -605,7 +605,7 @@ class Reading:
         if not used.all():
             ignored = rows[~used & (stream.length > 0)]
             if len(ignored):
-                batch.report("slot-zero", ignored, "a string record for slot 0 is ignored", Level.WARNING)
+                batch.report("string.zero", ignored, "a string record for slot 0 is ignored")
             rows, index, stream = rows[used], index[used], stream.take(used)
         return self._definitions(batch, rows, index, self.strings.codes(stream))
 
@@ -615,7 +615,7 @@ class Reading:
         codes = self.threads.codes(columns["process"], columns["thread"], np.ones(len(rows), bool))
         used = index > 0  # spec: thread records for slot 0 are ignored
         if not used.all():
-            batch.report("slot-zero", rows[~used], "a thread record for slot 0 is ignored", Level.WARNING)
+            batch.report("thread.zero", rows[~used], "a thread record for slot 0 is ignored")
         return self._definitions(batch, rows[used], index[used], codes[used])
 
     def _clock_definitions(self, batch: Batch) -> Definitions:
@@ -627,7 +627,7 @@ class Reading:
             rate = int(columns["ticks_per_second"][number])
             if rate == 0:
                 message = "an initialization record with 0 ticks per second is ignored"
-                self.findings.add("zero-tick-rate", batch.frame.offset(row), message)
+                self.findings.add("clock.zero-rate", batch.frame.offset(row), message)
                 continue
             anchor = (int(base.values[number]), int(wall.values[number])) if wall.present[number] else (None, None)
             code = self._clock_code(Clock(rate, *anchor), batch, row)
@@ -646,7 +646,7 @@ class Reading:
         code = self._clock_codes.get(clock)
         if code is None and len(self.clocks) == MAX_CLOCKS:
             message = f"more than {MAX_CLOCKS:,} different clocks; this one is ignored"
-            self.findings.add("too-many-clocks", batch.frame.offset(row), message)
+            self.findings.add("clock.too-many", batch.frame.offset(row), message)
             return None
         if code is None:
             code = self._clock_codes[clock] = len(self.clocks)
@@ -682,7 +682,7 @@ class Reading:
         number = self.object_numbers.get(key)
         if number is None and len(self.object_numbers) >= MAX_OBJECTS:
             message = f"more than {MAX_OBJECTS:,} objects; arguments that refer to this one do not have its name"
-            self.findings.add("too-many-objects", batch.frame.offset(row), message, level=Level.WARNING)
+            self.findings.add("object.too-many", batch.frame.offset(row), message)
             return None
         if number is None:
             number = self.object_numbers[key] = len(self.object_numbers)

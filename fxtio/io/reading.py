@@ -274,13 +274,13 @@ class FileReader(TraceReader[InfoT]):
             DecodeError: in strict mode, if it is empty.
         """
         source = self._open()
-        findings = self._findings = Findings(strict=self._strict)
+        findings = self._findings = Findings(self.format, strict=self._strict)
         try:
             if source.head == b"":
-                findings.add("empty", 0, "the trace is empty")
+                findings.add("source.empty", 0, "the trace is empty")
             yield source, findings
             if source.fault is not None:
-                findings.add("source", source.position, source.fault)
+                findings.add("source.cut", source.position, source.fault)
         finally:
             self.position = source.position
             source.close()

@@ -15,7 +15,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import RULES, Fault
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.mono.buffers import decode_events
 from fxtio.mono.frames import Frame
 from fxtio.mono.headers import buffer_dtype
@@ -134,7 +134,7 @@ class Batch:
         if late:
             offset, time = late[0]
             message = f"a time of {time:,} ns is later than 2**63 - 1 ns; tables have 2**63 - 1 in its place"
-            findings.add("time-overflow", frame.base + begin + offset, message, level=Level.WARNING, times=len(late))
+            findings.add("time.overflow", frame.base + begin + offset, message, times=len(late))
 
     def fill(self, owners: Iterable[int]) -> None:
         """Fill the columns of some kinds of events and lists."""
@@ -201,4 +201,4 @@ def empty_batch() -> Batch:
     """Return a batch without events."""
     none, dialect = np.empty(0, np.int64), dialect_of(VERSIONS[-1], 8)
     frame = Frame(dialect, (), np.empty(0, np.uint8), 0, none, none, np.empty(0, buffer_dtype()), cut=False)
-    return Batch(frame, Findings(), Workers())
+    return Batch(frame, Findings("mono"), Workers())

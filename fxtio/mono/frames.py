@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fxtio.errors import DecodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.io.source import Source
 from fxtio.mono.headers import (
     BUFFER_HEADER_SIZE,
@@ -202,10 +202,10 @@ class Framer:
             elif self._peek(len(BUFFER_MARK)) != BUFFER_MARK:
                 yield from self._frame()
                 if not self._take_damaged():
-                    yield from self._skip("buffer-id", "no buffer begins here")
+                    yield from self._skip("buffer.id", "no buffer begins here")
             elif (size := self._size(0)) > MAX_BUFFER:
                 yield from self._frame()
-                yield from self._skip("buffer-too-large", f"a buffer of {size:,} bytes")
+                yield from self._skip("buffer.too-large", f"a buffer of {size:,} bytes")
             else:
                 yield from self._buffer(size)
         yield from self._frame()
@@ -217,9 +217,9 @@ class Framer:
         is_damaged = self.first is None and begins_damaged(self._view[self._cursor : self._filled])
         if is_damaged and self._read_header(any_mark=True) is None:
             message = f"a recording begins with {mark.hex(' ')} in place of {HEADER_MARK.hex(' ')}; the rest is right"
-            self._findings.add("damaged-id", 0, message, level=Level.WARNING)
+            self._findings.add("header.damaged-id", 0, message)
         else:
-            yield from self._skip("bad-header", "no header of a recording begins here")
+            yield from self._skip("header.bad", "no header of a recording begins here")
 
     def _cut_header(self) -> Iterator[Gap]:
         """Yield the last bytes, which are fewer than a buffer header has."""
@@ -308,19 +308,19 @@ class Framer:
         try:
             header, _ = outline_header(head, any_mark=any_mark)
             if header.data_version not in VERSIONS:
-                raise DecodeError("unknown-version", f"data version {header.data_version} is not known")
+                raise DecodeError("header.unknown-version", f"data version {header.data_version} is not known")
             if header.pointer_size not in POINTER_SIZES:
-                raise DecodeError("pointer-size", f"pointers of {header.pointer_size} bytes")
+                raise DecodeError("header.pointer-size", f"pointers of {header.pointer_size} bytes")
             header, size = decode_header(head, any_mark=any_mark)
         except DecodeError as error:
             return error.rule, error.message
         if header.flags:
-            self._findings.add("header-flags", offset, f"unknown flags {header.flags:#x}", level=Level.WARNING)
+            self._findings.add("header.flags", offset, f"unknown flags {header.flags:#x}")
         dialect = dialect_of(self._data_version or header.data_version, header.pointer_size)
         may_be_hybrid = self._recognizes_hybrid and header.data_version == CLAIMED
         if may_be_hybrid and is_hybrid(bytes(head[size:]), header.pointer_size):
             message = "the header gives data version 15, but the events are those of Mono 5.10.0"
-            self._findings.add("hybrid-version", offset, message, level=Level.WARNING)
+            self._findings.add("header.hybrid-version", offset, message)
             dialect = dialect_of(HYBRID, header.pointer_size)
         self._recording = Recording(header, bytes(head[:size]), dialect, offset)
         self.first = self.first or self._recording
@@ -340,9 +340,9 @@ class Framer:
         inner = self._find_header(BUFFER_HEADER_SIZE, BUFFER_HEADER_SIZE + size)
         message = f"a buffer of {size:,} bytes, but the next one begins after {(inner or 0) - BUFFER_HEADER_SIZE:,}"
         if self._is_text_mode():
-            yield from self._skip("buffer-overlap", message)
+            yield from self._skip("buffer.overlap", message)
         elif inner is not None:
-            self._findings.add("buffer-overlap", self._base + self._cursor, message)
+            self._findings.add("buffer.overlap", self._base + self._cursor, message)
             self._take(inner - BUFFER_HEADER_SIZE)
         elif whole:
             self._take(size)
@@ -361,7 +361,7 @@ class Framer:
         if not self._may_end(BUFFER_HEADER_SIZE + size):
             return False
         message = f"a buffer begins with {mark.hex(' ')} in place of {BUFFER_MARK.hex(' ')}; the rest is right"
-        self._findings.add("damaged-id", self._base + self._cursor, message, level=Level.WARNING)
+        self._findings.add("header.damaged-id", self._base + self._cursor, message)
         self._take(size)
         return True
 
@@ -372,7 +372,7 @@ class Framer:
             self._load(WINDOW)
             message = text_mode_fault(self._peek(min(WINDOW, self._filled - self._cursor)))
             if message:
-                self._findings.add("text-mode", self._base + self._cursor, message)
+                self._findings.add("source.text-mode", self._base + self._cursor, message)
                 self._text_mode = True
         return self._text_mode
 
@@ -385,7 +385,7 @@ class Framer:
     def _add_cut(self, message: str) -> None:
         """Report that the trace is cut, unless the source reports the reason."""
         if self._source.fault is None:
-            self._findings.add("truncated", self._base + self._cursor, message)
+            self._findings.add("buffer.truncated", self._base + self._cursor, message)
 
     def _may_end(self, distance: int) -> bool:
         """Return whether a buffer may end at a distance from the cursor: a header follows, or what there is of one."""

@@ -121,13 +121,13 @@ def outline_header(data: Any, *, any_mark: bool = False) -> tuple[StreamHeader, 
         DecodeError: as `decode_header`.
     """
     if not any_mark and data[:ID_SIZE] != HEADER_MARK:
-        raise DecodeError("bad-header", "the header cannot be read: it does not begin with its magic number")
+        raise DecodeError("header.bad", "the header cannot be read: it does not begin with its magic number")
     if len(data) <= ID_SIZE:
-        raise DecodeError("bad-header", "the header cannot be read: nothing follows its magic number")
+        raise DecodeError("header.bad", "the header cannot be read: nothing follows its magic number")
     try:
         return column_decoder(StreamHeader, data[ID_SIZE])(data, ID_SIZE, len(data), _NO_STATE)
     except DecodeError as error:
-        raise DecodeError("bad-header", f"the header cannot be read: {error.message}") from None
+        raise DecodeError("header.bad", f"the header cannot be read: {error.message}") from None
 
 
 def begins_damaged(data: Any) -> bool:
@@ -192,7 +192,7 @@ def decode_buffer_header(raw: bytes) -> BufferHeader:
         DecodeError: there are not `BUFFER_HEADER_SIZE` bytes (`bad-header`).
     """
     if len(raw) != BUFFER_HEADER_SIZE:
-        raise DecodeError("bad-header", f"the header of a buffer has {BUFFER_HEADER_SIZE} bytes, not {len(raw)}")
+        raise DecodeError("header.bad", f"the header of a buffer has {BUFFER_HEADER_SIZE} bytes, not {len(raw)}")
     codec = stream_codec_of(BufferHeader, 0)
     header: BufferHeader = codec.decode(raw, SIZE_PLACE.stop, len(raw), _NO_STATE)[0]
     return header

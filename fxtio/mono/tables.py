@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.columns import Batch, empty_batch
@@ -415,7 +415,7 @@ def _derived(name: str, stored: dict[str, Table], names: Names, findings: Findin
     table = DERIVED_TABLES[name][1](stored)
     if "stack" in table.column_names and (left_out := int((table["stack"].codes < 0).sum())):
         message = f"the texts of the stacks are too long; {left_out:,} rows of {name} have none"
-        findings.add("stack-text", 0, message, level=Level.WARNING)
+        findings.add("stack.text", 0, message)
     if name != "slices":
         return table
     return Table(

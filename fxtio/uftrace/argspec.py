@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Literal
 
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.uftrace.demangle import available, is_mangled, simple_name
 from fxtio.uftrace.directory import byte_size
 from fxtio.uftrace.info import INFO_FILE, InfoFile
@@ -167,13 +167,13 @@ def parse_rules(text: str, kind: str, pointer_size: int, findings: Findings, pla
                 values.append(value)
             elif item.startswith(("arg", "fparg", "retval")):
                 message = f"the argument specification {item!r} of {name!r} is invalid"
-                findings.add("argspec", at, message, level=Level.WARNING, file=INFO_FILE)
+                findings.add("argspec.invalid", at, message, file=INFO_FILE)
             elif "=" not in item and "/" not in item:
                 module = item
         try:
             matches = matcher(name, kind)
         except BadPatternError as error:
-            findings.add("argspec-pattern", begin, f"{name!r}: {error}", level=Level.WARNING, file=INFO_FILE)
+            findings.add("argspec.pattern", begin, f"{name!r}: {error}", file=INFO_FILE)
             continue
         rules.append(SpecRule(name, matches, is_exact(name) or kind == "simple", module, tuple(values), begin))
     return rules
@@ -290,7 +290,9 @@ class ArgumentSpecs:
         self._steps = 0
         if len(self._patterns) > MAX_PATTERNS:
             message = f"there are {len(self._patterns):,} patterns; only the first {MAX_PATTERNS} are used"
-            findings.add("argspec-work", self._rules[self._patterns[MAX_PATTERNS]].place, message, file=INFO_FILE)
+            findings.add(
+                "argspec.too-much-work", self._rules[self._patterns[MAX_PATTERNS]].place, message, file=INFO_FILE
+            )
             del self._patterns[MAX_PATTERNS:]
 
     def _trigger_rules(self, info: InfoFile, kind: str) -> list[SpecRule]:
@@ -301,7 +303,7 @@ class ArgumentSpecs:
             return []
         triggers = [b for a, b in pairwise(words) if a in ("-T", "--trigger")]
         triggers += [word.removeprefix("--trigger=") for word in words if word.startswith("--trigger=")]
-        ignored = Findings()  # a command line may have any text, so what is no specification in it is no fault
+        ignored = Findings("uftrace")  # a command line may have any text, so what is no specification in it is no fault
         rules = [rule for text in triggers for rule in parse_rules(text, kind, self._pointer_size, ignored)]
         returns = [replace(rule, values=tuple(v for v in rule.values if v.kind == "retval")) for rule in rules]
         return [rule for rule in returns if rule.values]
@@ -354,7 +356,7 @@ class ArgumentSpecs:
             if self._steps > MAX_PATTERN_STEPS:
                 self._patterns = []
                 message = "matching the patterns takes too long; payloads of further functions are not decoded"
-                self._findings.add("argspec-work", self._rules[number].place, message, file=INFO_FILE)
+                self._findings.add("argspec.too-much-work", self._rules[number].place, message, file=INFO_FILE)
                 break
             if any(map(self._rules[number].matches, names)):
                 numbers.add(number)
@@ -379,7 +381,7 @@ class ArgumentSpecs:
             self._warned = True
             message = "C++ names cannot be matched with argument specifications; install fxtio[demangle]"
             place = min(rule.place for rule in self._rules)
-            self._findings.add("no-demangler", place, message, level=Level.WARNING, file=INFO_FILE)
+            self._findings.add("argspec.no-demangler", place, message, file=INFO_FILE)
         return name
 
 

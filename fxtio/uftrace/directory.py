@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 
 MAX_WHOLE_FILE = 1 << 26
 """The largest number of bytes of a file that is read as a whole."""
@@ -101,7 +101,9 @@ class Directory:
             raw = file.read(MAX_WHOLE_FILE + 1)
         if len(raw) > MAX_WHOLE_FILE:
             raw = raw[:MAX_WHOLE_FILE]
-            findings.add("file-too-large", MAX_WHOLE_FILE, f"only {MAX_WHOLE_FILE:,} bytes are read", file=name)
+            findings.add(
+                "directory.file-too-large", MAX_WHOLE_FILE, f"only {MAX_WHOLE_FILE:,} bytes are read", file=name
+            )
         return raw
 
 
@@ -162,7 +164,7 @@ def has_carriage_returns(raw: bytes) -> bool:
 def report_carriage_returns(raw: bytes, name: str, findings: Findings) -> None:
     """Add the finding that the lines of a file end in CR LF, at the first of them."""
     message = "lines end in CR LF, as after a transfer in text mode, which damages binary files; the CR are ignored"
-    findings.add("line-ends", raw.index(b"\r\n"), message, level=Level.WARNING, file=name)
+    findings.add("directory.line-ends", raw.index(b"\r\n"), message, file=name)
 
 
 def placed_lines(raw: bytes, name: str, findings: Findings) -> Iterator[tuple[int, str]]:

@@ -9,7 +9,7 @@ from operator import index
 from typing import Literal
 
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import join_lines, placed_lines
 from fxtio.uftrace.enums import EventId
@@ -170,7 +170,7 @@ class EventsFile:
                 parsed.names[int(match[1])] = match[2]
             elif line:
                 message = "the line is not the name of an event"
-                findings.add("event-line", offset, message, level=Level.WARNING, file=NAMES_FILE)
+                findings.add("event.line", offset, message, file=NAMES_FILE)
         return parsed
 
     @classmethod
@@ -216,7 +216,7 @@ class ExternFile:
                     add_overflow(findings, EXTERN_FILE, offset)
             elif line.strip() and not line.lstrip().startswith("#"):
                 message = "the line is not a time and a message"
-                findings.add("extern-line", offset, message, level=Level.WARNING, file=EXTERN_FILE)
+                findings.add("event.extern-line", offset, message, file=EXTERN_FILE)
         return parsed
 
     @classmethod

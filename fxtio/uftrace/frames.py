@@ -18,7 +18,7 @@ import numpy as np
 from fxtio import _native
 from fxtio._native.constants import PayloadWalkEnd
 from fxtio.codec.columns import Block
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.table import MAX_TIME, saturated
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import RecordWord, TimeWord
@@ -218,7 +218,7 @@ class TaskReader:
         if not len(rest):
             return
         message = f"the file ends in the middle of a record: {len(rest)} bytes are left"
-        self._findings.add("truncated", base, message, file=self.name)
+        self._findings.add("record.truncated", base, message, file=self.name)
         yield self._gap(buffer[used * 8 : end].tobytes(), base, words)
 
     def _walk(self, words: Array, base: int, *, last: bool) -> Generator[Chunk, None, int]:
@@ -290,7 +290,7 @@ class TaskReader:
             return -1
         address = _FIELDS["address"].get(int(words[index + 1]))
         message = f"the payload of {self._functions.name_at(address)} has no specification; it is kept as bytes"
-        self._findings.add("payload-unknown", base + index * 8, message, level=Level.WARNING, file=self.name)
+        self._findings.add("record.payload-unknown", base + index * 8, message, file=self.name)
         return after
 
     def _skip(self, block: Block, base: int, index: int, reason: int, *, last: bool) -> Generator[Chunk, None, int]:
@@ -302,11 +302,11 @@ class TaskReader:
             return -1
         if reason == BAD:
             message = f"a record without the magic bits; {(after - index) * 8:,} bytes are skipped"
-            self._findings.add("record-magic", offset, message, file=self.name)
+            self._findings.add("record.magic", offset, message, file=self.name)
         else:
             name = self._functions.name_at(_FIELDS["address"].get(int(words[index + 1])))
             message = f"the payload of {name} is longer than a record can be; it is kept as bytes"
-            self._findings.add("payload-unknown", offset, message, level=Level.WARNING, file=self.name)
+            self._findings.add("record.payload-unknown", offset, message, file=self.name)
         if header:
             chunk = self._chunk(block, base, np.array([index]), np.array([after - index]))
             chunk.has_specs = False
@@ -370,8 +370,7 @@ class TaskReader:
             back = rows[np.flatnonzero(times[1:] < times[:-1])]
             if len(back):
                 message, offset = "the record is earlier than the previous one", int(chunk.offsets()[back[0]])
-                level, count = Level.WARNING, len(back)
-                self._findings.add("time-backwards", offset, message, level=level, times=count, file=self.name)
+                self._findings.add("time.backwards", offset, message, times=len(back), file=self.name)
             times = times[1:]
         if int(times[-1] if rows is None else times.max()) > MAX_TIME:
             over = np.flatnonzero(times > np.uint64(MAX_TIME))

@@ -10,7 +10,7 @@ from construct import Byte as ByteField
 from construct import Bytes, ConstructError, Int16ub, Int16ul, Int32ub, Int32ul, Int64ub, Int64ul, Struct
 
 from fxtio.errors import DecodeError, EncodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.uftrace.directory import (
     byte_size,
     has_carriage_returns,
@@ -120,15 +120,15 @@ class InfoFile:
             header = HEADERS[order].parse(raw)
         except ConstructError:
             fault = f"ends after {len(raw)} bytes of its header" if raw else "is missing or empty"
-            raise DecodeError("info-header", f"the file info {fault}", 0) from None
+            raise DecodeError("info.header", f"the file info {fault}", 0) from None
         if header.magic != INFO_MAGIC:
             fault = f"begins with the bytes {header.magic.hex(' ')} instead of {INFO_MAGIC.hex(' ')} (Ftrace!)"
             if not _is_plausible(header):
-                raise DecodeError("info-header", f"the file info {fault}, and no header of uftrace follows", 0)
-            findings.add("info-magic", 0, f"the file {fault}; the rest is read as usual", file=INFO_FILE)
+                raise DecodeError("info.header", f"the file info {fault}, and no header of uftrace follows", 0)
+            findings.add("info.magic", 0, f"the file {fault}; the rest is read as usual", file=INFO_FILE)
         if header.endian not in (ByteOrder.LITTLE, ByteOrder.BIG) or header.version not in VERSIONS:
             message = f"unknown version {header.version} or byte order {header.endian}; the file is read as version 4"
-            findings.add("info-version", len(INFO_MAGIC), message, level=Level.WARNING, file=INFO_FILE)
+            findings.add("info.version", len(INFO_MAGIC), message, file=INFO_FILE)
         lines = split_lines(raw[HEADER_SIZE:])
         parsed = cls(
             header.version, header.header_size, order, header.word_class, Feature(header.features),
@@ -137,7 +137,7 @@ class InfoFile:
         for bit, keys in BLOCKS.items():
             if bit in parsed.blocks and not any(key in keys for key, _ in parsed.items()):
                 message = f"the header lists the block {bit.name}, but the text has no such block"
-                findings.add("info-block", HEADER_SIZE, message, level=Level.WARNING, file=INFO_FILE)
+                findings.add("info.block", HEADER_SIZE, message, file=INFO_FILE)
         return parsed
 
     def to_bytes(self) -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
 from fxtio.uftrace.enums import RingType
 from fxtio.uftrace.layout import CommitWord, DataLocWord, ExtendWord, RingWord
@@ -156,13 +156,13 @@ class KernelHeader:
         else:
             if raw:
                 findings.add(
-                    "kernel-header", 0, "the file does not begin with sizes and a byte order", file=HEADER_FILE
+                    "kernel.header", 0, "the file does not begin with sizes and a byte order", file=HEADER_FILE
                 )
             return cls(rest=raw, headless=True)
         while block := _BLOCK.match(raw, at):
             content = raw[block.end() : block.end() + int(block[2])]
             if len(content) < int(block[2]):
-                findings.add("kernel-header", at, "the file ends within a description", file=HEADER_FILE)
+                findings.add("kernel.header", at, "the file ends within a description", file=HEADER_FILE)
                 break
             parsed._add(block[1].decode("utf-8", "surrogateescape"), content)
             at = block.end() + len(content)
@@ -244,7 +244,7 @@ def checked_page_size(header: KernelHeader, findings: Findings) -> int:
     """Return the size of a page in bytes; an impossible size in the header is replaced by 4,096."""
     if not _TIME + header.long_size < header.page_size <= _MAX_PAGE:
         message = f"the page size {header.page_size:,} is impossible; pages of 4,096 bytes are read"
-        findings.add("kernel-header", 0, message, file=HEADER_FILE)
+        findings.add("kernel.header", 0, message, file=HEADER_FILE)
         header.page_size = 4096
     return header.page_size
 
@@ -253,17 +253,17 @@ def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Fi
     order = header.order
     at = _TIME + header.long_size
     if len(page) < at:
-        findings.add("kernel-page", begin, "the file ends within the head of a page", file=name)
+        findings.add("kernel.page", begin, "the file ends within the head of a page", file=name)
         return
     time = int.from_bytes(page[:_TIME], order)
     commit = CommitWord.read(int.from_bytes(page[_TIME:at], order))
     end, missed = at + commit.size, bool(commit.missed)
     if end > len(page):
-        findings.add("kernel-page", begin, f"the page claims {commit.size:,} bytes, more than there are", file=name)
+        findings.add("kernel.page", begin, f"the page claims {commit.size:,} bytes, more than there are", file=name)
         end = len(page)
     if missed:
         message = "the kernel lost events before this page"
-        findings.add("kernel-missed", begin, message, level=Level.WARNING, file=name)
+        findings.add("kernel.missed", begin, message, file=name)
     while at + _WORD <= end:
         entry = RingWord.read(int.from_bytes(page[at : at + _WORD], order))
         first = int.from_bytes(page[at + _WORD : at + 2 * _WORD], order)
@@ -278,7 +278,7 @@ def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Fi
         if entry.kind in (RingType.LONG, RingType.PADDING):
             start, size = at + 2 * _WORD, first - _WORD
         if size < 0 or start + size > end:
-            findings.add("kernel-entry", begin + at, "the entry goes beyond its page", file=name)
+            findings.add("kernel.entry", begin + at, "the entry goes beyond its page", file=name)
             return
         time += entry.delta
         at = start + (size + _WORD - 1) // _WORD * _WORD
@@ -288,7 +288,7 @@ def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Fi
             event, complete = _event(time, page[start : start + size], header, missed=missed)
             if not complete:
                 message = f"the fields of {event.label} overlap or are beyond its data; some values are not decoded"
-                findings.add("kernel-fields", begin + start, message, level=Level.WARNING, file=name)
+                findings.add("kernel.fields", begin + start, message, file=name)
             yield event
             missed = False
 

@@ -63,7 +63,9 @@ def decode(specs: ValueSpecs, payload: bytes, order: Order = "little") -> list[A
             at += 2
         raw = payload[at : at + size]
         if len(raw) < size or (spec.is_text and at > len(payload)):
-            raise DecodeError("payload-unknown", f"{spec.label} goes beyond the {len(payload)} bytes of the payload")
+            raise DecodeError(
+                "record.payload-unknown", f"{spec.label} goes beyond the {len(payload)} bytes of the payload"
+            )
         values.append(_decode_value(spec, raw, order))
         at += size
         at += -at % 4

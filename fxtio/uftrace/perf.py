@@ -140,10 +140,10 @@ def parse(blocks: Iterable[bytes], name: str, order: Order, findings: Findings) 
         base, rest = base + end, raw[end:]
         if len(rest) >= _HEADER and (size := _size_reader(order)(rest, 0)[0]) < _HEADER:
             message = f"a record has the size {size}, less than its header; the rest of the file is not read"
-            findings.add("perf-record", base, message, file=name)
+            findings.add("perf.record", base, message, file=name)
             return
     if rest:
-        findings.add("perf-record", base, "the file ends in the middle of a record", file=name)
+        findings.add("perf.record", base, "the file ends in the middle of a record", file=name)
 
 
 def _size_reader(order: Order) -> Any:
@@ -247,9 +247,9 @@ def _fields_of(event: PerfEvent) -> tuple[Any, ...]:
 
 def _meant(raw: bytes, order: Order) -> tuple[Any, ...] | None:
     """Return the values of the record in some bytes, or None if they are not one record."""
-    findings = Findings()
+    findings = Findings("uftrace")
     events = [event for block in parse([raw], "", order, findings) for event in block.events()]
-    return _fields_of(events[0]) if len(events) == 1 and not findings.counts.keys() - {"time-overflow"} else None
+    return _fields_of(events[0]) if len(events) == 1 and not findings.counts.keys() - {"time.overflow"} else None
 
 
 def encode(

@@ -15,7 +15,7 @@ import numpy as np
 
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FormatError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.io.reading import Progress, TraceInfo, TraceReader
 from fxtio.table import MAX_TIME, Table
 from fxtio.uftrace import kernel, payloads, perf
@@ -118,18 +118,18 @@ class UftraceTrace(TraceReader[Info]):
         super().__init__(os.fspath(target), strict=strict, max_bytes=max_bytes, progress=progress)
         self.directory = Directory(target)
         self._position = 0
-        self.info_file = self._read_info_file(Findings())  # every reading reports the findings
+        self.info_file = self._read_info_file(Findings("uftrace"))  # every reading reports the findings
 
     def _read_info_file(self, findings: Findings) -> InfoFile:
         """Parse the info file; if it is damaged, or was not written before a crash, use defaults."""
         raw = self.directory.read(INFO_FILE, findings)
         try:
-            InfoFile.parse(raw, Findings())
+            InfoFile.parse(raw, Findings("uftrace"))
         except DecodeError as error:
             if not self._task_files() or not any(name in self.directory for name in (TEXT, BINARY)):
                 raise FormatError(f"{self.name}: {error.message}") from None
             message = f"{error.message}; the trace is read without it"
-            findings.add("info-header", 0, message, file=INFO_FILE)
+            findings.add("info.header", 0, message, file=INFO_FILE)
             return InfoFile()
         return InfoFile.parse(raw, findings)  # in strict mode, a finding raises; the header does not
 
@@ -288,7 +288,7 @@ class UftraceTrace(TraceReader[Info]):
         stored = StoredFile(self.directory, name)
         if self.directory.size(name) > MAX_WHOLE_FILE:
             return stored
-        ignored = Findings()  # faults are in the bytes, which are returned as they are
+        ignored = Findings("uftrace")  # faults are in the bytes, which are returned as they are
         raw = self.directory.read(name, ignored)
         try:
             parsed = self._parsed(name, raw, ignored)
@@ -321,16 +321,16 @@ class UftraceTrace(TraceReader[Info]):
 
     def _begin(self) -> _Reading:
         """Begin a reading with no findings but those of the directory and the info file."""
-        self._findings = findings = Findings(strict=self._strict)
+        self._findings = findings = Findings("uftrace", strict=self._strict)
         self._position = 0
         self._read_info_file(findings)
         for other in self.directory.others:
             message = "this is not a regular file; it is not opened"
-            findings.add("not-a-file", 0, message, level=Level.WARNING, file=other)
+            findings.add("directory.not-a-file", 0, message, file=other)
         for tid in self.info_file.tids:
             if f"{tid}{_DAT}" not in self.directory:
                 message = f"the info file lists the task {tid}, but there is no file {tid}{_DAT}"
-                findings.add("no-task-file", 0, message, level=Level.WARNING, file=INFO_FILE)
+                findings.add("directory.no-task-file", 0, message, file=INFO_FILE)
         return _Reading(self, findings)
 
     def _chunks(self, reading: _Reading, tids: list[int] | None = None) -> Iterator[Chunk]:
@@ -341,11 +341,11 @@ class UftraceTrace(TraceReader[Info]):
             name = f"{tid}{_DAT}"
             if tid not in listed:
                 message = "the info file does not list this task"
-                findings.add("unlisted-task", 0, message, level=Level.WARNING, file=name)
+                findings.add("info.unlisted-task", 0, message, file=name)
             size = self.directory.size(name)
             allowed = size if left is None else min(size, left)
             if allowed < size:
-                findings.add("source", allowed, f"more than the allowed {self._max_bytes:,} bytes", file=name)
+                findings.add("source.cut", allowed, f"more than the allowed {self._max_bytes:,} bytes", file=name)
             descriptor = self.directory.open(name)
 
             def progress(count: int) -> None:
@@ -437,7 +437,7 @@ class _Reading:
         self, is_meant: Callable[[str], bool], parse: Callable[[bytes, str, Findings], T]
     ) -> list[tuple[str, T]]:
         """Return the parsed files whose names are meant, with their names."""
-        findings = Findings() if self.quiet else self.findings
+        findings = Findings("uftrace") if self.quiet else self.findings
         names = filter(is_meant, self._directory.names)
         return [(name, parse(self._directory.read(name, findings), name, findings)) for name in names]
 

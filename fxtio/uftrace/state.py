@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
 from fxtio.uftrace import payloads
 from fxtio.uftrace.argspec import ArgumentSpecs, ValueSpecs
@@ -293,7 +293,7 @@ class Sessions:
         self._places = {id(event): place for event, place in zip(events, places, strict=True)}
         if not events:
             message = "there are no tasks and sessions; functions have no names"
-            findings.add("no-tasks", 0, message, file=TEXT)
+            findings.add("task.none", 0, message, file=TEXT)
         self.sessions = sorted((event for event in events if isinstance(event, Session)), key=_time)
         self._of_process: dict[int, list[Session]] = {}
         for session in self.sessions:
@@ -327,7 +327,9 @@ class Sessions:
         for sid, libraries in by_session.items():
             if len(libraries) > MAX_LIBRARIES:
                 message = f"session {sid} loads {len(libraries):,} libraries; only the first {MAX_LIBRARIES:,} are used"
-                self._findings.add("too-many-libraries", self._places[id(libraries[MAX_LIBRARIES])], message, file=TEXT)
+                self._findings.add(
+                    "session.too-many-libraries", self._places[id(libraries[MAX_LIBRARIES])], message, file=TEXT
+                )
                 del libraries[MAX_LIBRARIES:]
         return by_session
 
@@ -342,7 +344,7 @@ class Sessions:
             begins = [(0, self._session_of(tid, None))]
         if not lines and tid not in self._forks:
             message = f"task {tid} is not in the task file; its records are read with the symbols of another session"
-            self._findings.add("unknown-task", 0, message, level=Level.WARNING, file=f"{tid}.dat")
+            self._findings.add("task.unknown", 0, message, file=f"{tid}.dat")
         fork = self._forks.get(tid)
         if fork is not None and fork.time < begins[0][0]:  # before it called exec, it was a copy of its parent
             begins.insert(0, (0, self._session_of(fork.ppid, fork.time)))
@@ -401,7 +403,7 @@ class Sessions:
         if functions is None:
             if self._arranged > MAX_ARRANGED + ARRANGED_PER_BYTE * self.bytes_read:
                 message = "sessions and libraries change too often; functions have the names of an earlier time"
-                self._findings.add("too-many-sessions", 0, message, file=TEXT)
+                self._findings.add("session.too-many", 0, message, file=TEXT)
                 return next(reversed(self._address_spaces.values()))
             functions = self._address_spaces[key] = AddressSpace(self._modules(*key), self._specs)
             self._arranged += len(functions) + _COST_OF_SPACE
@@ -424,7 +426,7 @@ class Sessions:
                 self._maps[sid] = MapFile.parse(self._directory.read(name, self._findings), name, self._findings)
             else:
                 message = f"session {sid} has no map; its functions have no names"
-                self._findings.add("no-map", self._session_places.get(sid, 0), message, file=TEXT)
+                self._findings.add("session.no-map", self._session_places.get(sid, 0), message, file=TEXT)
         return self._maps[sid]
 
     def _modules(self, sid: str, libraries: int) -> list[ModuleSymbols]:
@@ -437,7 +439,7 @@ class Sessions:
             modules.append(Module(0, LAST_ADDRESS, PYTHON))
         if len(modules) > MAX_MODULES:
             message = f"session {sid} has {len(modules):,} modules; only the first {MAX_MODULES:,} are used"
-            self._findings.add("too-many-modules", 0, message, file=map_name(sid))
+            self._findings.add("session.too-many-modules", 0, message, file=map_name(sid))
             del modules[MAX_MODULES:]
         parts: list[ModuleSymbols] = []
         left = MAX_SYMBOLS
@@ -448,7 +450,7 @@ class Sessions:
             left -= len(part.begin)
             if left < 0:
                 message = f"session {sid} has more than {MAX_SYMBOLS:,} symbols; those of {module.path} are not used"
-                self._findings.add("too-many-symbols", 0, message, file=map_name(sid))
+                self._findings.add("symbol.too-many", 0, message, file=map_name(sid))
                 break
             parts.append(part)
         return parts
@@ -492,7 +494,7 @@ class Sessions:
             return other
         if f"{base}{suffix}" in self._directory:
             message = f"the heading is not that of {module.path}; the file is not used for it"
-            self._findings.add("other-module", 0, message, level=Level.WARNING, file=f"{base}{suffix}")
+            self._findings.add("symbol.other-module", 0, message, file=f"{base}{suffix}")
         return None
 
     def _is_of(self, name: str, module: Module) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.uftrace.directory import join_lines, placed_lines
 from fxtio.uftrace.layout import kernel_base
 
@@ -129,7 +129,7 @@ class MapFile:
             if mapping is not None:
                 parsed.mappings.append(mapping)
             elif line and not line.startswith("#"):
-                findings.add("map-line", offset, "the line is not a mapping", level=Level.WARNING, file=name)
+                findings.add("session.map-line", offset, "the line is not a mapping", file=name)
         return parsed
 
     @classmethod
@@ -223,7 +223,7 @@ class SymbolFile:
                 elif heading[1] == "build-id":
                     parsed.build_id = heading[2]
             elif line and not line.startswith("#"):
-                findings.add("symbol-line", offset, "the line is not a symbol", level=Level.WARNING, file=name)
+                findings.add("symbol.line", offset, "the line is not a symbol", file=name)
         return parsed
 
     @classmethod
@@ -347,7 +347,7 @@ class DebugFile:
                 current.line, current.source = int(words[0][:10]), words[1] if len(words) > 1 else ""
             elif line and not line.startswith("#"):
                 message = "the line is not debug information of a function"
-                findings.add("debug-line", offset, message, level=Level.WARNING, file=name)
+                findings.add("symbol.debug-line", offset, message, file=name)
         return parsed
 
     def to_bytes(self) -> bytes:

@@ -26,7 +26,7 @@ from construct import (
 )
 
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.uftrace.directory import join_lines, placed_lines, text_bytes
 
 TEXT, BINARY = "task.txt", "task"
@@ -183,7 +183,7 @@ class TaskFile:
                 parsed.places.append(offset)
             elif line:
                 message = f"the line beginning with {line[:20]!r} is unknown"
-                findings.add("task-line", offset, message, level=Level.WARNING, file=TEXT)
+                findings.add("task.line", offset, message, file=TEXT)
         return parsed
 
     def to_bytes(self) -> bytes:
@@ -242,7 +242,7 @@ class BinaryTaskFile:
             at = end
         parsed.rest = raw[at:]
         if parsed.rest:
-            findings.add("task-message", at, f"{len(parsed.rest):,} bytes are not a whole message", file=BINARY)
+            findings.add("task.message", at, f"{len(parsed.rest):,} bytes are not a whole message", file=BINARY)
         return parsed
 
     def to_bytes(self) -> bytes:

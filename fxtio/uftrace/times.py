@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
 
 Array = np.ndarray[Any, Any]
@@ -36,4 +36,4 @@ def add_overflow(findings: Findings, file: str, offset: int, times: int = 1) -> 
         times: how many there are.
     """
     message = "the time does not fit in 64-bit nanoseconds; it is taken for 2**63 - 1"
-    findings.add("time-overflow", offset, message, level=Level.WARNING, times=times, file=file)
+    findings.add("time.overflow", offset, message, times=times, file=file)

@@ -17,7 +17,7 @@ import numpy as np
 from fxtio import _native
 from fxtio.codec.columns import StreamColumn
 from fxtio.codec.strings import DistinctStrings
-from fxtio.finding import Findings, Level
+from fxtio.finding import Findings
 from fxtio.uftrace import payloads
 from fxtio.uftrace.argspec import MAX_FLAGS, EnumNames, ValueSpec, ValueSpecs, enum_label
 from fxtio.uftrace.enums import RecordType
@@ -124,7 +124,7 @@ class CombinedNames:
         if not self._is_full:
             self._is_full = True
             message = f"more than {MAX_COMBINED:,} different values combine flags; the others have no meaning"
-            self._findings.add("too-many-flags", offset, message, level=Level.WARNING, file=file)
+            self._findings.add("argspec.too-many-flags", offset, message, file=file)
         return None
 
 

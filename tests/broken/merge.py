@@ -37,10 +37,10 @@ def merged(*traces: bytes) -> Findings:
     """Return the findings of all traces after they were merged."""
     opened = [fxtio.open(data, format="fxt") for data in traces]
     merge(opened, open_sink(io.BytesIO()))
-    result = Findings()
+    result = Findings("fxt")
     for each in opened:
         for finding in each.findings:
-            result.add(finding.rule, finding.offset, finding.message, level=finding.level)
+            result.add(finding.rule.removeprefix("fxt."), finding.offset, finding.message)
     return result
 
 
@@ -65,8 +65,8 @@ def byte_order(_: Path) -> Findings:
 
 
 CASES: dict[str, Callable[[Path], Findings]] = {
-    "no-wall-clock": no_wall_clock,
-    "clock-apart": clock_apart,
-    "late-provider": late_provider,
-    "byte-order": byte_order,
+    "fxt.merge.no-wall-clock": no_wall_clock,
+    "fxt.merge.clock-apart": clock_apart,
+    "fxt.merge.late-provider": late_provider,
+    "fxt.merge.byte-order": byte_order,
 }

@@ -21,7 +21,7 @@ def counts_and_places(findings: Findings) -> tuple[dict[str, int], list[tuple[st
     """Return the count of each rule, and rule, level and offset of the findings that do not depend on block sizes."""
     counts = dict(findings.counts)
     return counts, [
-        (finding.rule, finding.level.value, finding.offset) for finding in findings if counts[finding.rule] <= FEW
+        (finding.rule, finding.severity.value, finding.offset) for finding in findings if counts[finding.rule] <= FEW
     ]
 
 

@@ -65,7 +65,7 @@ def findings_of(trace: CoreProfilerTrace) -> tuple[dict[str, int], list[tuple[st
     _ = trace.info
     counts, places = counts_and_places(trace.findings)
     # The place of `pointer-width` is that of a block, not of a line.
-    return counts, [place for place in places if place[0] != "pointer-width"]
+    return counts, [place for place in places if place[0] != "coreprofiler.line.pointer-width"]
 
 
 def check_copy(data: bytes, entries: list[Any]) -> None:

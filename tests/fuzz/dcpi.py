@@ -103,17 +103,17 @@ def samples_of(entries: list[Any]) -> tuple[list[dict[str, int]], list[tuple[int
 
 def check_oracle(data: bytes, trace: DcpiTrace, entries: list[Any]) -> None:
     """Check that the oracle agrees."""
-    wrong = [finding for finding in trace.findings if finding.level == "error"]
+    wrong = [finding for finding in trace.findings if finding.severity == "error"]
     try:
         parsed = oracle.parse(data)
     except OracleError:
         # A version with another syntax and a second `period` are warnings; the oracle does not know versions.
-        told_of = trace.findings.counts.keys() & {"body-opaque", "header-value", "repeated-line"}
+        told_of = trace.findings.counts.keys() & {"dcpi.body.opaque", "dcpi.header.value", "dcpi.header.repeated"}
         require(bool(wrong or told_of), "the oracle's faults are findings")
         return
     # The oracle does not check dates, and accepts numbers of any size.
-    require(all(finding.rule == "header-value" for finding in wrong), "what is an error is one to the oracle")
-    if "body-opaque" not in trace.findings.counts:
+    require(all(finding.rule == "dcpi.header.value" for finding in wrong), "what is an error is one to the oracle")
+    if "dcpi.body.opaque" not in trace.findings.counts:
         chunks = [
             (entry.record.text_offset, list(entry.record.counts))
             for entry in entries

@@ -62,7 +62,7 @@ def check(data: bytes) -> bool:
         require(len(list(table.rows())) == table.num_rows, "a table has its rows")
     info = MonoTrace(data).info
     require(info.records == Counter(type(entry.record).__name__ for entry in entries), "the summary counts the events")
-    if trace.compression is None and not trace.findings.counts["hybrid-version"]:
+    if trace.compression is None and not trace.findings.counts["mono.header.hybrid-version"]:
         check_buffers(data, trace, entries)
     check_presented(MonoTrace(data), ROOMS)
     other = MonoTrace(Trickle(data, 61))

@@ -56,7 +56,7 @@ class Trickle(io.RawIOBase):
 
 def kept_findings(findings: Findings) -> list[tuple[str, str, int]]:
     """Return rule, level and offset of every finding that was kept."""
-    return [(finding.rule, str(finding.level), finding.offset) for finding in findings]
+    return [(finding.rule, str(finding.severity), finding.offset) for finding in findings]
 
 
 def rules(findings: Findings) -> dict[str, int]:

@@ -32,7 +32,7 @@ class ToyTrace:
         data = bytearray(source.remaining or 0)
         source.readinto(memoryview(data))
         source.close()
-        self.name, self.format, self.findings = str(target), format, Findings()
+        self.name, self.format, self.findings = str(target), format, Findings(format)
         self.lines = list[Line]()
         offset = 0
         for raw in bytes(data).splitlines(keepends=True):

@@ -111,12 +111,12 @@ def kind_at(dialect: Dialect, data: bytes, offset: int, end: int) -> int:
     if kind == SUBTYPE:
         _, place = take_uleb(data, offset + 1, end, "time")
         if place >= end:
-            raise DecodeError("event-cut", "the data end before the metadata's type")
+            raise DecodeError("event.cut", "the data end before the metadata's type")
         kind = dialect.subtypes.get((first_byte, data[place]), UNKNOWN)
         if kind == UNKNOWN:
-            raise DecodeError("unknown-event", f"metadata of the unknown type {data[place]} ({first_byte:#04x})")
+            raise DecodeError("event.unknown", f"metadata of the unknown type {data[place]} ({first_byte:#04x})")
     if kind == UNKNOWN:
-        raise DecodeError("unknown-event", f"data version {dialect.version} has no event {first_byte:#04x}")
+        raise DecodeError("event.unknown", f"data version {dialect.version} has no event {first_byte:#04x}")
     return kind
 
 

@@ -24,7 +24,7 @@ _BYTES = [bytes([value]) for value in range(256)]
 
 
 def _cut(where: str) -> DecodeError:
-    return DecodeError("event-cut", f"{where}: the data end before it")
+    return DecodeError("event.cut", f"{where}: the data end before it")
 
 
 def take_uleb(data: Any, offset: int, end: int, where: str) -> tuple[int, int]:
@@ -55,8 +55,8 @@ def take_uleb(data: Any, offset: int, end: int, where: str) -> tuple[int, int]:
         if shift == 7 * MAX_LEB128_BYTES:
             break
     else:
-        raise DecodeError("event-cut", f"{where}: the data end within a number")
-    raise DecodeError("varint-too-long", f"{where}: a number of more than 64 bits")
+        raise DecodeError("event.cut", f"{where}: the data end within a number")
+    raise DecodeError("event.varint", f"{where}: a number of more than 64 bits")
 
 
 def take_sleb(data: Any, offset: int, end: int, where: str) -> tuple[int, int]:
@@ -76,8 +76,8 @@ def take_sleb(data: Any, offset: int, end: int, where: str) -> tuple[int, int]:
         if shift == 7 * MAX_LEB128_BYTES:
             break
     else:
-        raise DecodeError("event-cut", f"{where}: the data end within a number")
-    raise DecodeError("varint-too-long", f"{where}: a number of more than 64 bits")
+        raise DecodeError("event.cut", f"{where}: the data end within a number")
+    raise DecodeError("event.varint", f"{where}: a number of more than 64 bits")
 
 
 def take_byte(data: bytes, offset: int, end: int, where: str) -> tuple[int, int]:
@@ -125,7 +125,7 @@ def take_text_place(data: bytes, offset: int, end: int, where: str) -> tuple[tup
     """Read a text as `take_text` does, but give its offset and its size in bytes."""
     stop = data.find(0, offset, end)
     if stop < 0:
-        raise DecodeError("text-without-end", f"{where}: no zero byte ends the text")
+        raise DecodeError("event.text-end", f"{where}: no zero byte ends the text")
     return (offset, stop - offset), stop + 1
 
 
@@ -142,7 +142,7 @@ def take_marked_text_place(data: bytes, offset: int, end: int, where: str) -> tu
     if offset >= end:
         raise _cut(where)
     if data[offset] > 1:
-        raise DecodeError("unknown-form", f"{where}: the byte before a text is {data[offset]}, not 0 or 1")
+        raise DecodeError("event.unknown-form", f"{where}: the byte before a text is {data[offset]}, not 0 or 1")
     return take_text_place(data, offset + 1, end, where) if data[offset] else (None, offset + 1)
 
 
@@ -157,7 +157,7 @@ def take_sized_text_place(data: bytes, offset: int, end: int, where: str) -> tup
     """Read a text as `take_sized_text` does, but give its offset and its size in bytes, with the zero byte."""
     size, offset = TAKE_FIXED[4](data, offset, end, where)
     if size > end - offset:
-        raise DecodeError("event-cut", f"{where}: a text of {size:,} bytes, but {end - offset:,} are left")
+        raise DecodeError("event.cut", f"{where}: a text of {size:,} bytes, but {end - offset:,} are left")
     return (offset, size), offset + size
 
 
@@ -257,12 +257,12 @@ def put_sized_text(value: Any, where: str) -> bytes:
 
 def count_beyond_end(where: str, count: int, left: int) -> DecodeError:
     """Return the error about a count of more items than there are bytes."""
-    return DecodeError("count-beyond-end", f"{where}: {count:,} items do not fit in {left:,} bytes")
+    return DecodeError("event.count", f"{where}: {count:,} items do not fit in {left:,} bytes")
 
 
 def unknown_form(where: str, value: int) -> DecodeError:
     """Return the error about a value whose encoding is not known."""
-    return DecodeError("unknown-form", f"{where}: the encoding of values of type {value} is not known")
+    return DecodeError("event.unknown-form", f"{where}: the encoding of values of type {value} is not known")
 
 
 def misfit(where: str, value: object) -> EncodeError:

@@ -13,7 +13,7 @@ from support.coreprofiler import simulated
 
 OPTIONS: list[dict[str, Any]] = [{"style": "D2"}]
 WRITERS: list[dict[str, Any]] = [{}]
-FINDINGS = frozenset({"time-overflow"})
+FINDINGS = frozenset({"coreprofiler.time.overflow"})
 WRITES_NOTHING = frozenset({"CoreProfilerWriter.flush"})
 UNCHECKED = frozenset({"CoreProfilerWriter.put", "CoreProfilerWriter.write_table"})
 IGNORED = frozenset({"CoreProfilerWriter.write_table(columns.ip_undefined)"})  # null is False

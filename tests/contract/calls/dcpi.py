@@ -11,7 +11,7 @@ from fxtio.dcpi.writer import DcpiWriter
 
 OPTIONS: list[dict[str, Any]] = [{"header": dict(HEADER)}]
 WRITERS: list[dict[str, Any]] = [{}]
-FINDINGS = frozenset({"footer-overflow"})  # a sum that the format cannot express is written modulo 2**32
+FINDINGS = frozenset({"dcpi.footer.overflow"})  # a sum that the format cannot express is written modulo 2**32
 WRITES_NOTHING = frozenset({"DcpiWriter.flush"})
 UNCHECKED = frozenset({"DcpiWriter.put"})
 IGNORED = frozenset[str]()

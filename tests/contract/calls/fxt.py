@@ -24,7 +24,7 @@ OPTIONS: list[dict[str, Any]] = [
     }
 ]
 WRITERS: list[dict[str, Any]] = [{}]
-FINDINGS = frozenset({"time-overflow", "unknown-value"})
+FINDINGS = frozenset({"fxt.time.overflow", "fxt.bits.unknown-value"})
 WRITES_NOTHING = frozenset({"FxtWriter.flush"})
 UNCHECKED = frozenset({"FxtWriter.put"})
 IGNORED = frozenset[str]()

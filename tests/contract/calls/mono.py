@@ -12,7 +12,7 @@ from fxtio.mono.writer import MonoWriter, header_for
 
 OPTIONS: list[dict[str, Any]] = [{"data_version": 17, "pointer_size": 8}]
 WRITERS: list[dict[str, Any]] = [{"header": header_for(17)}, {"header": header_for(15)}]
-FINDINGS = frozenset({"time-overflow"})
+FINDINGS = frozenset({"mono.time.overflow"})
 WRITES_NOTHING = frozenset({"MonoWriter.flush"})
 UNCHECKED = frozenset({"MonoWriter.put", "MonoWriter.write_tables"})
 IGNORED = frozenset({"MonoWriter.write_tables(tables.throws.backtrace)"})  # the column may be missing

@@ -20,7 +20,7 @@ OPTIONS: list[dict[str, Any]] = [
     }
 ]  # fmt: skip
 WRITERS: list[dict[str, Any]] = [{}]
-FINDINGS = frozenset({"time-overflow"})
+FINDINGS = frozenset({"uftrace.time.overflow"})
 WRITES_NOTHING = frozenset[str]()
 UNCHECKED = frozenset({"UftraceWriter.put", "UftraceWriter.file", "TaskWriter.write_records"})
 IGNORED = frozenset(
