@@ -21,7 +21,7 @@ An annotated hex file has one statement on each line. `#` and what follows it is
     text "name\n" [pad N]           UTF-8 text, a JSON string
     fill COUNT BYTE [pad N]         COUNT times the same byte
     | SOME TEXT                     the rest of the line as it stands, comments included, and a newline
-    times COUNT STATEMENT           a statement several times
+    times COUNT STATEMENT           the bytes of one of the above several times
     at FILE                         the following goes to this file of the directory
 
 `pad N` adds zeros until the length of the statement's bytes is a multiple of N.
@@ -100,12 +100,9 @@ def leb128(value: int, *, signed: bool) -> bytes:
 
 def json_text(text: str) -> bytes:
     """Return the bytes of a JSON string in UTF-8."""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise HexError(f"{text} is not a JSON string: {error}") from None
+    value = json.loads(text)
     if not isinstance(value, str):
-        raise HexError(f"{text} is not a JSON string")
+        raise ValueError("not a JSON string")
     return value.encode()
 
 
@@ -113,7 +110,7 @@ def filled(text: str) -> bytes:
     """Return the bytes of `COUNT BYTE`."""
     count, byte = (integer(item) for item in text.split())
     if not 0 <= count <= MOST_BYTES:
-        raise HexError(f"more than {MOST_BYTES} bytes")
+        raise ValueError(f"more than {MOST_BYTES} bytes")
     return bytes([byte]) * count
 
 
@@ -153,8 +150,9 @@ class Assembler:
             self.output = self.files[rest] = bytearray()
         elif word == "times":
             count, _, repeated = rest.partition(" ")
-            for _ in range(integer(count)):
-                self.statement(repeated)
+            word, _, rest = repeated.partition(" ")
+            content = self.encode(word, rest.strip())
+            self.emit(content * min(integer(count), MOST_BYTES // max(len(content), 1) + 1))
         else:
             self.emit(self.encode(word, rest))
 
@@ -172,7 +170,10 @@ class Assembler:
             return leb128(integer(rest), signed=word == "sleb")
         if word in STREAMS:
             padded = PAD.fullmatch(rest)
-            content = STREAMS[word](padded[1] if padded else rest)
+            try:
+                content = STREAMS[word](padded[1] if padded else rest)
+            except ValueError as error:
+                raise HexError(f"{rest} is not a value of {word}: {error}") from None
             return content + bytes(-len(content) % int(padded[2])) if padded else content
         raise HexError(f"there is no statement {word!r}")
 
@@ -320,6 +321,7 @@ class Kit:
             self.fault(path, f"the id is not {identity}, or has other characters than a-z, 0-9, dot and hyphen")
         if value["format"] != identity.partition("/")[0]:
             self.fault(path, "the format is not that of the folder")
+            return None
         if not 1 <= int(value["since"]) <= int(self.settings["version"]):
             self.fault(path, "since is not a version of the kit")
         known = self.settings["formats"][value["format"]].get("sections", [])

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fxtio.codec.integers import MAX_INT64
 from fxtio.errors import EncodeError, shown
 
 Array = np.ndarray[Any, Any]
 
-MAX_TIME = 2**63 - 1
+MAX_TIME = MAX_INT64
 """The latest time in nanoseconds that a table can hold; it replaces later ones."""
 
 

@@ -130,7 +130,7 @@ def test_findings_make_the_exit_code_1(verb: str, tmp_path: Path, capsys: Captur
     (path := tmp_path / "trace").write_bytes(LINES + b"\n")
     assert main([verb, str(path)]) == 1
     out, err = capsys.readouterr()
-    assert "the line has no text [empty-line]" in (out if verb == "explain" else err)
+    assert "the line has no text [toy.line.empty]" in (out if verb == "explain" else err)
 
 
 def test_synth(tmp_path: Path, capsys: Capture) -> None:

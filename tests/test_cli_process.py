@@ -153,7 +153,7 @@ def test_findings_make_the_exit_code_1(verb: str, capsys: Capture, tmp_path: Pat
     assert main([verb, str(path)]) == 1
     out, err = capsys.readouterr()
     assert out
-    assert re.fullmatch(r"fxtio: 1 finding\n  error at byte 992,368: .* \[truncated\]\n", err)
+    assert re.fullmatch(r"fxtio: 1 finding\n  error at byte 992,368: .* \[fxt\.framing\.truncated\]\n", err)
 
 
 def test_only_the_first_findings_are_printed(capsys: Capture, tmp_path: Path) -> None:

@@ -136,15 +136,15 @@ def test_a_long_chunk_is_several_records(monkeypatch: pytest.MonkeyPatch) -> Non
         (r.Line("version", "0.07"), "pdb-"),
         (r.Terminator("x"), "other characters than spaces"),
         (r.Chunk(0, ()), "at least one"),
-        (r.Chunk(-1, (1,)), "32 bits"),
-        (r.Chunk(0, (2**32,)), "32 bits"),
-        (r.Chunk(0, (1,), 2**32), "32 bits"),
+        (r.Chunk(-1, (1,)), "is not from 0"),
+        (r.Chunk(0, (2**32,)), "is not from 0"),
+        (r.Chunk(0, (1,), 2**32), "is not from 0"),
         (r.Chunk("0", (1,)), "not an integer"),  # type: ignore[arg-type]
         (r.Chunk(True, (1,)), "not an integer"),
         (r.Chunk(0, (1.0,)), "tuple of integers"),  # type: ignore[arg-type]
         (r.Chunk(0, ("1",)), "tuple of integers"),  # type: ignore[arg-type]
         (r.Chunk(0, None), "tuple of integers"),  # type: ignore[arg-type]
-        (r.Chunk(0, (1,), -1), "32 bits"),
+        (r.Chunk(0, (1,), -1), "is not from 0"),
         (r.Chunk(0, (1,), None), "not an integer"),  # type: ignore[arg-type]
         (r.MoreCounts((None,)), "tuple of integers"),  # type: ignore[arg-type]
         (r.Line(5, "x"), "not a text"),  # type: ignore[arg-type]
@@ -154,7 +154,7 @@ def test_a_long_chunk_is_several_records(monkeypatch: pytest.MonkeyPatch) -> Non
         (r.Footer(0.5, 0), "not an integer"),  # type: ignore[arg-type]
         (Opaque("text"), "not bytes"),  # type: ignore[arg-type]
         (r.MoreCounts(()), "no count"),
-        (r.Footer(0, 2**32), "32 bits"),
+        (r.Footer(0, 2**32), "is not from 0"),
         ("no record", "not a record"),
     ],
 )

@@ -90,7 +90,7 @@ def test_header_values() -> None:
         ({"platform": ""}, "rest of the line"),
         ({"platform": "a\nb"}, "rest of the line"),
         ({"epoch": "9713010000"}, "not a date"),
-        ({"period": -1}, "decimal digits"),
+        ({"period": -1}, "unsigned integer"),
         ({"tstart": 2**64}, "64 bits"),
         ({"version": "pdb-1.01"}, "never published"),
         ({"two words": "x"}, "not a word"),

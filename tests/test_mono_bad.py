@@ -242,7 +242,7 @@ def test_lost_carriage_returns_are_one_finding() -> None:
 
 
 HEADERS = {
-    "nothing": (b"", "empty"),
+    "nothing": (b"", "mono.source.empty"),
     "a cut header": (HEAD[:30], "mono.header.bad"),
     "a text of four gigabytes": (HEAD[:46] + b"\xff" * 4 + HEAD[50:], "mono.header.bad"),
     "data version 0": (HEAD[:6] + b"\x00" + HEAD[7:], "mono.header.unknown-version"),

@@ -21,7 +21,7 @@ from fxtio.mono.stream.codec import stream_codec_of
 from fxtio.mono.stream.declare import UNKNOWN, Dialect, layout_of
 from fxtio.mono.stream.describe import ranges_of
 from fxtio.mono.stream.kernels import CompiledKernels, Kernels
-from fxtio.mono.stream.program import Program, program_of
+from fxtio.mono.stream.steps import Steps, steps_of
 from fxtio.testing.mono import buffers
 from support.mono_columns import all_kernels, columns_of, events_from_columns
 
@@ -96,12 +96,12 @@ def test_columns_are_written_as_the_same_bytes(kernel: Kernels, drawn: Drawn, ro
     dialect, (header, events) = drawn
     data = encode_events(dialect, header, events)
     filled = columns_of(kernel, dialect, header, data)
-    order, program = filled.order(), program_of(dialect)
-    registers, rows = filled.registers[0].copy(), np.zeros(program.owners, np.int64)
+    order, steps = filled.order(), steps_of(dialect)
+    registers, rows = filled.registers[0].copy(), np.zeros(steps.owners, np.int64)
     texts, written, number = np.frombuffer(data, np.uint8), b"", 0
     while number < len(order):  # a room that is too small for the next event gets larger
         out = np.empty(room, np.uint8)
-        after, used = kernel.encode(program, order, number, registers, filled.columns, texts, rows, out)
+        after, used = kernel.encode(steps, order, number, registers, filled.columns, texts, rows, out)
         written += out[:used].tobytes()
         room += 64 if after == number else 0
         number = after
@@ -180,9 +180,9 @@ def test_an_event_without_time_has_the_time_of_the_event_before() -> None:
 
 @pytest.mark.skipif(_native.IMPLEMENTATION != "c", reason="the kernels in C are not built")
 def test_a_kernel_refuses_an_invalid_program() -> None:
-    program = Program(dialect_of(17, 8))
-    program.steps[0, 0] = 99
+    steps = Steps(dialect_of(17, 8))
+    steps.table[0, 0] = 99
     zero, four = np.zeros(1, np.int64), np.zeros((1, 4), np.uint64)
     byte = np.zeros(1, np.uint8)
     with pytest.raises(ValueError, match="not sound"):
-        CompiledKernels().scan(program, byte, zero, zero, four, zero.copy(), zero.copy(), byte.copy(), byte.copy())
+        CompiledKernels().scan(steps, byte, zero, zero, four, zero.copy(), zero.copy(), byte.copy(), byte.copy())

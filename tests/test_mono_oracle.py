@@ -97,7 +97,7 @@ def test_fxtio_refuses_events_that_the_specification_forbids(version: int, draw:
         list(decode_events(dialect, BufferHeader(), bytes([head])))
     except DecodeError as error:
         rule = error.rule
-    assert rule == ("mono.event.cut" if is_specified else "mono.event.unknown")
+    assert rule == ("event.cut" if is_specified else "event.unknown")
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if "v13" not in path.name and "v16" not in path.name],

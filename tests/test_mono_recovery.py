@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import mmap
+import random
 import tracemalloc
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import fxtio
+from contract.damage import DAMAGE
 from fxtio.errors import DecodeError
 from fxtio.mono import frames, report
 from fxtio.mono import records as r
@@ -22,6 +24,7 @@ from fxtio.mono.explain import explain
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, StreamHeader, encode_buffer_header, encode_header
 from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK
 from fxtio.mono.reader import MonoTrace
+from support.checkout import CORPUS
 from support.fxt_readings import Trickle
 from support.mono_samples import copied, copied_whole, header
 
@@ -218,6 +221,45 @@ def test_a_header_alone_is_explained() -> None:
     trace = fxtio.open(HEAD, format="mono")
     annotated = list(explain(trace, record=None, offset=0, kinds=None))
     assert [record.name for record in annotated] == ["StreamHeader"]
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_every_byte_and_every_finding_of_a_damaged_recording_is_explained(kind: str) -> None:
+    sample = (CORPUS / "mono" / "synth-v17.mlpd").read_bytes() + OLD + buffer()
+    for seed in range(40):
+        trace = MonoTrace(DAMAGE[kind](sample, random.Random(seed)))
+        annotated = list(explain(trace))
+        ends = [0, *(record.offset + record.size for record in annotated)]
+        assert [record.offset for record in annotated] == ends[:-1]
+        assert ends[-1] == trace.position
+        shown = [finding for record in annotated for finding in record.findings]
+        assert sorted(shown, key=str) == sorted(trace.findings, key=str)
+        numbers = [record.number for record in annotated if record.number is not None]
+        assert numbers == list(range(sum(1 for entry in trace.entries() if entry.time is not None)))
+
+
+def test_bytes_between_buffers_are_explained_in_their_place() -> None:
+    trace = MonoTrace(HEAD + buffer() + b"garbage" + buffer())
+    names = ["StreamHeader", "BufferHeader", "GcResize", "no buffer", "BufferHeader", "GcResize"]
+    annotated = list(explain(trace))
+    assert [record.name for record in annotated] == names
+    assert annotated[3].ranges[0].raw == b"garbage"
+    assert [finding.rule for finding in annotated[3].findings] == ["mono.buffer.id"]
+    assert [record.name for record in explain(trace, offset=annotated[3].offset + 6)] == names[3:]
+    assert [record.name for record in explain(trace, record=1)] == names[5:]
+    assert [record.name for record in explain(trace, record=0)] == names[2:]
+    assert [record.name for record in explain(trace, kinds=frozenset({r.GcResize}))] == ["GcResize"] * 2
+
+
+def test_a_finding_about_an_event_is_shown_with_it() -> None:
+    late = b"\x21" + b"\xff" * 9 + b"\x01\x4d"
+    explained = list(explain(MonoTrace(HEAD + buffer(late + GOOD_BYTES))))
+    assert [[finding.rule for finding in record.findings] for record in explained] == [
+        [],
+        [],
+        ["mono.time.overflow"],
+        [],
+    ]
 
 
 def test_recordings_of_the_same_version_share_frames() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from fxtio.codec.integers import checked_integer
 from fxtio.codec.parts import Many, Part
 from fxtio.codec.record import SIZE, Layout, Opaque, Record, TaggedUnion, layout_of, once
 from fxtio.errors import DecodeError, EncodeError, shown
@@ -111,7 +112,7 @@ def _encoder(layout: Layout) -> str:
         least, most = field.limits
         name = f"{field.name}_"
         check = f"isinstance({name}, int) and {least} <= {name} <= {most}"
-        lines.append(f"if not ({check}): raise misfit(record, {n}, {field.name!r}, {name})")
+        lines.append(f"if not ({check}): {name} = fitting(record, {n}, {field.name!r}, {name})")
     packed = []
     for n, word in enumerate(layout.words):
         terms = [f"{word.pattern('tag', 'const')[1]:#x}"]
@@ -324,9 +325,16 @@ def put_many(values: Any, union: TaggedUnion, order: Order, where: str) -> tuple
     return len(bodies), b"".join(bodies)
 
 
-def misfit(record: type[Record], word: int, field: str, value: object) -> EncodeError:
-    """Return the error for a value that a header field does not take."""
-    return EncodeError(record.words[word].fields[field].refusal(value), f"{record.__name__}.{field}")
+def fitting(record: type[Record], word: int, field: str, value: object) -> int:
+    """Return a value that is not an `int` that fits a header field, such as an integer of numpy, as one that does.
+
+    Raises:
+        EncodeError: the header field does not take it.
+    """
+    declared, where = record.words[word].fields[field], f"{record.__name__}.{field}"
+    if isinstance(value, int):
+        raise EncodeError(declared.refusal(value), where)
+    return checked_integer(value, where, *declared.limits)
 
 
 def _as_signed(word: int) -> int:
@@ -343,7 +351,7 @@ _HELPERS: dict[str, Any] = {
     "broken": broken,
     "unlike": unlike,
     "gap": gap,
-    "misfit": misfit,
+    "fitting": fitting,
     "as_signed": _as_signed,
     "as_double": _as_double,
     "take_bytes": take_bytes,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fxtio.errors import FxtioError
+from fxtio.rules import folder as kit_folder
 
 READ, WRITE = "read", "write"
 
@@ -108,12 +109,10 @@ def find_folder(folder: str | Path | None = None) -> Path:
     Raises:
         KitError: it is not there, or is not a kit.
     """
-    package = Path(__file__).resolve().parents[1]
-    candidates = [package / "_kit", package.parent / "conformance"] if folder is None else [Path(folder)]
-    for candidate in candidates:
-        if (candidate / DESCRIPTION).is_file():
-            return candidate
-    raise KitError(f"{candidates[0]} is not a conformance kit: it has no file {DESCRIPTION}")
+    place = kit_folder() if folder is None else Path(folder)
+    if not (place / DESCRIPTION).is_file():
+        raise KitError(f"{place} is not a conformance kit: it has no file {DESCRIPTION}")
+    return place
 
 
 def read_kit(folder: str | Path | None = None) -> Kit:

@@ -68,7 +68,7 @@ class StackTables:
         self._append([], [], 0.0)
 
     def add(self, block: Block, share: float) -> None:
-        """Take in the next block; `share` is as for `tables.Collector.add`."""
+        """Take in the next block; `share` is as for `tables.RecordCollector.add`."""
         samples: list[_SampleRow] = []
         frames: list[_StackRow] = []
         for offset, record in block.placed(*STACK_RECORDS):

@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.integers import checked_integer
 from fxtio.coreprofiler.columns import may_be_unknown, undefined_column
 from fxtio.coreprofiler.layout import (
+    MAX_63,
+    MIN_63,
     NS_PER_MS,
     UNDEFINED,
     Flags,
@@ -115,9 +118,7 @@ def _times(column: Any) -> list[int]:
     """Convert nanoseconds to milliseconds."""
     times = []
     for time in _to_list(column):
-        if type(time) is not int:
-            raise EncodeError(f"{time!r} is not an integer", "time")
-        milliseconds, rest = divmod(time, NS_PER_MS)
+        milliseconds, rest = divmod(checked_integer(time, "time", MIN_63 * NS_PER_MS, MAX_63 * NS_PER_MS), NS_PER_MS)
         if rest:
             raise EncodeError(f"{time:,} ns is not a whole number of milliseconds", "time")
         times.append(milliseconds)

@@ -173,8 +173,8 @@ class Everything:
         self._put(r.GcStarted(thread, self.timestamp, "induced" if oldest == 2 else "?", flags))
         self.timestamp += self._random.randrange(20)
         self._put(r.GcFinished(thread, self.timestamp))
-        some = self._random.randrange
-        items = tuple(r.AltItem(iid, 1 + some(100), some(1_000_000)) for iid in (*classes[:1], None))
+        below = self._random.randrange
+        items = tuple(r.AltItem(iid, 1 + below(100), below(1_000_000)) for iid in (*classes[:1], None))
         self._put(r.AllocationTable(self.timestamp, items), r.AllocationTable(self.timestamp))
-        sizes = tuple(r.HeapItem(name, some(1_000_000), some(1_000_000)) for name in ("LOH", "gen2", "gen1", "gen0"))
+        sizes = tuple(r.HeapItem(name, below(1_000_000), below(1_000_000)) for name in ("LOH", "gen2", "gen1", "gen0"))
         self._put(r.HeapGenerations(self.timestamp, sizes))

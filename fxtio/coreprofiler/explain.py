@@ -54,17 +54,17 @@ def explain(
             number += 1
             begin, raw = block
             if begin + len(raw) > offset and number >= (record or 0) and (kinds is None or Opaque in kinds):
-                yield _piece(trace, number, begin, raw, Opaque(raw))
+                yield _annotated(trace, number, begin, raw, Opaque(raw))
             continue
         starts = block.offsets().tolist()
         for row, (begin, value) in enumerate(zip(starts, block.records(), strict=True)):
             number += 1
             raw = block.lines.raw(row)
             if begin + len(raw) > offset and number >= (record or 0) and (kinds is None or type(value) in kinds):
-                yield _piece(trace, number, begin, raw, value)
+                yield _annotated(trace, number, begin, raw, value)
 
 
-def _piece(trace: CoreProfilerTrace, number: int, begin: int, raw: bytes, record: Any) -> AnnotatedRecord:
+def _annotated(trace: CoreProfilerTrace, number: int, begin: int, raw: bytes, record: Any) -> AnnotatedRecord:
     findings = trace.findings.between(begin, begin + len(raw))
     cls = type(record)
     name, spec = ("unknown line", "") if cls is Opaque else (cls.__name__, cls.spec)

@@ -18,11 +18,12 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from fxtio.codec.integers import MAX_UINT64, checked_integer
 from fxtio.errors import EncodeError
 
 Array = np.ndarray[Any, Any]
 
-MAX_32, MAX_63, MAX_64 = 2**32 - 1, 2**63 - 1, 2**64 - 1
+MAX_32, MAX_63 = 2**32 - 1, 2**63 - 1
 
 NS_PER_MS = 1_000_000
 """Times in a file are milliseconds; fxtio gives nanoseconds."""
@@ -200,14 +201,6 @@ class RestItem(ValueItem):
     """An item that takes the rest of the line; its characters begin with the separator."""
 
 
-def _require_integer(value: Any, low: int, high: int, where: str) -> int:
-    if type(value) is not int:
-        raise EncodeError(f"{value!r} is not an integer", where)
-    if not low <= value <= high:
-        raise EncodeError(f"{value:,} is not from {low:,} to {high:,}", where)
-    return value
-
-
 def _parse_integer(raw: bytes, base: int, low: int, high: int) -> int:
     if len(raw) > 40:  # conversion of long decimal numbers is slow
         raise ValueError(f"a number of {len(raw):,} characters")
@@ -235,7 +228,7 @@ class Decimal(FixedItem):
         return _parse_integer(raw, 10, self.low, self.high)
 
     def format(self, value: Any, style: Style, where: str) -> str:
-        return str(_require_integer(value, self.low, self.high, where))
+        return str(checked_integer(value, where, self.low, self.high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +242,7 @@ class Hexadecimal(FixedItem):
     """
 
     kind: str = "hex"
-    high: int = MAX_64
+    high: int = MAX_UINT64
     unknown: bool = False
 
     @property
@@ -262,7 +255,7 @@ class Hexadecimal(FixedItem):
     def format(self, value: Any, style: Style, where: str) -> str:
         if value is None and self.unknown:
             return "?"
-        return style.formats[self.kind] % _require_integer(value, 0, self.high, where)
+        return style.formats[self.kind] % checked_integer(value, where, 0, self.high)
 
     def describe(self, value: Any) -> str:
         return "?" if value is None else f"{value:#x}"
@@ -276,12 +269,12 @@ class Pointer(FixedItem):
     body: ClassVar[str] = r"(?:0x)?+[0-9A-Fa-f]++|\?"
 
     def parse(self, raw: bytes) -> int:
-        return UNDEFINED if raw == b"?" else _parse_integer(raw, 16, 0, MAX_64)
+        return UNDEFINED if raw == b"?" else _parse_integer(raw, 16, 0, MAX_UINT64)
 
     def format(self, value: Any, style: Style, where: str) -> str:
         if value == UNDEFINED:
             return "?"
-        return style.formats[self.kind] % _require_integer(value, 0, MAX_64, where)
+        return style.formats[self.kind] % checked_integer(value, where)
 
     def describe(self, value: Any) -> str:
         return "?" if value == UNDEFINED else f"{value:#x}"
@@ -304,8 +297,8 @@ class ThreadNumber(FixedItem):
         if value is None:
             return "?"
         if isinstance(value, OsThread):
-            return str(_require_integer(value.number, 0, MAX_63, where))
-        return style.formats["hex32"] % _require_integer(value, 0, MAX_32, where)
+            return str(checked_integer(value.number, where, 0, MAX_63))
+        return style.formats["hex32"] % checked_integer(value, where, 0, MAX_32)
 
     def describe(self, value: Any) -> str:
         return f"os thread {value.number}" if isinstance(value, OsThread) else "?" if value is None else f"{value:#x}"

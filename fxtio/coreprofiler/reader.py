@@ -14,7 +14,7 @@ from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.rules import Rules, Watcher
 from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks, Timeline
 from fxtio.coreprofiler.style import Detector
-from fxtio.coreprofiler.tables import TABLES, Collector
+from fxtio.coreprofiler.tables import TABLES, RecordCollector
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
 
@@ -142,19 +142,19 @@ class CoreProfilerTrace(FileReader[Info]):
         for block in self._blocks():
             if isinstance(block, Block):
                 stacks = stacks or self._new_stacks()
-                collector = Collector(names, stacks)
+                collector = RecordCollector(names, stacks)
                 collector.add(block, 0.0)
                 yield collector.tables()
         if stacks is None:
-            yield Collector(names, self._new_stacks()).tables()
+            yield RecordCollector(names, self._new_stacks()).tables()
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
-        collector: Collector | None = None
+        collector: RecordCollector | None = None
         for block in self._blocks():
             if isinstance(block, Block):
-                collector = collector or Collector(names, self._new_stacks())
+                collector = collector or RecordCollector(names, self._new_stacks())
                 collector.add(block, self._share)
-        return (collector or Collector(names, self._new_stacks())).tables()
+        return (collector or RecordCollector(names, self._new_stacks())).tables()
 
     @property
     def table_names(self) -> tuple[str, ...]:

@@ -134,9 +134,9 @@ class _Totals:
     def sample(self, record: r.StackSample, thread: ThreadStack, paused: bool) -> None:
         """Take in a sample; ticks while profiling is paused do not count."""
         self.samples += 1
-        known = self._threads.get(record.thread)
-        functions = known or _OnStack()
-        if known is None and thread.followed:
+        followed = self._threads.get(record.thread)
+        functions = followed or _OnStack()
+        if followed is None and thread.followed:
             self._threads[record.thread] = functions
         self._leave(functions, thread.unchanged)
         for frame in thread.frames[thread.unchanged :]:

@@ -83,7 +83,7 @@ WRITABLE_ITEMS = {
 """The columns of the items of lists that can be written, by their classes."""
 
 
-class Collector:
+class RecordCollector:
     """Builds the tables of many blocks.
 
     Args:

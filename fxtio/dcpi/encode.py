@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.integers import checked_integer
 from fxtio.dcpi.layout import HEAD_WORDS, HEX, KEYWORDS, MAX_COUNT, NUMBER, OFFSET, STEP, WORD_TYPE
 from fxtio.dcpi.records import Line, Terminator, encode
 from fxtio.dcpi.rules import check_header
 from fxtio.dcpi.state import Header, format_time, sorted_lines
-from fxtio.errors import EncodeError
+from fxtio.errors import EncodeError, shown
 from fxtio.finding import Findings
 
 Array = np.ndarray[Any, Any]
@@ -61,11 +62,14 @@ def lines_of(header: Mapping[str, Value] | Iterable[Line]) -> list[Line]:
 def _format_value(word: str, value: Value) -> str:
     if isinstance(value, datetime):
         return format_time(value)
-    if type(value) is int:
-        return f"{value:x}" if word in KEYWORDS and KEYWORDS[word].syntax is HEX else str(value)
     if isinstance(value, str):
         return value
-    raise EncodeError(f"{value!r} is neither a text nor an integer nor a datetime", word)
+    try:
+        number = checked_integer(value, word, most=None)
+    except EncodeError:
+        message = f"{shown(value)} is neither a text nor an unsigned integer nor a datetime"
+        raise EncodeError(message, word) from None
+    return f"{number:x}" if word in KEYWORDS and KEYWORDS[word].syntax is HEX else str(number)
 
 
 def header_bytes(lines: Iterable[Line]) -> tuple[bytes, Header]:

@@ -59,13 +59,13 @@ def chunks(goal: int, seed: int) -> Iterator[tuple[int, list[int]]]:
 
 def _round(bits: np.random.PCG64) -> list[tuple[int, list[int]]]:
     """Return the chunks of a round: the addresses left out before each, and its counts."""
-    some = [1 + count % 50 for count in bits.random_raw(8).tolist()]
+    numbers = [1 + count % 50 for count in bits.random_raw(8).tolist()]
     return [
-        (0, some[:1]),  # begins where the chunk before it ends
-        (0, some[1:4]),
-        (1, [some[4], 0, some[5]]),
-        (2, [0, some[6], 0]),
+        (0, numbers[:1]),  # begins where the chunk before it ends
+        (0, numbers[1:4]),
+        (1, [numbers[4], 0, numbers[5]]),
+        (2, [0, numbers[6], 0]),
         (3, [0, 0]),
-        (some[7], [0, 0, some[7]]),
-        (1000 * some[7], some),
+        (numbers[7], [0, 0, numbers[7]]),
+        (1000 * numbers[7], numbers),
     ]

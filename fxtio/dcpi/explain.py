@@ -64,11 +64,11 @@ def explain(
         if isinstance(entry.record, Line):  # its faults are known when the header ends
             continue
         for arguments in pending:
-            yield _piece(trace, *arguments)
+            yield _annotated(trace, *arguments)
         pending.clear()
         findings = len(trace.findings)
     for arguments in pending:
-        yield _piece(trace, *arguments)
+        yield _annotated(trace, *arguments)
     if len(trace.findings) > findings and kinds is None and record is None:
         at_end = [finding for finding in trace.findings if finding.offset >= trace.position]
         if at_end:
@@ -81,7 +81,7 @@ def _numbered(trace: DcpiTrace) -> Iterator[tuple[int, Entry, int]]:
         yield number, entry, entry.offset + sum(len(byte_range.raw) for byte_range in _ranges(entry.record))
 
 
-def _piece(trace: DcpiTrace, number: int, entry: Entry, end: int) -> AnnotatedRecord:
+def _annotated(trace: DcpiTrace, number: int, entry: Entry, end: int) -> AnnotatedRecord:
     inside = trace.findings.between(entry.offset, end)
     name = type(entry.record).__name__
     spec = SPECS.get(type(entry.record), "")

@@ -23,7 +23,7 @@ from fxtio.dcpi.records import (
 )
 from fxtio.dcpi.rules import BodyRules, check_header
 from fxtio.dcpi.state import Header
-from fxtio.dcpi.tables import TABLES, Collector, tables_of
+from fxtio.dcpi.tables import TABLES, SegmentCollector, tables_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.io.reading import FileReader, TraceInfo
@@ -146,7 +146,7 @@ class DcpiTrace(FileReader[Info]):
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         info = Info(self.name, self.format, self.compression)
-        collector = Collector(names)
+        collector = SegmentCollector(names)
         footer: PlacedRecord | None = None
         for frame in self._frames(info):
             if isinstance(frame, Segments):

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fxtio.codec.integers import checked_integer
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.layout import CHUNK, CHUNK_HEAD, FOOTER, KEYWORDS, MAX_COUNT, REST, TERMINATOR, WORD_TYPE
 from fxtio.errors import EncodeError
@@ -138,13 +139,11 @@ def _ascii_bytes(text: str, where: str) -> bytes:
 
 def _encode_chunk(chunk: Chunk) -> bytes:
     counts = _words(chunk.counts, "Chunk.counts")
-    for name in ("text_offset", "remaining"):
-        _require_32_bits(getattr(chunk, name), f"Chunk.{name}")
-    number = len(chunk.counts) + chunk.remaining
-    _require_32_bits(number, "Chunk.counts")
+    offset, remaining = (_checked_word(getattr(chunk, name), f"Chunk.{name}") for name in ("text_offset", "remaining"))
+    number = _checked_word(len(chunk.counts) + remaining, "Chunk.counts")
     if number == 0:
         raise EncodeError("a chunk has at least one count", "Chunk.counts")
-    head: bytes = CHUNK_HEAD.build({"offset": chunk.text_offset, "number": number})
+    head: bytes = CHUNK_HEAD.build({"offset": offset, "number": number})
     return head + counts
 
 
@@ -159,23 +158,18 @@ def _words(counts: Any, where: str) -> bytes:
     if not isinstance(counts, tuple | list) or not {*map(type, counts)} <= {int}:
         raise EncodeError("the counts are not a tuple of integers", where)
     for count in (min(counts, default=0), max(counts, default=0)):
-        _require_32_bits(count, where)
+        _checked_word(count, where)
     return np.array(counts, WORD_TYPE).tobytes()
 
 
 def _encode_footer(footer: Footer) -> bytes:
-    values = msgspec.structs.asdict(footer)
-    for name, value in values.items():
-        _require_32_bits(value, f"Footer.{name}")
+    values = {name: _checked_word(value, f"Footer.{name}") for name, value in msgspec.structs.asdict(footer).items()}
     data: bytes = FOOTER.build(values)
     return data
 
 
-def _require_32_bits(value: int, where: str) -> None:
-    if type(value) is not int:
-        raise EncodeError(f"{value!r} is not an integer", where)
-    if not 0 <= value <= MAX_COUNT:
-        raise EncodeError(f"{value:,} does not fit 32 bits", where)
+def _checked_word(value: Any, where: str) -> int:
+    return checked_integer(value, where, most=MAX_COUNT)
 
 
 def _encode_opaque(record: Opaque) -> bytes:

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64
 from fxtio.dcpi.layout import KEYWORDS
 from fxtio.dcpi.records import Line
 from fxtio.errors import EncodeError
 
-MAX_ADDRESS = 2**64 - 1
-MAX_NUMBER = 2**63 - 1
+MAX_ADDRESS = MAX_UINT64
+MAX_NUMBER = MAX_INT64
 """The largest decimal number that is used; larger ones are faults."""
 
 MAX_DIGITS = 19

@@ -24,7 +24,7 @@ WRITABLE = {
 """The columns of the tables that can be written."""
 
 
-class Collector:
+class SegmentCollector:
     """Builds the tables of many blocks.
 
     Args:
@@ -101,7 +101,7 @@ def _table(name: str, columns: dict[str, Any], header: Header, footer: PlacedRec
             {
                 "offset": np.array(header.offsets, np.int64),
                 "word": Categories.of(line.word for line in header.lines),
-                "value": Categories.of(line.value for line in header.lines),
+                "value": Categories.of(header.value_of(line) for line in header.lines),
                 "blanks": Categories.of(line.blanks for line in header.lines),
             }
         )

@@ -18,7 +18,7 @@ from fxtio.dcpi.layout import MAX_COUNT, STEP
 from fxtio.dcpi.records import Chunk, Footer, Line, MoreCounts, Record, Terminator, encode
 from fxtio.dcpi.tables import WRITABLE
 from fxtio.errors import EncodeError
-from fxtio.io.writing import FileWriter
+from fxtio.io.writing import FileWriter, checked_integer
 from fxtio.table import WritableTable
 
 __all__ = ["DcpiWriter", "Value"]
@@ -105,8 +105,7 @@ class DcpiWriter(FileWriter):
         """
         self._check_open()
         values = integers(counts, "counts")
-        if type(text_offset) is not int or not 0 <= text_offset <= MAX_COUNT:
-            raise EncodeError(f"{text_offset!r} is not an integer of 32 bits", "text_offset")
+        text_offset = checked_integer(text_offset, "text_offset", most=MAX_COUNT)
         offsets = text_offset + STEP * np.arange(values.size, dtype=np.int64)
         offsets, values = self._checked_samples(offsets, values)
         data = encode(Chunk(text_offset, tuple(values.tolist())))

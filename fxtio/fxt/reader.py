@@ -28,7 +28,7 @@ from fxtio.fxt.records import RECORDS, KernelObject
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.references import Thread, ThreadReference
 from fxtio.fxt.state import Batch, Clock, Reading
-from fxtio.fxt.tables import TABLES, BatchTables, Collector
+from fxtio.fxt.tables import TABLES, BatchCollector, BatchTables
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
 
@@ -175,12 +175,12 @@ class FxtTrace(FileReader[Info]):
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
         for batch in self.record_batches(forget=True):
-            collector = Collector(names)
+            collector = BatchCollector(names)
             collector.add(BatchTables(batch))
             yield collector.tables(batch)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
-        collector = Collector(names, lambda: self._share)
+        collector = BatchCollector(names, lambda: self._share)
         last: Batch | None = None
         for last in self.record_batches(forget=False):
             collector.add(BatchTables(last))

@@ -629,7 +629,7 @@ TABLES: dict[str, tuple[Callable[[BatchTables], TableColumns], Finish | None]] =
 """All tables: what a batch contributes, and the function that makes the columns of it (None if they are that)."""
 
 
-class Collector:
+class BatchCollector:
     """Joins what many batches contribute to tables.
 
     Args:

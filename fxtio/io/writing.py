@@ -6,11 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from fxtio.codec.integers import checked_integer
 from fxtio.errors import EncodeError, shown
 from fxtio.io.sink import Sink, open_sink
 
 if TYPE_CHECKING:
     from fxtio.table import Table, WritableTable
+
+__all__ = ["FileWriter", "TraceWriter", "checked_integer"]
 
 
 class TraceWriter(ABC):

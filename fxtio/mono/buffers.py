@@ -7,12 +7,16 @@ differences as long as addresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
+import msgspec
+
+from fxtio.codec.integers import MAX_UINT64, checked_integer
 from fxtio.codec.record import Opaque
-from fxtio.errors import DecodeError
+from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, encode_buffer_header
 from fxtio.mono.layout import MAX_BUFFER_SIZE
 from fxtio.mono.stream.codec import decode_record, encode_record
@@ -152,6 +156,35 @@ class Bases:
         buffer.append(event)
         self._last = last  # only those of an event that was accepted
         return buffer
+
+
+def with_plain_integers(events: Sequence[Any], error: EncodeError) -> list[Any]:
+    """Return events that the codec refused, with `int` in place of integers of other types, such as those of numpy.
+
+    The codec takes no others than `int`, and looking for them in every event would take long.
+
+    Args:
+        events: the events.
+        error: the refusal; raised if there are no such integers.
+    """
+    plain = [_plain(event) for event in events]
+    if all(map(operator.is_, plain, events)):
+        raise error
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """Return an event or a part of one with `int` in place of other integers; the same object if it has none."""
+    if isinstance(value, tuple):
+        parts = tuple(map(_plain, value))
+        return value if all(map(operator.is_, parts, value)) else parts
+    if isinstance(value, Item):
+        fields = msgspec.structs.asdict(value)
+        changes = {name: new for name, part in fields.items() if (new := _plain(part)) is not part}
+        return msgspec.structs.replace(value, **changes) if changes else value
+    if isinstance(value, int) or not hasattr(value, "__index__"):
+        return value
+    return checked_integer(value, type(value).__name__, -MAX_UINT64)
 
 
 def _find_bases(record: Any, version: float, bases: dict[str, int]) -> None:

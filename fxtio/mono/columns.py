@@ -21,7 +21,7 @@ from fxtio.mono.frames import Frame
 from fxtio.mono.headers import buffer_dtype
 from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.stream.kernels import kernels
-from fxtio.mono.stream.program import program_of
+from fxtio.mono.stream.steps import steps_of
 from fxtio.table import MAX_TIME
 
 Array = np.ndarray[Any, Any]
@@ -77,7 +77,7 @@ class Batch:
         workers: the threads.
 
     Attributes:
-        program: the program of the frame's dialect.
+        steps: the steps of the frame's dialect.
         counts: the rows by buffer and owner (int64).
         totals: the rows by owner.
         stop: where the whole events of each buffer end, in the frame's data (int64).
@@ -86,19 +86,19 @@ class Batch:
 
     def __init__(self, frame: Frame, findings: Findings, workers: Workers) -> None:
         self.frame = frame
-        self.program = program_of(frame.dialect)
+        self.steps = steps_of(frame.dialect)
         self._workers = workers
         self._kernels = kernels()
         count = len(frame)
-        self.counts = np.empty((count, self.program.owners), np.int64)
+        self.counts = np.empty((count, self.steps.owners), np.int64)
         self.stop = np.empty(count, np.int64)
         fault, late = np.empty(count, np.uint8), np.empty(count, np.uint8)
-        names = self.program.registers
+        names = self.steps.registers
         self._registers = np.stack([frame.headers[name].astype(np.uint64) for name in names], axis=1)
 
         def scan(part: slice) -> None:
             self._kernels.scan(
-                self.program, frame.data, frame.begin[part], frame.end[part], self._registers[part], self.counts[part],
+                self.steps, frame.data, frame.begin[part], frame.end[part], self._registers[part], self.counts[part],
                 self.stop[part], fault[part], late[part],
             )  # fmt: skip
 
@@ -139,24 +139,24 @@ class Batch:
     def fill(self, owners: Iterable[int]) -> None:
         """Fill the columns of some kinds of events and lists."""
         requested = set(owners)
-        self._fill({number for number, plan in enumerate(self.program.columns) if plan.owner in requested})
+        self._fill({number for number, plan in enumerate(self.steps.columns) if plan.owner in requested})
 
     def _fill(self, numbers: set[int]) -> None:
         missing: dict[int, Array] = {}
         for number in numbers - self._columns.keys():
-            plan = self.program.columns[number]
+            plan = self.steps.columns[number]
             if self.totals[plan.owner]:
-                missing[number] = self.program.empty_column(number, self.totals[plan.owner])
+                missing[number] = self.steps.empty_column(number, self.totals[plan.owner])
         if not missing:
             return
         self._columns.update(missing)
-        columns = tuple(missing.get(number) for number in range(len(self.program.columns)))
+        columns = tuple(missing.get(number) for number in range(len(self.steps.columns)))
         first = np.cumsum(self.counts, axis=0) - self.counts
         frame = self.frame
 
         def fill(part: slice) -> None:
             self._kernels.fill(
-                self.program, frame.data, frame.begin[part], self.stop[part], self._registers[part], frame.base,
+                self.steps, frame.data, frame.begin[part], self.stop[part], self._registers[part], frame.base,
                 first[part], columns,
             )  # fmt: skip
 
@@ -164,11 +164,11 @@ class Batch:
 
     def column(self, owner: int, field: str, role: str = "value") -> Array | None:
         """Return a filled column, or None if the version does not have it."""
-        number = self.program.column_of(owner, field, role)
+        number = self.steps.column_of(owner, field, role)
         if number is None:
             return None
         if number not in self._columns:
-            return self.program.empty_column(number, 0)
+            return self.steps.empty_column(number, 0)
         return self._columns[number]
 
     def times(self, kind: int) -> Array:
@@ -186,9 +186,9 @@ class Batch:
 
     def time_range(self) -> tuple[int, int] | None:
         """Return the earliest and the latest time in nanoseconds, or None without events."""
-        kinds = range(len(self.program.dialect.classes))
+        kinds = range(len(self.steps.dialect.classes))
         clocks = {
-            number for number, plan in enumerate(self.program.columns) if (plan.field, plan.role) == ("time", "value")
+            number for number, plan in enumerate(self.steps.columns) if (plan.field, plan.role) == ("time", "value")
         }
         self._fill(clocks)
         times = [time for kind in kinds if len(time := self.times(kind))]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64
 from fxtio.mono.enums import (
     NARROW_COUNTERS,
     UNSIGNED_COUNTERS,
@@ -21,9 +22,6 @@ from fxtio.mono.state import last_until
 from fxtio.table import Categories, Optional, Table
 
 Array = np.ndarray[Any, Any]
-
-_MAX_INT64 = (1 << 63) - 1
-_MAX_UINT64 = (1 << 64) - 1
 
 STACK_SEPARATOR = ";"
 """The text between the methods of a stack, the outermost first."""
@@ -58,7 +56,7 @@ def _gc_pauses(tables: dict[str, Table]) -> Table:
             stops[thread][2] += time - stops[thread][1]
         elif code == codes[GcEventType.POST_START_WORLD]:
             start, _, collecting = stops.pop(thread)
-            rows.append((start, time - start, max(min(collecting, _MAX_INT64), -_MAX_INT64), generation, thread))
+            rows.append((start, time - start, max(min(collecting, MAX_INT64), -MAX_INT64), generation, thread))
     return _table(rows, start=np.int64, duration=np.int64, collecting=np.int64, generation=np.uint64, thread=np.uint64)
 
 
@@ -102,17 +100,17 @@ def _counter_series(tables: dict[str, Table]) -> Table:
     integers = np.zeros(len(indices), np.int64)
     numbers = values["bits"].view(np.float64).copy()
     is_integer = np.zeros(len(indices), bool)
-    for row, (index, code, change, section, begun) in enumerate(
+    for row, (index, code, change, section, description_row) in enumerate(
         zip(indices, codes, bits, sections.tolist(), description.tolist(), strict=True)
     ):
         counter_type = type_of.get(code)
         if counter_type is None or counter_type in (CounterType.DOUBLE, CounterType.STRING):
             continue
-        before = 0 if section == CounterSection.PERFCOUNTERS else last.get((index, begun), 0)
+        before = 0 if section == CounterSection.PERFCOUNTERS else last.get((index, description_row), 0)
         width, signed = 32 if counter_type in NARROW_COUNTERS else 64, counter_type not in UNSIGNED_COUNTERS
-        last[index, begun] = value = _wrapped(before + change, width, signed=signed)
+        last[index, description_row] = value = _wrapped(before + change, width, signed=signed)
         numbers[row] = value
-        if value <= _MAX_INT64:
+        if value <= MAX_INT64:
             integers[row], is_integer[row] = value, True
     return Table(
         {
@@ -143,8 +141,9 @@ def _last_description(tables: dict[str, Table]) -> Array:
     first = np.searchsorted(index, values["index"], "left")
     end = np.searchsorted(index, values["index"], "right")
     rows: Array = np.full(len(offset), -1, np.int64)
-    known = end > first
-    rows[known] = order[last_until(place, first[known], end[known], offset[known])]
+    has_description = end > first
+    bounds = first[has_description], end[has_description]
+    rows[has_description] = order[last_until(place, *bounds, offset[has_description])]
     return rows
 
 
@@ -217,7 +216,7 @@ def _allocation_sites(tables: dict[str, Table]) -> Table:
             "class_name": Categories(pairs[:, 0].copy(), classes.values),
             "stack": Categories(pairs[:, 1].copy(), stack.values),
             "count": np.array([count[key] for key in keys], np.int64),
-            "bytes": np.array([min(size_of[key], _MAX_INT64) for key in keys], np.int64),
+            "bytes": np.array([min(size_of[key], MAX_INT64) for key in keys], np.int64),
         }
     )
 
@@ -255,7 +254,7 @@ def totals(groups: int, group: Array, sizes: Array) -> Array:
     np.add.at(low, group, sizes & low_bits)
     np.add.at(high, group, sizes >> half)
     high += low >> half
-    sums: Array = np.where(high > low_bits, np.uint64(_MAX_UINT64), (high << half) | (low & low_bits))
+    sums: Array = np.where(high > low_bits, np.uint64(MAX_UINT64), (high << half) | (low & low_bits))
     return sums
 
 

@@ -29,7 +29,7 @@ from fxtio.mono.stream.declare import (
     parts_of,
 )
 from fxtio.mono.stream.kernels import kernels
-from fxtio.mono.stream.program import Program, program_of
+from fxtio.mono.stream.steps import Steps, steps_of
 from fxtio.mono.tables import ENUMERATIONS, EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, required_fields
 from fxtio.table import MAX_TIME, Categories, Column, Optional, Table, WritableTable, checked_columns
 
@@ -79,23 +79,23 @@ def encode_tables(dialect: Dialect, tables: Mapping[str, Columns]) -> tuple[list
     Raises:
         EncodeError: a table or column is unknown or missing, or a value does not fit.
     """
-    program = program_of(dialect)
+    steps = steps_of(dialect)
     lists = {name: _checked_list(name, columns, tables) for name, columns in tables.items() if name not in EVENT_TABLES}
     events = []
     for name, columns in tables.items():
         if name in EVENT_TABLES:
             checked, rows = checked_columns(columns, event_table(name))
             values = {LIST_TABLES[key].field: lists[key] for key in lists if LIST_TABLES[key].table == name}
-            table = _EventRows(program, EVENT_TABLES[name], checked, rows, values)
+            table = _EventRows(steps, EVENT_TABLES[name], checked, rows, values)
             if rows:
                 events.append(table)
-    return list(_encode(program, events)), sum(table.rows for table in events)
+    return list(_encode(steps, events)), sum(table.rows for table in events)
 
 
 def encode_columns(dialect: Dialect, name: str, columns: dict[str, Column], rows: int) -> list[bytes]:
     """Return the buffers of the rows of one of `WRITABLE_TABLES`, whose columns are checked already."""
-    program = program_of(dialect)
-    return list(_encode(program, [_EventRows(program, EVENT_TABLES[name], columns, rows, {})]))
+    steps = steps_of(dialect)
+    return list(_encode(steps, [_EventRows(steps, EVENT_TABLES[name], columns, rows, {})]))
 
 
 def _checked_list(name: str, columns: Columns, tables: Mapping[str, Columns]) -> tuple[Array, Array]:
@@ -114,7 +114,7 @@ class _EventRows:
     """The rows of a table of events.
 
     Args:
-        program: the program of the data version.
+        steps: the steps of the data version.
         cls: the kind of event.
         columns: the checked columns.
         rows: the number of rows.
@@ -127,14 +127,14 @@ class _EventRows:
     """
 
     def __init__(
-        self, program: Program, cls: type[Event], columns: dict[str, Column], rows: int,
+        self, steps: Steps, cls: type[Event], columns: dict[str, Column], rows: int,
         lists: dict[str, tuple[Array, Array]],
     ) -> None:  # fmt: skip
-        dialect = program.dialect
+        dialect = steps.dialect
         layout = layout_of(cls, dialect.version)
         if layout is None:
             raise EncodeError(f"data version {dialect.version} does not have it", cls.__name__)
-        self.program, self.cls, self.layout, self.rows = program, cls, layout, rows
+        self.steps, self.cls, self.layout, self.rows = steps, cls, layout, rows
         self.kind = EVENTS.index(cls)
         self.time = self._numbers("time", columns, np.uint64)
         if rows and int(self.time.max()) > MAX_TIME:
@@ -214,7 +214,7 @@ class _EventRows:
             self.lists[name] = sizes, present[order], values[np.repeat(first, sizes) + within]
 
     def lines(self) -> Array:
-        """Return the number of each row's line in the program (uint8)."""
+        """Return the number of each row's line in the steps (uint8)."""
         assert self.layout.word is not None
         name = self.cls.__name__
         first_byte: Any = np.uint64(self.layout.word.pattern("tag", "const")[1])
@@ -225,9 +225,9 @@ class _EventRows:
             elif isinstance(part, Repeated) and part.flag:
                 present = self.lists[field][1].astype(np.uint64)
                 first_byte = first_byte | self.layout.fields[part.flag].put(present, name)
-        count = len(self.program.lines)
+        count = len(self.steps.lines)
         line_of = np.full(256, count, np.intp)
-        for number, line in enumerate(self.program.lines):
+        for number, line in enumerate(self.steps.lines):
             if line.kind == self.kind:
                 line_of[line.first_byte] = number
         lines = line_of.astype(np.uint8)[np.broadcast_to(first_byte, self.rows).astype(np.uint8)]
@@ -267,7 +267,7 @@ class _EventRows:
             where = f"{self.cls.__name__}.{name}"
             if isinstance(part, Repeated):
                 counts, _, values = self.lists[name]
-                owner = self.program.list_owner(self.kind, name)
+                owner = self.steps.list_owner(self.kind, name)
                 assert owner is not None
                 self._set(columns, self.kind, name, "count", counts)
                 if isinstance(part.of, Part):
@@ -278,15 +278,15 @@ class _EventRows:
                     values = self.time
                 else:
                     values = self._flags(name)[0] if name in FLAGS else self._without_null(name)
-                number = self.program.column_of(self.kind, name, "value")
+                number = self.steps.column_of(self.kind, name, "value")
                 assert number is not None
-                values = columns[number] = _fitting(values, self.program.columns[number].dtype, where)
+                values = columns[number] = _fitting(values, self.steps.columns[number].dtype, where)
                 _add_base(part, values, bases)
 
     def _set(self, columns: list[Array | None], owner: int, field: str, role: str, values: Array) -> None:
-        number = self.program.column_of(owner, field, role)
+        number = self.steps.column_of(owner, field, role)
         assert number is not None
-        columns[number] = np.ascontiguousarray(values, self.program.columns[number].dtype)
+        columns[number] = np.ascontiguousarray(values, self.steps.columns[number].dtype)
 
     def records(self) -> Iterator[Event]:
         """Yield the rows as records."""
@@ -309,7 +309,7 @@ class _EventRows:
             yield self.cls(**dict(zip(fields, values_of_row, strict=True)))
 
 
-def _encode(program: Program, tables: list[_EventRows]) -> Iterator[bytes]:
+def _encode(steps: Steps, tables: list[_EventRows]) -> Iterator[bytes]:
     """Yield the buffers of the rows of tables."""
     if not tables:
         return
@@ -331,29 +331,29 @@ def _encode(program: Program, tables: list[_EventRows]) -> Iterator[bytes]:
     ends = [*(np.flatnonzero(changes) + 1).tolist(), len(time)]
     if all(table.uses_kernel for table in tables):
         lines = merged([table.lines() for table in tables])
-        yield from _encode_by_kernel(program, tables, lines, time, thread, ends)
+        yield from _encode_by_kernel(steps, tables, lines, time, thread, ends)
         return
     sources = [table.records() for table in tables]
     numbers = merged([np.full(table.rows, number) for number, table in enumerate(tables)]).tolist()
-    yield from _encode_records(program.dialect, (next(sources[number]) for number in numbers), thread, ends)
+    yield from _encode_records(steps.dialect, (next(sources[number]) for number in numbers), thread, ends)
 
 
 def _encode_by_kernel(
-    program: Program, tables: list[_EventRows], lines: Array, time: Array, thread: Array, ends: list[int]
+    steps: Steps, tables: list[_EventRows], lines: Array, time: Array, thread: Array, ends: list[int]
 ) -> Iterator[bytes]:
-    columns: list[Array | None] = [None] * len(program.columns)
+    columns: list[Array | None] = [None] * len(steps.columns)
     bases: dict[str, int] = {"pointer": 0, "object": 0, "method": 0}
     for table in tables:
         table.fill(columns, bases)
-    rows, texts, number, room = np.zeros(program.owners, np.int64), np.empty(0, np.uint8), 0, MAX_EVENT_BYTES
+    rows, texts, number, room = np.zeros(steps.owners, np.int64), np.empty(0, np.uint8), 0, MAX_EVENT_BYTES
     kernel, fixed = kernels(), tuple(columns)
     for end in ends:
         while number < end:
             header = BufferHeader(time=int(time[number]), thread=int(thread[number]), **bases)
-            registers = np.array([getattr(header, name) for name in program.registers], np.uint64)
+            registers = np.array([getattr(header, name) for name in steps.registers], np.uint64)
             out = np.empty(room, np.uint8)
             try:
-                after, used = kernel.encode(program, lines[:end], number, registers, fixed, texts, rows, out)
+                after, used = kernel.encode(steps, lines[:end], number, registers, fixed, texts, rows, out)
             except EncodeError:
                 raise
             except ValueError as error:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.describe import doc_of, enumerations_markdown
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.errors import DecodeError, FxtioError
-from fxtio.finding import Finding
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.buffers import state_of
 from fxtio.mono.columns import Batch
-from fxtio.mono.frames import Recording
+from fxtio.mono.frames import Gap, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, StreamHeader, buffer_dtype
 from fxtio.mono.layout import HEADER_MARK, ID_SIZE
 from fxtio.mono.reader import MonoTrace
@@ -46,31 +47,73 @@ def explain(
     Args:
         trace: the recording.
         record: begin with this event, by its number from 0.
-        offset: begin with the event or header that has this byte.
-        kinds: only events of these classes, and no headers.
+        offset: begin with whatever has this byte.
+        kinds: only events of these classes, without what is between them.
 
     Yields:
-        The events in the order of the file, and the headers between them.
+        All bytes in the order of the file: events, headers, and what belongs to none of them.
     """
-    number, everything = 0, kinds is None and record is None
-    for batch in trace._batches():
-        for item in batch.frame.in_order():
+    names = None if kinds is None else {cls.__name__ for cls in kinds}
+    reached = record is None
+    for annotated in _annotated(trace):
+        if record is not None and annotated.number is not None:
+            reached = annotated.number >= record
+        if not reached or annotated.offset + max(annotated.size, 1) <= offset:
+            continue
+        if names is None or annotated.name in names:
+            yield annotated
+
+
+def _annotated(trace: MonoTrace) -> Iterator[AnnotatedRecord]:
+    """Yield the whole trace; a gap comes when its findings are complete, which is when reading goes on behind it."""
+    number = 0
+    gap: _Bytes | None = None
+    for part in trace._counted_parts():
+        if isinstance(part, Gap):
+            gap = gap or _Bytes(part.offset)
+            gap.append(part)
+            continue
+        if gap is not None:
+            yield gap.annotated(trace)
+            gap = None
+        for item in part.frame.in_order():
             if isinstance(item, Recording):
-                if everything and offset < item.offset + len(item.raw):
-                    yield _header(trace, item)
+                yield _header(trace, item)
                 continue
-            for annotated in _buffer(trace, batch, item, number):
+            for annotated in _buffer(trace, part, item, number):
                 number += annotated.number is not None
-                selected = annotated.offset + max(annotated.size, 1) > offset
-                if record is not None:
-                    selected = selected and annotated.number is not None and annotated.number >= record
-                if kinds is not None:
-                    selected = selected and annotated.name in {cls.__name__ for cls in kinds}
-                if selected:
-                    yield annotated
-    rest = [finding for finding in trace.findings if finding.offset >= trace.position]
-    if kinds is None and (rest or (trace.recording is None and record is None)):
-        yield AnnotatedRecord(None, trace.position, 0, "the end", "", [], rest or list(trace.findings))
+                yield annotated
+    if gap is not None:
+        yield gap.annotated(trace)
+    end = trace.position
+    if findings := trace.findings.between(end, MAX_UINT64):
+        yield AnnotatedRecord(None, end, 0, "the end", "", [], findings)
+
+
+@dataclass(slots=True)
+class _Bytes:
+    """Bytes that belong to no buffer and to no header of a recording: one gap, or several without anything between.
+
+    Attributes:
+        offset: where they begin in the trace.
+        size: how many there are.
+        shown: the first of them.
+    """
+
+    offset: int
+    size: int = 0
+    shown: bytes = b""
+
+    def append(self, gap: Gap) -> None:
+        """Append the bytes of a gap, which begins where these end."""
+        self.shown += bytes(gap.data[: _SHOWN_BYTES - len(self.shown)])
+        self.size += len(gap.data)
+
+    def annotated(self, trace: MonoTrace) -> AnnotatedRecord:
+        """Return the bytes with their findings."""
+        findings = trace.findings.between(self.offset, self.offset + self.size)
+        ranges = [ByteRange(0, self.shown, "unexplained")]
+        return AnnotatedRecord(None, self.offset, self.size, "no buffer", "", ranges, findings)
 
 
 def _header(trace: MonoTrace, recording: Recording) -> AnnotatedRecord:
@@ -86,7 +129,7 @@ def _header(trace: MonoTrace, recording: Recording) -> AnnotatedRecord:
         ),
     ]
     place = recording.offset
-    findings = _findings(trace, place, place + 1)
+    findings = trace.findings.between(place, place + len(recording.raw))
     return AnnotatedRecord(None, place, len(recording.raw), "StreamHeader", doc_of(StreamHeader).spec, ranges, findings)
 
 
@@ -103,7 +146,7 @@ def _buffer(trace: MonoTrace, batch: Batch, buffer: int, number: int) -> Iterato
         for name, (dtype, place, *_) in fields.items()
     ]
     place, spec = frame.base + begin - BUFFER_HEADER_SIZE, "buffer header format"
-    findings = _findings(trace, place, place + 1)
+    findings = trace.findings.between(place, place + BUFFER_HEADER_SIZE)
     yield AnnotatedRecord(None, place, BUFFER_HEADER_SIZE, "BufferHeader", spec, ranges, findings)
     dialect = frame.dialect
     state, data, cursor = state_of(frame.header(buffer), dialect), frame.data[begin:end].tobytes(), 0
@@ -112,9 +155,9 @@ def _buffer(trace: MonoTrace, batch: Batch, buffer: int, number: int) -> Iterato
         layout = layout_of(cls, dialect.version)
         assert layout is not None
         ranges, after = ranges_of(layout, data, cursor, len(data), state, _meaning)
-        yield AnnotatedRecord(
-            number, frame.base + begin + cursor, after - cursor, cls.__name__, doc_of(cls).spec, ranges, []
-        )
+        offset, size = frame.base + begin + cursor, after - cursor
+        findings = trace.findings.between(offset, offset + size)
+        yield AnnotatedRecord(number, offset, size, cls.__name__, doc_of(cls).spec, ranges, findings)
         number += 1
         cursor = after
     if cursor < len(data):
@@ -134,13 +177,8 @@ def _rest(
         except DecodeError as error:
             ranges = [ByteRange(0, data[cursor : cursor + _SHOWN_BYTES], "unexplained", fault=error.message)]
     size = len(data) - cursor
-    return AnnotatedRecord(
-        None, offset, size, "the rest of the buffer", "", ranges, _findings(trace, offset, offset + size)
-    )
-
-
-def _findings(trace: MonoTrace, begin: int, end: int) -> list[Finding]:
-    return [finding for finding in trace.findings if begin <= finding.offset < end]
+    findings = trace.findings.between(offset, offset + size)
+    return AnnotatedRecord(None, offset, size, "the rest of the buffer", "", ranges, findings)
 
 
 def _meaning(cls: type[Item], name: str, value: Any) -> str:

@@ -172,7 +172,7 @@ class Framer:
         self._at_end = False  # the source has no more bytes
         self._base = 0
         self._recording: Recording | None = None
-        self._begun: list[tuple[int, Recording]] = []  # the recordings of the next frame
+        self._new_recordings: list[tuple[int, Recording]] = []  # the recordings of the next frame
         self.first: Recording | None = None
         self._buffers: list[tuple[int, int]] = []  # begin and end of the buffers of the next frame
         self._checks_left = _TRANSFER_CHECKS
@@ -267,14 +267,14 @@ class Framer:
 
     def _frame(self, *, cut: bool = False) -> Iterator[Frame]:
         """Yield a frame of the buffers and recordings so far, if there are any."""
-        if not (self._buffers or self._begun):
+        if not (self._buffers or self._new_recordings):
             return
         begin, end = np.array(self._buffers, np.int64).reshape(-1, 2).T.copy()
         dtype = buffer_dtype()
         raw = self._data[(begin - BUFFER_HEADER_SIZE)[:, None] + np.arange(BUFFER_HEADER_SIZE)]
         headers = np.ascontiguousarray(raw).view(dtype)[:, 0]
         assert self._recording is not None
-        recordings, self._begun = tuple(self._begun), []
+        recordings, self._new_recordings = tuple(self._new_recordings), []
         data = self._data[: self._filled]
         yield Frame(self._recording.dialect, recordings, data, self._base, begin, end, headers, cut)
         self._buffers = []
@@ -324,7 +324,7 @@ class Framer:
             dialect = dialect_of(HYBRID, header.pointer_size)
         self._recording = Recording(header, bytes(head[:size]), dialect, offset)
         self.first = self.first or self._recording
-        self._begun.append((len(self._buffers), self._recording))
+        self._new_recordings.append((len(self._buffers), self._recording))
         self._cursor += size
         return None
 

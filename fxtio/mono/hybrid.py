@@ -10,7 +10,7 @@ from fxtio.mono.headers import BUFFER_HEADER_SIZE, buffer_dtype
 from fxtio.mono.layout import BUFFER_MARK, HYBRID
 from fxtio.mono.records import dialect_of
 from fxtio.mono.stream.kernels import kernels
-from fxtio.mono.stream.program import program_of
+from fxtio.mono.stream.steps import steps_of
 
 Array = np.ndarray[Any, Any]
 
@@ -45,11 +45,11 @@ def is_hybrid(data: bytes, pointer_size: int) -> bool:
 
 def _faults(data: Array, begin: Array, end: Array, version: float, pointer_size: int) -> Array:
     """Return the faults of buffers, read as those of a data version."""
-    program = program_of(dialect_of(version, pointer_size))
+    steps = steps_of(dialect_of(version, pointer_size))
     raw = data[(begin - BUFFER_HEADER_SIZE)[:, None] + np.arange(BUFFER_HEADER_SIZE)]
     headers = np.ascontiguousarray(raw).view(buffer_dtype())[:, 0]
-    registers = np.stack([headers[name].astype(np.uint64) for name in program.registers], axis=1)
-    counts, stop = np.empty((len(begin), program.owners), np.int64), np.empty(len(begin), np.int64)
+    registers = np.stack([headers[name].astype(np.uint64) for name in steps.registers], axis=1)
+    counts, stop = np.empty((len(begin), steps.owners), np.int64), np.empty(len(begin), np.int64)
     fault, late = np.empty(len(begin), np.uint8), np.empty(len(begin), np.uint8)
-    kernels().scan(program, data, begin, end, registers, counts, stop, fault, late)
+    kernels().scan(steps, data, begin, end, registers, counts, stop, fault, late)
     return fault

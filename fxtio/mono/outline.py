@@ -36,7 +36,9 @@ class Outline:
         events), and the fields of `BufferHeader`, with `time` in nanoseconds (int64).
         """
         headers = [recording.header for recording in self._recordings]
-        columns: dict[str, Column] = {"offset": np.array([one.offset for one in self._recordings], np.int64)}
+        columns: dict[str, Column] = {
+            "offset": np.array([recording.offset for recording in self._recordings], np.int64)
+        }
         for name, parts in parts_of(StreamHeader).items():
             values = [getattr(header, name) for header in headers]
             if isinstance(parts[0], SizedText):

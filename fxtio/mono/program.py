@@ -241,10 +241,10 @@ class Program:
     def round(self, most: int) -> None:
         """Write one or more requests on each thread, about so many events at most, and what happens between rounds."""
         self.rounds += 1
-        begun = self.now
+        round_start = self.now
         rows = _Rows()
         for number, thread in enumerate(self.threads):
-            at = max(int(self.free[number]), begun)
+            at = max(int(self.free[number]), round_start)
             for _ in range(int(self.draw.integers(1, 4))):
                 if rows.calls and rows.count >= most:
                     break

@@ -17,7 +17,7 @@ from fxtio.mono.frames import Frame, Framer, Gap, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, OpaqueGap, StreamHeader, header_record
 from fxtio.mono.outline import buffer_columns
 from fxtio.mono.state import NAME_TABLES, AddressNames
-from fxtio.mono.tables import TABLE_NAMES, Collector, TextCodes, columns_of, owners_of
+from fxtio.mono.tables import TABLE_NAMES, EventCollector, TextCodes, columns_of, owners_of
 from fxtio.table import Table, joined
 
 Array = np.ndarray[Any, Any]
@@ -191,12 +191,12 @@ class MonoTrace(FileReader[Info]):
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
         """Yield tables frame by frame; what spans frames, such as a call that ends in a later one, is cut."""
         for batch in self._batches():
-            collector = Collector(names)
+            collector = EventCollector(names)
             collector.add(batch)
             yield collector.tables(names, lambda: self.names, self.findings)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
-        collector = Collector((*names, *(NAME_TABLES if self._names is None else ())))
+        collector = EventCollector((*names, *(NAME_TABLES if self._names is None else ())))
         for batch in self._batches():
             collector.add(batch, self._share)
         if self._names is None:
@@ -219,10 +219,17 @@ class MonoTrace(FileReader[Info]):
 
     def _batches(self, thread: int | None = None) -> Iterator[Batch]:
         """Yield the frames with their rows counted; only the buffers of one thread, if it is given."""
+        return (part for part in self._counted_parts(thread) if isinstance(part, Batch))
+
+    def _counted_parts(self, thread: int | None = None) -> Iterator[Batch | Gap]:
+        """Yield the whole trace as `_batches` does, and the gaps between the frames."""
         workers = Workers()
         try:
-            for frame in self._frames():
-                selected = frame if thread is None else frame.select(frame.headers["thread"] == thread)
+            for part in self._parts():
+                if isinstance(part, Gap):
+                    yield part
+                    continue
+                selected = part if thread is None else part.select(part.headers["thread"] == thread)
                 if thread is None or len(selected):
                     assert self._findings is not None
                     yield Batch(selected, self._findings, workers)

@@ -191,7 +191,7 @@ def owners_of(batch: Batch, names: list[str]) -> set[int]:
         table, field = LIST_TABLES[name][:2] if name in LIST_TABLES else (name, "")
         kind = r.EVENTS.index(EVENT_TABLES[table])
         owners.add(kind)
-        if field and (owner := batch.program.list_owner(kind, field)) is not None:
+        if field and (owner := batch.steps.list_owner(kind, field)) is not None:
             owners.add(owner)
     return owners
 
@@ -209,7 +209,7 @@ def _list_columns(batch: Batch, name: str, texts: TextCodes) -> dict[str, Column
     counts = _values(batch, kind, field, "count", np.int64)
     columns: dict[str, Column] = {"counts": np.maximum(counts, 0)}
     repeated = next(part for part in parts_of(cls)[field] if isinstance(part, Repeated))
-    owner = batch.program.list_owner(kind, field)
+    owner = batch.steps.list_owner(kind, field)
     if isinstance(repeated.of, Part):
         return columns | {value: _values(batch, owner, "", "value", np.uint64)}
     return columns | _field_columns(batch, repeated.of, owner, texts)
@@ -314,7 +314,7 @@ NAME_COLUMNS = ("thread_name", "method_name", "class_name")
 """The columns that follow from addresses."""
 
 
-class Collector:
+class EventCollector:
     """Joins the tables of many batches.
 
     Args:

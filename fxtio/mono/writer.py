@@ -8,14 +8,15 @@ fields it has in a data version.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, EncodeError
-from fxtio.io.writing import FileWriter
+from fxtio.io.writing import FileWriter, checked_integer
 from fxtio.mono import records as r
-from fxtio.mono.buffers import Bases, OpenBuffer
+from fxtio.mono.buffers import Bases, OpenBuffer, with_plain_integers
 from fxtio.mono.encode import WRITABLE_TABLES, Columns, encode_columns, encode_tables
 from fxtio.mono.enums import (
     NARROW_COUNTERS,
@@ -45,7 +46,7 @@ from fxtio.mono.headers import (
 from fxtio.mono.hybrid import CLAIMED
 from fxtio.mono.layout import HYBRID, POINTER_SIZES
 from fxtio.mono.stream.declare import Byte, Dialect, Item
-from fxtio.mono.stream.values import U64, signed, whole
+from fxtio.mono.stream.values import signed
 from fxtio.table import MAX_TIME, Column, WritableTable
 
 _ADDRESS_STEP = 0x100
@@ -252,8 +253,11 @@ class MonoWriter(FileWriter):
         """
         self._check_open()
         if type(event.time) is not int or event.time > MAX_TIME:  # a negative one is refused below
-            whole(event.time, MAX_TIME, "time")
-        self._put_event(event, thread)
+            checked_integer(event.time, "time", most=MAX_TIME)
+        try:
+            self._put_event(event, thread)
+        except EncodeError as error:
+            self._put_event(with_plain_integers([event], error)[0], thread)
 
     def _write_all(self, events: Sequence[r.Event], thread: int, *, defines: bool = False) -> None:
         """Append the events of a call: all, or none if one is refused.
@@ -268,22 +272,32 @@ class MonoWriter(FileWriter):
             ValueError: the writer is closed.
         """
         self._check_open()
+        append = self._define if defines else self._put_event
         try:
+            thread = checked_integer(thread, "thread")
             for event in events:
-                whole(event.time, MAX_TIME, "time")
-                if len(events) > 1:
-                    Bases().buffer(thread, event, self._dialect)
-            for event in events:
-                (self._define if defines else self._put_event)(event, thread)
+                checked_integer(event.time, "time", most=MAX_TIME)
+            try:
+                self._append_all(events, thread, append)
+            except EncodeError as error:
+                self._append_all(with_plain_integers(events, error), thread, append)
         except EncodeError:
             self._next_address = self._used_address  # the address of a refused definition is free
             raise
         self._used_address = self._next_address
 
+    def _append_all(self, events: Sequence[r.Event], thread: int, append: Callable[[r.Event, int], None]) -> None:
+        """Append events with a function, all or none."""
+        if len(events) > 1:
+            for event in events:
+                Bases().buffer(thread, event, self._dialect)
+        for event in events:
+            append(event, thread)
+
     def _put_event(self, event: r.Event, thread: int) -> None:
         """Append an event to the buffer of its thread."""
         if type(thread) is not int:  # True and 1.0 would find the buffer of 1
-            whole(thread, U64, "thread")
+            thread = checked_integer(thread, "thread")
         buffer = self._buffers.get(thread)
         if buffer is not None and buffer.append(event):
             return
@@ -405,9 +419,9 @@ class MonoWriter(FileWriter):
     def thread(self, id: int, name: str = "", *, time: int) -> int:
         """Write that a thread begins; return its id."""
         flags = self._if_has(r.Thread, "flags", 0)
-        begun = r.Thread(time=time, action=NameAction.LOAD, id=id, flags=flags)
+        loaded = r.Thread(time=time, action=NameAction.LOAD, id=id, flags=flags)
         named = r.Thread(time=time, action=NameAction.NAME, id=id, flags=flags, name=name)
-        self._write_all([begun] if name == "" else [begun, named], id)
+        self._write_all([loaded] if name == "" else [loaded, named], id)
         return id
 
     def thread_end(self, id: int, *, time: int) -> None:
@@ -612,12 +626,13 @@ class MonoWriter(FileWriter):
             raise EncodeError(f"{values!r} is no mapping from indices to values", "counters")
         items = tuple(self._counter_value(index, value) for index, value in values.items())
         milliseconds = self._if_has(
-            r.CounterValues, "milliseconds", whole(time, MAX_TIME, "time") // NS_PER_MILLISECOND
+            r.CounterValues, "milliseconds", checked_integer(time, "time", most=MAX_TIME) // NS_PER_MILLISECOND
         )
         self._write(r.CounterValues(time=time, milliseconds=milliseconds, values=items), thread)
         for index, value in values.items():
             kind, absolute, _ = self._counters[index]
-            self._counters[index] = kind, absolute, value if type(value) is int else 0
+            last = 0 if kind in _ABSOLUTE_COUNTERS else checked_integer(value, f"counter {index}", -MAX_UINT64)
+            self._counters[index] = kind, absolute, last
 
     def _counter_value(self, index: int, value: Any) -> r.CounterValue:
         """Return a value of a counter as the file has it: the change, or the value itself where that is absolute."""
@@ -627,10 +642,9 @@ class MonoWriter(FileWriter):
         if kind not in _ABSOLUTE_COUNTERS:
             bits = 32 if kind in NARROW_COUNTERS else 64
             least, most = (0, 1 << bits) if kind in UNSIGNED_COUNTERS else (-(1 << bits - 1), 1 << bits - 1)
-            if type(value) is not int or not least <= value < most:
-                raise EncodeError(f"{value!r} is not an integer from {least} to {most - 1}", f"counter {index}")
+            value = checked_integer(value, f"counter {index}", least, most - 1)
             value -= 0 if absolute else last  # readers wrap the sum, so a change that does not fit may wrap, too
-            value = value % (1 << bits) if kind in UNSIGNED_COUNTERS else signed(value, U64)
+            value = value % (1 << bits) if kind in UNSIGNED_COUNTERS else signed(value, MAX_UINT64)
         return r.CounterValue(index=index, type=kind, value=value)
 
     def coverage_assembly(
@@ -678,7 +692,7 @@ class MonoWriter(FileWriter):
             time=time, assembly=assembly, class_name=class_name, name=name, signature=signature, filename=filename,
             token=token, method_id=id, statements=len(rows),
         )  # fmt: skip
-        offsets = [whole(offset, U64, "offset") for offset, *_ in rows]
+        offsets = [checked_integer(offset, "offset") for offset, *_ in rows]
         covered = [
             r.CoverageStatement(
                 time=time, method_id=id, il_offset=offset - last, counter=counter, line=line, column=column

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fxtio.codec.integers import MAX_INT32
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace import tracefs
@@ -35,7 +36,7 @@ _FIRST_FUNCTION = {8: 0xFFFF_FFFF_8100_0000, 4: 0xC100_0000}
 _FUNCTION_SIZE = 0x100
 _MAX_FUNCTIONS = 1 << 16
 _MAX_DATA = 2000
-_MAX_PID = 2**31 - 1
+_MAX_PID = MAX_INT32
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _ENTRY, _EXIT = (f"{tracefs.FUNCTION_GRAPH}:{name}" for name in (FUNCTION_ENTRY, FUNCTION_EXIT))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from fxtio.codec.integers import MAX_INT32
 from fxtio.errors import EncodeError
 from fxtio.uftrace.argspec import ValueSpec, ValueSpecs, checked_values
 from fxtio.uftrace.directory import is_file_name
@@ -22,7 +23,7 @@ FUNCTION_SIZE = 16
 MAX_VARIABLE = 8
 """The largest size of a watched variable in bytes."""
 
-_MAX_LINE = 2**31 - 1
+_MAX_LINE = MAX_INT32
 _PAGE = 4096
 _MODULE_DISTANCE = 0x1000_0000
 _MAX_SYMBOLS = (_MODULE_DISTANCE - 2 * _PAGE) // FUNCTION_SIZE

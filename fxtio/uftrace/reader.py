@@ -29,7 +29,7 @@ from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, L
 from fxtio.uftrace.small_files import FILE_TABLES
 from fxtio.uftrace.state import Function, Sessions
 from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
-from fxtio.uftrace.tables import RECORD_TABLES, Collector, Columns, TableBuilder
+from fxtio.uftrace.tables import RECORD_TABLES, Columns, RowCollector, TableBuilder
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskEvent, TaskFile
 from fxtio.uftrace.values import addressed, meanings
 
@@ -217,7 +217,7 @@ class UftraceTrace(TraceReader[Info]):
         return {name: tables[name] for name in names}
 
     def _record_tables(self, names: list[str], reading: _Reading) -> dict[str, Table]:
-        builder, collector = self._builder(names, reading), Collector(names)
+        builder, collector = self._builder(names, reading), RowCollector(names)
         total = self._total() or 1
         collector.add(builder.of_chunk(empty_chunk(reading.sessions.empty)))
         tid = None

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fxtio import _native
+from fxtio.codec.integers import MAX_INT64, MIN_INT64
 from fxtio.codec.strings import DistinctStrings
 from fxtio.table import Bytes, Categories, Column, Optional, saturated
 from fxtio.uftrace.argspec import parse_enums
@@ -28,7 +29,6 @@ Columns = dict[str, Column]
 TASK_EVENTS = {"Session": "session", "Task": "task", "Fork": "fork", "Dlopen": "library"}
 """The texts of the column `kind` of the table `task_events`, by the names of the classes in `fxtio.uftrace.tasks`."""
 
-_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**63 - 1
 _MAX_ADDRESS = 2**64 - 1
 
 
@@ -69,7 +69,7 @@ class SmallFiles(Protocol):
 
 def _integers(values: Iterable[int]) -> Array:
     """Return integers as int64; those that do not fit become the nearest one that does."""
-    return np.array([min(max(value, _MIN_INTEGER), _MAX_INTEGER) for value in values], np.int64)
+    return np.array([min(max(value, MIN_INT64), MAX_INT64) for value in values], np.int64)
 
 
 def _addresses(values: Iterable[int]) -> Array:

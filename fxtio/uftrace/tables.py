@@ -484,7 +484,7 @@ RECORD_TABLES: dict[str, Callable[[TableBuilder, Chunk], Columns]] = {
 """The tables of records, by name."""
 
 
-class Collector:
+class RowCollector:
     """Joins the parts of tables."""
 
     def __init__(self, names: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from fxtio.codec.integers import MAX_INT32, MAX_INT64
 from fxtio.errors import EncodeError
 from fxtio.io.writing import TraceWriter
 from fxtio.table import MAX_TIME, Bytes, Categories, Optional, WritableTable
@@ -49,7 +50,7 @@ _BUFFERED = 1 << 18
 _SID_DIGITS = 16
 _MAX_MESSAGE = 1000
 
-MAX_TASK = 2**31 - 1
+MAX_TASK = MAX_INT32
 """The largest number of a task or process, as in Linux."""
 
 
@@ -252,7 +253,7 @@ class UftraceWriter(TraceWriter):
         depth = checked_depth(columns["depth"], FUNCTION_SIZE)
         if int(duration.min()) < 0:
             raise EncodeError("a duration is negative", "duration")
-        if max(int(start.max()), int(duration.max()), int(start.max()) + int(duration.max())) >= 2**63:
+        if max(int(start.max()), int(duration.max()), int(start.max()) + int(duration.max())) > MAX_INT64:
             raise EncodeError("the end of a call does not fit in 63 bits", "duration")
         state = call_states(columns.get("state"), rows)
         used = np.unique(names.codes)

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import settings
 
 import fxtio
-from contract.calls.case import ABSURD, ABSURD_COLUMNS, Call, FormatCalls, Opened
+from contract.calls.case import ABSURD, ABSURD_COLUMNS, Call, FormatCalls, Opened, fields_of
 from contract.calls.case import Path as Way
 from contract.samples import files_of
 from fxtio.errors import EncodeError
@@ -29,6 +29,9 @@ from fxtio.formats import formats
 
 COVERED_ELSEWHERE = {"close", "copy"}
 """Methods that take no values of a trace, see `test_writing`."""
+
+REFUSE_NUMPY_INTEGERS = {"uftrace"}
+"""Formats with calls that do not take integers of numpy."""
 
 SHARE = 3 if settings().max_examples < 100 else 1
 """Of so many absurd values, one is tried in each place; all of them in the profile `ci`."""
@@ -186,6 +189,54 @@ def check_accepted(run: Run, call: str, way: Way, value: Any, valid: Any, faults
         faults.add(call, way, value, f"accepted, but {found[0]}")
     if written == valid and place(call, way) not in run.case.IGNORED and call not in run.case.WRITES_NOTHING:
         faults.add(call, way, value, "accepted, but makes no difference")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.xfail(strict=True)] if name in REFUSE_NUMPY_INTEGERS else [])
+        for name in formats()
+    ],
+)
+def test_integers_of_numpy_are_integers(name: str, tmp_path: Path) -> None:
+    faults = Faults()
+    for options in cases(name).WRITERS:
+        start = partial(Run, name, tmp_path, options)
+        valid: dict[int, Any] = {}
+        for number, call in enumerate(cases(name).calls(start().opened)):
+            for way, value in call.paths() if call.method != "put" else ():  # `put` takes records as they are
+                if type(value) is int and not of_a_record(call, way):
+                    valid.setdefault(number, call_with(start(), number))
+                    check_numpy_integers(start, number, way, value, valid[number], faults)
+    faults.check()
+
+
+def of_a_record(call: Call, way: Way) -> bool:
+    """Return whether a part of the arguments of a call is one of a record or another object with fields."""
+    return any(fields_of(call.part(way[:length])) for length in range(1, len(way)))
+
+
+def call_with(run: Run, number: int, way: Way = (), value: Any = None) -> Any:
+    """Return what is written with a call, with a value in place of a part of its arguments if `way` names one."""
+    call = run.case.calls(run.opened)[number]
+    if way:
+        call.replace(way, value)
+    run.call(call)
+    return run.finish()
+
+
+def check_numpy_integers(
+    start: Callable[[], Run], number: int, way: Way, value: int, valid: Any, faults: Faults
+) -> None:
+    """Check that a call with integers of numpy in place of an integer writes the same."""
+    for kind in (np.int64 if value < 2**63 else np.uint64, np.min_scalar_type(value).type):
+        run = start()
+        name = str(run.case.calls(run.opened)[number])
+        try:
+            if call_with(run, number, way, kind(value)) != valid:
+                faults.add(name, way, kind(value), "accepted, but makes a difference")
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is the fault that is looked for
+            faults.add(name, way, kind(value), f"raises {error!r}")
 
 
 @every_format

@@ -10,10 +10,11 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,17 @@ import pytest
 import fxtio
 from contract.calls.case import Path as Way
 from contract.calls.case import fields_of, replaced
-from contract.samples import SYNTHETIC, Sample, open_sample, same_style
+from contract.samples import SYNTHETIC, Sample, recordings, same_style
 from fxtio.codec.record import Opaque
 from fxtio.errors import EncodeError
-from fxtio.formats import formats
+from fxtio.formats import Format, formats
 from support.checkout import CHECKOUT
 
 TRIES = 6
 """The number of records, and of values of each, that are tried until a table differs."""
+
+ENCODED = {"offset", "buffers.size"}
+"""Columns that follow from the lengths of encoded records, or from their places, and so show no field."""
 
 
 def fullest(name: str) -> list[Sample]:
@@ -50,30 +54,32 @@ class Content:
     """The records of a trace, and how they are written again.
 
     Attributes:
-        sample: the sample.
+        format: the format.
         records: the raw records, each with the keyword arguments for `put`.
         options: those of the writer.
         files: the other files of a directory.
+        without: the columns that are left out, as `table.column`, or `column` of any table.
     """
 
-    sample: Sample
+    format: Format
     records: list[tuple[Any, dict[str, Any]]]
     options: dict[str, Any]
     files: dict[str, bytes]
+    without: set[str] = field(default_factory=lambda: ENCODED)
 
     @classmethod
-    def of(cls, sample: Sample, folder: Path) -> Content:
-        """Read a sample."""
-        path = sample.make(folder)
-        with open_sample(sample, folder) as trace:
+    def of(cls, item: Format, path: Path) -> Content:
+        """Read a trace."""
+        trace: Any
+        with fxtio.open(path, format=item.name) as trace:
             entries = list(trace.entries(resolve=False))
-            places = [{"tid": entry.tid} if sample.format.directory else {} for entry in entries]
+            places = [{"tid": entry.tid} if item.directory else {} for entry in entries]
             records = [(entry.record, place) for entry, place in zip(entries, places, strict=True)]
             files = {}
-            if sample.format.directory:
+            if item.directory:
                 own = {f"{tid}.dat" for tid in trace.tids}
                 files = {file.name: file.read_bytes() for file in path.iterdir() if file.name not in own}
-            return cls(sample, records, same_style(trace), files)
+            return cls(item, records, same_style(trace), files)
 
     def write(self, folder: Path, number: int = -1, record: Any = None) -> Any:
         """Write the records, one of them replaced, and return the bytes or the directory.
@@ -83,7 +89,7 @@ class Content:
         """
         target: Any = folder / str(sum(1 for _ in folder.iterdir())) if self.files else io.BytesIO()
         writer: Any
-        with fxtio.create(target, format=self.sample.format.name, **self.options) as writer:
+        with fxtio.create(target, format=self.format.name, **self.options) as writer:
             for name, content in self.files.items():
                 writer.file(name, content)
             for at, (original, place) in enumerate(self.records):
@@ -95,17 +101,21 @@ class Content:
         """Where each field occurs, by `Class.field`: the number of the record, the way in it, and the value."""
         result: dict[str, list[tuple[int, Way, Any]]] = {}
         for number, (record, _) in enumerate(self.records):
-            for field, way, value in _fields_within(record, ()):
-                result.setdefault(field, []).append((number, way, value))
+            for name, way, value in _fields_within(record, ()):
+                result.setdefault(name, []).append((number, way, value))
         return result
 
     def tables(self, target: Any) -> tuple[list[Any], dict[str, list[Any]]]:
-        """Return the raw records of a trace, and its tables without the offsets in the file."""
-        with fxtio.open(target, format=self.sample.format.name) as trace:
+        """Return the raw records of a trace, and its tables."""
+        with fxtio.open(target, format=self.format.name) as trace:
             records = list(trace.records(resolve=False))
             tables = trace.tables(*trace.table_names)
         plain = {
-            name: [(column, _digest(table[column])) for column in table.column_names if column != "offset"]
+            name: [
+                (column, _digest(table[column]))
+                for column in table.column_names
+                if not self.without & {column, f"{name}.{column}"}
+            ]
             for name, table in tables.items()
         }
         return records, plain
@@ -159,14 +169,14 @@ def others(value: Any, donors: list[Any]) -> list[Any]:
     return [other for other in [*result, *donors] if type(other) is not type(value) or other != value]
 
 
-def is_shown(content: Content, folder: Path, tables: Any, field: str) -> bool:
+def is_shown(content: Content, folder: Path, tables: Any, place: str) -> bool | None:
     """Return whether another value of a field, in some of the places where it occurs, changes a table.
 
-    A field that takes no other value while the other fields stay must have a column of its name.
+    It is None if the field takes no other value while the other fields stay.
     """
-    places = content.places[field]
-    name = field.partition(".")[2]
-    donors = [one[0][2] for other, one in content.places.items() if other.endswith(f".{name}")]
+    places = content.places[place]
+    name = place.partition(".")[2]
+    donors = [values[0][2] for other, values in content.places.items() if other.endswith(f".{name}")]
     donors += list({repr(value): value for _, _, value in places[:100]}.values())[:TRIES]
     tried = 0
     for number, way, value in places[:: max(len(places) // TRIES, 1)][: 2 * TRIES]:
@@ -184,7 +194,39 @@ def is_shown(content: Content, folder: Path, tables: Any, field: str) -> bool:
             tried += 1
             if tried == TRIES * TRIES:
                 return False
-    return not tried and any(column == name for table in tables.values() for column, _ in table)
+    return False if tried else None
+
+
+def hidden_fields(contents: list[Content], folder: Path) -> set[str]:
+    """Return the fields that change no table in any of some traces.
+
+    A field that takes no other value while the other fields stay must have a column of its name.
+    """
+    shown: dict[str, bool | None] = {}
+    columns: set[str] = set()
+    for content in contents:
+        copies = Path(mkdtemp(dir=folder))
+        records, tables = content.tables(content.write(copies))
+        assert records == [record for record, _ in content.records]
+        columns |= {column for table in tables.values() for column, _ in table}
+        for place in content.places:
+            if not shown.get(place):
+                result = is_shown(content, copies, tables, place)
+                shown[place] = result or (shown.get(place) if result is None else result)
+    return {
+        place
+        for place, result in shown.items()
+        if not (place.partition(".")[2] in columns if result is None else result)
+    }
+
+
+def contents_of(name: str, folder: Path) -> list[Content]:
+    """Return the fullest traces of a format, a file of several recordings as one for each."""
+    return [
+        Content.of(sample.format, path)
+        for sample in fullest(name)
+        for path in recordings(sample, Path(mkdtemp(dir=folder)))
+    ]
 
 
 def left_out(name: str) -> set[str]:
@@ -195,29 +237,40 @@ def left_out(name: str) -> set[str]:
     return {field for line in lines for field in re.findall(r"`([A-Z]\w*\.\w+)`", line)}
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", formats())
 def test_every_field_of_a_record_changes_a_table(name: str, tmp_path: Path) -> None:
-    shown: dict[str, bool] = {}
-    for sample in fullest(name):
-        (below := tmp_path / str(sample)).mkdir()
-        content = Content.of(sample, below)
-        (copies := below / "copies").mkdir()
-        records, tables = content.tables(content.write(copies))
-        assert records == [record for record, _ in content.records]
-        for field in content.places:
-            shown[field] = shown.get(field) or is_shown(content, copies, tables, field)
-    hidden = {field for field, is_seen in shown.items() if not is_seen}
+    hidden = hidden_fields(contents_of(name, tmp_path), tmp_path)
     listed = left_out(name)
     assert sorted(hidden - listed) == [], "these fields have no column and no reason"
     assert sorted(listed - hidden) == [], "these fields have a column, or do not exist"
 
 
+SHOWN_BY = {
+    "fxt": ("Log.message", {"logs.message"}),
+    "mono": ("AotId.id", {"aot_ids.id"}),
+    "uftrace": ("Event.depth", {"records.depth"}),
+    "coreprofiler": ("SourceFile.path", {"source_files.path"}),
+    "dcpi": ("Line.blanks", {"header.blanks"}),
+}
+"""For each format a field of records, and the columns that show it."""
+
+
+@pytest.mark.parametrize("name", formats())
+def test_a_field_whose_columns_are_left_out_is_found(name: str, tmp_path: Path) -> None:
+    """Its other lengths change the places and sizes of records, which does not count."""
+    place, columns = SHOWN_BY[name]
+    content = next(content for content in contents_of(name, tmp_path) if place in content.places)
+    assert is_shown(content, tmp_path, content.tables(content.write(tmp_path))[1], place)
+    content.without = ENCODED | columns
+    assert is_shown(content, tmp_path, content.tables(content.write(tmp_path))[1], place) is False
+
+
 @pytest.mark.parametrize("name", formats())
 def test_the_shape_everything_has_all_records(name: str, tmp_path: Path) -> None:
+    assert {sample.shape for sample in fullest(name)} == {"everything"}
     seen: set[str] = set()
-    for sample in fullest(name):
-        assert sample.shape == "everything"
-        content = Content.of(sample, tmp_path)
-        seen |= {field.partition(".")[0] for field in content.places}
+    for content in contents_of(name, tmp_path):
+        seen |= {place.partition(".")[0] for place in content.places}
         seen |= {type(record).__name__ for record, _ in content.records}
     assert all_classes(name) - seen == set()

@@ -73,15 +73,15 @@ def copied(name: str, data: bytes) -> bytes:
     return out.getvalue()
 
 
-def put_again(name: str, data: bytes) -> bytes | None:
-    """Return the bytes of the raw records of a trace, put one by one, or None if it has no records."""
+def put_again(name: str, data: bytes) -> bytes:
+    """Return the bytes of the raw records of a trace, put one by one; nothing if it has no records."""
     out = io.BytesIO()
     with fxtio.open(data, format=name) as trace:
         records = list(trace.records(resolve=False))
         with fxtio.create(out, format=name, **same_style(trace)) as writer:
             for record in records:
                 writer.put(record)
-    return out.getvalue() if records else None
+    return out.getvalue() if records else b""
 
 
 def damaged(data: bytes, first: int, number: int) -> Iterator[tuple[str, bytes]]:
@@ -91,7 +91,7 @@ def damaged(data: bytes, first: int, number: int) -> Iterator[tuple[str, bytes]]
         yield f"{kind}, seed {seed}", damage(data, random.Random(seed))
 
 
-def check_all(name: str, folder: Path, copy: Callable[[bytes], bytes | None]) -> None:
+def check_all(name: str, folder: Path, copy: Callable[[bytes], bytes]) -> None:
     """Check that `copy` gives the same bytes for damaged traces of a format; those in which it fails are listed."""
     wrong, number, seed = [], 0, 0
     samples = samples_of(name, folder)
@@ -116,7 +116,7 @@ def difference(expected: Any, make: Callable[[], Any]) -> str:
             actual = make()
     except Exception as error:  # noqa: BLE001  # a failure of this trace; the others are tried, too
         return repr(error)[:200]
-    if actual is None or actual == expected:
+    if actual == expected:
         return ""
     if isinstance(expected, dict):
         name = next(name for name in expected.keys() | actual.keys() if expected.get(name) != actual.get(name))

@@ -66,7 +66,7 @@ def test_a_writer_to_which_nothing_was_written_leaves_a_trace_without_content(na
     create(name, tmp_path).close()
     with fxtio.open(tmp_path / f"made{formats()[name].suffixes[0]}", format=name) as trace:
         assert not any(entry.time for entry in trace.entries())
-        assert {*trace.findings.counts} <= {"fxt.source.empty", "no-tasks"}
+        assert {*trace.findings.counts} <= {f"{name}.source.empty", "uftrace.task.none"}
 
 
 @every_format

@@ -11,7 +11,7 @@ from fxtio import _native
 from fxtio.mono.headers import BufferHeader
 from fxtio.mono.stream.declare import Choice, Dialect, Double, Part, RecordLayout, Repeated, Sleb, Text, layout_of
 from fxtio.mono.stream.kernels import CompiledKernels, Kernels, PythonKernels
-from fxtio.mono.stream.program import Program, program_of
+from fxtio.mono.stream.steps import Steps, steps_of
 
 Array = np.ndarray[Any, Any]
 
@@ -26,7 +26,7 @@ class Filled:
     """The columns that a kernel filled from a buffer."""
 
     dialect: Dialect
-    program: Program
+    steps: Steps
     data: Array
     registers: Array
     counts: Array
@@ -36,13 +36,13 @@ class Filled:
     columns: tuple[Array, ...]
 
     def column(self, owner: int, field: str, role: str) -> Array:
-        number = self.program.column_of(owner, field, role)
+        number = self.steps.column_of(owner, field, role)
         assert number is not None
         return self.columns[number]
 
     def order(self) -> Array:
-        """Return the number of each event's line in the program, in the order of the file."""
-        number_of = {(line.first_byte, line.subtype): number for number, line in enumerate(self.program.lines)}
+        """Return the number of each event's line in the steps, in the order of the file."""
+        number_of = {(line.first_byte, line.subtype): number for number, line in enumerate(self.steps.lines)}
         places = []
         for kind, layout in enumerate(self.dialect.layouts):
             if layout is None:
@@ -56,16 +56,16 @@ class Filled:
 
 def columns_of(kernel: Kernels, dialect: Dialect, header: BufferHeader, raw: bytes) -> Filled:
     """Return all columns of a buffer."""
-    program = program_of(dialect)
+    steps = steps_of(dialect)
     data = np.frombuffer(raw, np.uint8)
     begin, end = np.zeros(1, np.int64), np.array([len(data)], np.int64)
-    registers = np.array([[getattr(header, name) for name in program.registers]], np.uint64)
-    counts, stop, fault = np.zeros((1, program.owners), np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
+    registers = np.array([[getattr(header, name) for name in steps.registers]], np.uint64)
+    counts, stop, fault = np.zeros((1, steps.owners), np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
     late = np.zeros(1, np.uint8)
-    kernel.scan(program, data, begin, end, registers, counts, stop, fault, late)
-    columns = tuple(program.empty_column(number, counts[0, plan.owner]) for number, plan in enumerate(program.columns))
-    kernel.fill(program, data, begin, stop, registers, 0, np.zeros_like(counts), columns)
-    return Filled(dialect, program, data, registers, counts, int(stop[0]), int(fault[0]), int(late[0]), columns)
+    kernel.scan(steps, data, begin, end, registers, counts, stop, fault, late)
+    columns = tuple(steps.empty_column(number, counts[0, plan.owner]) for number, plan in enumerate(steps.columns))
+    kernel.fill(steps, data, begin, stop, registers, 0, np.zeros_like(counts), columns)
+    return Filled(dialect, steps, data, registers, counts, int(stop[0]), int(fault[0]), int(late[0]), columns)
 
 
 def events_from_columns(dialect: Dialect, filled: Filled, data: bytes) -> list[Any]:
@@ -97,7 +97,7 @@ def _record(
         else:
             values[name] = int(filled.column(owner, name, "value")[row])
     for name in layout.absent:
-        number = filled.program.column_of(owner, name, "value")  # a time all the same
+        number = filled.steps.column_of(owner, name, "value")  # a time all the same
         values[name] = None if number is None else int(filled.columns[number][row])
     return layout.cls(**values)
 
@@ -123,7 +123,7 @@ def _items(
 ) -> tuple[Any, ...]:
     first = used.get(name, 0)
     used[name] = first + count
-    owner = filled.program.list_owner(kind, name)
+    owner = filled.steps.list_owner(kind, name)
     assert owner is not None
     if isinstance(part.of, Part):
         return tuple(filled.column(owner, "", "value")[first : first + count].tolist())

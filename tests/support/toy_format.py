@@ -39,7 +39,7 @@ class ToyTrace:
             if offset:
                 self.lines.append(Line(offset, raw.decode("utf-8", "surrogateescape").rstrip("\n")))
             if raw == b"\n":
-                self.findings.add("empty-line", offset, "the line has no text")
+                self.findings.add("line.empty", offset, "the line has no text")
             offset += len(raw)
 
     def __enter__(self) -> ToyTrace:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, EncodeError, LayoutError
 from fxtio.mono.stream.declare import (
@@ -40,7 +41,7 @@ from fxtio.mono.stream.declare import (
     layout_of,
     parts_of,
 )
-from fxtio.mono.stream.values import COLUMN_HELPERS, HELPERS, U64, take_uleb
+from fxtio.mono.stream.values import COLUMN_HELPERS, HELPERS, take_uleb
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ class _Scalar:
 
 def _scalar(part: Part, value: str, where: str) -> _Scalar:
     """Return the two ways of a part; `value` is the expression of the number that is read, or of the field."""
-    word = f"whole({value}, {U64:#x}, {where!r})"
+    word = f"whole({value}, {MAX_UINT64:#x}, {where!r})"
     address = f"whole({value}, mask, {where!r})"
     match part:
         case Byte():
@@ -199,9 +200,9 @@ def _scalar(part: Part, value: str, where: str) -> _Scalar:
             return _Scalar("uleb", value, value)
         case Clock(of=of):
             last = f"last_{of}"
-            return _Scalar("uleb", f"({last} + {value}) & {U64:#x}", f"{word} - {last} & {U64:#x}", last)
+            return _Scalar("uleb", f"({last} + {value}) & {MAX_UINT64:#x}", f"{word} - {last} & {MAX_UINT64:#x}", last)
         case Summed():
-            return _Scalar("uleb", f"(total + {value}) & {U64:#x}", f"{word} - total & {U64:#x}", "total")
+            return _Scalar("uleb", f"(total + {value}) & {MAX_UINT64:#x}", f"{word} - total & {MAX_UINT64:#x}", "total")
         case Sleb(pointer=True):
             return _Scalar("sleb", f"{value} & mask", f"signed({address}, mask)")
         case Sleb():

@@ -1,4 +1,4 @@
-"""The kernels that run programs over blocks of records: in C, and in Python where the C extension is missing.
+"""The kernels that run steps over blocks of records: in C, and in Python where the C extension is missing.
 
 Both have three functions: `scan` counts the rows of each block up to its first fault, `fill` reads values to columns,
 `encode` writes records from columns.  The Python ones call the generated functions of `codec` record by record; tests
@@ -15,6 +15,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import RULES, Fault
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono.stream.codec import column_decoder, encode_record, kind_at
 from fxtio.mono.stream.declare import (
@@ -29,8 +30,7 @@ from fxtio.mono.stream.declare import (
     StreamState,
     Text,
 )
-from fxtio.mono.stream.program import Line, Program
-from fxtio.mono.stream.values import U63, U64
+from fxtio.mono.stream.steps import Line, Steps
 
 Array = np.ndarray[Any, Any]
 Columns = tuple[Array | None, ...]
@@ -39,18 +39,18 @@ Columns = tuple[Array | None, ...]
 class Kernels(Protocol):
     """The three kernels.
 
-    In all of them `program` is the program of the records' version, and blocks are given by where they begin and end in
+    In all of them `steps` are the steps of the records' version, and blocks are given by where they begin and end in
     `data` (int64).  `registers` are the bases and running values at the beginning of each block (uint64, a row each).
     """
 
     def scan(
-        self, program: Program, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
+        self, steps: Steps, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
         fault: Array, late: Array,
     ) -> None:  # fmt: skip
         """Count the rows that each block gives, up to its first fault.
 
         Args:
-            program: see above.
+            steps: see above.
             data: the bytes (uint8).
             begin: where each block begins.
             end: where it ends.
@@ -63,13 +63,13 @@ class Kernels(Protocol):
         """
 
     def fill(
-        self, program: Program, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
+        self, steps: Steps, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
         columns: Columns,
     ) -> None:  # fmt: skip
         """Read the values of all records to columns.
 
         Args:
-            program: see above.
+            steps: see above.
             data: the bytes (uint8).
             begin: where each block begins.
             stop: where it ends, as `scan` found it.
@@ -83,14 +83,14 @@ class Kernels(Protocol):
         """
 
     def encode(
-        self, program: Program, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
+        self, steps: Steps, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
         out: Array,
     ) -> tuple[int, int]:  # fmt: skip
         """Write records of one block until the output is full.
 
         Args:
-            program: see above.
-            order: for every record the number of its line in the program (uint8).
+            steps: see above.
+            order: for every record the number of its line in the steps (uint8).
             start: the first record to write.
             registers: the registers, updated (uint64).
             columns: an array for each column that the lines use.
@@ -114,34 +114,34 @@ class CompiledKernels:
         self._c: Any = import_module("fxtio._native._kernels")
 
     def scan(
-        self, program: Program, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
+        self, steps: Steps, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
         fault: Array, late: Array,
     ) -> None:  # fmt: skip
         """See `Kernels`."""
-        p = program
+        p = steps
         mask = p.dialect.mask
-        self._c.scan_stream(data, begin, end, registers, p.steps, p.entry, p.jumps, mask, counts, stop, fault, late)
+        self._c.scan_stream(data, begin, end, registers, p.table, p.entry, p.jumps, mask, counts, stop, fault, late)
 
     def fill(
-        self, program: Program, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
+        self, steps: Steps, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
         columns: Columns,
     ) -> None:  # fmt: skip
         """See `Kernels`."""
-        p = program
+        p = steps
         self._c.fill_stream(
-            data, begin, stop, registers, p.steps, p.entry, p.jumps, p.dialect.mask, base, first, columns
+            data, begin, stop, registers, p.table, p.entry, p.jumps, p.dialect.mask, base, first, columns
         )
 
     def encode(
-        self, program: Program, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
+        self, steps: Steps, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
         out: Array,
     ) -> tuple[int, int]:  # fmt: skip
         """See `Kernels`."""
-        starts = np.array([line.start for line in program.lines], np.int64)
-        kinds = np.array([line.kind for line in program.lines], np.int64)
-        mask = program.dialect.mask
+        starts = np.array([line.start for line in steps.lines], np.int64)
+        kinds = np.array([line.kind for line in steps.lines], np.int64)
+        mask = steps.dialect.mask
         number, used = self._c.encode_stream(
-            order, start, starts, kinds, registers, program.steps, mask, columns, texts, rows, out
+            order, start, starts, kinds, registers, steps.table, mask, columns, texts, rows, out
         )
         return number, used
 
@@ -150,14 +150,14 @@ class PythonKernels:
     """The kernels in Python: record by record, with the generated functions."""
 
     def scan(
-        self, program: Program, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
+        self, steps: Steps, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
         fault: Array, late: Array,
     ) -> None:  # fmt: skip
         """See `Kernels`."""
-        dialect = program.dialect
+        dialect = steps.dialect
         for block, (first, last) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
-            raw, state = data[first:last].tobytes(), program.state(registers[block])
-            rows, offset, reason, clocks = [0] * program.owners, 0, Fault.NONE, 0
+            raw, state = data[first:last].tobytes(), steps.state(registers[block])
+            rows, offset, reason, clocks = [0] * steps.owners, 0, Fault.NONE, 0
             while offset < len(raw):
                 try:
                     kind = kind_at(dialect, raw, offset, len(raw))
@@ -167,21 +167,21 @@ class PythonKernels:
                     reason = Fault(RULES.index(error.rule))
                     break
                 rows[kind] += 1
-                for name in program.clock_fields[kind]:
+                for name in steps.clock_fields[kind]:
                     clocks |= getattr(record, name)
-                for name, owner in _lists_of(program, kind):
+                for name, owner in _lists_of(steps, kind):
                     rows[owner] += len(getattr(record, name) or ())
-            counts[block], stop[block], fault[block], late[block] = rows, first + offset, reason, clocks > U63
+            counts[block], stop[block], fault[block], late[block] = rows, first + offset, reason, clocks > MAX_INT64
 
     def fill(
-        self, program: Program, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
+        self, steps: Steps, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
         columns: Columns,
     ) -> None:  # fmt: skip
         """See `Kernels`."""
-        dialect = program.dialect
+        dialect = steps.dialect
         for block, (start, end) in enumerate(zip(begin.tolist(), stop.tolist(), strict=True)):
-            raw, state = data[start:end].tobytes(), program.state(registers[block])
-            filler = _Filler(program, columns, first[block].tolist(), start)
+            raw, state = data[start:end].tobytes(), steps.state(registers[block])
+            filler = _Filler(steps, columns, first[block].tolist(), start)
             offset = 0
             while offset < len(raw):
                 try:
@@ -196,17 +196,17 @@ class PythonKernels:
                 offset = after
 
     def encode(
-        self, program: Program, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
+        self, steps: Steps, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
         out: Array,
     ) -> tuple[int, int]:  # fmt: skip
         """See `Kernels`."""
-        builder = _Builder(program, columns, bytes(texts), rows.tolist())
-        state = program.state(registers)
+        builder = _Builder(steps, columns, bytes(texts), rows.tolist())
+        state = steps.state(registers)
         number, used = start, 0
         while number < len(order):
             before, rows_before = state.copy(), list(builder.rows)
-            record = builder.record(program.lines[int(order[number])], state)
-            raw = encode_record(program.dialect, record, state)
+            record = builder.record(steps.lines[int(order[number])], state)
+            raw = encode_record(steps.dialect, record, state)
             if used + len(raw) > len(out):
                 state.restore(before)
                 builder.rows = rows_before
@@ -214,7 +214,7 @@ class PythonKernels:
             out[used : used + len(raw)] = np.frombuffer(raw, np.uint8)
             used += len(raw)
             number += 1
-        registers[:] = [getattr(state, name) for name in program.registers]
+        registers[:] = [getattr(state, name) for name in steps.registers]
         rows[:] = builder.rows
         return number, used
 
@@ -224,11 +224,11 @@ def kernels() -> Kernels:
     return CompiledKernels() if _native.IMPLEMENTATION == "c" else PythonKernels()
 
 
-def _lists_of(program: Program, kind: int) -> list[tuple[str, int]]:
+def _lists_of(steps: Steps, kind: int) -> list[tuple[str, int]]:
     """Return the lists of a kind of record: their fields and the owners of their rows."""
-    layout = program.dialect.layouts[kind]
+    layout = steps.dialect.layouts[kind]
     assert layout is not None
-    owners = ((name, program.list_owner(kind, name)) for name, _ in layout.parts)
+    owners = ((name, steps.list_owner(kind, name)) for name, _ in layout.parts)
     return [(name, owner) for name, owner in owners if owner is not None]
 
 
@@ -236,18 +236,18 @@ class _Filler:
     """Stores the fields of records in columns.
 
     Args:
-        program: the program that plans the columns.
+        steps: the steps, which plan the columns.
         columns: the columns, None for those that are not needed.
         rows: the next row of each owner, updated.
         begin: where the block begins, added to the offsets of texts.
     """
 
-    def __init__(self, program: Program, columns: Columns, rows: list[int], begin: int) -> None:
-        self.program, self.columns, self.rows, self.begin = program, columns, rows, begin
+    def __init__(self, steps: Steps, columns: Columns, rows: list[int], begin: int) -> None:
+        self.steps, self.columns, self.rows, self.begin = steps, columns, rows, begin
 
     def record(self, kind: int, record: Any, offset: int) -> None:
         """Store a record, which texts by place and doubles by bits (see `column_decoder`)."""
-        layout = self.program.dialect.layouts[kind]
+        layout = self.steps.dialect.layouts[kind]
         assert layout is not None
         row = self._next_row(kind)
         self._store(kind, "", "offset", row, offset)
@@ -258,7 +258,7 @@ class _Filler:
         return self.rows[owner] - 1
 
     def _store(self, owner: int, field: str, role: str, row: int, value: int) -> None:
-        number = self.program.column_of(owner, field, role)
+        number = self.steps.column_of(owner, field, role)
         column = None if number is None else self.columns[number]
         if column is not None:
             column[row] = value
@@ -275,7 +275,7 @@ class _Filler:
                 self._store(owner, name, "text", row, self.begin + value[0])
                 self._store(owner, name, "length", row, value[1])
             elif isinstance(part, Choice):
-                self._store(owner, name, "bits", row, value & U64)
+                self._store(owner, name, "bits", row, value & MAX_UINT64)
             else:
                 self._store(owner, name, "value", row, value)
         for name in layout.absent:  # a clock goes on where the version has no time
@@ -284,9 +284,9 @@ class _Filler:
                 self._store(owner, name, "value", row, value)
 
     def _items(self, kind: int, name: str, part: Repeated, items: tuple[Any, ...]) -> None:
-        owner = self.program.list_owner(kind, name)
+        owner = self.steps.list_owner(kind, name)
         assert owner is not None
-        layout = self.program.lists[owner - len(self.program.dialect.classes)].layout
+        layout = self.steps.lists[owner - len(self.steps.dialect.classes)].layout
         for item in items:
             row = self._next_row(owner)
             if layout is None:
@@ -299,18 +299,18 @@ class _Builder:
     """Makes records of the rows of columns.
 
     Args:
-        program: the program that plans the columns.
+        steps: the steps, which plan the columns.
         columns: the columns.
         texts: the bytes that offsets of texts refer to.
         rows: the next row of each owner, updated.
     """
 
-    def __init__(self, program: Program, columns: Columns, texts: bytes, rows: list[int]) -> None:
-        self.program, self.columns, self.texts, self.rows = program, columns, texts, rows
+    def __init__(self, steps: Steps, columns: Columns, texts: bytes, rows: list[int]) -> None:
+        self.steps, self.columns, self.texts, self.rows = steps, columns, texts, rows
 
     def record(self, line: Line, state: StreamState) -> Any:
         """Return the next record of a line."""
-        layout = self.program.dialect.layouts[line.kind]
+        layout = self.steps.dialect.layouts[line.kind]
         assert layout is not None
         row = self.rows[line.kind]
         self.rows[line.kind] += 1
@@ -321,12 +321,12 @@ class _Builder:
         parts = layout.parts_behind(line.first_byte)
         self._fields(line.kind, line.kind, parts, layout, row, values)
         for name in layout.absent:
-            clock = self.program.column_of(line.kind, name, "value") is not None
+            clock = self.steps.column_of(line.kind, name, "value") is not None
             values[name] = getattr(state, name) if clock else None
         return layout.cls(**values)
 
     def _value(self, owner: int, field: str, role: str, row: int) -> int:
-        number = self.program.column_of(owner, field, role)
+        number = self.steps.column_of(owner, field, role)
         assert number is not None
         column = self.columns[number]
         if column is None or not 0 <= row < len(column):
@@ -372,9 +372,9 @@ class _Builder:
     def _items(self, kind: int, name: str, count: int) -> tuple[Any, ...]:
         if count < 0:
             raise ValueError("a list of less than no items")
-        owner = self.program.list_owner(kind, name)
+        owner = self.steps.list_owner(kind, name)
         assert owner is not None
-        layout = self.program.lists[owner - len(self.program.dialect.classes)].layout
+        layout = self.steps.lists[owner - len(self.steps.dialect.classes)].layout
         items: list[Item | int] = []
         for _ in range(count):
             row = self.rows[owner]

@@ -12,13 +12,12 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
 from fxtio.errors import DecodeError, EncodeError
 
 MAX_LEB128_BYTES = 10
 """The most bytes of a 64-bit number."""
 
-U63 = (1 << 63) - 1
-U64 = (1 << 64) - 1
 
 _BYTES = [bytes([value]) for value in range(256)]
 
@@ -48,7 +47,7 @@ def take_uleb(data: Any, offset: int, end: int, where: str) -> tuple[int, int]:
         offset += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            if value > U64:
+            if value > MAX_UINT64:
                 break
             return value, offset
         shift += 7
@@ -70,7 +69,7 @@ def take_sleb(data: Any, offset: int, end: int, where: str) -> tuple[int, int]:
         if byte < 0x80:
             if shift > 64 and byte not in (0x00, 0x7F):
                 break
-            value &= U64
+            value &= MAX_UINT64
             sign = 1 << min(shift, 64) - 1
             return (value ^ sign) - sign, offset
         if shift == 7 * MAX_LEB128_BYTES:
@@ -191,7 +190,7 @@ def signed(difference: int, mask: int) -> int:
 
 def put_uleb(value: Any, where: str) -> bytes:
     """Return the shortest LEB128 form of an unsigned number of up to 64 bits."""
-    if not isinstance(value, int) or not 0 <= value <= U64:
+    if not isinstance(value, int) or not 0 <= value <= MAX_UINT64:
         raise EncodeError(f"{value!r} is not an unsigned 64-bit integer", where)
     out = bytearray()
     while value > 0x7F:
@@ -203,7 +202,7 @@ def put_uleb(value: Any, where: str) -> bytes:
 
 def put_sleb(value: Any, where: str) -> bytes:
     """Return the shortest LEB128 form of a signed number of up to 64 bits."""
-    if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
+    if not isinstance(value, int) or not MIN_INT64 <= value <= MAX_INT64:
         raise EncodeError(f"{value!r} is not a signed 64-bit integer", where)
     out = bytearray()
     while not -64 <= value < 64:

@@ -57,6 +57,13 @@ class Call:
                 if not (variable and path[0] == _KEYS):  # names of parameters are no values
                     yield (name, *path), part
 
+    def part(self, path: Path) -> Any:
+        """Return a part of the arguments; of a mapping also a key."""
+        value: Any = self._bound.arguments
+        for key in path:
+            value = dict(_items(value)).get(key, key)
+        return value
+
     def replace(self, path: Path, value: Any) -> None:
         """Replace a part of the arguments.
 
