@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 TIMED = tuple(cls for cls in r.RECORDS.classes if "timestamp" in cls.__struct_fields__)
 """The classes of records with a time."""
 
-MAX_ERROR = 1_000
+MAX_ERROR = 100
 """The greatest error in nanoseconds of a time in Perfetto that is not reported."""
 
 _BEFORE_PROVIDERS = (r.Magic, r.ProviderInfo, r.ProviderSection, r.ProviderEvent, r.TraceInfo, r.Initialization)
@@ -190,7 +190,7 @@ class Archive:
             if limit is not None:
                 wrong = rows[(clocks == code) & (ticks >= np.uint64(limit))]
                 rate = view.batch.reading.clocks[code].ticks_per_second
-                message = f"Perfetto converts this time at {rate:,} ticks per second with an error of over 1 microsecond"
+                message = f"Perfetto converts this time at {rate:,} ticks per second with an error of over 100 ns"
                 if len(wrong):
                     view.batch.report("clock.inexact", wrong, message)
 

@@ -141,6 +141,8 @@ class Contents:
 
     def _check_order(self, view: View, rows: Array, columns: Any) -> None:
         """Report threads that leave a CPU on which another one ran."""
+        if not len(rows):
+            return
         cpu, ticks = columns["cpu"].astype(np.int64), columns["timestamp"]
         order = np.lexsort((ticks, cpu))
         outgoing, incoming = columns["outgoing"][order], columns["incoming"][order]

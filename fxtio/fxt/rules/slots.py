@@ -12,6 +12,7 @@ from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAX_STRING_SLOT
 from fxtio.fxt.reference_columns import StringColumn
+from fxtio.fxt.references import Thread
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at, string_fields
 from fxtio.fxt.slots import Definitions, SlotLookup
 
@@ -27,6 +28,9 @@ MIN_REDEFINED = 32
 """From so many definitions on, an index is reported that is redefined nearly as often as it is used."""
 
 _NO_OFFSET = -1
+
+_WITHOUT_THREAD = (r.ProfilerModule, r.ProfilerMmap)
+"""The classes whose thread koid is 0, since they concern a whole process.  spec: Module record, Mmap record"""
 
 
 class _Slots:
@@ -250,13 +254,14 @@ class Names:
             where, first = np.unique(codes[fresh], return_index=True)
             for code, row in zip(where.tolist(), rows[fresh][first].tolist(), strict=True):
                 self._seen[code] = True
-                self._add(view, view.batch.threads.values[code], row)
+                self._add(view, view.batch.threads.values[code], row, is_optional=cls in _WITHOUT_THREAD)
 
-    def _add(self, view: View, thread: Any, row: int) -> None:
+    def _add(self, view: View, thread: Thread, row: int, *, is_optional: bool) -> None:
         offset = view.batch.frame.offset(row)
         if self._processes.add(thread.process, offset):
             self._check_low(view, "process", thread.process, row)
-        if thread.thread is not None and self._threads.add(thread.thread, offset):
+        has_thread = bool(thread.thread) or not is_optional
+        if thread.thread is not None and has_thread and self._threads.add(thread.thread, offset):
             self._check_low(view, "thread", thread.thread, row)
 
     def _check_low(self, view: View, what: str, koid: int, row: int) -> None:
