@@ -323,7 +323,7 @@ def test_the_rules_find_what_the_case_says(path: Path) -> None:
     broken = {rule for rule in case.get("rules", []) if rule in declared}
     with fxtio.open(path.with_name(path.stem + SUFFIXES[case["format"]])) as trace:
         formats()[case["format"]].rules.check(trace)
-        found = {finding.rule for finding in trace.findings}
+        found = {finding.rule for finding in trace.findings} & declared.keys()
     if case["id"] in UNREPORTED:
         assert not found & broken
     else:
