@@ -364,7 +364,7 @@ def test_records_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tid", ["../x", -1, 0, True, 2**31, None])
 def test_a_task_is_a_number_that_names_a_file(tid: Any, tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "made.data") as writer:
-        with pytest.raises(EncodeError, match="is not (from 1|an integer)"):
+        with pytest.raises(EncodeError, match=r"is not (from 1|an integer)"):
             writer.put(Lost(0, 0, 1), tid=tid)
         writer.put(Lost(0, 0, 1))
     assert [path.name for path in tmp_path.iterdir()] == ["made.data"]
