@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fxtio.codec.limits import MAX_INT64
+from fxtio.codec.integers import MAX_INT64
 from fxtio.errors import EncodeError, shown
 
 Array = np.ndarray[Any, Any]

@@ -1,4 +1,4 @@
-"""The check of integers that users give to writers."""
+"""The limits of integers of the usual widths, and the check of integers that users give to writers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import Any
 
 from fxtio.errors import EncodeError, shown
 
-MAX_64 = (1 << 64) - 1
-"""The greatest unsigned number of 64 bits, beyond which no format has integers."""
+MAX_INT32 = (1 << 31) - 1
+MAX_INT64 = (1 << 63) - 1
+MIN_INT64 = -1 << 63
+MAX_UINT32 = (1 << 32) - 1
+MAX_UINT64 = (1 << 64) - 1
+"""The greatest number that any format has."""
 
 
 def limits_of(size: int, *, signed: bool) -> tuple[int, int]:
@@ -17,7 +21,7 @@ def limits_of(size: int, *, signed: bool) -> tuple[int, int]:
     return (-half, half - 1) if signed else (0, 2 * half - 1)
 
 
-def checked_integer(value: Any, field: str, least: int = 0, most: int | None = MAX_64) -> int:
+def checked_integer(value: Any, field: str, least: int = 0, most: int | None = MAX_UINT64) -> int:
     """Return a value as an `int`: an `int` or whatever else stands for one, such as an integer of numpy.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.codec.integers import MAX_64
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.coreprofiler.layout import (
     UNDEFINED,
     Count,
@@ -152,7 +152,7 @@ def _column_from(item: FixedItem, values: list[Any]) -> Any:
         numbers = [value.number if isinstance(value, OsThread) else -1 if value is None else value for value in values]
         return ThreadColumn(np.array(numbers, np.int64), np.array(os, bool))
     if isinstance(item, Decimal | Hexadecimal):
-        dtype = np.uint64 if item.high == MAX_64 else np.int64
+        dtype = np.uint64 if item.high == MAX_UINT64 else np.int64
         return np.array([-1 if value is None else value for value in values], dtype)
     return object_array(values)
 

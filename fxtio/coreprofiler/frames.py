@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.codec.integers import MAX_64
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.columns import (
     ABSENT,
@@ -300,7 +300,7 @@ def _read_decimals(lines: Lines, item: Any, begin: Array, end: Array, present: A
         valid &= ~negative
         value[unknown] = -1
         return value, valid | unknown
-    if item.high == MAX_64:
+    if item.high == MAX_UINT64:
         return value.astype(np.uint64), valid
     return value, valid
 
@@ -315,7 +315,7 @@ def _read_hexadecimals(lines: Lines, item: Any, begin: Array, end: Array, presen
     valid &= _has_prefix(lines, begin)
     if item.optional and present is not None:
         return PointerColumn(value, np.where(present, PRESENT, ABSENT).astype(np.int8)), valid
-    if item.high == MAX_64:
+    if item.high == MAX_UINT64:
         return value, valid
     valid &= value <= np.uint64(item.high)
     value = value.astype(np.int64)

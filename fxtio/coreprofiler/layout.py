@@ -18,10 +18,26 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from fxtio.codec.integers import MAX_64, checked_integer
+from fxtio.codec.integers import MAX_UINT64, checked_integer
 from fxtio.errors import EncodeError
 
 Array = np.ndarray[Any, Any]
+
+_BOOLEAN, _DECIMAL = re.compile("[TF]"), re.compile("-?[0-9]+")
+
+PARAMETERS: dict[str, re.Pattern[str]] = {
+    "SamplingTimeoutMs": _DECIMAL,
+    "CpuTraceTimeoutMs": _DECIMAL,
+    "HighGranularityEnabled": _BOOLEAN,
+    "TracingSuspendedOnStart": _BOOLEAN,
+    "LineTraceEnabled": _BOOLEAN,
+    "CpuTraceProcessEnabled": _BOOLEAN,
+    "CpuTraceThreadEnabled": _BOOLEAN,
+    "ExecutionTraceEnabled": _BOOLEAN,
+    "MemoryTraceEnabled": _BOOLEAN,
+    "StackTrackingEnabled": _BOOLEAN,
+}
+"""The patterns of the values of parameters that are numbers or Boolean.  spec: Profiler Configuration"""
 
 MAX_32, MAX_63 = 2**32 - 1, 2**63 - 1
 
@@ -242,7 +258,7 @@ class Hexadecimal(FixedItem):
     """
 
     kind: str = "hex"
-    high: int = MAX_64
+    high: int = MAX_UINT64
     unknown: bool = False
 
     @property
@@ -269,7 +285,7 @@ class Pointer(FixedItem):
     body: ClassVar[str] = r"(?:0x)?+[0-9A-Fa-f]++|\?"
 
     def parse(self, raw: bytes) -> int:
-        return UNDEFINED if raw == b"?" else _parse_integer(raw, 16, 0, MAX_64)
+        return UNDEFINED if raw == b"?" else _parse_integer(raw, 16, 0, MAX_UINT64)
 
     def format(self, value: Any, style: Style, where: str) -> str:
         if value == UNDEFINED:

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from fxtio.codec.integers import MAX_64
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.coreprofiler.layout import (
     MAX_32,
     MAX_63,
@@ -40,7 +40,7 @@ TIME_FIELD = "timestamp"
 Num = Annotated[int, Decimal("num")]
 Pid = Annotated[int, Decimal("pid")]
 Ms = Annotated[int, Decimal("ms", low=MIN_63, high=MAX_63)]
-Us = Annotated[int, Decimal("us", high=MAX_64)]
+Us = Annotated[int, Decimal("us", high=MAX_UINT64)]
 Id = Annotated[int, Hexadecimal("id", kind="pointer")]
 Ptr = Annotated[int, Hexadecimal("ptr", kind="pointer")]
 Hr = Annotated[int, Hexadecimal("hr", kind="hex32", high=MAX_32)]

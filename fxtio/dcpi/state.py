@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from fxtio.codec.limits import MAX_INT64, MAX_UINT64
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64
 from fxtio.dcpi.layout import KEYWORDS
 from fxtio.dcpi.records import Line
 from fxtio.errors import EncodeError

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fxtio.codec.integers import MAX_64, checked_integer
+from fxtio.codec.integers import MAX_UINT64, checked_integer
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, encode_buffer_header
@@ -184,7 +184,7 @@ def _plain(value: Any) -> Any:
         return msgspec.structs.replace(value, **changes) if changes else value
     if isinstance(value, int) or not hasattr(value, "__index__"):
         return value
-    return checked_integer(value, type(value).__name__, -MAX_64)
+    return checked_integer(value, type(value).__name__, -MAX_UINT64)
 
 
 def _find_bases(record: Any, version: float, bases: dict[str, int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.codec.limits import MAX_INT64, MAX_UINT64
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64
 from fxtio.mono.enums import (
     NARROW_COUNTERS,
     UNSIGNED_COUNTERS,

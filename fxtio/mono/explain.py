@@ -8,7 +8,7 @@ from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.describe import doc_of, enumerations_markdown
-from fxtio.codec.limits import MAX_UINT64
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.errors import DecodeError, FxtioError
 from fxtio.mono import enums
 from fxtio.mono import records as r

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from fxtio.codec.integers import checked_integer
-from fxtio.codec.limits import MAX_INT32
+from fxtio.codec.integers import MAX_INT32, checked_integer
 from fxtio.errors import EncodeError
 from fxtio.uftrace.argspec import ValueSpec, ValueSpecs, checked_values
 from fxtio.uftrace.directory import is_file_name

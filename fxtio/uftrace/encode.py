@@ -9,7 +9,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.codec.encode_columns import Ragged, interleave
-from fxtio.codec.limits import MAX_INT64
+from fxtio.codec.integers import MAX_INT64
 from fxtio.errors import EncodeError
 from fxtio.table import Categories
 from fxtio.uftrace.enums import RecordType

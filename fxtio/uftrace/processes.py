@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.codec.integers import checked_integer
-from fxtio.codec.limits import MAX_INT32
+from fxtio.codec.integers import MAX_INT32, checked_integer
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace.declarations import Declarations, NewFunction

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fxtio import _native
-from fxtio.codec.limits import MAX_INT64, MAX_UINT64, MIN_INT64
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
 from fxtio.codec.strings import DistinctStrings
 from fxtio.table import Bytes, Categories, Column, Optional, saturated
 from fxtio.uftrace.argspec import parse_enums

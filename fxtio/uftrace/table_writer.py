@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.codec.limits import MAX_INT32
+from fxtio.codec.integers import MAX_INT32
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME, Bytes, Categories, Optional, WritableTable
 from fxtio.uftrace.declarations import FUNCTION_SIZE

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fxtio.codec.integers import MAX_64
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
 from fxtio.coreprofiler import layout as lay
@@ -57,7 +57,7 @@ def values(item: lay.FixedItem) -> Strategy:
     elif isinstance(item, lay.Hexadecimal):
         result = (st.none() if item.unknown else st.nothing()) | numbers(0, item.high)
     elif isinstance(item, lay.Pointer):
-        result = st.just(lay.UNDEFINED) | numbers(0, MAX_64)
+        result = st.just(lay.UNDEFINED) | numbers(0, MAX_UINT64)
     elif isinstance(item, lay.ThreadNumber):
         result = st.none() | numbers(0, lay.MAX_32) | st.builds(lay.OsThread, numbers(0, lay.MAX_63))
     else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from fxtio.codec.limits import MAX_UINT64
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, EncodeError, LayoutError
 from fxtio.mono.stream.declare import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import RULES, Fault
-from fxtio.codec.limits import MAX_INT64, MAX_UINT64
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono.stream.codec import column_decoder, encode_record, kind_at
 from fxtio.mono.stream.declare import (

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from fxtio.codec.limits import MAX_INT64, MAX_UINT64, MIN_INT64
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
 from fxtio.errors import DecodeError, EncodeError
 
 MAX_LEB128_BYTES = 10
