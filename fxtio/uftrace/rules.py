@@ -96,7 +96,7 @@ class _TaskRules:
         self._check_events(chunk, kinds)
         self._record += len(chunk)
 
-    def _add(self, name: str, chunk: Chunk, rows: Array, message: str) -> None:
+    def _report(self, name: str, chunk: Chunk, rows: Array, message: str) -> None:
         """Add a finding about some records of a chunk, if there are any."""
         if len(rows):
             offset = int(chunk.offsets()[rows[0]])
@@ -121,20 +121,22 @@ class _TaskRules:
         calls = self._pairing.ended_in(chunk, self._record, lambda addresses: np.zeros(len(addresses), np.int32))
         if self._pairing.has_lower_exits and not had_lower_exits:
             message = "the depths of exits are one lower than those of entries"
-            self._add("record.lower-exits", chunk, np.flatnonzero(kinds == RecordType.EXIT)[:1], message)
+            self._report("record.lower-exits", chunk, np.flatnonzero(kinds == RecordType.EXIT)[:1], message)
         if self._pairing.wraps and not self._wraps:
             self._wraps = True
             message = f"calls are deeper than the {DEPTHS:,} depths of a record"
-            self._add("record.wrapped-depth", chunk, np.zeros(1, np.int64), message)
+            self._report("record.wrapped-depth", chunk, np.zeros(1, np.int64), message)
         ended = calls.ended_by - self._record
         lost = np.flatnonzero(kinds == RecordType.LOST)
         whole = ended < (lost[0] if len(lost) else len(chunk)) if self._is_whole else np.zeros(len(ended), np.bool_)
         if not self._forked:
             message = "the exit of a call whose entry is not in the file"
-            self._add("record.exit-without-entry", chunk, ended[whole & (calls.state == NO_ENTRY)], message)
+            self._report("record.exit-without-entry", chunk, ended[whole & (calls.state == NO_ENTRY)], message)
         begin, end = (np.searchsorted(self._execs, times, "right") for times in (calls.start, calls.end))
         message = "a call ended without an exit: this record shows that it is over"
-        self._add("record.entry-without-exit", chunk, ended[whole & (calls.state == NO_EXIT) & (begin == end)], message)
+        self._report(
+            "record.entry-without-exit", chunk, ended[whole & (calls.state == NO_EXIT) & (begin == end)], message
+        )
         self._check_depths(chunk, kinds, lost)
         self._is_whole &= not len(lost)
 
@@ -147,7 +149,7 @@ class _TaskRules:
             return
         steps, depths = step[rows], self._pairing.depth[rows]
         message = f"the depth is not below the largest one of the header, {self._deepest:,}"
-        self._add("record.too-deep", chunk, rows[depths >= self._deepest], message)
+        self._report("record.too-deep", chunk, rows[depths >= self._deepest], message)
         before = self._previous or (1, DEPTHS)
         # An entry may be one deeper than an entry before it, and as deep as the call whose exit is before it.
         most = np.append(before[1] + (before[0] > 0), depths[:-1] + (steps[:-1] > 0))
@@ -156,11 +158,11 @@ class _TaskRules:
         jump = (steps > 0) & (depths > most) & ~is_after_loss
         if self._is_first_call and not self._forked and jump[0]:
             message = f"the first call has the depth {int(depths[0])}, not 0"
-            self._add("record.first-depth", chunk, rows[:1], message)
+            self._report("record.first-depth", chunk, rows[:1], message)
             jump[0] = False
         self._is_first_call = False
         message = "the entry is more than one deeper than the call around it"
-        self._add("record.depth-jump", chunk, rows[jump], message)
+        self._report("record.depth-jump", chunk, rows[jump], message)
         self._previous = None if len(lost) and lost[-1] > rows[-1] else (int(steps[-1]), int(depths[-1]))
 
     def _check_functions(self, chunk: Chunk, kinds: Array) -> None:
@@ -171,22 +173,22 @@ class _TaskRules:
         functions, address = chunk.functions, _FIELDS["address"].get(chunk.words[rows])
         index = np.searchsorted(functions.begin, address, "right") - 1
         inside = (index >= 0) & (address < np.append(functions.end, np.uint64(0))[index])
-        self._add("record.unknown-function", chunk, rows[~inside], "no symbol has the address of the function")
+        self._report("record.unknown-function", chunk, rows[~inside], "no symbol has the address of the function")
 
     def _check_payloads(self, chunk: Chunk, kinds: Array) -> None:
         """Check the sizes of payloads."""
         size = (chunk.size - _HEADER) * _WORD
         rows = np.flatnonzero((size > MAX_PAYLOAD + (-MAX_PAYLOAD % _WORD)) & (_STEPS[kinds] != 0))
         message = f"the payload has more than {MAX_PAYLOAD:,} bytes"
-        self._add("record.payload-too-long", chunk, rows if chunk.has_specs else rows[:0], message)
+        self._report("record.payload-too-long", chunk, rows if chunk.has_specs else rows[:0], message)
 
     def _check_lost(self, chunk: Chunk, kinds: Array) -> None:
         """Report lost records."""
         rows = np.flatnonzero(kinds == RecordType.LOST)
         count = int(_FIELDS["address"].get(chunk.words[rows]).sum())
-        self._add("record.lost", chunk, rows, f"{count:,} records were lost here, or here and later")
+        self._report("record.lost", chunk, rows, f"{count:,} records were lost here, or here and later")
         timed = rows[chunk.times[rows] != 0]
-        self._add("record.lost-time", chunk, timed, "a lost record has a time, which should be 0")
+        self._report("record.lost-time", chunk, timed, "a lost record has a time, which should be 0")
 
     # ---- events
 
@@ -196,26 +198,26 @@ class _TaskRules:
         if not len(rows):
             return
         ids, depth = _FIELDS["address"].get(chunk.words[rows]), _FIELDS["depth"].get(chunk.words[rows])
-        self._add("event.depth", chunk, rows[depth != 0], "an event has a depth, which should be 0")
+        self._report("event.depth", chunk, rows[depth != 0], "an event has a depth, which should be 0")
         has_data = _FIELDS["more"].get(chunk.words[rows]) != 0
         for number in np.unique(ids).tolist():
             own = rows[ids == number]
             if number < FIRST_OWN_EVENT:
                 message = f"the event {number:,} is one of the kernel, which records of a task do not have"
-                self._add("event.kernel-id", chunk, own, message)
+                self._report("event.kernel-id", chunk, own, message)
             elif number not in NAMES and number not in self._events.names:
-                self._add("event.unknown-id", chunk, own, f"the event {number:,} has no name")
+                self._report("event.unknown-id", chunk, own, f"the event {number:,} has no name")
             with_data = rows[(ids == number) & has_data]
             sizes = sizes_of(number, self._pointer_size)
             if not sizes:
                 message = f"the event {self._events.name(number)} has data, which uftrace does not know"
-                self._add("event.data", chunk, with_data, message)
+                self._report("event.data", chunk, with_data, message)
                 continue
             raw = chunk.payloads(with_data)
             wrong = [row for row, payload in zip(with_data.tolist(), raw, strict=True)
                      if len(data_of(payload, chunk.order)) not in sizes]  # fmt: skip
             message = f"the data of the event {self._events.name(number)} have another size than {_list(sizes)} bytes"
-            self._add("event.size", chunk, np.array(wrong, np.int64), message)
+            self._report("event.size", chunk, np.array(wrong, np.int64), message)
 
 
 def _list(sizes: range) -> str:
