@@ -31,6 +31,8 @@ class Counters(Check):
         indices, types = (view.items(r.CounterValues, "values", name) for name in ("index", "type"))
         if indices is None or types is None:
             return
+        for _, _, begin, _, offsets in view.item_texts(r.CounterValues, "values", r.CounterValue):
+            self.report("counter.text", begin >= 0, offsets, always("the value of a counter is a text"))
         described = [self._types.get(index) for index in indices[0].tolist()]
         broken = np.array(
             [kind not in (None, actual) for kind, actual in zip(described, types[0].tolist(), strict=True)], bool

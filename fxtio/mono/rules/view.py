@@ -123,11 +123,12 @@ class View:
                     yield cls, field, begin, size, self.offsets(cls)
                 for part in parts:
                     if isinstance(part, Repeated) and isinstance(part.of, type):
-                        yield from self._item_texts(cls, field, part.of)
+                        yield from self.item_texts(cls, field, part.of)
 
-    def _item_texts(
+    def item_texts(
         self, cls: EventClass, field: str, item: type[Item]
     ) -> Iterator[tuple[type[Item], str, Array, Array, Array]]:
+        """Yield the columns of texts in the items of a list, as `texts` does; a text that is null begins at -1."""
         owner, counts = self._batch.steps.list_owner(KINDS[cls], field), self.item_counts(cls, field)
         if owner is None or counts is None:
             return
