@@ -27,7 +27,7 @@ _EVERY = {"mono.image.unload", "mono.counter.performance"}
 _OLD_EVERY = {"mono.counter.performance", "mono.monitor.no-contention"}
 
 LISTED: dict[str, set[str]] = {
-    "mono-everything": {*_EVERY, "mono.text.empty-name"},
+    "mono-everything": {*_EVERY, "mono.text.empty-name", "mono.counter.text"},
     "mono-alloc-zip.mlpd": {*_MONO, "mono.vtable.late"},
     "mono-i386-heap.mlpd.gz": _MONO,
     "mono-sample.mlpd.gz": set(),
