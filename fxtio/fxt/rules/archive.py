@@ -186,9 +186,7 @@ class Archive:
             if limit is not None:
                 wrong = (clocks == code) & (ticks >= np.uint64(limit))
                 rate = view.batch.reading.clocks[code].ticks_per_second
-                message = (
-                    f"Perfetto converts this time at {rate:,} ticks per second with an error of over 1 microsecond"
-                )
+                message = f"Perfetto converts this time at {rate:,} ticks per second with an error of over 1 microsecond"
                 view.report("clock.inexact", rows[wrong], message)
 
     def _note_times(self, view: View, rows: Array, ticks: Array) -> None:
