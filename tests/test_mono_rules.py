@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -10,15 +11,19 @@ from unittest.mock import patch
 import pytest
 
 import fxtio
+from contract.damage import DAMAGE
 from contract.samples import SAMPLES, Sample
-from fxtio.errors import DecodeError
+from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono import frames
 from fxtio.mono.breaks import BREAKS
 from fxtio.mono.rules import check, references, sequences
 from fxtio.mono.rules import view as views
+from fxtio.mono.rules.values import VALUE_RULES, ValueRule
+from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
 from fxtio.rules import rules_of
-from support.mono_samples import header
+from support.mono_every import every_event
+from support.mono_samples import header, written
 
 RULES = rules_of("mono")
 
@@ -91,6 +96,40 @@ def test_findings_do_not_depend_on_batches(block: int, tmp_path: Path) -> None:
         whole = broken(path)
         with patch.object(frames, "BLOCK", block), patch.object(frames, "MAX_HEADER", 80):
             assert broken(path) == whole
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_recordings_are_checked(kind: str, tmp_path: Path) -> None:
+    """Any bytes give findings only; those of the reader are among them."""
+    path = tmp_path / "shape.mlpd"
+    synth(path, "everything", events=300)
+    data = path.read_bytes()[:50_000]
+    for seed in range(10):
+        damaged = DAMAGE[kind](data, random.Random(seed))
+        with fxtio.open(damaged, format="mono") as trace:
+            list(trace)
+            reported = trace.findings.counts
+            check(trace)
+            assert trace.findings.counts >= reported
+            assert {*trace.findings.counts} <= {*RULES}
+
+
+@pytest.mark.parametrize("rule", VALUE_RULES, ids=lambda rule: f"{rule.rule}-{rule.cls.__name__}-{rule.since}")
+def test_exactly_the_forbidden_values_are_found(rule: ValueRule) -> None:
+    """Whatever number stands in the field, in each version that has it."""
+    tried = set()
+    for version in (4, 12, 13, 14, 17):
+        event = next((event for event in every_event(version) if type(event) is rule.cls), None)
+        if event is None or not rule.since <= version < rule.before:
+            continue
+        for value in (*range(20), 24, 127, 255):
+            try:
+                data = written(version, [event.replace(**{rule.field: value})])
+            except EncodeError:
+                continue  # the version does not have the field, or no room for the value
+            assert (f"mono.{rule.rule}" in broken(data)) == (value not in rule.allowed), (version, value)
+            tried.add(value in rule.allowed)
+    assert tried == {True, False}
 
 
 def test_recordings_in_a_file_have_nothing_in_common(tmp_path: Path) -> None:

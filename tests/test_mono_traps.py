@@ -63,6 +63,7 @@ TRAPS: dict[str, Callable[[Path], bool]] = {
     "mono.handle.unknown-type": loses_events,
     "mono.heap.end-without-start": crashes("--traces"),
     "mono.heap.outside": crashes(),
+    "mono.heap.other-thread": crashes(),
     "mono.heap.missing-object": crashes("--traces"),
     "mono.counter.performance": lambda path: "Counter                        : 10" in run(path, "--verbose")[1],
     "mono.counter.text": crashes("--verbose"),

@@ -268,6 +268,14 @@ _MEMORY: dict[str, Break] = {
     "heap.end-without-start": _with((r.HeapEnd, {})),
     "heap.nested": _with((r.HeapStart, {}), *_shot({})),
     "heap.outside": _with((r.HeapObject, _HEAP_OBJECT)),
+    "heap.other-thread": _bytes(
+        lambda: _recording(
+            ((r.HeapStart, {}),),
+            ((r.HeapObject, _HEAP_OBJECT),),
+            ((r.HeapEnd, {}),),
+            heads=({}, {"thread": _OTHER_THREAD}, {}),
+        )
+    ),
     "heap.missing-object": _with(*_shot({"references": (r.Reference(field_offset=16, object=_OTHER_OBJECT),)})),
     "heap.no-size": _with(*_shot({"size": 0})),
     "heap.second-size": _with(*_shot({}, {})),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Array, Check, Numbers, View
+from fxtio.mono.rules.view import Array, Check, Numbers, View, always
 from fxtio.mono.state import numbered
 
 _MOST_MISSING = 1 << 16
@@ -25,6 +25,7 @@ class HeapShots(Check):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._is_open = False
+        self._thread = 0  # that wrote the start of the shot
         self._begin()
 
     def _begin(self) -> None:
@@ -35,15 +36,18 @@ class HeapShots(Check):
         starts, ends = view.offsets(r.HeapStart), view.offsets(r.HeapEnd)
         objects = view.offsets(r.HeapObject)
         marks = np.concatenate([starts, ends])
+        threads = np.concatenate([view.threads(r.HeapStart), view.threads(r.HeapEnd)])
         order = np.argsort(marks, kind="stable")
         bounds = np.searchsorted(objects, marks[order])
         begin = 0
-        for bound, is_start in zip(bounds.tolist(), (order < len(starts)).tolist(), strict=True):
+        for bound, number in zip(bounds.tolist(), order.tolist(), strict=True):
             self._add_objects(view, begin, bound)
             begin = bound
+            is_start = number < len(starts)
             if is_start or self._is_open:
                 self._end()
             self._is_open = is_start
+            self._thread = int(threads[number])
         self._add_objects(view, begin, len(objects))
 
     def _add_objects(self, view: View, begin: int, end: int) -> None:
@@ -52,8 +56,10 @@ class HeapShots(Check):
         offsets = view.offsets(r.HeapObject)[begin:end]
         if not self._is_open:
             rows = np.arange(end - begin)
-            self.report("heap.outside", rows, offsets, lambda _: "the object of the heap is not in a heap shot")
+            self.report("heap.outside", rows, offsets, always("the object of the heap is not in a heap shot"))
             return
+        is_other = view.threads(r.HeapObject)[begin:end] != self._thread
+        self.report("heap.other-thread", is_other, offsets, always("another thread wrote the start of the heap shot"))
         addresses = view.values(r.HeapObject, "object")[begin:end]
         self._check_sizes(addresses, view.values(r.HeapObject, "size")[begin:end], offsets)
         self._objects.add(addresses)
