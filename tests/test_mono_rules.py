@@ -21,7 +21,7 @@ from fxtio.mono.rules import view as views
 from fxtio.mono.rules.values import VALUE_RULES, ValueRule
 from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
-from fxtio.rules import rules_of
+from fxtio.rules import Rule, rules_of
 from support.mono_every import every_event
 from support.mono_samples import header, written
 
@@ -58,6 +58,16 @@ def broken(target: Path | bytes) -> Counter[str]:
 def test_every_rule_has_a_recording() -> None:
     assert {*BREAKS} == {*RULES}
     assert len(RULES) > 80
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_every_rule_has_its_texts(rule: Rule) -> None:
+    assert rule.found
+    assert rule.why.endswith(".")
+    assert rule.mend.endswith(".")
+    assert rule.section or rule.group == "source"
+    if rule.level == "required":
+        assert 'The specification says: "' in rule.why
 
 
 @pytest.mark.parametrize("rule", BREAKS)
