@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import tracemalloc
 from collections import Counter
@@ -15,7 +16,9 @@ from contract.damage import DAMAGE
 from contract.samples import SAMPLES, Sample
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono import frames
+from fxtio.mono import records as r
 from fxtio.mono.breaks import BREAKS
+from fxtio.mono.headers import BufferHeader
 from fxtio.mono.rules import check, references, sequences
 from fxtio.mono.rules import view as views
 from fxtio.mono.rules.values import VALUE_RULES, ValueRule
@@ -140,6 +143,63 @@ def test_exactly_the_forbidden_values_are_found(rule: ValueRule) -> None:
             assert (f"mono.{rule.rule}" in broken(data)) == (value not in rule.allowed), (version, value)
             tried.add(value in rule.allowed)
     assert tried == {True, False}
+
+
+def expected_of_shots(events: list[tuple[int, r.Event]]) -> Counter[str]:
+    """Return how often events break the rules of heap shots, found event by event."""
+    counts: Counter[str] = Counter()
+    shot: tuple[int, set[int], set[int]] | None = None  # the thread, the objects, the targets of references
+    for thread, event in events:
+        if isinstance(event, r.HeapObject) and shot is not None:
+            owner, objects, targets = shot
+            is_first = event.object not in objects
+            counts["mono.heap.other-thread"] += thread != owner
+            counts["mono.heap.no-size"] += is_first and not event.size
+            counts["mono.heap.second-size"] += not is_first and event.size > 0
+            objects.add(event.object)
+            targets |= {reference.object for reference in event.references}
+        elif isinstance(event, r.HeapObject):
+            counts["mono.heap.outside"] += 1
+        else:
+            is_start = isinstance(event, r.HeapStart)
+            counts["mono.heap.nested"] += is_start and shot is not None
+            counts["mono.heap.end-without-start"] += not is_start and shot is None
+            counts["mono.heap.missing-object"] += 0 if shot is None else len(shot[2] - shot[1])
+            shot = (thread, set(), set()) if is_start else None
+    return +counts
+
+
+@pytest.mark.parametrize("block", [64, 500, frames.BLOCK])
+def test_heap_shots_are_checked_as_if_event_by_event(block: int) -> None:
+    for seed in range(40):
+        draw = random.Random(seed)
+        events: list[tuple[int, r.Event]] = []
+        out = io.BytesIO()
+        with MonoWriter(out, header=header()) as writer:
+            for time in range(1, 60):
+                objects = [8 * draw.randrange(1, 7) for _ in range(4)]
+                refers = tuple(r.Reference(field_offset=8, object=each) for each in objects[: draw.randrange(3)])
+                size = draw.choice([0, 24])
+                event = draw.choice(
+                    [
+                        r.HeapStart(time=time),
+                        r.HeapEnd(time=time),
+                        *[
+                            r.HeapObject(
+                                time=time, object=objects[3], vtable=8, size=size, generation=0, references=refers
+                            )
+                        ]
+                        * 4,
+                    ]
+                )
+                thread = draw.choice([1, 1, 1, 2])
+                if draw.random() < 0.3 or not events or thread != events[-1][0]:
+                    writer.put(BufferHeader(time=time, thread=thread))
+                writer.put(event)
+                events.append((thread, event))
+        with patch.object(frames, "BLOCK", block), patch.object(frames, "MAX_HEADER", 80):
+            counts = broken(out.getvalue())
+        assert Counter({rule: count for rule, count in counts.items() if ".heap." in rule}) == expected_of_shots(events)
 
 
 def test_recordings_in_a_file_have_nothing_in_common(tmp_path: Path) -> None:

@@ -187,6 +187,18 @@ class Check(ABC):
             self.findings.add(rule, int(offsets[first]), message(first), times=len(rest))
 
 
+_FACTOR = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, and without a pattern
+
+
+def mixed(*columns: Array) -> Array:
+    """Return a number (uint64) for each row, the same for equal rows and hardly ever for others."""
+    numbers: Array = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        numbers = (numbers + column.astype(np.uint64)) * _FACTOR  # wraps
+        numbers ^= numbers >> np.uint64(29)
+    return numbers
+
+
 def always(text: str) -> Callable[[int], str]:
     """Return a function that gives the same message for each row."""
     return lambda _: text
