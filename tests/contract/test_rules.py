@@ -31,7 +31,12 @@ LISTED: dict[str, set[str]] = {
     "dcpi-crlf.dcpi": {
         "dcpi.header.bytes", "dcpi.header.size", "dcpi.header.value", "dcpi.header.version-form"
     },
-    "dcpi-given-specification.dcpi": {"dcpi.header.no-text-start"},
+    # It has times and chunks of all kinds.
+    "dcpi-everything": {
+        "dcpi.header.epoch-form", "dcpi.chunk.mergeable", "dcpi.chunk.padded", "dcpi.chunk.zeros"
+    },
+    "dcpi-given-specification.dcpi": {"dcpi.header.no-text-start", "dcpi.header.no-version"},
+    "dcpi-later-times.dcpi": {"dcpi.header.epoch-form"},
     "dcpi-overlapping.dcpi": {"dcpi.chunk.overlap"},
     "dcpi-torn.dcpi": {"dcpi.chunk.over-end"},
     "dcpi-version-1.dcpi": {"dcpi.body.opaque"},
