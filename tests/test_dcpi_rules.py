@@ -81,7 +81,7 @@ def test_times_that_the_grammar_does_not_have() -> None:
     [
         (b"text_start 0x120000000\ntext_size 0x1000", b"text_size 0x1000\ntext_start 0x120000000", "lines-order", b""),
         (b"image", b"label x\nimage", "lines-order", b""),
-        (b":9900", b":0", "duty", b""),
+        (b":9900", b":0", "duty", b"event 10"),
         (b"0x120000008 6", b"0x120000006 6", "unaligned", b"0x120000006"),
         (b"0x120000008 6", b"0x120001000 6", "outside-text", b"0x120001000"),
         (b"0x120000008 6", b"0x120000004 0 0\n0x120000008 6", "zero-row", b"0x120000004"),

@@ -68,6 +68,7 @@ class Listing:
         address: the addresses, rising (uint64).
         counts: the samples, an array (int64) for each event.
         findings: the faults that were found when it was read.
+        offsets: the byte offsets of the events' lines when it was read.
     """
 
     lines: list[Line] = field(default_factory=list)
@@ -75,6 +76,7 @@ class Listing:
     address: Array = field(default_factory=lambda: np.empty(0, np.uint64))
     counts: list[Array] = field(default_factory=list)
     findings: Findings = field(default_factory=lambda: Findings("dcpi"))
+    offsets: list[int] = field(default_factory=list)
 
     def get(self, word: str) -> str | None:
         """Return the value of the first line with this word, or None."""
@@ -157,10 +159,10 @@ def _check_lines(listing: Listing) -> tuple[int, int | None]:
     if [*dict.fromkeys(placed)] != [word for word in WORDS if word in placed or word not in _OPTIONAL]:
         message = f"the lines are not {', '.join(WORDS)}, in this order"
         listing.findings.add("listing.lines-order", 0, message)
-    for event in listing.events:
+    for event, offset in zip(listing.events, listing.offsets, strict=True):
         if not 0 < event.duty <= FULL_DUTY:
             message = f"the event {event.name[:40]} was counted {event.duty:,} of {FULL_DUTY:,} parts of the time"
-            listing.findings.add("listing.duty", 0, message)
+            listing.findings.add("listing.duty", offset, message)
     texts = [listing.get(word) or "" for word in ("text_start", "text_size")]
     if not all(map(_HEXADECIMAL.fullmatch, texts)):
         return 0, None
@@ -187,11 +189,11 @@ def _rows(source: Source, listing: Listing) -> Iterator[tuple[int, int, list[int
             last = address
             totals = list(map(sum, zip(totals, counts, strict=True))) if totals else counts
             yield offset, address, counts
-    for number, event in enumerate(listing.events):
+    for number, (event, offset) in enumerate(zip(listing.events, listing.offsets, strict=True)):
         total = totals[number] if totals else 0
         if event.total != total:
             message = f"the counts of {event.name} add up to {total:,}, its line says {event.total:,}"
-            listing.findings.add("listing.total", 0, message)
+            listing.findings.add("listing.total", offset, message)
 
 
 def _lines(source: Source, findings: Findings) -> Iterator[tuple[int, bytes]]:
@@ -225,6 +227,7 @@ def _header(listing: Listing, offset: int, raw: bytes, *, in_rows: bool) -> None
     elif match[1] != "event":
         listing.lines.append(Line(match[1], match[2]))
     elif event := _EVENT.fullmatch(match[2]):
+        listing.offsets.append(offset)
         listing.events.append(Event(int(event[1]), event[2], int(event[3]), int(event[4])))
     else:
         listing.findings.add("listing.line", offset, f"not an event: {match[2][:40]!r}")

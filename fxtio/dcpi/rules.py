@@ -8,7 +8,7 @@ import numpy as np
 
 from fxtio.dcpi import dcpicat
 from fxtio.dcpi.frames import Segments
-from fxtio.dcpi.layout import STEP
+from fxtio.dcpi.layout import HEAD_WORDS, STEP, WORD_TYPE
 from fxtio.dcpi.reader import DcpiTrace
 from fxtio.dcpi.records import MAX_COUNTS
 from fxtio.dcpi.state import Header
@@ -79,12 +79,11 @@ class _Chunks:
         if len(rows):
             is_part[0] |= block.continues and rows[0] == 0
             is_part[-1] |= bool(block.remaining) and rows[-1] == len(block.count) - 1
-        is_empty = np.zeros(len(rows), bool)
-        for row in np.flatnonzero(has_zero & ~is_part).tolist():
-            is_empty[row] = not block.words[begin[row] : last[row] + 1].any()
-        offsets = np.array([block.offset_of(row) for row in rows[has_zero & ~is_part].tolist()], np.int64)
-        empty = is_empty[has_zero & ~is_part]
-        self._report_zeros(offsets[empty], offsets[~empty])
+        if len(whole := np.flatnonzero(has_zero & ~is_part)):
+            samples = np.cumsum(block.words != 0)  # so many addresses with samples up to each word
+            is_empty = samples[last[whole]] - samples[begin[whole]] + (block.words[begin[whole]] != 0) == 0
+            offsets = block.base + (begin[whole] - HEAD_WORDS) * WORD_TYPE.itemsize
+            self._report_zeros(offsets[is_empty], offsets[~is_empty])
         for row in np.flatnonzero(is_part).tolist():
             self._add_part(block, int(rows[row]))
 
