@@ -32,11 +32,14 @@ def test_findings_between_two_places() -> None:
     assert [finding.offset for finding in findings.between(5, 9)] == [5, 8]
 
 
+REFINED = {"arg.size", "bits.unknown-value"}
+"""Rules of the shared codec, in whose place the reader of Fuchsia traces reports others, see `fxtio.fxt.faults`."""
+
 DECLARED = [rule for name in formats() for rule in rules_of(name).values()]
 
 
 def cases_of(rule: Rule) -> dict[str, Callable[[Path], Findings]]:
-    module = import_module("broken.merge" if rule.group == "merge" else f"broken.{rule.format}")
+    module = import_module(f"broken.{rule.format}")
     cases: dict[str, Callable[[Path], Findings]] = module.CASES
     return cases
 
@@ -52,7 +55,7 @@ def test_a_rule_of_readers_is_reported(rule: Rule, tmp_path: Path) -> None:
 
 def test_every_rule_in_the_source_is_declared() -> None:
     used = {name for path in PACKAGE.rglob("*.py") for name in USED.findall(path.read_text())}
-    assert used <= {rule.id.partition(".")[2] for rule in DECLARED}
+    assert used <= {rule.id.partition(".")[2] for rule in DECLARED} | REFINED
 
 
 def test_a_rule_without_a_declaration_has_no_texts() -> None:
