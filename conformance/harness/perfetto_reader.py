@@ -18,7 +18,7 @@ from timelines import TESTS, Refused, arguments, double, run, text, thread
 
 sys.path.insert(0, str(TESTS))
 
-from judges import perfetto  # noqa: E402
+from judges import perfetto
 
 
 def read(path: Path) -> dict[str, Any]:

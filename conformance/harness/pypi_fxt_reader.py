@@ -117,7 +117,9 @@ class Builder:
 
     def Log(self, record: Any) -> None:
         place = thread(record.thread.process_id, record.thread.thread_id)
-        self.members["logs"].append({"thread": place, "time": str(record.timestamp_ns), "message": text(record.message)})
+        self.members["logs"].append(
+            {"thread": place, "time": str(record.timestamp_ns), "message": text(record.message)}
+        )
 
     def ContextSwitch(self, record: Any) -> None:
         threads = {"outgoing": str(record.outgoing_thread_id), "incoming": str(record.incoming_thread_id)}

@@ -37,7 +37,9 @@ def value(content: Any) -> Any:
         return content
     if isinstance(content, bytes):
         return content.hex()
-    return text(content) if isinstance(content, str) else double(content) if isinstance(content, float) else str(content)
+    return (
+        text(content) if isinstance(content, str) else double(content) if isinstance(content, float) else str(content)
+    )
 
 
 def double(number: float | None) -> str | None:
