@@ -1,0 +1,328 @@
+"""The conformance kit: its files are current, its checks find faults, and fxtio reads its cases as they say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import pytest
+import referencing
+
+import fxtio
+from fxtio.rules import rules_of
+from support.checkout import CHECKOUT, run_python
+
+KIT = CHECKOUT / "conformance"
+
+
+def assembler() -> ModuleType:
+    """Import conformance/assemble.py, which is in no package."""
+    spec = importlib.util.spec_from_file_location("assemble", KIT / "assemble.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ASSEMBLE = assembler()
+SUFFIXES = {name: row["suffix"] for name, row in ASSEMBLE.Kit(KIT).settings["formats"].items()}
+DESCRIPTIONS = sorted((KIT / "cases").glob("*/*/*.json"))
+SCENARIOS = sorted((KIT / "scenarios").glob("*/*.json"))
+
+
+def description(path: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return value
+
+
+def assembled(text: str) -> bytes:
+    state = ASSEMBLE.Assembler()
+    for line in text.split("\n"):
+        state.line(line)
+    return bytes(state.output or b"")
+
+
+# ---------------------------------------------------------------------------------------------- the assembler
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("u64 0x0016547846040010  # magic", "10 00 04 46 78 54 16 00"),
+        ("order big\nu64 0x0016547846040010", "00 16 54 78 46 04 00 10"),
+        ("order big\nu16 1\norder little\nu16 1", "00 01 01 00"),
+        ("bits 0:3=4 4:15=3 63=1", "34 00 00 00 00 00 00 80"),
+        ("bits 32:63=-1", "00 00 00 00 ff ff ff ff"),
+        ("order big\nbits16 0:3=1", "00 01"),
+        ("bits8 0:3=3 4:7=0x2", "23"),
+        ("i8 -1\ni16 -2\ni32 -3", "ff fe ff fd ff ff ff"),
+        ("f64 1.5", "00 00 00 00 00 00 f8 3f"),
+        ("f32 -inf", "00 00 80 ff"),
+        ("leb 0\nleb 127\nleb 128\nleb 0xffffffffffffffff", "00 7f 80 01 ff ff ff ff ff ff ff ff ff 01"),
+        ("sleb 0\nsleb 63\nsleb 64\nsleb -64\nsleb -65", "00 3f c0 00 40 bf 7f"),
+        ('text "a#b" pad 8  # not a comment within quotes', "61 23 62 00 00 00 00 00"),
+        (r'text "\"#\u00e9\n"', "22 23 c3 a9 0a"),
+        ("hex 01 0203 pad 4", "01 02 03 00"),
+        ("hex 01020304 pad 4", "01 02 03 04"),
+        ("fill 3 0xaa pad 4", "aa aa aa 00"),
+        ("times 2 hex 01 02 pad 3", "01 02 00 01 02 00"),
+        ("| a # b", "61 20 23 20 62 0a"),
+        ("# nothing\n\n   ", ""),
+    ],
+)
+def test_statements(text: str, expected: str) -> None:
+    assert assembled(text) == bytes.fromhex(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bits 0:3=16",
+        "bits 0:3=1 3:4=1",
+        "bits 60:64=1",
+        "bits8 8=1",
+        "bits 3:2=0",
+        "bits 0-3=1",
+        "bits 0:3=-9",
+        "u8 256",
+        "u64 -1",
+        "u32 many",
+        "leb -1",
+        'text "open',
+        "text bare",
+        "hex 0",
+        "fill 99999999999 0",
+        "times 20000000 hex 00",
+        "order middle",
+        "word 1",
+        "at ../outside",
+    ],
+)
+def test_faults_of_statements(text: str) -> None:
+    with pytest.raises(ASSEMBLE.HexError):
+        assembled(text)
+
+
+def test_directories(tmp_path: Path) -> None:
+    source = tmp_path / "case.hex"
+    source.write_text("at info\n| a\nat sub/1.dat\nu8 7\n", "utf-8")
+    folder = tmp_path / "case"
+    assert ASSEMBLE.assemble(source, "") == {folder / "info": b"a\n", folder / "sub/1.dat": b"\x07"}
+    with pytest.raises(ValueError, match="directories"):
+        ASSEMBLE.assemble(source, ".fxt")
+    source.write_text("u8 7\nat info\n", "utf-8")
+    with pytest.raises(ValueError, match="first `at`"):
+        ASSEMBLE.assemble(source, "")
+
+
+def test_the_place_of_a_fault_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "case.hex"
+    source.write_text("u8 7\nu8 300\n", "utf-8")
+    with pytest.raises(ValueError, match=r"case\.hex, line 2: 300"):
+        ASSEMBLE.assemble(source, ".fxt")
+
+
+# ------------------------------------------------------------------------------------------------- the kit's files
+
+
+def test_the_kit_needs_only_the_standard_library() -> None:
+    run_python("-S", "-I", str(KIT / "assemble.py"), "--help")
+
+
+def test_assembled_files_are_current() -> None:
+    kit = ASSEMBLE.Kit(KIT)
+    files = kit.assembled()
+    assert len(files) > 300
+    assert [path for path, content in files.items() if path.read_bytes() != content] == []
+    kit.compare_manifest(additions=True)
+    assert kit.faults == []
+
+
+def small_kit(folder: Path) -> Path:
+    """Copy the kit without all cases but one and its neighbor."""
+    root = folder / "kit"
+    for name in ("schema", "kit.toml"):
+        source = KIT / name
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, _made(root / name))
+    for name in ("valid/magic", "invalid/framing.zero-size"):
+        for suffix in (".hex", ".json", ".fxt"):
+            shutil.copyfile(KIT / f"cases/fxt/{name}{suffix}", _made(root / f"cases/fxt/{name}{suffix}"))
+    (root / "rules").mkdir()
+    (root / "rules/fxt.toml").write_text("[fxt.framing.zero-size]\n", "utf-8")
+    settings = (root / "kit.toml").read_text("utf-8")
+    start, end = settings.index("tags = ["), settings.index("sections = [")
+    settings = settings[:start] + 'tags = ["record.magic"]\n' + settings[end:]
+    (root / "kit.toml").write_text(settings[: settings.index("[formats.fxt.without_case]")], "utf-8")
+    assert ASSEMBLE.write(root, replace=False) == []
+    assert ASSEMBLE.check(root) == []
+    return root
+
+
+def _made(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def edited(path: Path, old: str, new: str) -> None:
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
+
+
+VALID = "cases/fxt/valid/magic"
+INVALID = "cases/fxt/invalid/framing.zero-size"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "fault"),
+    [
+        (f"{VALID}.hex", "u64", "u32", "is not a value of u32"),
+        (f"{VALID}.hex", "0016", "0017", "not what its .hex file assembles to"),
+        (f"{VALID}.hex", "record", "Record", "differs from what was published"),
+        (f"{VALID}.json", '"verdict": "valid"', '"verdict": "fine"', "the verdict is not valid"),
+        (f"{VALID}.json", '"since": "1"', '"since": "2"', "since is not a version"),
+        (f"{VALID}.json", "fxt/valid/magic", "fxt/valid/magics", "the id is not fxt/valid/magic"),
+        (f"{VALID}.json", '"format": "fxt"', '"format": "ftx"', "the format is not that of the folder"),
+        (f"{VALID}.json", '"tags": ["record.magic"]', '"tags": []', "no valid case of fxt has the tag record.magic"),
+        (f"{VALID}.json", '"tags": ["record.magic"]', '"tags": []', "the tag record.magic is missing"),
+        (f"{VALID}.json", "Magic number record (", "Magic record (", "the specification has no section"),
+        (f"{VALID}.json", '"title"', '"name"', "keys are missing (['title']), unknown (['name'])"),
+        (f"{VALID}.json", '{"type": "magic"}', '{"type": "magic", "optional": true}', "only an invalid case"),
+        (f"{VALID}.json", '"expect": {', '"expect": {{', "not JSON"),
+        (f"{INVALID}.json", "fxt.framing.zero-size", "fxt.framing.zero", "there is no rule fxt.framing.zero"),
+        (f"{INVALID}.json", '"fxt.framing.zero-size"', "", "is not that of a rule that it breaks"),
+        ("rules/fxt.toml", "zero-size", "other", "no case breaks the rule fxt.framing.other"),
+    ],
+)
+def test_the_check_finds_faults(tmp_path: Path, name: str, old: str, new: str, fault: str) -> None:
+    root = small_kit(tmp_path)
+    edited(root / name, old, new)
+    assert fault in "\n".join(ASSEMBLE.check(root))
+
+
+@pytest.mark.parametrize("suffix", [".hex", ".json", ".fxt"])
+def test_a_missing_file_is_found(tmp_path: Path, suffix: str) -> None:
+    root = small_kit(tmp_path)
+    (root / f"{VALID}{suffix}").unlink()
+    assert f"{VALID}{suffix}: published before, but missing" in ASSEMBLE.check(root)
+
+
+def test_a_further_file_is_found(tmp_path: Path) -> None:
+    root = small_kit(tmp_path)
+    (root / "cases/fxt/valid/more.fxt").write_bytes(b"")
+    assert "cases/fxt/valid/more.fxt: no .hex file assembles to it" in ASSEMBLE.check(root)
+    assert "cases/fxt/valid/more.fxt: not in MANIFEST" in ASSEMBLE.check(root)
+
+
+def test_published_cases_change_on_request_only(tmp_path: Path) -> None:
+    root = small_kit(tmp_path)
+    edited(root / f"{VALID}.hex", "Magic number record", "The magic number")
+    assert ASSEMBLE.write(root, replace=False) == [f"{VALID}.hex: differs from what was published"]
+    assert ASSEMBLE.write(root, replace=True) == []
+    assert ASSEMBLE.check(root) == []
+
+
+# ---------------------------------------------------------------------------------------------------- the schemas
+
+
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    schema = json.loads((KIT / "schema" / name).read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema, registry=referencing.Registry())
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("name", "paths"), [("case.json", DESCRIPTIONS), ("scenario.json", SCENARIOS)])
+def test_descriptions_match_their_schema(name: str, paths: list[Path]) -> None:
+    schema = validator(name)
+    faults = {path: error.message for path in paths for error in schema.iter_errors(description(path))}
+    assert faults == {}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("format_name", SUFFIXES)
+def test_expectations_match_the_schema_of_canonical_json(format_name: str) -> None:
+    canonical = validator(f"canonical-{format_name}.json")
+    for path in [*DESCRIPTIONS, *SCENARIOS]:
+        value = description(path)
+        if value["format"] != format_name:
+            continue
+        expected = value["expect"]["records"]
+        written = value.get("write", expected)
+        for records in [expected] if written == expected else [expected, written]:
+            whole = [record for record in records if "optional" not in record]
+            canonical.validate({"format": format_name, "records": whole})
+
+
+def test_the_schema_of_canonical_json_refuses_numbers_and_further_keys() -> None:
+    canonical = validator("canonical-fxt.json")
+    good = {"type": "provider-section", "provider_id": "1"}
+    canonical.validate({"format": "fxt", "records": [good]})
+    for bad in ({**good, "provider_id": 1}, {**good, "provider_id": "01"}, {**good, "more": "1"}, {"type": "magics"}):
+        with pytest.raises(jsonschema.ValidationError):
+            canonical.validate({"format": "fxt", "records": [bad]})
+
+
+# ------------------------------------------------------------------------------------------------- the scenarios
+
+DROPPED = {"magic", "string", "thread", "provider-section"}
+
+
+def without_slots(value: Any) -> Any:
+    """Return a value of canonical JSON without the keys that say how a reference is encoded."""
+    if isinstance(value, dict):
+        return {key: without_slots(item) for key, item in value.items() if key not in {"slot", "inline", "index"}}
+    return [without_slots(item) for item in value] if isinstance(value, list) else value
+
+
+def resolved(format_name: str, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the resolved form of records, by CANONICAL.md."""
+    if format_name == "fxt":
+        return [without_slots(record) for record in records if record["type"] not in DROPPED]
+    meaning, thread = [], {}
+    for record in records:
+        if record["type"] == "buffer":
+            thread = {"thread_id": record["thread_id"]}
+        else:
+            meaning.append(record if record["type"] == "header" else {**thread, **record})
+    return meaning
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: f"{path.parts[-2]}/{path.stem}")
+def test_scenarios_expect_what_they_ask_for(path: Path, tmp_path: Path) -> None:
+    scenario = description(path)
+    assert resolved(scenario["format"], scenario["write"]) == scenario["expect"]["records"]
+    if "bytes" in scenario:
+        file = tmp_path / f"exact{SUFFIXES[scenario['format']]}"
+        file.write_bytes(bytes.fromhex(scenario["bytes"]))
+        with fxtio.open(file) as trace:
+            assert sum(1 for _ in trace) > 0
+            assert list(trace.findings) == []
+
+
+# ---------------------------------------------------------------------------------------- the cases, read by fxtio
+
+UNREPORTED: dict[str, str] = {
+    "fxt/invalid/framing.unknown-record--framing-unknown-trace-info": "not reported by the reader",
+    "fxt/invalid/provider.unknown--event": "not reported by the reader",
+    "fxt/invalid/time.overflow": "reported when tables are computed",
+}
+"""Cases whose rule the reader does not report while it iterates."""
+
+
+@pytest.mark.parametrize("path", DESCRIPTIONS, ids=lambda path: f"{path.parts[-3]}/{path.parent.name}/{path.stem}")
+def test_the_reader_finds_what_the_case_says(path: Path) -> None:
+    case = description(path)
+    reported = {rule.id for rule in rules_of(case["format"]).values() if rule.reading}
+    expected = {rule for rule in [*case.get("rules", []), *case.get("remarks", [])] if rule in reported}
+    with fxtio.open(path.with_name(path.stem + SUFFIXES[case["format"]])) as trace:
+        for _ in trace:
+            pass
+        found = {finding.rule for finding in trace.findings}
+    assert found == (set() if case["id"] in UNREPORTED else expected)
