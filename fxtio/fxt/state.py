@@ -241,6 +241,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.frame.at)
 
+    @property
+    def string_slots(self) -> SlotLookup:
+        """The string tables of the providers, and what the batch defines in them."""
+        return self._string_slots
+
     def rows(self, cls: type[Record]) -> Array:
         """Return the numbers of the batch's records of a class (int64, ascending)."""
         return np.flatnonzero(self.frame.kind == KINDS[cls])

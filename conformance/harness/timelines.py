@@ -1,0 +1,96 @@
+"""Functions that the harnesses for other programs share: the values of a timeline, and both modes of the protocol."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).resolve().parents[2] / "tests"
+"""The folder of the package `judges`, which drives the other programs."""
+
+
+class Refused(Exception):
+    """The testee refuses the trace."""
+
+
+class Unsupported(Exception):
+    """The testee does not have a feature."""
+
+
+def text(value: str | None) -> dict[str, Any]:
+    """Return a text as canonical JSON; bytes that are not UTF-8 are surrogate escapes."""
+    try:
+        (value or "").encode()
+    except UnicodeEncodeError:
+        return {"hex": (value or "").encode("utf-8", "surrogateescape").hex()}
+    return {"text": value}
+
+
+def value(content: Any) -> Any:
+    """Return the value of an argument as canonical JSON."""
+    if content is None or isinstance(content, bool):
+        return content
+    if isinstance(content, bytes):
+        return content.hex()
+    return text(content) if isinstance(content, str) else double(content) if isinstance(content, float) else str(content)
+
+
+def double(number: float | None) -> str | None:
+    """Return a number as the canonical form of a double."""
+    return None if number is None else f"f64:{struct.pack('>d', number).hex()}"
+
+
+def arguments(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the arguments of an event as canonical JSON, ordered by name."""
+    return [{"name": text(name), "value": value(item)} for name, item in sorted(content.items())]
+
+
+def thread(process: int | None, thread: int | None) -> dict[str, str]:
+    """Return a process and a thread as canonical JSON."""
+    return {"process": str(process), "thread": str(thread)}
+
+
+def run(name: str, version: str, read: Callable[[Path], dict[str, Any]]) -> int:
+    """Run a harness that reads FXT traces in the mode that the arguments say, and return its exit status.
+
+    Args:
+        name: the name of the testee.
+        version: its version.
+        read: returns the timeline of a trace, or raises `Refused` or `Unsupported`.
+    """
+    try:
+        if sys.argv[1:] == ["serve"]:
+            return _serve({"protocol": 1, "name": name, "version": version, "formats": {"fxt": ["read"]}}, read)
+        answer = _perform(sys.argv[1], sys.argv[2], sys.argv[3], read)
+    except Exception:
+        traceback.print_exc()
+        return 2
+    sys.stderr.write(answer.get("reason", ""))
+    return {"ok": 0, "refused": 1, "unsupported": 77}[answer["status"]]
+
+
+def _perform(operation: str, source: str, target: str, read: Callable[[Path], dict[str, Any]]) -> dict[str, str]:
+    try:
+        if operation != "read" or not source.endswith(".fxt"):
+            raise Unsupported("it only reads FXT")
+        Path(target).write_text(json.dumps({"timeline": read(Path(source))}), "utf-8")
+    except Refused as error:
+        return {"status": "refused", "reason": str(error)}
+    except Unsupported as error:
+        return {"status": "unsupported", "reason": str(error)}
+    return {"status": "ok"}
+
+
+def _serve(hello: dict[str, Any], read: Callable[[Path], dict[str, Any]]) -> int:
+    for line in sys.stdin:
+        request = json.loads(line)
+        is_hello = request["op"] == "hello"
+        answer = hello if is_hello else _perform(request["op"], request["in"], request["out"], read)
+        sys.stdout.write(json.dumps({"id": request["id"], **answer}) + "\n")
+        sys.stdout.flush()
+    return 0

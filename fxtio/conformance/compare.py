@@ -1,0 +1,215 @@
+"""Comparison of canonical records, exactly or by their meaning.  `conformance/CANONICAL.md` defines both.
+
+What a harness returned may be any JSON, so nothing here relies on its form.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+JsonRecord: TypeAlias = Mapping[str, Any]
+
+MAX_DIFFERENCES = 10
+"""The greatest number of differences that are described."""
+
+_MAX_SHOWN = 120
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """The rules by which the meaning of the records of a format follows from their raw form.
+
+    Attributes:
+        dropped_types: types of records that only define or select something.
+        dropped_keys: keys that say how something is stored.
+        unordered_types: types of records that may stand anywhere.
+        groups: keys whose value, that of the first one that is there, is the group of a record; the order of records
+            matters within a group only.
+        times: keys that are times, in units of a second divided by the value of the key `rate`.
+        rates: keys that are rates, which a writer may choose.
+    """
+
+    dropped_types: frozenset[str] = frozenset()
+    dropped_keys: frozenset[str] = frozenset()
+    unordered_types: frozenset[str] = frozenset()
+    groups: tuple[str, ...] = ()
+    times: frozenset[str] = frozenset()
+    rates: frozenset[str] = frozenset()
+
+
+MEANINGS: dict[str, Meaning] = {
+    "fxt": Meaning(
+        dropped_types=frozenset({"magic", "string", "thread", "provider-section"}),
+        dropped_keys=frozenset({"slot", "inline", "index"}),
+        unordered_types=frozenset({"provider-info", "initialization", "kernel-object"}),
+        groups=("provider", "provider_id"),
+        times=frozenset({"timestamp", "end_time"}),
+        rates=frozenset({"ticks_per_second", "rate"}),
+    ),
+}
+"""The rules by the name of the format; formats without tables have none, so their records are compared exactly."""
+
+_OPTIONAL = "optional"
+"""The key of expected records that a reader may leave out, and that may have further keys."""
+
+_EXTENSION = "extension"
+"""The key that is compared only if both sides have it."""
+
+
+def differences(expected: Sequence[JsonRecord], actual: Sequence[Any]) -> list[str]:
+    """Compare records exactly, one after another.
+
+    Args:
+        expected: the canonical records of a case.
+        actual: what a testee returned.
+
+    Returns:
+        The first differences, described for people; empty if there are none.
+    """
+    if _matches(expected, actual):
+        return []
+    result: list[str] = []
+    place = 0
+    for number, record in enumerate(expected):
+        if place < len(actual) and first_difference(record, actual[place]) is None:
+            place += 1
+            continue
+        if record.get(_OPTIONAL):
+            continue
+        if place == len(actual):
+            result.append(f"record {number} is missing: {_shown(record)}")
+        else:
+            result.append(f"record {number} ({record.get('type')}): {first_difference(record, actual[place])}")
+            place += 1
+        if len(result) == MAX_DIFFERENCES:
+            return result
+    if place < len(actual):
+        result.append(f"{len(actual) - place:,} more than the {len(expected):,} expected: {_shown(actual[place])}")
+    return result
+
+
+def differences_in_meaning(format: str, expected: Sequence[JsonRecord], actual: Sequence[Any]) -> list[str]:
+    """Compare the meaning of records of a format, raw or resolved.
+
+    Returns:
+        The first differences, described for people; empty if there are none.
+    """
+    meaning = MEANINGS.get(format, Meaning())
+    expected_groups, actual_groups = _groups(meaning, expected), _groups(meaning, actual)
+    result = []
+    for group in dict.fromkeys([*expected_groups, *actual_groups]):
+        prefix = f"{' '.join(group)}: " if group else ""
+        problems = differences(expected_groups.get(group, []), actual_groups.get(group, []))
+        result += [prefix + text for text in problems]
+    return result[:MAX_DIFFERENCES]
+
+
+def _matches(expected: Sequence[JsonRecord], actual: Sequence[Any]) -> bool:
+    """Return whether records are equal one by one, where optional ones may be missing."""
+    places = {0}
+    for record in expected:
+        following = {
+            place + 1 for place in places if place < len(actual) and first_difference(record, actual[place]) is None
+        }
+        places = following | places if record.get(_OPTIONAL) else following
+        if not places:
+            return False
+    return len(actual) in places
+
+
+def first_difference(expected: Any, actual: Any, path: str = "") -> str | None:
+    """Return the first difference of two values, or None if they are equal."""
+    name = path or "it"
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        for key, value in expected.items():
+            if key == _OPTIONAL:
+                continue
+            if key not in actual:
+                if key == _EXTENSION:
+                    continue
+                return f"{name} has no {key!r}, expected {_shown(value)}"
+            problem = first_difference(value, actual[key], f"{path}.{key}" if path else key)
+            if problem is not None:
+                return problem
+        extra = next((key for key in actual if key not in expected and key != _EXTENSION), None)
+        return (
+            None
+            if extra is None or expected.get(_OPTIONAL)
+            else f"{name} has {extra!r}, which is not expected: {_shown(actual[extra])}"
+        )
+    if isinstance(expected, list) and isinstance(actual, list):
+        for number, (value, other) in enumerate(zip(expected, actual, strict=False)):
+            problem = first_difference(value, other, f"{path}[{number}]")
+            if problem is not None:
+                return problem
+        if len(expected) != len(actual):
+            return f"{name} has {len(actual):,} elements, expected {len(expected):,}"
+        return None
+    if type(expected) is type(actual) and expected == actual:
+        return None
+    return f"{name} is {_shown(actual)}, expected {_shown(expected)}"
+
+
+def _groups(meaning: Meaning, records: Sequence[Any]) -> dict[tuple[str, ...], list[Any]]:
+    """Return the meanings of records by group; those that may stand anywhere are sorted in a group of their own."""
+    ordered: dict[tuple[str, ...], list[Any]] = defaultdict(list)
+    unordered: dict[tuple[str, ...], list[Any]] = defaultdict(list)
+    for record in records:
+        if not isinstance(record, Mapping):
+            ordered[()].append(record)
+            continue
+        kind = record.get("type")
+        if kind in meaning.dropped_types:
+            continue
+        group = next(((meaning.groups[0], _shown(record[key])) for key in meaning.groups if key in record), ())
+        resolved = _resolved(meaning, record)
+        if kind in meaning.unordered_types:
+            unordered[*group, str(kind)].append(resolved)
+        else:
+            ordered[group].append(resolved)
+    for items in unordered.values():
+        items.sort(key=_sort_key)
+    return {**unordered, **ordered}
+
+
+def _sort_key(record: Mapping[str, Any]) -> str:
+    return _shown({key: value for key, value in record.items() if key != _EXTENSION}, _MAX_SHOWN**2)
+
+
+def _resolved(meaning: Meaning, value: Any) -> Any:
+    """Return what a value means: without what says how it is stored, and with times in seconds."""
+    if isinstance(value, list):
+        return [_resolved(meaning, item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    rate = value.get("rate")
+    return {
+        key: _seconds(item, rate) if key in meaning.times else _resolved(meaning, item)
+        for key, item in value.items()
+        if key not in meaning.dropped_keys and key not in meaning.rates
+    }
+
+
+def _seconds(time: Any, rate: Any) -> Any:
+    """Return a time as a fraction of seconds, in text; what is no time stays as it is."""
+    if isinstance(time, str) and isinstance(rate, str) and _INTEGER.fullmatch(time) and _INTEGER.fullmatch(rate):
+        ticks, per_second = int(time), int(rate)
+        if per_second > 0:
+            return f"{Fraction(ticks, per_second)} s"
+    return time
+
+
+def _shown(value: Any, limit: int = _MAX_SHOWN) -> str:
+    """Return a value as JSON, cut to a length that a line can have."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    except (ValueError, RecursionError, TypeError):
+        text = "a value that is nested too deeply"
+    return text if len(text) <= limit else f"{text[:limit]}..."

@@ -1,0 +1,196 @@
+"""Judgment of what a harness returned: the verdict about a case, with the reasons for it."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fxtio.conformance import canonical, compare, timeline
+from fxtio.conformance.harness import Answer, Limits, Status
+from fxtio.conformance.kit import READ, Case
+from fxtio.conformance.verdict import Result, Verdict
+from fxtio.errors import FxtioError
+from fxtio.formats import by_name
+from fxtio.rules import rule
+
+VALID, SAME_MEANING, SAME_BYTES = "valid", "same meaning", "same bytes"
+"""The circles in which a written trace is judged."""
+
+_MAX_RULES = 20
+
+
+class MissingJudgeError(FxtioError):
+    """An error: what is needed to judge a case is not there, so a run would prove nothing."""
+
+
+@dataclass(frozen=True)
+class Judges:
+    """What is needed to judge a written trace.
+
+    Attributes:
+        validate: returns the ids of the rules of the level `required` that the trace at a path breaks.
+        read: returns the canonical records of the trace at a path of a format, or raises `FxtioError`.
+    """
+
+    validate: Callable[[Path, str], Sequence[str]]
+    read: Callable[[Path, str], Sequence[Any]]
+
+
+class _ProtocolError(Exception):
+    """An error: the result breaks the protocol."""
+
+
+def judge(case: Case, answer: Answer, target: Path, judges: Judges, limits: Limits) -> Result:
+    """Return the result of a case, without regard to known failures.
+
+    Args:
+        case: the case.
+        answer: the answer of the harness.
+        target: where the harness was asked to write its result.
+        judges: the judges of written traces.
+        limits: the limits of the run.
+    """
+    verdicts = {
+        Status.CRASH: Verdict.CRASH,
+        Status.TIMEOUT: Verdict.TIMEOUT,
+        Status.PROTOCOL_ERROR: Verdict.PROTOCOL_ERROR,
+        Status.UNSUPPORTED: Verdict.UNSUPPORTED,
+        Status.REFUSED: Verdict.FAIL if case.is_valid else Verdict.REFUSED,
+    }
+    verdict = verdicts.get(answer.status)
+    details: tuple[str, ...] = (answer.reason,) if answer.reason else ()
+    circles: dict[str, bool] = {}
+    if verdict is None:
+        try:
+            _check_size(target, limits.output)
+            problems = _problems_of_reading(case, target) if case.operation == READ else []
+            if case.operation != READ:
+                circles, problems = _circles(case, target, judges)
+        except _ProtocolError as error:
+            verdict, details = Verdict.PROTOCOL_ERROR, (str(error),)
+        else:
+            verdict, details = (Verdict.FAIL if problems else Verdict.PASS), tuple(problems)
+    elif verdict is Verdict.FAIL:
+        subject = "the trace is valid" if case.operation == READ else "the format can express the scenario"
+        details = (f"the testee refused the case, but {subject}", *details)
+    if verdict.is_failure and answer.output:
+        details = (*details, "the harness printed:", *(f"  {line}" for line in answer.output))
+    return Result(case.id, case.format, case.operation, verdict, details, answer.seconds, circles)
+
+
+def _check_size(target: Path, limit: int) -> None:
+    """Check that a result is a file, or a directory of files, of a bounded size."""
+    size = 0
+    try:
+        paths = [target, *target.rglob("*")] if target.is_dir() and not target.is_symlink() else [target]
+        for path in paths:
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                size += status.st_size
+            elif not stat.S_ISDIR(status.st_mode):
+                raise _ProtocolError(f"{path.name} is neither a file nor a directory")
+    except FileNotFoundError:
+        raise _ProtocolError("the harness did not write its result") from None
+    except OSError as error:
+        raise _ProtocolError(f"the result cannot be read: {error}") from error
+    if size > limit:
+        raise _ProtocolError(f"the result has {size:,} bytes, {limit:,} at most")
+
+
+def _problems_of_reading(case: Case, target: Path) -> list[str]:
+    """Compare the result of reading with the expectation."""
+    result = _load(target)
+    problems = _problems_of_findings(case, result)
+    if "timeline" in result:
+        return problems + timeline.differences(case.format, case.records, result["timeline"])
+    records = result.get("records")
+    if not isinstance(records, list):
+        raise _ProtocolError("the result has neither a list 'records' nor a 'timeline'")
+    form = result.get("form", "raw")
+    if form not in ("raw", "resolved"):
+        raise _ProtocolError("the member 'form' of the result is neither 'raw' nor 'resolved'")
+    if form == "resolved":
+        return problems + compare.differences_in_meaning(case.format, case.records, records)
+    return problems + compare.differences(case.records, records)
+
+
+def _load(target: Path) -> dict[str, Any]:
+    """Return the JSON object in a file."""
+    try:
+        result = json.loads(target.read_bytes())
+    except OSError as error:
+        raise _ProtocolError(f"the result cannot be read: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise _ProtocolError(f"the result is not JSON: {error}") from error
+    if not isinstance(result, dict):
+        raise _ProtocolError("the result is not a JSON object")
+    return result
+
+
+def _problems_of_findings(case: Case, result: dict[str, Any]) -> list[str]:
+    """Compare the rules that a testee says are broken with those that are; most testees do not say any."""
+    if "findings" not in result:
+        return []
+    findings = result["findings"]
+    if not isinstance(findings, list) or not all(isinstance(rule, str) for rule in findings):
+        raise _ProtocolError("the member 'findings' of the result is not a list of ids of rules")
+    missing = [f"it does not report the rule {rule}" for rule in case.rules if rule not in findings]
+    broken = {*case.rules, *case.remarks}
+    wrong = [f"it reports the rule {rule}, which is not broken" for rule in findings if rule not in broken]
+    return (missing + wrong)[:_MAX_RULES]
+
+
+def _circles(case: Case, target: Path, judges: Judges) -> tuple[dict[str, bool], list[str]]:
+    """Judge a written trace; return which circles it is in, and what is wrong."""
+    rules = judges.validate(target, case.format)
+    circles = {VALID: not rules}
+    problems = [f"it breaks the rule {rule}" for rule in rules[:_MAX_RULES]]
+    try:
+        differences = compare.differences_in_meaning(case.format, case.records, judges.read(target, case.format))
+    except (FxtioError, OSError) as error:
+        differences = [f"it cannot be read: {error}"]
+    circles[SAME_MEANING] = not differences
+    problems += differences
+    if case.bytes is not None:
+        written = target.read_bytes() if target.is_file() else b""
+        circles[SAME_BYTES] = written == case.bytes
+        if written != case.bytes:
+            problems.append(_first_other_byte(case.bytes, written))
+    return circles, problems
+
+
+def _first_other_byte(expected: bytes, actual: bytes) -> str:
+    """Describe where two byte strings begin to differ."""
+    pairs = zip(expected, actual, strict=False)
+    place = next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(expected), len(actual)))
+    start = place - place % 8
+    return (
+        f"the bytes differ from byte {place} on: {actual[start : start + 8].hex(' ') or 'the end'}, "
+        f"expected {expected[start : start + 8].hex(' ') or 'the end'}"
+    )
+
+
+def standard_judges() -> Judges:
+    """Return the judges of fxtio: its validator, and its reader."""
+    return Judges(_broken_rules, _records)
+
+
+def _records(path: Path, format: str) -> list[Any]:
+    """Return the canonical records of a trace."""
+    records: list[Any] = canonical.read(path, format)["records"]
+    return records
+
+
+def _broken_rules(path: Path, format: str) -> list[str]:
+    """Return the ids of the rules of the level `required` that a trace breaks."""
+    try:
+        with by_name(format).open(path) as trace:
+            for _ in trace.entries():
+                pass
+            return [name for name in sorted(trace.findings.counts) if rule(name).level == "required"]
+    except (FxtioError, OSError) as error:
+        return [f"(it is not a trace: {error})"]

@@ -1,0 +1,216 @@
+"""The conformance kit: its folder, its cases and its scenarios, as data.
+
+The kit is the folder `conformance/` of the repository.  An installed package has a copy.  `conformance/README.md`
+describes its files, and `fxtio conformance copy` copies it.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from fxtio.errors import FxtioError
+from fxtio.rules import folder as kit_folder
+
+READ, WRITE = "read", "write"
+
+DESCRIPTION = "kit.toml"
+"""The file that every kit has: its version and the suffixes of its formats."""
+
+
+class KitError(FxtioError):
+    """An error: the kit is missing, or a file of it is wrong."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of the kit: a trace to read, or a scenario to write.
+
+    Attributes:
+        id: the id, which is its path in the kit, such as `fxt/valid/instant` or, for a scenario, `fxt/spans`.
+        format: the name of the format.
+        operation: `read` or `write`.
+        title: one line that says what the case tests.
+        path: the trace, or the scenario.
+        records: the canonical records that a reader must deliver, or what the written trace must mean.
+        tags: the features that the testee needs.
+        rules: the ids of the rules that an invalid trace breaks.
+        remarks: the ids of further rules, none of them required, that the trace cannot avoid to break.
+        is_valid: whether the trace is valid, so that a reader must read it; true for scenarios.
+        write: for scenarios, the canonical records to write.
+        bytes: for scenarios, the only right bytes, or None.
+    """
+
+    id: str
+    format: str
+    operation: str
+    title: str
+    path: Path
+    records: tuple[Mapping[str, Any], ...]
+    tags: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    is_valid: bool = True
+    write: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    bytes: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A conformance kit.
+
+    Attributes:
+        folder: the folder.
+        version: the version of the kit, such as `1`.
+        suffixes: the endings of the names of traces, by format; empty for traces that are directories.
+        cases: the cases, those to read before those to write, by id.
+    """
+
+    folder: Path
+    version: str
+    suffixes: Mapping[str, str]
+    cases: tuple[Case, ...]
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats that have cases."""
+        return tuple(dict.fromkeys(case.format for case in self.cases))
+
+    def select(self, formats: Iterable[str] = (), patterns: Iterable[str] = ()) -> list[Case]:
+        """Return the cases of these formats whose ids match one of the patterns; nothing given means all.
+
+        Raises:
+            KitError: a format or a pattern selects nothing.
+        """
+        chosen_formats, chosen_patterns = tuple(formats), tuple(patterns)
+        for name in chosen_formats:
+            if name not in self.formats:
+                raise KitError(f"the kit has no cases of the format {name!r}, only of {', '.join(self.formats)}")
+        selected = [case for case in self.cases if not chosen_formats or case.format in chosen_formats]
+        for pattern in chosen_patterns:
+            if not any(fnmatchcase(case.id, pattern) for case in selected):
+                raise KitError(f"no case matches {pattern!r}; `fxtio conformance list` prints all")
+        if chosen_patterns:
+            selected = [case for case in selected if any(fnmatchcase(case.id, item) for item in chosen_patterns)]
+        if not selected:
+            raise KitError("there are no cases")
+        return selected
+
+
+def find_folder(folder: str | Path | None = None) -> Path:
+    """Return the folder of the kit: the one given, else that of the installed package or of the checkout.
+
+    Raises:
+        KitError: it is not there, or is not a kit.
+    """
+    place = kit_folder() if folder is None else Path(folder)
+    if not (place / DESCRIPTION).is_file():
+        raise KitError(f"{place} is not a conformance kit: it has no file {DESCRIPTION}")
+    return place
+
+
+def read_kit(folder: str | Path | None = None) -> Kit:
+    """Read the kit in a folder, or the one that belongs to this package.
+
+    Raises:
+        KitError: the kit is missing, or a file of it is wrong.
+    """
+    place = find_folder(folder)
+    version, suffixes = _description(place)
+    cases = sorted(_cases(place), key=lambda case: case.id)
+    scenarios = sorted(_scenarios(place), key=lambda case: case.id)
+    seen: set[str] = set()
+    for case in [*cases, *scenarios]:
+        if case.id in seen:
+            raise KitError(f"{case.path}: the id {case.id} is used twice")
+        seen.add(case.id)
+        if case.format not in suffixes:
+            raise KitError(f"{case.path}: {DESCRIPTION} has no format {case.format!r}")
+    return Kit(place, version, suffixes, (*cases, *scenarios))
+
+
+def _description(folder: Path) -> tuple[str, dict[str, str]]:
+    """Return the version of a kit, and the suffixes of its formats."""
+    path = folder / DESCRIPTION
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+        suffixes = {name: str(item.get("suffix", "")) for name, item in content["formats"].items()}
+        return str(content["version"]), suffixes
+    except (ValueError, KeyError, AttributeError, OSError) as error:
+        raise KitError(f"{path} cannot be read: {error!r}") from error
+
+
+def _load(path: Path, folder: Path) -> dict[str, Any]:
+    """Return the description in a file, whose id must be its path below `folder`."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise KitError(f"{path} cannot be read: {error}") from error
+    expected = path.relative_to(folder).with_suffix("").as_posix()
+    if not isinstance(content, dict) or content.get("id") != expected:
+        raise KitError(f"{path}: it must be an object with the id {expected!r}")
+    return content
+
+
+def _cases(kit: Path) -> Iterator[Case]:
+    folder = kit / "cases"
+    for path in folder.glob("*/*/*.json"):
+        content = _load(path, folder)
+        try:
+            yield Case(
+                content["id"],
+                content["format"],
+                READ,
+                content["title"],
+                _trace_beside(path),
+                tuple(content["expect"]["records"]),
+                tuple(content["tags"]),
+                tuple(content.get("rules", ())),
+                tuple(content.get("remarks", ())),
+                content["verdict"] == "valid",
+            )
+        except (KeyError, TypeError) as error:
+            raise KitError(f"{path}: {error} is missing or wrong") from error
+
+
+def _trace_beside(description: Path) -> Path:
+    """Return the trace that belongs to the description of a case: the file or directory of the same name."""
+    stem = description.with_suffix("").name
+    others = {".json", ".hex"}
+    traces = [
+        path
+        for path in description.parent.glob(f"{glob.escape(stem)}.*")
+        if path.suffix not in others and path.with_suffix("").name == stem
+    ]
+    if (description.parent / stem).is_dir():
+        traces.append(description.parent / stem)
+    if len(traces) != 1:
+        raise KitError(f"{description}: there must be one trace beside it, but there are {len(traces)}")
+    return traces[0]
+
+
+def _scenarios(kit: Path) -> Iterator[Case]:
+    folder = kit / "scenarios"
+    for path in folder.glob("*/*.json"):
+        content = _load(path, folder)
+        try:
+            marked = content.get("bytes")
+            yield Case(
+                content["id"],
+                content["format"],
+                WRITE,
+                content["title"],
+                path,
+                tuple(content["expect"]["records"]),
+                tuple(content["tags"]),
+                write=tuple(content["write"]),
+                bytes=None if marked is None else bytes.fromhex(marked),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise KitError(f"{path}: {error} is missing or wrong") from error
