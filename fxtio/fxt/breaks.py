@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from fxtio.codec.generate import encode
+from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Record
 from fxtio.codec.word import Word
 from fxtio.fxt import arguments as a
@@ -96,8 +96,8 @@ def _end(time: int, name: str = "span") -> Record:
     return _event(r.DurationEnd, time, name=name)
 
 
-def _write(path: Path, parts: Iterable[Part]) -> None:
-    path.write_bytes(b"".join(part if isinstance(part, bytes) else encode(part) for part in parts))
+def _write(path: Path, parts: Iterable[Part], order: Order = "little") -> None:
+    path.write_bytes(b"".join(part if isinstance(part, bytes) else encode(part, order) for part in parts))
 
 
 FOLLOWING: tuple[Part, ...] = tuple(instant(time) for time in range(1_000, 1_005))
@@ -182,6 +182,15 @@ def _many_open() -> list[Part]:
     return parts
 
 
+def _since(wall_clock: int) -> list[Part]:
+    """Return the records that begin a trace whose tick 0 was at a time in nanoseconds since the Unix epoch."""
+    begin = preamble()
+    return [r.Initialization(NS_PER_SECOND, 0, wall_clock) if isinstance(p, r.Initialization) else p for p in begin]
+
+
+_IN_2023 = 1_700_000_000 * NS_PER_SECOND
+_LATE = 200_000  # records, of several batches
+
 _SPAN = complete(100, 200)
 _TEXT_SLOT = 3
 
@@ -199,14 +208,18 @@ BREAKS: dict[str, Break] = {
     "fxt.framing.too-large": _trace(words(header(RecordType.LARGE, 1 << 26))),
     "fxt.framing.unknown-record": _trace(words(header(11, 1))),
     "fxt.framing.unknown-metadata": _trace(words(header(RecordType.METADATA, 1, bit_16=_UNDEFINED))),
+    "fxt.framing.unknown-trace-info": _trace(r.TraceInfo(3, 0)),
     "fxt.framing.unknown-large": _trace(words(header(RecordType.LARGE, 2, bit_40=_UNDEFINED), 0)),
     "fxt.framing.record-short": _trace(words(header(RecordType.EVENT, 2), 50)),
     "fxt.framing.record-long": _trace(words(header(RecordType.THREAD, 4, bit_16=3), PROCESS, THREAD, 0)),
     "fxt.framing.stream-over-record": _trace(words(header(RecordType.STRING, 1, bit_16=_TEXT_SLOT, bit_32=8))),
     "fxt.bits.reserved": _trace(words(header(RecordType.THREAD, 3, bit_16=3, bit_24=1), PROCESS, THREAD)),
     "fxt.bits.padding": _trace(words(header(RecordType.STRING, 2, bit_16=_TEXT_SLOT, bit_32=1), 0x4241)),
+    "fxt.text.not-utf8": _trace(r.String(_TEXT_SLOT, "caf\udce9")),
     "fxt.text.nul": _trace(r.String(_TEXT_SLOT, "a\0b")),
-    "fxt.text.too-long": _trace(words(header(RecordType.STRING, 4002, bit_16=3, bit_32=32_001), *[0x2020202020202020] * 4000, 0x20)),
+    "fxt.text.too-long": _trace(
+        words(header(RecordType.STRING, 4002, bit_16=3, bit_32=32_001), *[0x2020202020202020] * 4000, 0x20)
+    ),
     "fxt.provider.none": _without(r.ProviderInfo),
     "fxt.provider.unknown": _ending(r.ProviderSection(9)),
     "fxt.provider.again": _trace(r.ProviderInfo(1, "another"), r.Initialization(NS_PER_SECOND), *_definitions()),
@@ -243,6 +256,7 @@ BREAKS: dict[str, Break] = {
     "fxt.thread.nameless": _trace(instant(thread=Thread(PROCESS, 3))),
     "fxt.event.unknown": _trace(changed(instant(), w.EventWord, event_type=11)),
     "fxt.event.name-empty": _trace(instant(name=0)),
+    "fxt.event.scope": _trace(r.Instant(50, SLOT, "test", "event", (), _UNDEFINED)),
     "fxt.event.end-before-start": _trace(complete(200, 100)),
     "fxt.event.unmatched-end": _trace(_end(50)),
     "fxt.event.open": _trace(_begin(50)),
@@ -300,7 +314,9 @@ BREAKS: dict[str, Break] = {
     "fxt.object.process-type": _trace(
         r.KernelObject(ObjectType.THREAD, 3, "thread", (a.Uint32Argument("process", PROCESS),))
     ),
-    "fxt.object.too-many": _trace(*(r.KernelObject(ObjectType.VMO, koid, "vmo", ()) for koid in range(MAX_OBJECTS + 1))),
+    "fxt.object.too-many": _trace(
+        *(r.KernelObject(ObjectType.VMO, koid, "vmo", ()) for koid in range(MAX_OBJECTS + 1))
+    ),
     "fxt.sched.type": _trace(words(header(RecordType.SCHEDULING, 1, bit_60=_UNDEFINED))),
     "fxt.sched.state": _trace(_switch(0, 50, THREAD, 3, state=_UNDEFINED), named(3)),
     "fxt.sched.running": _trace(_legacy(ThreadState.RUNNING)),
@@ -315,5 +331,24 @@ BREAKS: dict[str, Break] = {
     "fxt.profiler.flags": _trace(r.ProfilerBacktrace(1, 50, SLOT, (1,))),
     "fxt.profiler.build-id": _trace(r.ProfilerModule(1, 50, SLOT, "module", b"0123456789abcdef")),
     "fxt.profiler.module": _trace(r.ProfilerMmap(1, 5, 50, SLOT, 4096, 4096, 0)),
+    "fxt.merge.no-wall-clock": _trace(),
+    "fxt.merge.clock-apart": _whole(
+        *_since(_IN_2023),
+        *FOLLOWING,
+        r.ProviderInfo(2, "later"),
+        r.Initialization(NS_PER_SECOND, 0, (1 << 64) - 1),
+        *_definitions(),
+        *FOLLOWING,
+    ),
+    "fxt.merge.late-provider": _whole(
+        r.Magic(),
+        r.Initialization(NS_PER_SECOND, 0, _IN_2023),
+        *[encode(r.String(_TEXT_SLOT, "name"))] * _LATE,
+        r.ProviderInfo(3, "late"),
+        *FOLLOWING,
+    ),
+    "fxt.merge.byte-order": partial(
+        _write, parts=[*_since(_IN_2023), (11 | 1 << 4).to_bytes(_WORD, "big"), *FOLLOWING], order="big"
+    ),
 }
-"""What writes, for each rule, a trace that breaks it."""
+"""What writes, for each rule, a trace that breaks it; the rules of merging are broken when it is merged with itself."""

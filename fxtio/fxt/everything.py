@@ -1,8 +1,9 @@
 """Write records of every kind: the synthetic shape `everything`.
 
-A round has all records and all types of arguments that the specification defines, in old and new forms.  Each round
-belongs to the next of several providers, whose clocks have different rates; it defines some of the provider's slots
-anew, and refers to strings and threads by slots and inline.  Some rounds have values at the limits of their fields.
+A round has all records and all types of arguments that the specification defines, in old and new forms; of trace info
+records that is the magic number.  Each round belongs to the next of several providers, whose clocks have different
+rates; it defines some of the provider's slots anew, and refers to strings and threads by slots and inline.  Some rounds
+have values at the limits of their fields.
 """
 
 from __future__ import annotations
@@ -107,7 +108,6 @@ class Round:
         yield from self._profile()
         yield from self._blobs()
         yield r.ProviderEvent(CLOCKS[self.number % len(CLOCKS)][0].provider_id, 0)
-        yield r.TraceInfo(1 + self.number % 15, self.below(2**40))
 
     def _definitions(self) -> Iterator[Record]:
         yield r.String(self.category, f"category {self.turn % 5}")
@@ -173,7 +173,8 @@ class Round:
         cpu, state = self.number % 4, self.number % len(ThreadState)
         own, other = self.thread.thread or 0, self.other.thread or 0
         one, two = (self.slot, self.other) if self.turn % 2 else (self.other, self.slot)
-        yield r.LegacyContextSwitch(cpu, state, 16, 20, self.tick(), one, two)
+        left = ThreadState.BLOCKED if state == ThreadState.RUNNING else state  # a thread that has left does not run
+        yield r.LegacyContextSwitch(cpu, left, 16, 20, self.tick(), one, two)
         yield r.ThreadWakeup(0xFFFF if self.at_limits else cpu, self.tick(), own, waker)
         yield r.ContextSwitch(0xFFFF if self.at_limits else cpu, state, self.tick(), other, own, weights)
         text = "x" * MAX_TEXT_BYTES if self.at_limits else f"message {self.below(100)}"

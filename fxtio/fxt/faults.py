@@ -40,6 +40,7 @@ _COUNT = "arg_count"
 _BY_RULE: dict[str, Fault] = {
     "arg.size": ("arg.beyond-record", "an argument goes beyond its record"),
     "framing.record-long": ("framing.record-long", "a record has more words than its content"),
+    "event.scope": ("event.scope", "the scope of an instant is none of those that have a meaning"),
     "bits.padding": ("bits.padding", "the bytes that fill up the last word are not zero"),
     "bits.reserved": ("bits.reserved", "bits that must be zero are set in a header"),
 }
@@ -144,7 +145,7 @@ def _fault(cls: type[Record], rule: str, words: Array, is_right: IsRight) -> Fau
 
 
 def _fault_of_size(cls: type[Record], rule: str, words: Array, is_right: IsRight) -> Fault:
-    """Return the fault of a record; `rule` is `arg.size` or `framing.record-long`."""
+    """Return the fault of a record; `rule` is `arg.size`, `framing.record-long` or `event.scope`."""
     if cls is r.Magic:
         return "framing.magic-size", "a magic number record of more than one word"
     if cls in _PAYLOADS and rule == "framing.record-long":
@@ -204,7 +205,7 @@ _ALONE: dict[tuple[type[Record], str], Callable[[Array], Fault | None]] = {
 
 def can_refine(cls: type[Record], rule: str) -> bool:
     """Return whether `refined` can tell more about the fault of records of a class."""
-    return rule in ("arg.size", "framing.record-long") or (cls, rule) in _ALONE
+    return rule in ("arg.size", "framing.record-long", "event.scope") or (cls, rule) in _ALONE
 
 
 def _has_id_first(cls: type[Record], words: Array, field: Field, is_right: IsRight) -> bool:

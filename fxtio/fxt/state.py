@@ -33,18 +33,20 @@ from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.fxt import faults
 from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.enums import ArgumentType
+from fxtio.fxt.enums import ArgumentType, Scope
 from fxtio.fxt.frames import UNKNOWN, Frame, decode_exactly
 from fxtio.fxt.records import (
     KINDS,
     RECORDS,
     DurationComplete,
     Initialization,
+    Instant,
     KernelObject,
     ProviderInfo,
     ProviderSection,
     String,
     ThreadRecord,
+    TraceInfo,
     UserspaceObject,
 )
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
@@ -232,6 +234,7 @@ class Batch:
         self.resets: dict[int, int] = {}
         self._columns: dict[type[Record], tuple[Array, Columns]] = {}
         self._arguments: dict[type[Record], tuple[Array, Members]] = {}
+        self._refusals = 0  # of records that could not be decoded
         kinds = frame.kind.tobytes()  # searching bytes for a number is much faster than comparing an array with it
         self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if kind in kinds]
         self._string_slots: SlotLookup
@@ -343,7 +346,7 @@ class Batch:
         self.report(rule, rows, message)
 
     def _is_right(self, words: Array) -> bool:
-        """Return whether some words are a record that would be encoded to the same bytes; the scope is no part of it."""
+        """Return whether some words are a record that is encoded to the same bytes, without a scope."""
         block = Block(words, words.byteswap() if self.frame.big_endian else words)
         record = decode_exactly(block, 0, len(words), self.frame.big_endian)
         return isinstance(record, Record) and getattr(record, "scope", None) is None
@@ -459,8 +462,14 @@ class Batch:
             decode(RECORDS, words, self.frame.raw(row), 0, size, [])
         except DecodeError as error:
             cls, native = RECORDS.classes[int(self.frame.kind[row])], self.frame.block.words[at : at + size]
-            rule, message = faults.refusal(cls, error.rule, error.message, native, self._is_right)
+            self._refusals += 1
+            is_right = self._is_right if self._refusals <= faults.MAX_EXAMINED else _never
+            rule, message = faults.refusal(cls, error.rule, error.message, native, is_right)
             self.reading.findings.add(rule, self.frame.offset(row), message)
+
+
+def _never(_: Array) -> bool:
+    return False
 
 
 def _oddities_of(cls: type[Record], columns: Columns, oddities: list[Oddity]) -> list[Oddity]:
@@ -470,6 +479,14 @@ def _oddities_of(cls: type[Record], columns: Columns, oddities: list[Oddity]) ->
         if early.any():
             message = "a complete event ends before it begins"
             return [*oddities, Oddity("event.end-before-start", np.flatnonzero(early), message)]
+    if cls is Instant and int(columns["scope"].values.max(initial=0)) > max(Scope):
+        message = "the scope of an instant is none that has a meaning"
+        return [*oddities, Oddity("event.scope", np.flatnonzero(columns["scope"].values > max(Scope)), message)]
+    if cls is TraceInfo and len(columns["data"]):
+        message = "a trace info record of a type that the specification does not define"
+        return [*oddities, Oddity("framing.unknown-trace-info", np.arange(len(columns["data"])), message)]
+    if cls is KernelObject:  # their names are any bytes
+        return [oddity for oddity in oddities if oddity.rule != "text.not-utf8"]
     if cls is String and oddities:  # a record for slot 0 without a text fills a gap; its other words mean nothing
         is_filler = (columns["index"] == 0) & (columns["text"].length == 0)
         kept = [(oddity, oddity.rows[~is_filler[oddity.rows]]) for oddity in oddities]
@@ -544,7 +561,9 @@ class Reading:
     def _report_unknown(self, batch: Batch) -> None:
         """Report records of unknown types."""
         rows = np.flatnonzero(batch.frame.kind == UNKNOWN)
-        headers, inverse = np.unique(batch.frame.block.words[batch.frame.at[rows]] & np.uint64(faults.TYPE_BITS), return_inverse=True)
+        headers, inverse = np.unique(
+            batch.frame.block.words[batch.frame.at[rows]] & np.uint64(faults.TYPE_BITS), return_inverse=True
+        )
         for number, header in enumerate(headers.tolist()):
             rule, message = faults.undefined_type(header)
             batch.report(rule, rows[inverse == number], message)

@@ -74,7 +74,9 @@ class Contents:
             message = f"more than {MAX_KEPT:,} objects; what refers to the others is not checked"
             findings.add("object.too-many", max(self.names.named.offsets.values()), message)
         if not self.names.named.is_full:
-            missing = [(at, koid) for koid, at in self._scheduled.offsets.items() if koid not in self.names.named.offsets]
+            missing = [
+                (at, koid) for koid, at in self._scheduled.offsets.items() if koid not in self.names.named.offsets
+            ]
             if missing:
                 missing.sort()
                 texts = [f"thread {koid:,} is scheduled, and has no kernel object record" for _, koid in missing]
@@ -154,7 +156,9 @@ class Contents:
             number = int(cpu[order[start]])
             time, running = self._running.get(number, (0, int(outgoing[start])))
             before[start] = running if time <= int(ticks[order[start]]) else outgoing[start]
-            self._running[number] = max((time, running), (int(ticks[order[end]]), int(incoming[end])), key=lambda x: x[0])
+            self._running[number] = max(
+                (time, running), (int(ticks[order[end]]), int(incoming[end])), key=lambda x: x[0]
+            )
         wrong = np.flatnonzero(outgoing != before)
         if len(wrong):
             wrong = wrong[np.argsort(rows[order[wrong]], kind="stable")]
