@@ -1,7 +1,8 @@
 """Keep the state that earlier records define for later ones: providers, clocks, and slots of strings and threads.
 
 `Reading` takes frames in the order of the file and turns each into a `Batch`, which resolves references.  Distinct
-strings and threads get codes that are valid for the whole reading.  The slots of a provider map to codes, see `slots`.
+strings and threads get codes that are valid for the whole reading.  The slots of a provider map to
+codes, see `reference_columns`.
 spec: Provider section metadata, String record, Thread record, Initialization record
 """
 
@@ -31,7 +32,7 @@ from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.enums import RecordType
+from fxtio.fxt.enums import RecordType, Scope
 from fxtio.fxt.frames import UNKNOWN, Frame
 from fxtio.fxt.layout import RecordWord
 from fxtio.fxt.records import (
@@ -39,16 +40,25 @@ from fxtio.fxt.records import (
     RECORDS,
     DurationComplete,
     Initialization,
+    Instant,
     KernelObject,
     ProviderInfo,
     ProviderSection,
     String,
     ThreadRecord,
+    TraceInfo,
     UserspaceObject,
 )
-from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
+from fxtio.fxt.reference_columns import (
+    NO_DEFINITIONS,
+    UNDEFINED,
+    Definitions,
+    SlotLookup,
+    SlotTables,
+    StringColumn,
+    ThreadColumn,
+)
 from fxtio.fxt.references import Thread
-from fxtio.fxt.slots import NO_DEFINITIONS, UNDEFINED, Definitions, SlotLookup, SlotTables
 from fxtio.table import MAX_TIME
 
 Array = np.ndarray[Any, Any]
@@ -445,6 +455,14 @@ def _oddities_of(cls: type[Record], columns: Columns, oddities: list[Oddity]) ->
         if early.any():
             message = "a complete event ends before it begins"
             return [*oddities, Oddity("event.end-before-start", np.flatnonzero(early), message)]
+    if cls is Instant and int(columns["scope"].values.max(initial=0)) > max(Scope):
+        message = "the scope of an instant is none that has a meaning"
+        return [*oddities, Oddity("event.scope", np.flatnonzero(columns["scope"].values > max(Scope)), message)]
+    if cls is TraceInfo and len(columns["data"]):
+        message = "a trace info record of a type that the specification does not define"
+        return [*oddities, Oddity("framing.unknown-trace-info", np.arange(len(columns["data"])), message)]
+    if cls is KernelObject:  # their names are any bytes
+        return [oddity for oddity in oddities if oddity.rule != "text.not-utf8"]
     if cls is String and oddities:  # a record for slot 0 without a text fills a gap; its other words mean nothing
         is_filler = (columns["index"] == 0) & (columns["text"].length == 0)
         kept = [(oddity, oddity.rows[~is_filler[oddity.rows]]) for oddity in oddities]

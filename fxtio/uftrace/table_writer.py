@@ -99,7 +99,7 @@ class TableWriter:
         trace, encoded = self._trace, []
         payload = _checked_bytes(where, payload)
         if payload is not None and any(payload):
-            trace.check_version(4, "payloads")
+            trace.check_version("payloads")
         for tid, chosen in _rows_of("tid", tids):
             raws = None if payload is None else [payload[row] or None for row in chosen.tolist()]
             own = {name: column[chosen] for name, column in fields.items()}

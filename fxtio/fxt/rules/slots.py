@@ -11,9 +11,8 @@ from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAX_STRING_SLOT
-from fxtio.fxt.reference_columns import StringColumn
+from fxtio.fxt.reference_columns import Definitions, SlotLookup, StringColumn
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at, string_fields
-from fxtio.fxt.slots import Definitions, SlotLookup
 
 Array = np.ndarray[Any, Any]
 
@@ -180,7 +179,7 @@ def _codes_before(slots: SlotLookup, provider: Array, slot: Array, code: Array, 
     is_first[1:] = (np.diff(slot[order]) != 0) | (np.diff(provider[order]) != 0)
     for index in order[is_first].tolist():
         table = slots.before.get(int(provider[index]), slots.initial)
-        before[index] = table[min(int(slot[index]), len(table) - 1)]
+        before[index] = table.take(slot[index : index + 1])[0]
     return before
 
 
