@@ -10,9 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parents[2] / "tests"
-"""The folder of the package `judges`, which drives the other programs."""
-
 
 class Refused(Exception):
     """The testee refuses the trace."""
@@ -37,7 +34,9 @@ def value(content: Any) -> Any:
         return content
     if isinstance(content, bytes):
         return content.hex()
-    return text(content) if isinstance(content, str) else double(content) if isinstance(content, float) else str(content)
+    return (
+        text(content) if isinstance(content, str) else double(content) if isinstance(content, float) else str(content)
+    )
 
 
 def double(number: float | None) -> str | None:
