@@ -298,10 +298,12 @@ class Kit:
                 missing = [tag for tag in settings["tags"] if tag not in covered[name]]
                 self.faults += [f"no valid case of {name} has the tag {tag}" for tag in missing]
                 rules = {rule for rule in self.rules if rule.startswith(f"{name}.")}
-                without = settings.get("without_case", {})
-                self.faults += [f"no case breaks the rule {rule}" for rule in sorted(rules - broken - set(without))]
-                stale = [rule for rule in without if rule in broken or rule not in rules]
-                self.faults += [f"{rule}: listed as without a case, but has one or is no rule" for rule in stale]
+                excused = settings.get("without_case", {})
+                without = {rule for rule in rules if rule in excused or rule.rpartition(".")[0] in excused}
+                self.faults += [f"no case breaks the rule {rule}" for rule in sorted(rules - broken - without)]
+                self.faults += [f"{rule}: has a case, but is listed as without" for rule in sorted(without & broken)]
+                stale = [name for name in excused if not any(f"{rule}.".startswith(f"{name}.") for rule in without)]
+                self.faults += [f"{name}: listed as without a case, but is no rule" for name in stale]
 
     def description(self, path: Path, folder: str) -> dict[str, Any] | None:
         """Return the description in a JSON file, or None if it is not even complete."""

@@ -71,9 +71,7 @@ def rule_markdown(rule: Rule) -> str:
     """Return the section of a rule."""
     source = f', from the section "{rule.section}"' if rule.section else ""
     lines = [f"### {rule.id}", "", f"**{rule.found[0].upper()}{rule.found[1:]}** ({rule.level}{source})", ""]
-    reading = f"{rule.severity}: {rule.reading}" if rule.reading else ""
-    parts = {"Why": rule.why, "Mend": rule.mend, "Readers": reading, "Known": rule.also, "Except": rule.excepted}
-    return "\n".join([*lines, *(f"- {title}: {text}" for title, text in parts.items() if text), ""])
+    return "\n".join([*lines, *(f"- {title}: {text}" for title, text in rule.facts), ""])
 
 
 def generate(_app: Sphinx) -> None:

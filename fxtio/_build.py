@@ -76,6 +76,7 @@ class SourceWithTests(sdist):
         for folder in ("benchmarks", KIT, "docs", "examples", "tests"):
             self.filelist.extend(map(str, _files_of(folder)))
         self.filelist.extend(sorted(str(path) for path in Path().glob("*.md")))
+        self.filelist.append(".pre-commit-hooks.yaml")
         super().make_distribution()
 
 

@@ -1,13 +1,14 @@
 """The contract of a format, and the registry: which format a file or a directory has, by content first, then by suffix.
 
 Every format is a package with the same rooms (modules of the same name and role), and one `Format` object in its
-`__init__`.  Its reader fulfils `Trace`, its writer `Writer`, and the commands use its rooms `report`, `explain` and
-`synth`.  Other distributions add a format by the entry point group `fxtio.formats`.  `docs/explanation/architecture.md`
-describes how to add one; `tests/contract` holds all of them to what is said here.
+`__init__`.  Its reader fulfils `Trace`, its writer `Writer`, and the commands use its rooms `report`, `explain`,
+`synth`, `rules` and `breaks`.  Other distributions add a format by the entry point group `fxtio.formats`.
+`docs/explanation/architecture.md` describes how to add one; `tests/contract` holds all of them to what is said here.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +21,7 @@ from fxtio.errors import FormatError
 
 if TYPE_CHECKING:
     from fxtio.codec.annotation import AnnotatedRecord
-    from fxtio.finding import Findings
+    from fxtio.finding import Finding, Findings
     from fxtio.io.reading import TraceInfo
     from fxtio.io.source import Source
     from fxtio.report import Report
@@ -111,6 +112,29 @@ class Format:
     def synth(self) -> SynthRoom:
         """The room that writes synthetic traces."""
         return cast("SynthRoom", self.room("synth"))
+
+    @property
+    def rules(self) -> RulesRoom:
+        """The room that checks traces against all rules; that of a format without one checks what its reader notices.
+
+        `fxtio.rules.rules_of` has the texts of the rules.
+        """
+        room = self._room_or_none("rules")
+        return cast("RulesRoom", room) if hasattr(room, "check") else _ReaderRules
+
+    @property
+    def breaks(self) -> BreaksRoom:
+        """The room that writes traces which break a rule; that of a format without one writes none."""
+        return cast("BreaksRoom", self._room_or_none("breaks") or _NoBreaks)
+
+    def _room_or_none(self, name: str) -> Any:
+        """Import a module of the format's package, or return None if it has no such module."""
+        try:
+            return self.room(name)
+        except ModuleNotFoundError as error:
+            if error.name != f"{self.package}.{name}":
+                raise
+            return None
 
 
 class Entry(Protocol):
@@ -257,6 +281,13 @@ class ExplainRoom(Protocol):
         """Yield annotated records, from a record number or a byte on; only these kinds, or all where it is None."""
 
 
+class DirectoryExplainRoom(ExplainRoom, Protocol):
+    """The room `explain` of a format whose traces are directories."""
+
+    def offset_of(self, trace: Any, finding: Finding) -> int | None:
+        """Return the offset, as `explain` counts, of a finding in a file of a directory; None if no record is there."""
+
+
 class SynthRoom(Protocol):
     """The room `synth`: synthetic traces.
 
@@ -278,6 +309,44 @@ class SynthRoom(Protocol):
         progress: Callable[[int, int | None], None],
     ) -> tuple[int, int]:
         """Write a synthetic trace with about so many events or bytes; return the number of both."""
+
+
+class RulesRoom(Protocol):
+    """The room `rules`: a format's rules beyond those that its reader reports."""
+
+    def check(self, trace: Any) -> None:
+        """Read a whole trace once, in bounded memory, and check it against all rules of the format.
+
+        Afterwards `trace.findings` has all faults: those that the reader noticed in this reading, and those of the
+        other rules.
+        """
+
+
+class BreaksRoom(Protocol):
+    """The room `breaks`: traces that are broken on purpose.
+
+    Attributes:
+        BREAKS: for each rule of the format, by its id, a function that writes a small trace at a path.  The trace
+            breaks this rule, and no other but those that the rule implies (`fxtio.rules.Rule.implied`).  The path does
+            not exist; the function makes a file, or a directory where traces of the format are directories.
+    """
+
+    BREAKS: Mapping[str, Callable[[Path], None]]
+
+
+class _ReaderRules:
+    """The rules of a format without the room `rules`: those that its reader reports."""
+
+    @staticmethod
+    def check(trace: Trace) -> None:
+        """Read a whole trace."""
+        deque(trace.entries(resolve=True), maxlen=0)
+
+
+class _NoBreaks:
+    """The broken traces of a format without the room `breaks`."""
+
+    BREAKS: ClassVar[Mapping[str, Callable[[Path], None]]] = {}
 
 
 @cache

@@ -71,6 +71,20 @@ class Rule:
         """What the rule is about, for example `framing`."""
         return self.id.split(".")[1]
 
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What is said about the rule beside `found`, as pairs of a title and a text that is not empty."""
+        reading = f"{self.severity}: {self.reading}" if self.reading else ""
+        facts = [
+            ("Why", self.why),
+            ("Mend", self.mend),
+            ("Readers", reading),
+            ("Known", self.also),
+            ("Except", self.excepted),
+            ("Along", ", ".join(self.implied)),
+        ]
+        return [(title, text) for title, text in facts if text]
+
 
 def folder() -> Path:
     """Return the folder of the conformance kit: the one that was installed, or that of the checkout."""

@@ -14,6 +14,8 @@ from hypothesis.internal import entropy
 
 from fxtio._native import extensions
 
+pytest_plugins = ["pytester"]
+
 pytest.register_assert_rewrite("judges", "oracle", "support")
 
 # A child started in the checkout would otherwise import fxtio/ from its working directory.

@@ -203,6 +203,48 @@ def test_20_000_provider_infos() -> None:
     assert len(trace.info.providers) == 1024
 
 
+@pytest.mark.no_cover  # the same again and again, slow to measure
+@pytest.mark.parametrize("slot", [32_767, 20_000, 300])
+def test_1024_providers_that_each_define_one_slot(slot: int) -> None:
+    """The memory depends on the number of definitions, not on the largest slot; with that, it is 400 MiB."""
+    records: list[Any] = [rec.Magic()]
+    for number in range(1024):
+        records += [rec.ProviderInfo(number, ""), rec.String(slot, f"s{number}"), rec.ThreadRecord(1, 7, number)]
+    for number in range(1024):
+        records += [rec.ProviderSection(number), rec.Instant(1, 1, slot - 1, slot, ())]
+    data = encoded(records)
+    assert sum(1 for _ in FxtTrace(data)) == len(records)  # what is made on first use does not count
+    trace = FxtTrace(data)
+    with memory(6 * MIB):
+        instants = [record for record in trace if type(record) is rec.Instant]
+    assert [(record.name, record.category, record.thread) for record in instants] == [
+        (f"s{number}", slot - 1, Thread(7, number)) for number in range(1024)
+    ]
+
+
+def test_slots_that_are_far_apart() -> None:
+    """Each reference has the value of its slot at its place, in tables with and without an entry for each slot."""
+    numbers = random.Random(5)
+    slots = numbers.sample(range(1, 32_768), 40)
+    values: dict[int, str] = {}
+    records: list[Any] = [rec.Magic(), rec.ProviderInfo(1, "again")]
+    expected = []
+    for step in range(600):
+        slot = numbers.choice(slots)
+        if step % 3 == 0:
+            values[slot] = f"{slot} at {step}"
+            records.append(rec.String(slot, values[slot]))
+        elif step % 101 == 0:
+            values.clear()
+            records.append(rec.ProviderInfo(1, "again"))
+        else:
+            records.append(rec.Instant(step, Thread(1, 1), 0, slot, ()))
+            expected.append(values.get(slot, slot))
+    for batches in [(1, 1), (64, 64), (1 << 19, 1 << 17)]:
+        with in_batches(*batches):
+            assert [record.name for record in FxtTrace(encoded(records)) if type(record) is rec.Instant] == expected
+
+
 @for_orders
 @pytest.mark.parametrize("batches", [(1, 1), (64, 64), (1 << 19, 1 << 17)])
 def test_providers_that_are_introduced_again_and_again(order: Order, batches: tuple[int, int]) -> None:
@@ -307,7 +349,7 @@ def test_what_is_still_in_use_is_not_built_anew_for_every_frame(kind: str) -> No
         in_batches(256, kept_names=100),
         patch.object(distinct, "only", autospec=True, side_effect=distinct.only) as only,
     ):
-        frame_count = sum(1 for _ in FxtTrace(data).record_batches(forget=True))
+        frame_count = sum(1 for _ in FxtTrace(data).record_batches(forget=True, name_objects=True))
     assert frame_count > 50
     assert 1 <= only.call_count <= 5
 

@@ -38,6 +38,7 @@ def test_every_format_has_its_rooms(name: str) -> None:
     for room, protocol in zip(["report", "explain", "synth"], ROOMS, strict=True):
         required = {member for member in vars(protocol) if not member.startswith("_")} | {*protocol.__annotations__}
         assert required - vars(item.room(room)).keys() == set()
+    assert hasattr(item.explain, "offset_of") == item.directory
 
 
 def test_looking_for_a_format_loads_nothing_heavy() -> None:

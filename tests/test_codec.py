@@ -211,7 +211,7 @@ def test_values_that_do_not_fit_a_field_are_refused(cls: type[Record], name: str
         (minimal(Instant, name=-1), "Instant.name: -1 is neither text nor an index from 0 to 32767"),
         (minimal(Log, message="x" * 32_001), "Log.message: 32,001 bytes of text are over the limit of 32,000"),
         (minimal(Log, message="\ud800"), "Log.message: holds a lone surrogate, which no text has"),
-        (minimal(Blob, payload=bytes(32_760)), "Blob.size: 4096 does not fit in bits 4..15 (1 to 4095)"),
+        (minimal(Blob, payload=bytes(32_760)), "Blob.size: 4,096 words are over the limit of 4,095"),
         (minimal(Initialization, wall_clock=1), "Initialization.base_ticks: absent, but a later optional field is"),
         (Opaque(b"1234567"), "record: raw bytes must be whole words, not 7 bytes"),
     ],
@@ -258,7 +258,7 @@ def test_a_record_of_4095_words_is_the_largest() -> None:
     record = Blob(text, 1, blob)
     assert len(encode(record)) == 4095 * 8
     assert round_trip(record) == record
-    with pytest.raises(EncodeError, match=r"Blob\.size: 4096 does not fit"):
+    with pytest.raises(EncodeError, match=r"Blob\.size: 4,096 words are over"):
         encode(Blob(text, 1, bytes(16_753)))
 
 

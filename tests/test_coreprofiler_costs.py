@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
 
 from fxtio.coreprofiler import CoreProfilerTrace, explain, report
+from support.costs import operations
 
 FEW = 60
 
@@ -56,25 +54,6 @@ LINES: dict[str, Callable[[int], bytes]] = {
 }
 
 
-def operations(read: Callable[[CoreProfilerTrace], object], data: bytes) -> int:
-    """Return how many instructions of the interpreter a reading executes; loops of C code count as one."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        read(CoreProfilerTrace(data))
-    finally:
-        sys.settrace(before)
-    return count
-
-
 def tabulate(trace: CoreProfilerTrace) -> None:
     trace.tables(*trace.table_names)
 
@@ -99,6 +78,10 @@ READINGS: dict[str, Callable[[CoreProfilerTrace], object]] = {
 @pytest.mark.parametrize("kind", LINES)
 def test_the_cost_is_proportional_to_the_size(kind: str, reading: str) -> None:
     make, read = LINES[kind], READINGS[reading]
-    operations(read, THREAD + make(2))  # what is made on first use does not count; CPython 3.12 counts nothing at first
-    costs = [operations(read, THREAD + make(count)) for count in (FEW, 2 * FEW)]
+
+    def cost(count: int) -> int:
+        return operations(lambda: read(CoreProfilerTrace(THREAD + make(count))))
+
+    cost(2)  # what is made on first use does not count; CPython 3.12 counts nothing at first
+    costs = [cost(FEW), cost(2 * FEW)]
     assert costs[1] < 2.4 * costs[0], (kind, reading, costs)

@@ -93,6 +93,7 @@ DEFINED = [
 ]
 SAMPLE = r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(1), r.Frame(2)))
 FLAGS = (True, False, False, False)
+OPEN = ["time.interval-open"] * 2
 
 
 @pytest.mark.parametrize(
@@ -108,11 +109,13 @@ FLAGS = (True, False, False, False)
         ([r.ThreadCreated(0x20, 0)], ["thread.again"]),
         ([r.ProfilerStart(datetime(2018, 1, 1))], ["profiling.start-again"]),  # noqa: DTZ001
         ([r.GcStarted(0, 1, "?", FLAGS[:3]), r.GcFinished(0, 2)], ["gc.generations"]),
-        ([r.GcStarted(0, 1, "?", FLAGS), r.GcStarted(0, 1, "?", FLAGS)], ["gc.pairs"]),
+        ([r.GcStarted(0, 1, "?", FLAGS), r.GcStarted(0, 1, "?", FLAGS)], ["gc.pairs", *OPEN]),
         ([r.GcFinished(0, 1)], ["gc.pairs"]),
+        ([r.GcStarted(0, 2, "?", FLAGS), r.GcFinished(0, 1)], ["time.interval-negative"]),
+        ([r.ProfilerPaused(2), r.ProfilerResumed(1)], ["time.interval-negative"]),
         ([r.JitFinished(0, 1, 5, 0)], ["jit.pairs"]),
         ([r.JitStarted(0, 1, 5), r.JitStarted(0, 1, 6), r.JitFinished(0, 1, 6, 0), r.JitFinished(0, 1, 5, 0)], []),
-        ([r.JitStarted(0, 1, 5), r.JitStarted(OsThread(9), 1, 6)], ["thread.style"]),
+        ([r.JitStarted(0, 1, 5), r.JitStarted(OsThread(9), 1, 6)], ["thread.style", *OPEN]),
         ([r.ProfilerResumed(1)], ["profiling.pause-pairs"]),
         ([r.ProfilerPaused(1), r.ProfilerPaused(2)], ["profiling.pause-pairs"]),
         ([r.ThreadCpu(0, 85403, 2**64 - 30)], ["thread.usage-negative"]),
@@ -198,10 +201,10 @@ def test_all_stacks_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxtio.coreprofiler.state.MAX_OPEN", 10)
-    monkeypatch.setattr("fxtio.coreprofiler.rules.MAX_OPEN", 10)
+    monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_OPEN", 10)
     monkeypatch.setattr("fxtio.coreprofiler.state.MAX_INTERVALS", 3)
-    monkeypatch.setattr("fxtio.coreprofiler.rules.MAX_IDS", 5)
-    monkeypatch.setattr("fxtio.coreprofiler.rules.MAX_PARAMETERS", 5)
+    monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_IDS", 5)
+    monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_PARAMETERS", 5)
     monkeypatch.setattr("fxtio.coreprofiler.state.MAX_THREADS", 5)
     records: list[Any] = []
     for number in range(20):

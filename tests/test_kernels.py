@@ -132,6 +132,67 @@ def test_walk_many(data: st.DataObject, words: list[int], union: TaggedUnion) ->
         assert behind == -1 if counted_here < count else 0 <= behind <= max(end, len(words))
 
 
+TRACKS = st.integers(-1, 3)
+TIMES = st.integers(0, 12) | st.integers(2**64 - 3, 2**64 - 1)
+
+
+@given(rows=st.lists(st.tuples(TRACKS, TIMES), max_size=30), latest=st.lists(TIMES, max_size=3), room=st.integers(0, 9))
+def test_late(rows: list[tuple[int, int]], latest: list[int], room: int) -> None:
+    track, time = np.array([row[0] for row in rows], np.int32), u64([row[1] for row in rows])
+    results = []
+    for late in (kernels.late, stand_in.late):
+        times, listed = u64(latest), np.full(room, -7, np.int64)
+        results.append((late(track, time, times, listed), times.tolist(), listed.tolist()))
+    assert results[0] == results[1]
+    expected = [
+        row
+        for row, (number, when) in enumerate(rows)
+        if 0 <= number < len(latest)
+        and any(when < other for other in [latest[number], *(t for k, t in rows[:row] if k == number)])
+    ]
+    assert results[0][0] == len(expected)
+    assert results[0][2][: len(expected)] == expected[:room]
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(-1, 7), TRACKS, TIMES, TIMES, st.integers(0, 2)), max_size=40),
+    tracks=st.integers(0, 3),
+    room=st.integers(0, 9) | st.just(100),
+    deepest=st.integers(0, 3) | st.just(512),
+)
+def test_nest(rows: list[tuple[int, ...]], tracks: int, room: int, deepest: int) -> None:
+    dtypes = (np.int8, np.int32, np.uint64, np.uint64, np.uint64)
+    rows = sorted(rows, key=lambda row: row[2])
+    columns = [np.array([row[place] for row in rows], dtype) for place, dtype in enumerate(dtypes)]
+    results = []
+    for nest in (kernels.nest, stand_in.nest):
+        top, marked, counts = np.full(tracks, -1, np.int64), np.zeros(tracks, np.int8), np.zeros(7, np.int64)
+        below, depth = np.full((2, len(rows)), -7, np.int64)
+        faults = np.full(room, -7, np.int8), *np.full((2, room), -7, np.int64)
+        listed = nest(*columns, top, marked, below, depth, *faults, counts, deepest)
+        stacks = []
+        for row in top.tolist():
+            stacks.append([])
+            while row >= 0:
+                stacks[-1].append((row, int(depth[row])))
+                row = int(below[row])
+        results.append((listed, stacks, marked.tolist(), [column.tolist() for column in faults], counts.tolist()))
+    assert results[0] == results[1]
+
+
+def test_nest_refuses_wrong_arguments() -> None:
+    one, two = (np.zeros(number, np.uint64) for number in (1, 2))
+    longs, bytes_ = np.zeros(1, np.int64), np.zeros(1, np.int8)
+    outputs_ = (bytes_, longs, longs, np.zeros(7, np.int64), 5)
+    for nest in (kernels.nest, stand_in.nest):
+        with pytest.raises(ValueError, match="lengths differ, or a stack is not empty"):
+            nest(bytes_, np.zeros(1, np.int32), one, two, one, longs - 1, bytes_, longs, longs, *outputs_)
+        with pytest.raises(ValueError, match="lengths differ, or a stack is not empty"):
+            nest(bytes_, np.zeros(1, np.int32), one, one, one, longs, bytes_, longs, longs, *outputs_)
+    with pytest.raises(ValueError, match="lengths differ"):
+        kernels.late(np.zeros(1, np.int32), two, one, longs)
+
+
 def test_the_whole_reader_agrees_with_either(monkeypatch: pytest.MonkeyPatch, corpus: Any) -> None:
     """A trace of 35,000 records read with the kernels and with their stand-ins."""
     import fxtio

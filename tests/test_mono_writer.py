@@ -581,7 +581,7 @@ def test_events_without_a_time_of_their_own_keep_their_times(version: int) -> No
         writer.leave(64, time=40, thread=1)
         writer.counters({1: 6}, time=40, thread=1)
     trace = MonoTrace(out.getvalue(), strict=True)
-    assert [event.time for event in trace] == [20, 10, 30, 40, 40]  # definitions come first
+    assert [event.time for event in trace] == [10, 20, 30, 40, 40]
     assert trace.info.buffers == 3
 
 

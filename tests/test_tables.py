@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -29,6 +30,7 @@ from fxtio.fxt.enums import (
 )
 from fxtio.fxt.records import RECORDS
 from fxtio.fxt.references import Thread
+from fxtio.fxt.state import Reading
 from fxtio.testing import strategies
 from fxtio.testing.strategies import encoded
 from support import fxt_model
@@ -382,3 +384,16 @@ def test_the_names_of_many_objects_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     trace = FxtTrace(encoded([rec.Magic(), *named, event]))
     assert trace.table("args")["object_name"].to_list() == ["name 0", "name 1", None, None]
     assert trace.findings.counts == {"fxt.object.too-many": 2}
+
+
+def test_the_names_of_objects_cost_nothing_where_no_column_has_them() -> None:
+    named = [rec.KernelObject(3, koid, f"name {koid}", ()) for koid in range(4)]
+    trace = FxtTrace(encoded([rec.Magic(), *named]))
+    *_, last = trace.record_batches(forget=True)
+    assert not last.reading.object_numbers
+    *_, last = trace.record_batches(forget=True, name_objects=True)
+    assert len(last.reading.object_numbers) == 4
+    with patch.object(Reading, "_object_number", side_effect=AssertionError("asked for the name of an object")):
+        assert trace.info.records["KernelObject"] == 4
+        assert len(list(trace)) == 5
+        assert trace.tables("objects", "events", "scheduling")["objects"].num_rows == 4

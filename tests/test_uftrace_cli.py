@@ -9,7 +9,9 @@ import pytest
 
 from fxtio.cli import main
 from fxtio.uftrace import describe_markdown
+from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import UftraceTrace
+from fxtio.uftrace.records import CLASSES
 from fxtio.uftrace.synth import SHAPES
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import UFTRACE, copied, minimal
@@ -25,7 +27,7 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert "uftrace 4, little-endian" in text and "recorded by  uftrace v0.19" in text
     assert "45  FunctionEntry" in text and "5775  /tmp/demo/thread" in text
     output = json.loads(run(capsys, "info", "--json", UFTRACE / "thread-v019"))
-    assert output["records"] == {"FunctionEntry": 45, "FunctionExit": 45}
+    assert output["records"] == {"FunctionEntry": 45, "FunctionExit": 45, "PerfEvent": 45}
     assert [task["tid"] for task in output["tasks"]] == [5775, 5777, 5778, 5779]
 
 
@@ -33,7 +35,7 @@ def test_dump(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "dump", UFTRACE / "synth-args").splitlines()
     assert lines[0].split() == ["1", "0", "1.000000000", "FunctionEntry", "main"]
     lines_of_json = [json.loads(line) for line in run(capsys, "dump", "--json", UFTRACE / "args-all-v013").splitlines()]
-    assert len(lines_of_json) == 114
+    assert len([item for item in lines_of_json if item["type"] != "PerfEvent"]) == 114
     assert any(item.get("values") == {"arg1": -8} for item in lines_of_json)
     raw = run(capsys, "dump", "--raw", UFTRACE / "synth-args")
     assert "payload=" in raw and "main" not in raw
@@ -50,6 +52,51 @@ def test_dump_of_all_events_of_a_damaged_trace(capsys: pytest.CaptureFixture[str
     assert kinds == {"FunctionEntry", "Event", "Opaque"}
     assert "count=42" in run(capsys, "dump", UFTRACE / "synth-lost")
     assert '"count":42' in run(capsys, "dump", "--json", UFTRACE / "synth-lost")
+
+
+def test_dump_of_all_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Behind the records of the tasks come those of the scheduler, of the kernel, and the messages."""
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.task(7).enter("main", 1_000_000_000)
+        writer.sched(2, PerfEvent(1_000_000_002, 7, 8, "task-new", parent=7, parent_pid=6))
+        writer.sched(1, PerfEvent(1_000_000_001, 7, 7, "task-name", comm="worker"))
+        writer.kernel_enter(3, 1_000_000_003, 7, "ksys_read")
+        writer.kernel_event(3, 1_000_000_004, 7, "sched:sched_wakeup", comm="game", pid=9, prio=120)
+        writer.message(1_000_000_005, "a message")
+    lines = [line.split(maxsplit=2) for line in run(capsys, "dump", tmp_path / "t").splitlines()]
+    assert [" ".join(line) for line in lines] == [
+        "7 0 1.000000000  FunctionEntry  main",
+        '7 0 1.000000001  PerfEvent      cpu 1: linux:task-name comm="worker"',
+        "8 0 1.000000002  PerfEvent      cpu 2: linux:task-new parent=7, parent_pid=6",
+        "7 20 1.000000003  KernelEvent    cpu 3: ftrace:funcgraph_entry func=18446744071578845184 (ksys_read), depth=0",
+        '7 44 1.000000004  KernelEvent    cpu 3: sched:sched_wakeup comm="game", pid=9, prio=120, target_cpu=0',
+        "0 1.000000005 Message        a message",
+    ]
+    items = [json.loads(line) for line in run(capsys, "dump", "--json", tmp_path / "t").splitlines()]
+    assert items[1:3] == [
+        {"offset": 0, "type": "PerfEvent", "time": 1_000_000_001, "tid": 7, "name": "linux:task-name",
+         "values": {"comm": "worker"}, "cpu": 1, "pid": 7, "kind": "task-name"},
+        {"offset": 0, "type": "PerfEvent", "time": 1_000_000_002, "tid": 8, "name": "linux:task-new",
+         "values": {"parent": 7, "parent_pid": 6}, "cpu": 2, "pid": 7, "kind": "task-new"},
+    ]  # fmt: skip
+    assert items[3]["meanings"] == {"func": "ksys_read"} and items[3]["cpu"] == 3
+    assert items[5] == {"offset": 0, "type": "Message", "time": 1_000_000_005, "tid": None, "text": "a message"}
+    raw = run(capsys, "dump", "--raw", tmp_path / "t").splitlines()
+    assert raw[1].endswith("cpu 1: event task-name") and raw[3].split("  ")[-1].startswith("cpu 3: event 11 data=0b00")
+    trace = UftraceTrace(tmp_path / "t")
+    assert trace.info.end == 1_000_000_005
+    assert trace.info.records == {"FunctionEntry": 1, "PerfEvent": 2, "KernelEvent": 2, "Message": 1}
+    assert [entry.file for entry in trace.entries()] == [
+        "7.dat", "perf-cpu1.dat", "perf-cpu2.dat", "kernel-cpu3.dat", "kernel-cpu3.dat", "extern.dat",
+    ]  # fmt: skip
+    assert len(list(trace.records(tid=7))) == 1
+    with UftraceWriter(tmp_path / "again") as writer:
+        writer.task(7).enter("main", 1_000_000_000)
+        writer.kernel_enter(0, 1, 0, "ksys_read")  # the symbols are declared, not put
+        for record in list(trace.records())[1:]:
+            writer.put(record)
+    for name in ("perf-cpu1.dat", "perf-cpu2.dat", "kernel-cpu3.dat", "extern.dat", "kallsyms"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "t" / name).read_bytes()
 
 
 def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -128,7 +175,7 @@ def test_synth(shape: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()
     }
     trace = UftraceTrace(tmp_path / "a", strict=True)
-    assert 3000 <= trace.info.records.total() < 3600
+    assert 3000 <= sum(trace.info.records[cls.__name__] for cls in CLASSES.values()) < 3600
     if shape in ("program", "everything", "everything-32", "everything-big"):
         assert len({*trace.tids} & {*range(1000, 1010), *range(2000, 2010)}) == 5  # one more for what is not a call
     else:

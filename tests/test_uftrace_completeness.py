@@ -209,6 +209,7 @@ def test_the_small_files_are_tables() -> None:
 KEYS = {
     "Session.key": "how old versions spell a key of the line; it means the same",
     "PerfEvent.offset": "where the event was read; not in the file",
+    "PerfEvent.cpu": "the name of the file has it",
     "PerfEvent.raw": "the bytes of the event, which its other fields describe",
     "InfoFile.magic": "a finding tells when it is damaged",
     "InfoFile.carriage_returns": "a finding tells when there are any",
@@ -221,7 +222,12 @@ TASK_EVENTS: list[Any] = [
     Fork(7, 2, 1),
     Dlopen(8, 1, "0123456789abcdef", 0x7000_0000, "/lib/l.so"),
 ]
-NOT_HERE = {("perf-cpu3.dat", 0, "parent"), ("perf-cpu3.dat", 1, "comm"), ("perf-cpu3.dat", 1, "kind")}
+NOT_HERE = {
+    ("perf-cpu3.dat", 0, "parent"),
+    ("perf-cpu3.dat", 0, "parent_pid"),
+    ("perf-cpu3.dat", 1, "comm"),
+    ("perf-cpu3.dat", 1, "kind"),
+}
 """Fields that only events of other kinds have, or that need others to change."""
 
 SMALL: dict[str, tuple[list[Any], Callable[[list[Any]], bytes]]] = {

@@ -206,9 +206,9 @@ def test_events_by_the_names_of_their_values(tmp_path: Path) -> None:
         for event, values, match in (
             ("read:proc/statm", {"vmsize": 5}, "has the values vmsize, vmrss, shared; given are vmsize"),
             ("game:level", {"x": 5}, "has no values that are known"),
-            ("watch:cpu", {"cpu": 2**31}, "does not fit in 4 bytes"),
-            ("watch:var", {"address": 1, "value": 256, "size": 1}, "does not fit in 1 bytes"),
-            ("watch:var", {"address": 1, "value": 256, "size": 9}, "not a size from 1 to 8"),
+            ("watch:cpu", {"cpu": 2**31}, "is not from -2,147,483,648 to 2,147,483,647"),
+            ("watch:var", {"address": 1, "value": 256, "size": 1}, "256 is not from 0 to 255"),
+            ("watch:var", {"address": 1, "value": 256, "size": 9}, "9 is not from 1 to 8"),
         ):
             with pytest.raises(EncodeError, match=match):
                 task.event(event, SECOND + 6, None, **values)

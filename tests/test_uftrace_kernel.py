@@ -112,9 +112,17 @@ def test_invalid_events_of_pages_are_refused() -> None:
         kernel.build_pages([(5, bytes(5000))], HEADER)
     with pytest.raises(EncodeError, match="no such field"):
         kernel.build_data(entry, 1, {"x": 1})
-    for value in (2**31, "text"):
-        with pytest.raises(EncodeError, match="does not fit"):
-            kernel.build_data(entry, 1, {"depth": value})
+    switch = HEADER.formats[316]
+    for layout, values, match in (
+        (entry, {"depth": 2**31}, "funcgraph_entry.depth: 2147483648 is not from -2,147,483,648 to 2,147,483,647"),
+        (entry, {"func": -1}, "-1 is not from 0 to 18,446,744,073,709,551,615"),
+        (entry, {"depth": "text"}, "'text' is not an integer"),
+        (switch, {"prev_comm": 5}, "5 is not a text"),
+        (switch, {"prev_comm": "a\0b"}, "contains a NUL"),
+        (switch, {"prev_comm": "x" * 16}, "16 bytes of text are over the limit of 15"),
+    ):
+        with pytest.raises(EncodeError, match=match):
+            kernel.build_data(layout, 1, values)
 
 
 def events_of(blocks: Iterable[bytes], order: perf.Order) -> Iterator[perf.PerfEvent]:
@@ -130,7 +138,7 @@ PERF: list[dict[str, Any]] = [
     {"kind": "sched-out"},
     {"kind": "sched-in"},
     {"kind": "sched-out (pre-empted)"},
-    {"kind": "task-new", "parent": 1},
+    {"kind": "task-new", "parent": 1, "parent_pid": 2},
     {"kind": "task-exit"},
 ]
 
@@ -142,8 +150,8 @@ def test_scheduler_events_come_back(order: perf.Order) -> None:
     for size in (1, 7, 1000):
         parts = [raw[at : at + size] for at in range(0, len(raw), size)]
         result = list(events_of(parts, order))
-        assert [(item.time, item.pid, item.tid, item.kind, item.parent) for item in result] == [
-            (item.time, item.pid, item.tid, item.kind, item.parent) for item in events
+        assert [(item.time, item.pid, item.tid, item.kind, item.parent, item.parent_pid) for item in result] == [
+            (item.time, item.pid, item.tid, item.kind, item.parent, item.parent_pid) for item in events
         ]
         assert [item.comm for item in result][:2] == ["worker", "fifteen letters"]
         assert b"".join(perf.build(item, order) for item in result) == raw
@@ -185,13 +193,15 @@ def test_scheduler_events_equal_those_of_the_oracle(drawn: list[Any], order: per
     raw = b"".join(raws)
     blocks = [raw[at : at + size] for at in range(0, len(raw), size)]
     events = list(events_of(blocks, order))
-    assert [(item.time, item.pid, item.tid, item.kind, item.comm, item.parent) for item in events] == expected
+    assert [
+        (item.time, item.pid, item.tid, item.kind, item.comm, item.parent, item.parent_pid) for item in events
+    ] == expected
     assert [item.raw for item in events] == raws
     assert [item.offset for item in events] == [sum(map(len, raws[:number])) for number in range(len(raws))]
 
 
 def expected_event(kind: int, body: Any, sample: dict[str, int], *, out: bool, preempted: bool) -> tuple[Any, ...]:
-    source, parent, comm = sample, 0, ""
+    source, parents, comm = sample, (0, 0), ""
     name = "other"
     if kind == 14:
         name = "sched-in" if not out else "sched-out (pre-empted)" if preempted else "sched-out"
@@ -199,8 +209,8 @@ def expected_event(kind: int, body: Any, sample: dict[str, int], *, out: bool, p
         name, source = "exec" if out else "task-name", {**body, "time": sample["time"]}
         comm = body["comm"].split(b"\0")[0].decode("utf-8", "surrogateescape")
     elif kind in (4, 7):
-        name, source, parent = "task-exit" if kind == 4 else "task-new", body, body["ptid"] if kind == 7 else 0
-    return source["time"], source["pid"], source["tid"], name, comm, parent
+        name, source, parents = "task-exit" if kind == 4 else "task-new", body, (body["ptid"], body["ppid"])
+    return source["time"], source["pid"], source["tid"], name, comm, *parents
 
 
 def test_scheduler_events_that_do_not_fit() -> None:

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.errors import EncodeError
+from fxtio.finding import Findings
 from fxtio.table import Bytes
 from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.layout import DEPTHS
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
+from fxtio.uftrace.tasks import BINARY, BinaryTaskFile
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import SAMPLES, UFTRACE, opened
 
@@ -109,10 +111,10 @@ def test_invalid_calls_are_refused(tmp_path: Path) -> None:
         task.enter(function, 100, 1)
         refused(writer, "time goes back", lambda: task.enter("g", 99))
         refused(writer, "2 values are given, 1 are specified", lambda: task.enter(function, 100, 1, 2))
-        refused(writer, "does not fit", lambda: task.enter(function, 100, 2**40))
+        refused(writer, "is not from -2,147,483,648 to", lambda: task.enter(function, 100, 2**40))
         refused(writer, "1 values are given, 0 are specified", lambda: task.enter("g", 100, 1))
         refused(writer, "belongs to process 1", lambda: writer.task(1, 2))
-        refused(writer, "0 is not a number from 1 to", lambda: writer.task(0))
+        refused(writer, "0 is not from 1 to", lambda: writer.task(0))
         refused(writer, "declared with other arguments", lambda: writer.function("f", arguments="arg1/i8"))
         refused(writer, "is not a specification", lambda: writer.function("h", arguments="arg1/z"))
         refused(writer, "specified by arg1", lambda: writer.function("h", arguments="retval"))
@@ -256,7 +258,7 @@ def test_invalid_slices_are_refused(tmp_path: Path) -> None:
             writer, "at one time", lambda: writer.write_table("slices", exits | {"start": [1, 2], "duration": [8, 9]})
         )
         writer.task(1).enter("g", 5)
-        refused(writer, "calls that were begun by `enter` are open", write(start=[10, 30]))
+        refused(writer, "calls that `enter` began are open", write(start=[10, 30]))
         writer.task(1).leave(50)
         refused(writer, "time goes back", write(start=[10, 30]))
 
@@ -286,17 +288,17 @@ def test_records_as_columns(tmp_path: Path) -> None:
 def test_small_files_as_columns(tmp_path: Path) -> None:
     sched = {
         "time": [30, 10, 20], "cpu": [1, 0, 0], "pid": 5, "tid": [6, 5, 7], "kind": ["task-name", "exec", "task-new"],
-        "name": ["worker", "program", None], "parent": [None, 0, 5],
+        "name": ["worker", "program", None], "parent": [None, 0, 5], "parent_pid": [None, 0, 4],
     }  # fmt: skip
     with UftraceWriter(tmp_path / "t") as writer:
         writer.write_table("sched", sched)
-        writer.write_table("sched", {"time": 40, "cpu": 1, "pid": 5, "tid": 5, "kind": "sched-out (pre-empted)"})
+        writer.write_table("sched", {"time": 40, "cpu": 1, "pid": 5, "tid": 5, "kind": "task-exit", "parent": 1})
         writer.write_table("messages", {"time": [1, 2_000_000_000], "text": ["one", "two"]})
         refused(writer, "kind: 'other'", lambda: writer.write_table("sched", sched | {"kind": "other"}))
         refused(writer, "cpu: a number", lambda: writer.write_table("sched", sched | {"cpu": -1}))
         switch = {"time": 1, "cpu": 1, "pid": 1, "tid": 1, "kind": "sched-in"}
         refused(writer, "have a name", lambda: writer.write_table("sched", switch | {"name": "x"}))
-        refused(writer, "has a parent", lambda: writer.write_table("sched", switch | {"parent": 7}))
+        refused(writer, "have a parent", lambda: writer.write_table("sched", switch | {"parent": 7}))
         refused(writer, "None is not a text", lambda: writer.write_table("sched", sched | {"name": [None] * 3}))
         refused(writer, "more than 15 bytes", lambda: writer.write_table("sched", sched | {"name": "n" * 16}))
         refused(writer, "lone surrogate", lambda: writer.write_table("sched", sched | {"name": "\ud800"}))
@@ -304,10 +306,10 @@ def test_small_files_as_columns(tmp_path: Path) -> None:
         refused(writer, "-1 is not from 0", lambda: writer.write_table("messages", {"time": -1, "text": "a"}))
         refused(writer, "not texts", lambda: writer.write_table("messages", {"time": 1, "text": 5}))
     trace = UftraceTrace(tmp_path / "t")
-    assert [(row["time"], row["cpu"], row["tid"], row["kind"], row["name"], row["parent"])
+    assert [(row["time"], row["cpu"], row["tid"], row["kind"], row["name"], row["parent"], row["parent_pid"])
             for row in trace.table("sched").rows()] == [
-        (10, 0, 5, "exec", "program", None), (20, 0, 7, "task-new", None, 5), (30, 1, 6, "task-name", "worker", None),
-        (40, 1, 5, "sched-out (pre-empted)", None, None),
+        (10, 0, 5, "exec", "program", None, None), (20, 0, 7, "task-new", None, 5, 4),
+        (30, 1, 6, "task-name", "worker", None, None), (40, 1, 5, "task-exit", None, 1, 0),
     ]  # fmt: skip
     assert [*trace.table("messages").rows()] == [{"time": 1, "text": "one"}, {"time": 2_000_000_000, "text": "two"}]
 
@@ -342,7 +344,7 @@ def test_modules_and_files_given_by_the_caller(tmp_path: Path) -> None:
 
 
 def test_many_tasks_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.uftrace.writer._BUFFERED", 8)
+    monkeypatch.setattr("fxtio.uftrace.new_trace._BUFFERED", 8)
     with UftraceWriter(tmp_path / "t") as writer:
         for tid in range(1, 1500):
             writer.task(tid).enter("f", tid)
@@ -362,7 +364,7 @@ def test_records_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tid", ["../x", -1, 0, True, 2**31, None])
 def test_a_task_is_a_number_that_names_a_file(tid: Any, tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "made.data") as writer:
-        with pytest.raises(EncodeError, match="is not a number from 1"):
+        with pytest.raises(EncodeError, match=r"is not (from 1|an integer)"):
             writer.put(Lost(0, 0, 1), tid=tid)
         writer.put(Lost(0, 0, 1))
     assert [path.name for path in tmp_path.iterdir()] == ["made.data"]
@@ -402,3 +404,122 @@ def test_times_of_slices_are_added_exactly(dtype: Any, tmp_path: Path) -> None:
             writer.write_table("slices", {"tid": 2, "name": "f", "start": 2**63 - 1, "duration": 1, "depth": 0})
     slices = fxtio.open(tmp_path / "made.data").table("slices")
     assert (slices["start"].tolist(), slices["duration"].tolist()) == ([100], [100])
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_a_trace_in_version_3(order: str, tmp_path: Path) -> None:
+    """Its task file is binary, and it has neither payloads nor libraries that are loaded."""
+    with fxtio.create(tmp_path / order, format="uftrace", version=3, order=order, program="/x/prögram") as writer:
+        task = writer.task(10)
+        task.enter("main", 100)
+        child = task.fork(11, 150)
+        child.exec("/x/other", 160)
+        child.enter("other_main", 170)
+        thread = writer.task(12, 10)
+        thread.enter("work", 180)
+        thread.leave(190)
+        values: dict[str, Any] = {"type": [0], "time": [200], "depth": [0]}
+        rows = {"tid": 10, "address": 0x400000, **values, "payload": b"x" * 8}
+        target = writer.function("work")
+        for feature, call in {
+            "values of arguments": lambda: writer.function("f", arguments="arg1/i32"),
+            "enumerations": lambda: writer.enum("color", {"RED": 1}),
+            "libraries that are loaded": lambda: task.dlopen("/lib/l.so", 200),
+            "data of events": lambda: task.event("a:b", 200, b"data"),
+            "payloads": lambda: writer.write_table("records", rows),
+        }.items():
+            refused(writer, f"version 3 of the format has no {feature}", call)
+        refused(writer, "has no payloads", lambda: task.write_records(
+            **values, function=([target], [0]), payload=[b"x" * 8]))  # fmt: skip
+        task.event("a:b", 300)
+    trace = UftraceTrace(tmp_path / order, strict=True)
+    assert "task" in trace.directory.names and "task.txt" not in trace.directory.names
+    assert (trace.info.version, trace.info.byte_order) == (3, order)
+    assert [(entry.tid, entry.name) for entry in trace.entries()] == [
+        (10, "main"), (10, "a:b"), (11, "other_main"), (12, "work"), (12, "work"),
+    ]  # fmt: skip
+    kinds = [(row["time"], row["kind"], row["tid"], row["parent"]) for row in trace.table("task_events").rows()]
+    assert kinds == [
+        (100, "session", 10, None), (100, "task", 10, None), (180, "task", 12, None), (150, "fork", 11, 10),
+        (160, "session", 11, None), (160, "task", 11, None),
+    ]  # fmt: skip
+    assert trace.info.tasks == {10: "/x/prögram", 11: "/x/other", 12: "/x/prögram"}
+    with pytest.raises(EncodeError, match="2 is neither 3 nor 4"):
+        UftraceWriter(tmp_path / "t", version=2)
+
+
+def test_a_binary_task_file_is_written_as_old_versions_did() -> None:
+    trace = opened("old-v05-fork")
+    raw = trace.directory.read(BINARY, Findings("uftrace"))
+    assert (
+        BinaryTaskFile.of(BinaryTaskFile.parse(raw, "little", Findings("uftrace")).events, "little").to_bytes() == raw
+    )
+
+
+def test_kernel_events_and_calls_as_columns(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "first") as writer:
+        for number, name in enumerate(("sched:sched_wakeup", "sched:sched_switch")):
+            writer.kernel_event(number, 100 + number, 7, name)
+        writer.kernel_enter(1, 200, 7, "outer")
+        writer.kernel_enter(1, 210, 7, "inner")
+        writer.kernel_enter(1, 215, 8, "other")
+        writer.kernel_leave(1, 220, 7)
+        writer.kernel_leave(1, 230, 7)
+        writer.kernel_leave(1, 240, 8)
+        writer.task(7).enter("main", 1)
+    first = UftraceTrace(tmp_path / "first", strict=True)
+    tables = first.tables("kernel", "kernel_slices")
+    events, calls = ({name: table[name] for name in table.column_names} for table in tables.values())
+    with UftraceWriter(tmp_path / "second") as writer:
+        writer.task(7).enter("main", 1)
+        writer.write_table("kernel", {**events, "missed": [False, False, True, *[False] * 5]})
+        data = Bytes([b"x", *list(events["data"])[1:]])
+        refused(writer, "the data are not those of", lambda: writer.write_table("kernel", events | {"data": data}))
+        refused(writer, "is not described", lambda: writer.write_table("kernel", events | {"name": "a:b"}))
+        refused(writer, "time goes back", lambda: writer.write_table("kernel", events))
+        refused(writer, "neither true nor false", lambda: writer.write_table("kernel", events | {"missed": 1}))
+    second = UftraceTrace(tmp_path / "second")
+    table = second.table("kernel")
+    assert table["missed"].tolist() == [False, False, True, *[False] * 5]
+    assert second.findings.counts == {"uftrace.kernel.missed": 1}
+    for name in ("time", "cpu", "tid", "id"):
+        assert [*table[name]] == [*events[name]]
+    assert table["data"] == events["data"]
+    with UftraceWriter(tmp_path / "third") as writer:
+        writer.task(7).enter("main", 1)
+        writer.kernel_enter(0, 5, 7, "outer")
+        refused(writer, "`kernel_enter` began are open", lambda: writer.write_table("kernel_slices", calls))
+        writer.kernel_leave(0, 6, 7)
+        writer.write_table("kernel_slices", calls)
+        refused(writer, "time goes back", lambda: writer.write_table("kernel_slices", calls))
+    rows = [*UftraceTrace(tmp_path / "third", strict=True).table("kernel_slices").rows()]
+    names = ("tid", "cpu", "name", "start", "duration", "depth", "state")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        (7, 0, "outer", 5, 1, 0, "whole"), (7, 1, "inner", 210, 10, 1, "whole"), (7, 1, "outer", 200, 30, 0, "whole"),
+        (8, 1, "other", 215, 25, 0, "whole"),
+    ]  # fmt: skip
+
+
+def test_events_losses_and_enumerations_as_columns(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        names = ["a:b", "read:page-fault", "a:c", "a:b"]
+        data = Bytes([b"", bytes(16), b"", b"text"])
+        writer.write_table("events", {"tid": 5, "time": [1, 2, 3, 4], "name": names, "data": data})
+        writer.write_table("lost", {"tid": [5, 6], "count": [7, 8]})
+        refused(writer, "time goes back", lambda: writer.write_table("events", {"tid": 5, "time": 3, "name": "new:x"}))
+        refused(writer, "does not fit", lambda: writer.write_table("lost", {"tid": 5, "count": -1}))
+        writer.write_table("enums", {"name": ["a", "b", "a"], "label": ["X", "X", "Y"], "value": [1, 2, 3]})
+        twice = {"name": "c", "label": ["X", "X"], "value": [1, 2]}
+        refused(writer, "'X' has two values", lambda: writer.write_table("enums", twice))
+        other = {"name": ["d", "a"], "label": "Z", "value": 1}
+        refused(writer, "other values", lambda: writer.write_table("enums", other))
+        writer.write_table("events", {"tid": 5, "time": 9, "name": "a:d"})
+    trace = UftraceTrace(tmp_path / "t", strict=True)
+    assert [(row["name"], row["time"], row["id"]) for row in trace.table("events").rows()] == [
+        ("a:b", 1, 1_000_000), ("read:page-fault", 2, 100_002), ("a:c", 3, 1_000_001), ("a:b", 4, 1_000_000),
+        ("a:d", 9, 1_000_002),
+    ]  # fmt: skip
+    assert [(row["tid"], row["count"]) for row in trace.table("lost").rows()] == [(5, 7), (6, 8)]
+    assert [(row["name"], row["bits"]) for row in trace.table("event_values").rows()] == [("major", 0), ("minor", 0)]
+    enums = [(row["name"], row["label"], row["value"]) for row in trace.table("enums").rows()]
+    assert enums == [("a", "X", 1), ("a", "Y", 3), ("b", "X", 2)]

@@ -35,7 +35,10 @@ REFUSED: dict[str, tuple[Callable[[Track], object], str]] = {
     "key too long": (arg(1, LONG), "args: .*32,001 bytes"),
     "text too long": (arg(LONG), "32,001 bytes"),
     "blob too long": (arg(bytes(40_000)), "size"),
-    "record too long": (lambda t: t.instant("event", 5, args={"a": "x" * 20_000, "b": "x" * 20_000}), "size: 5"),
+    "record too long": (
+        lambda t: t.instant("event", 5, args={"a": "x" * 20_000, "b": "x" * 20_000}),
+        "size: 5,.* words are over the limit of 4,095",
+    ),
     "name is not text": (lambda t: t.instant(5, 5), "5 is not text"),  # type: ignore[arg-type]
     "name is bytes": (lambda t: t.instant(b"event", 5), "b'event' is not text"),  # type: ignore[arg-type]
     "name is a list": (lambda t: t.instant(["event"], 5), "is not text"),  # type: ignore[arg-type]
@@ -62,6 +65,16 @@ REFUSED: dict[str, tuple[Callable[[Track], object], str]] = {
     "complex value": (arg(1j), r"args\['key'\]: no argument type holds a complex"),
     "log too long": (lambda t: t.log(LONG, 5), "message: .*32,001 bytes"),
     "log without a time": (lambda t: t.log("message", -5), "timestamp: -5"),
+    "object type without a name": (
+        lambda t: t._provider.kernel_object(77, 1, "name"),
+        "object_type: 77 is not one of 0 none, 1 process, 2 thread, .*`put` writes records with other values",
+    ),
+    "blob type 0": (lambda t: t._provider.blob("name", b"", 0), "blob_type: 0 is not one of 1 data"),
+    "blob type 9": (lambda t: t._provider.blob("name", bytes(40_000), 9), "blob_type: 9 is not one of 1 data"),
+    "state 9": (lambda t: t._provider.context_switch(1, 0, 1, 2, 9), "outgoing_state: 9 is not one of 0 new"),
+    "state 9 in the older form": (
+        lambda t: t._provider.legacy_context_switch(1, 0, t, t, 9), "outgoing_state: 9 is not one of 0 new",
+    ),
     "large blob without a time": (lambda t: t.large_blob("event", b"bytes", -5), "timestamp: -5"),
 }  # fmt: skip
 
@@ -254,3 +267,28 @@ def test_text_of_a_subclass_is_the_text_that_it_is() -> None:
         writer.thread(1, 2).instant(Name.ONE, 1)
         writer.thread(1, 2).instant("one", 2)
     assert [name for name, _, _ in events(out.getvalue())] == ["one", "one"]
+
+
+def test_put_says_why_a_record_is_too_long() -> None:
+    """A record with long texts may fit as long as they are slots, and not when they are resolved."""
+    out = io.BytesIO()
+    with FxtWriter(out) as writer:
+        event = rec.Instant(5, Thread(1, 2), LONG[:20_000], LONG[:20_000], ())
+        with pytest.raises(EncodeError, match=r"Instant.size: 5,004 words .* an inline text takes words, a slot takes"):
+            writer.put(event)
+        writer.put(rec.Magic())
+        writer.put(rec.String(1, LONG[:20_000]))
+        writer.put(event.replace(category=1, name=1))
+    assert list(fxtio.open(out.getvalue(), strict=True))[-1] == event
+
+
+def test_put_writes_values_without_names() -> None:
+    records: list[Any] = [
+        rec.Magic(), rec.KernelObject(77, 1, "name", ()), rec.Blob("name", 9, b""),
+        rec.ContextSwitch(0, 9, 1, 2, 3, ()),
+    ]  # fmt: skip
+    out = io.BytesIO()
+    with FxtWriter(out) as writer:
+        for record in records:
+            writer.put(record)
+    assert list(fxtio.open(out.getvalue())) == records

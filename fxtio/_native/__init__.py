@@ -1,6 +1,6 @@
 """The parts in C; they are optional.
 
-The kernels (`_kernels`) walk record boundaries, gather words, unroll chunks and pair calls.  Where the extension is
+The kernels (`_kernels`) walk record boundaries, gather words, unroll chunks, pair calls and nest spans.  Where the extension is
 missing, `python` stands in for it with the same results, and `IMPLEMENTATION` is "python" instead of "c".  Neither
 knows a layout: shifts, masks and tables come from the declarations.  The kernels that run programs over byte streams
 are used by `fxtio.mono.stream.kernels` only, which has their stand-ins.  All are loaded on first use, since the tracer
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from fxtio._native.python import (
         distinct,
         gather,
+        late,
+        nest,
         pair,
         sum_rows,
         unroll,
@@ -36,7 +38,8 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "distinct", "gather", "pair", "sum_rows", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
+    "distinct", "gather", "late", "nest", "pair", "sum_rows", "unroll", "walk", "walk_chunks", "walk_many",
+    "walk_payloads",
 )  # fmt: skip
 
 
@@ -63,6 +66,8 @@ __all__ = [
     "ZERO",
     "distinct",
     "gather",
+    "late",
+    "nest",
     "pair",
     "sum_rows",
     "unroll",

@@ -67,6 +67,24 @@ def sum_rows(numbers: _Array, at: _Array, count: _Array, /) -> tuple[int, int, i
 def unroll(
     numbers: _Array, at: _Array, count: _Array, first: _Array, step: int, places: _Array, hits: _Array, /
 ) -> int: ...
+def late(track: _Array, time: _Array, latest: _Array, rows: _Array, /) -> int: ...
+def nest(
+    step: _Array,
+    track: _Array,
+    begin: _Array,
+    end: _Array,
+    key: _Array,
+    top: _Array,
+    marked: _Array,
+    below: _Array,
+    depth: _Array,
+    fault_kind: _Array,
+    fault_row: _Array,
+    fault_other: _Array,
+    counts: _Array,
+    deepest: int,
+    /,
+) -> int: ...
 def scan_stream(
     data: _Array,
     begin: _Array,

@@ -22,6 +22,29 @@ enum {
     PAYLOAD_WALK_MEMBERS = 6
 };
 
+/* SpanStep */
+enum {
+    SPAN_NONE = 0,
+    SPAN_BEGIN = 1,
+    SPAN_END = 2,
+    SPAN_COMPLETE = 3,
+    SPAN_INSTANT = 4,
+    SPAN_FLOW = 5,
+    SPAN_MEMBERS = 6
+};
+
+/* SpanFault */
+enum {
+    SPAN_FAULT_UNMATCHED = 0,
+    SPAN_FAULT_NAME = 1,
+    SPAN_FAULT_OVERLAP = 2,
+    SPAN_FAULT_CHILD_FIRST = 3,
+    SPAN_FAULT_DEEP = 4,
+    SPAN_FAULT_NO_SPAN = 5,
+    SPAN_FAULT_ON_INSTANT = 6,
+    SPAN_FAULT_MEMBERS = 7
+};
+
 /* Op */
 enum {
     OP_END = 0,

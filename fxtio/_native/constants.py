@@ -44,6 +44,42 @@ class PayloadWalkEnd(IntEnum):
     "At a record whose payload no program describes."
 
 
+class SpanStep(IntEnum):
+    """What a row does to the stack of open spans of its track."""
+
+    NONE = 0
+    "Nothing."
+    BEGIN = 1
+    "A span begins."
+    END = 2
+    "The innermost span that began, and has not ended, ends."
+    COMPLETE = 3
+    "A span with begin and end."
+    INSTANT = 4
+    "A point in time."
+    FLOW = 5
+    "An arrow begins or ends in the innermost span."
+
+
+class SpanFault(IntEnum):
+    """A fault of a row in the order of spans."""
+
+    UNMATCHED = 0
+    "An end without a begin."
+    NAME = 1
+    "An end with another key than its begin."
+    OVERLAP = 2
+    "A span that ends behind the one in which it began."
+    CHILD_FIRST = 3
+    "A complete span that begins together with a shorter one before it."
+    DEEP = 4
+    "A span within too many others."
+    NO_SPAN = 5
+    "An arrow outside of every span."
+    ON_INSTANT = 6
+    "An arrow behind an instant."
+
+
 class Op(IntEnum):
     """An operation of a program over a byte stream.
 
@@ -118,7 +154,14 @@ MAX_SLOTS = 4
 MAX_REGISTERS = 16
 """The most bases and running values of a block."""
 
-_PREFIXES = {"WALK": WalkEnd, "PAYLOAD_WALK": PayloadWalkEnd, "OP": Op, "FAULT": Fault}
+_PREFIXES = {
+    "WALK": WalkEnd,
+    "PAYLOAD_WALK": PayloadWalkEnd,
+    "SPAN": SpanStep,
+    "SPAN_FAULT": SpanFault,
+    "OP": Op,
+    "FAULT": Fault,
+}
 
 
 def c_header() -> str:

@@ -207,6 +207,8 @@ static PyMethodDef methods[] = {
     {"sum_rows", (PyCFunction)(void (*)(void))sum_rows, METH_FASTCALL, "See fxtio._native.python.sum_rows."},
     {"unroll", (PyCFunction)(void (*)(void))unroll, METH_FASTCALL, "See fxtio._native.python.unroll."},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL, "See fxtio._native.python.distinct."},
+    {"late", (PyCFunction)(void (*)(void))late, METH_FASTCALL, "See fxtio._native.python.late."},
+    {"nest", (PyCFunction)(void (*)(void))nest, METH_FASTCALL, "See fxtio._native.python.nest."},
     {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL,
      "See fxtio.mono.stream.kernels.Kernels.scan."},
     {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL,

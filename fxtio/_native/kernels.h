@@ -19,4 +19,8 @@ PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *encode_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
+/* spans.c */
+PyObject *late(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 #endif

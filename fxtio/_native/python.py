@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio._native.constants import PayloadWalkEnd, WalkEnd
+from fxtio._native.constants import PayloadWalkEnd, SpanFault, SpanStep, WalkEnd
 
 Array = np.ndarray[Any, Any]
 
@@ -410,9 +410,152 @@ def distinct(values: Array, codes: Array, first: Array, seed: int) -> int:
     return len(rows)
 
 
+def late(track: Array, time: Array, latest: Array, rows: Array) -> int:
+    """List the rows that are earlier than one before them on their track.
+
+    Args:
+        track: the track of each row (int32); rows of a track that `latest` does not have are left out.
+        time: the times (uint64).
+        latest: the latest time of each track so far (uint64); changed.
+        rows: filled with the rows that are listed (int64), as far as there is room.
+
+    Returns:
+        How many rows are earlier, also those for which there is no room.
+    """
+    times, count = latest.tolist(), 0
+    for row, (number, when) in enumerate(zip(track.tolist(), time.tolist(), strict=True)):
+        if not 0 <= number < len(times):
+            continue
+        if when >= times[number]:
+            times[number] = when
+        else:
+            if count < len(rows):
+                rows[count] = row
+            count += 1
+    latest[:] = times
+    return count
+
+
+def nest(
+    step: Array, track: Array, begin: Array, end: Array, key: Array, top: Array, marked: Array, below: Array,
+    depth: Array, fault_kind: Array, fault_row: Array, fault_other: Array, counts: Array, deepest: int,
+) -> int:  # fmt: skip
+    """Examine how the spans of each track nest.  The rows of a track are in the order of time.
+
+    A complete span is open until its end, and a span that begins until an END row.  A complete span that ends behind
+    the complete span in which it begins is left out.
+
+    Args:
+        step: what each row does, see `SpanStep` (int8).
+        track: the track of each row (int32); rows of a track that `top` does not have are left out.
+        begin: the time of each row (uint64).
+        end: the end of each complete span (uint64).
+        key: stands for the name of each row of BEGIN and END (uint64); 0 is equal to every name.
+        top: -1 for each track (int64); filled with the row of its innermost open span, -1 without any.
+        marked: whether the last row of each track is an instant (int8); changed.
+        below: filled with the row of the next outer span for each row of `top`, and so on, -1 for none (int64).
+        depth: filled with the number of open spans for the same rows (int64).
+        fault_kind: filled with faults, see `SpanFault` (int8), as far as there is room.
+        fault_row: filled with the rows that have them (int64).
+        fault_other: filled with the rows of the other spans, -1 for none (int64).
+        counts: the number of faults of each kind (int64); changed.
+        deepest: more open spans than this are a fault.
+
+    Returns:
+        How many faults are listed.
+
+    Raises:
+        ValueError: lengths differ, or a stack is not empty.
+    """
+    columns = (track, begin, end, key, below, depth)
+    if any(len(column) != len(step) for column in columns) or len(marked) != len(top) or (top != -1).any():
+        raise ValueError("lengths differ, or a stack is not empty")
+    stacks = _Stacks(begin.tolist(), end.tolist(), key.tolist(), step.tolist(), deepest)
+    stacks.rows = [[] for _ in top]
+    for row, (what, number) in enumerate(zip(stacks.step, track.tolist(), strict=True)):
+        if not 0 <= number < len(top):
+            continue
+        if what == SpanStep.INSTANT:
+            marked[number] = 1
+        elif what == SpanStep.FLOW:
+            stacks.flow(row, stacks.rows[number], bool(marked[number]))
+        elif what in (SpanStep.BEGIN, SpanStep.END, SpanStep.COMPLETE):
+            stacks.span(row, stacks.rows[number])
+            marked[number] = 0
+    for number, rows in enumerate(stacks.rows):
+        top[number] = rows[-1] if rows else -1
+        below[rows], depth[rows] = [-1, *rows[:-1]][: len(rows)], np.arange(1, len(rows) + 1)
+    for kind, _, _ in stacks.faults:
+        counts[kind] += 1
+    listed = stacks.faults[: min(len(fault_kind), len(fault_row), len(fault_other))]
+    for place, column in enumerate((fault_kind, fault_row, fault_other)):
+        column[: len(listed)] = [fault[place] for fault in listed]
+    return len(listed)
+
+
+class _Stacks:
+    """The stacks of open spans of `nest`, and the faults so far: kind, row and other row of each."""
+
+    def __init__(self, begin: list[int], end: list[int], key: list[int], step: list[int], deepest: int) -> None:
+        self.begin, self.end, self.key, self.step, self.deepest = begin, end, key, step, deepest
+        self.rows: list[list[int]] = []
+        self.faults: list[tuple[int, int, int]] = []
+
+    def span(self, row: int, stack: list[int]) -> None:
+        """Let a row that is a span, or the begin or the end of one, change the stack of its track."""
+        what, time = self.step[row], self.begin[row]
+        if what == SpanStep.COMPLETE and self.end[row] < time:
+            return
+        self._pop_until(stack, time)
+        top = stack[-1] if stack else -1
+        if what == SpanStep.END:
+            self._end(row, stack)
+            return
+        is_inside = top < 0 or self.step[top] != SpanStep.COMPLETE or what == SpanStep.BEGIN
+        if is_inside or self.end[top] >= self.end[row]:
+            stack.append(row)
+            if len(stack) > self.deepest:
+                self.faults.append((SpanFault.DEEP, row, top))
+        else:
+            kind = SpanFault.CHILD_FIRST if self.begin[top] == time else SpanFault.OVERLAP
+            self.faults.append((kind, row, top))
+
+    def _pop_until(self, stack: list[int], time: int) -> None:
+        while stack and self.step[stack[-1]] == SpanStep.COMPLETE and self.end[stack[-1]] <= time:
+            stack.pop()
+
+    def _end(self, row: int, stack: list[int]) -> None:
+        place = len(stack) - 1
+        while place >= 0 and self.step[stack[place]] == SpanStep.COMPLETE:
+            place -= 1
+        if place < 0:
+            self.faults.append((SpanFault.UNMATCHED, row, stack[-1] if stack else -1))
+            return
+        if place < len(stack) - 1:
+            self.faults.append((SpanFault.OVERLAP, row, stack[-1]))
+        if self.key[row] not in (0, self.key[stack[place]]):
+            self.faults.append((SpanFault.NAME, row, stack[place]))
+        del stack[place:]
+        outer = stack[-1] if stack else -1
+        if outer >= 0 and self.step[outer] == SpanStep.COMPLETE and self.end[outer] < self.begin[row]:
+            self.faults.append((SpanFault.OVERLAP, row, outer))
+
+    def flow(self, row: int, stack: list[int], is_marked: bool) -> None:
+        """Let a row that is an arrow look for the span that encloses it."""
+        if is_marked:
+            self.faults.append((SpanFault.ON_INSTANT, row, -1))
+            return
+        while stack and self.step[stack[-1]] == SpanStep.COMPLETE and self.end[stack[-1]] < self.begin[row]:
+            stack.pop()
+        if not stack:
+            self.faults.append((SpanFault.NO_SPAN, row, -1))
+
+
 __all__ = [
     "distinct",
     "gather",
+    "late",
+    "nest",
     "pair",
     "sum_rows",
     "unroll",

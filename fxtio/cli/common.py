@@ -8,6 +8,7 @@ before it is printed.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
@@ -177,6 +178,16 @@ class Progress:
         if self._shown:
             print(_ERASE_LINE, end="", file=sys.stderr, flush=True)
             self._shown = False
+
+
+def has_color() -> bool:
+    """Return whether standard output is a terminal that shows colors; the variable NO_COLOR turns them off."""
+    return (
+        sys.stdout is not None
+        and sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    )
 
 
 def print_findings(trace: Trace, name: str = "") -> int:

@@ -1,9 +1,12 @@
-"""The command `fxtio synth`: write a synthetic trace of a shape; `--list` prints the shapes of every format."""
+"""The command `fxtio synth`: write a synthetic trace of a shape, or one that breaks a rule of its format."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
 
 from fxtio.cli.common import FINE, Progress, UsageError, add_examples, count, print_table, size
 from fxtio.report import human_size, printable
@@ -31,12 +34,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     format_help = "the format of the trace (default: by the ending of FILE, else fxt)"
     parser.add_argument("--format", metavar="NAME", help=format_help)
     parser.add_argument("--list", action="store_true", help="print the shapes of all formats, and write nothing")
+    break_help = "write a small trace that breaks this rule instead; list prints the rules"
+    parser.add_argument("--break", dest="broken", metavar="RULE", help=break_help)
     add_examples(
         parser,
         "fxtio synth --list",
         "fxtio synth spans -o spans.fxt",
         "fxtio synth mixed -o big.fxt.zst --size 1GiB --threads 64 --seed 7",
         "fxtio synth flows -o - | fxtio info -",
+        "fxtio synth --break fxt.framing.zero-size -o broken.fxt",
     )
 
 
@@ -46,6 +52,8 @@ def run(options: Namespace) -> int:
 
     if options.list:
         return _print_shapes()
+    if options.broken is not None:
+        return _break(options)
     if options.shape is None or options.output is None:
         options.refuse("SHAPE is missing; --list prints the shapes" if options.shape is None else "-o FILE is missing")
     by_ending = None if options.format else by_suffix(options.output)
@@ -74,6 +82,56 @@ def run(options: Namespace) -> int:
     target = "standard output" if options.output == "-" else printable(options.output)
     print(f"fxtio: wrote {events:,} events ({human_size(written)}) to {target}", file=sys.stderr)
     return FINE
+
+
+def _break(options: Namespace) -> int:
+    """Write a trace that breaks a rule, or list the rules for which there is one; return the exit code.
+
+    Raises:
+        UsageError: there is no such trace, or the target exists and is a directory.
+    """
+    from fxtio.formats import by_name, formats
+    from fxtio.rules import rule
+
+    if options.broken == "list":
+        ids = [rule_id for item in formats().values() for rule_id in item.breaks.BREAKS]
+        print_table(["rule", "level", "what is wrong"], [(each.id, each.level, each.found) for each in map(rule, ids)])
+        return FINE
+    excess = [name for name in ("shape", "events", "size", "threads", "format") if getattr(options, name) is not None]
+    if excess or options.output is None:
+        name = "SHAPE" if "shape" in excess else f"--{excess[0]}" if excess else ""
+        options.refuse(f"--break writes a trace of its own, without {name}" if excess else "-o FILE is missing")
+    name = options.broken.partition(".")[0]
+    breaks = by_name(name).breaks.BREAKS if name in formats() else {}
+    if options.broken not in breaks:
+        raise UsageError(f"there is no trace that breaks {options.broken!r}; fxtio synth --break list prints the rules")
+    _write_broken(breaks[options.broken], options.output, is_directory=by_name(name).directory)
+    target = "standard output" if options.output == "-" else printable(options.output)
+    print(f"fxtio: wrote a trace that breaks {options.broken} to {target}", file=sys.stderr)
+    return FINE
+
+
+def _write_broken(write: Callable[[Path], None], output: str, *, is_directory: bool) -> None:
+    """Write a broken trace where the option `-o` says.  Its bytes are as they are; no suffix compresses them.
+
+    Raises:
+        UsageError: a directory would be written over another one, or to standard output.
+    """
+    if is_directory:
+        if output == "-" or Path(output).exists():
+            raise UsageError(f"{output}: the trace is a directory, whose name must not exist yet")
+        write(Path(output))
+        return
+    if output == "-" and sys.stdout.isatty():
+        raise UsageError("a trace is binary and is not written to a terminal; redirect standard output")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "broken")
+        write(path)
+        raw = path.read_bytes()
+    if output == "-":
+        sys.stdout.buffer.write(raw)
+    else:
+        Path(output).write_bytes(raw)
 
 
 def _print_shapes() -> int:

@@ -332,6 +332,9 @@ def fitting(record: type[Record], word: int, field: str, value: object) -> int:
         EncodeError: the header field does not take it.
     """
     declared, where = record.words[word].fields[field], f"{record.__name__}.{field}"
+    if field == SIZE and isinstance(value, int) and value > declared.mask:
+        message = f"{value:,} words are over the limit of {declared.mask:,}"
+        raise EncodeError(f"{message}; an inline text takes words, a slot takes none", where)
     if isinstance(value, int):
         raise EncodeError(declared.refusal(value), where)
     return checked_integer(value, where, *declared.limits)

@@ -15,6 +15,12 @@ MAX_UINT64 = (1 << 64) - 1
 """The greatest number that any format has."""
 
 
+def limits_of(size: int, *, signed: bool) -> tuple[int, int]:
+    """Return the least and the greatest integer of so many bytes."""
+    half = 1 << 8 * size - 1
+    return (-half, half - 1) if signed else (0, 2 * half - 1)
+
+
 def checked_integer(value: Any, field: str, least: int = 0, most: int | None = MAX_UINT64) -> int:
     """Return a value as an `int`: an `int` or whatever else stands for one, such as an integer of numpy.
 

@@ -146,7 +146,9 @@ class TaggedUnion:
         if large is not None:
             self.sizes[large.fields["type"].value] = large.fields[SIZE]
         self.selectors = [self._select(members[value]) for value in range(count)]
-        self._kind = kind
+        self._type = kind.lo, kind.mask
+        self._sizes = [(field.lo, field.mask) for field in self.sizes]
+        self._kinds = [(selector.lo, selector.mask, selector.table) for selector in self.selectors]
 
     def _select(self, members: list[int]) -> Selector:
         tags = [[f for f in self.classes[m].words[0].fields.values() if f.role == "tag" and f.name != "type"]
@@ -167,15 +169,15 @@ class TaggedUnion:
 
     def type_of(self, word: int) -> int:
         """Return the type field of a header word."""
-        value: int = self._kind.get(word)
-        return value
+        lo, mask = self._type
+        return word >> lo & mask
 
     def size_of(self, word: int) -> int:
         """Return a record's size in words, by its header word."""
-        size: int = self.sizes[self.type_of(word)].get(word)
-        return size
+        lo, mask = self._sizes[self.type_of(word)]
+        return word >> lo & mask
 
     def kind_of(self, word: int) -> int:
         """Return the index of a record's class by its header word, or -1 for a type that is not declared."""
-        selector = self.selectors[self.type_of(word)]
-        return selector.table[word >> selector.lo & selector.mask]
+        lo, mask, table = self._kinds[self.type_of(word)]
+        return table[word >> lo & mask]

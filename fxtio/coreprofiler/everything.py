@@ -81,7 +81,7 @@ class Everything:
         self._load(number)
         self._define_classes(number, classes)
         for who in (number, None):
-            self._compile(OsThread(1001 + number) if self._os_threads and who is not None else who, functions)
+            self._compile(OsThread(1001 + number) if self._os_threads and who is not None else who, number, functions)
         self._put(r.SourceFile(number, f"/synthetic/file {number}.cs"))
         self._put(r.SourceLine(number + 1, number, functions[0], 1 + number, 2 + number, 3 + number, 4 + number))
         for sampled in (thread, self._unknown):
@@ -112,14 +112,14 @@ class Everything:
             self._put(r.ClassName(iid, _NAMES[at]))
         self._put(r.ClassLoaded(0x4000, None, 0x300, 0x02000000, 0), r.ClassName(None, ""))
 
-    def _compile(self, thread: Any, functions: list[int]) -> None:
+    def _compile(self, thread: Any, number: int, functions: list[int]) -> None:
         """Write each way in which a function gets its code and its name."""
         blocks = (r.CodeInfo(0x40000000, 0x80), r.CodeInfo(0x50000000, 0x10))
         offsets = (_PROLOG, 0, 7, _NO_MAPPING, _EPILOG)
         il_map = tuple(r.IlMap(offset, at * 8, at * 8 + 8) for at, offset in enumerate(offsets))
         for at, iid in enumerate(functions):
             place = 0x40000000 + 0x1000 * iid
-            where = (0x4000 + iid, 0x300 + iid, 0x06000000 + iid)  # class, module, token
+            where = (0x4000 + iid, 0x300 + number, 0x06000000 + iid)  # class, module, token
             started, finished = self.timestamp, self.timestamp + self._random.randrange(20)
             if at < 2:
                 self._put(r.JitStarted(thread, started, place))
@@ -134,7 +134,7 @@ class Everything:
             else:
                 self._put(r.FunctionFound(place, iid, *where, code, lines))
             self._put(r.FunctionName(iid, _NAMES[at], "ref int", "(T[] a, string b)"))
-        self._put(r.FunctionNameOld(functions[-1], "Synthetic.Old::Method"))
+        self._put(r.FunctionNameOld(functions[-1], _NAMES[-1]))
         self._put(r.FunctionInfo(None, 0x40, 0x4000, 0x300, 0x06000000), r.FunctionName(None, "", "", ""))
 
     def _sample(self, thread: SimulatedThread, functions: list[int], classes: list[int]) -> None:

@@ -23,6 +23,22 @@ from fxtio.errors import EncodeError
 
 Array = np.ndarray[Any, Any]
 
+_BOOLEAN, _DECIMAL = re.compile("[TF]"), re.compile("-?[0-9]+")
+
+PARAMETERS: dict[str, re.Pattern[str]] = {
+    "SamplingTimeoutMs": _DECIMAL,
+    "CpuTraceTimeoutMs": _DECIMAL,
+    "HighGranularityEnabled": _BOOLEAN,
+    "TracingSuspendedOnStart": _BOOLEAN,
+    "LineTraceEnabled": _BOOLEAN,
+    "CpuTraceProcessEnabled": _BOOLEAN,
+    "CpuTraceThreadEnabled": _BOOLEAN,
+    "ExecutionTraceEnabled": _BOOLEAN,
+    "MemoryTraceEnabled": _BOOLEAN,
+    "StackTrackingEnabled": _BOOLEAN,
+}
+"""The patterns of the values of parameters that are numbers or Boolean.  spec: Profiler Configuration"""
+
 MAX_32, MAX_63 = 2**32 - 1, 2**63 - 1
 
 NS_PER_MS = 1_000_000

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fxtio.codec.record import Opaque
+from fxtio.coreprofiler.consistency import Rules, Watcher
 from fxtio.coreprofiler.frames import Block, Framer
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, Style, dialect, nanoseconds
 from fxtio.coreprofiler.records import TIME_FIELD
-from fxtio.coreprofiler.rules import Rules, Watcher
 from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks, Timeline
 from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.tables import TABLES, RecordCollector
+from fxtio.finding import Findings
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
 
@@ -31,6 +32,16 @@ class Entry(NamedTuple):
     offset: int
     time: int | None
     record: Any
+
+
+class BlockRules(Protocol):
+    """Further rules, which are checked block by block."""
+
+    def add(self, block: Block) -> None:
+        """Take in the next block."""
+
+    def finish(self, end: int) -> None:
+        """Check what is known only at the end of the trace, which is at a byte offset."""
 
 
 @dataclass(slots=True)
@@ -185,21 +196,20 @@ class CoreProfilerTrace(FileReader[Info]):
                 yield block
                 self._report_progress(source)
 
-    def _record_blocks(self, resolve: bool, *, detect: bool = False) -> Iterator[tuple[list[int], Any]]:
+    def _record_blocks(self, resolve: bool) -> Iterator[tuple[list[int], Any]]:
         """Yield byte offsets and records, block by block."""
-        for block in self._blocks(detect=detect or not resolve):
-            if not isinstance(block, Block):
-                yield [block[0]], [Opaque(block[1])]
-            elif resolve:
-                yield block.offsets().tolist(), block.records()
+        for block in self._blocks(detect=not resolve):
+            if resolve or not isinstance(block, Block):
+                yield _records_of(block)
             else:
                 yield block.offsets().tolist(), block.exact(self.style)
 
-    def watch(self, watcher: Watcher | None) -> Info:
-        """Read the whole trace, apply all rules, and pass all records and samples to a watcher.
+    def watch(self, watcher: Watcher | None, checks: Callable[[Findings], BlockRules] | None = None) -> Info:
+        """Read the whole trace, apply the rules of `consistency`, and pass all records and samples to a watcher.
 
         Args:
             watcher: receives them, unless it is None.
+            checks: makes further rules for the findings of this reading, unless it is None.
 
         Returns:
             The summary.
@@ -209,13 +219,21 @@ class CoreProfilerTrace(FileReader[Info]):
         """
         info = Info(self.name, self.format, self.compression)
         rules: Rules | None = None
-        for offsets, records in self._record_blocks(resolve=True, detect=True):
+        more: BlockRules | None = None
+        for block in self._blocks(detect=True):
             assert self._findings is not None
-            rules = rules or Rules(self._findings, watcher)
+            if rules is None:
+                rules = Rules(self._findings, watcher)
+                more = checks(self._findings) if checks is not None else None
+            offsets, records = _records_of(block)
             info.records.update(map(_class_name, records))
             rules.add(offsets, records, info.timeline)
+            if more is not None and isinstance(block, Block):
+                more.add(block)
+        if more is not None:
+            more.finish(self.position)
         if rules is not None:
-            rules.finish(self.position, self._style or info.style)
+            rules.finish(self.position, self._style or info.style, info.timeline)
             info.config, info.threads = rules.config, rules.threads
             info.started_at = rules.started_at
             if rules.first is not None and rules.last is not None:
@@ -223,6 +241,13 @@ class CoreProfilerTrace(FileReader[Info]):
         info.size, info.style = self.position, self._style or info.style
         self._info = info
         return info
+
+
+def _records_of(block: Block | tuple[int, bytes]) -> tuple[list[int], list[Any]]:
+    """Return the byte offsets and the records of a block, or of a part of a line that is too long."""
+    if isinstance(block, Block):
+        return block.offsets().tolist(), block.records()
+    return [block[0]], [Opaque(block[1])]
 
 
 def _class_name(record: Any) -> str:

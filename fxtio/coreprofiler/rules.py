@@ -1,262 +1,444 @@
-"""Rules about several records: definitions and their uses, stacks, and pairs of a beginning and an end.
+"""The check of all rules of CoreProfiler traces; `consistency` has those that readers report.
 
-docs/reference/findings.md describes each rule.  Faults of a single line are found where lines are read (`frames`).
+The records of a block that there are many of are checked as columns, all of a class together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
+
+import numpy as np
 
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import OsThread, Style
-from fxtio.coreprofiler.state import MAX_OPEN, Stacks, ThreadStack, Timeline
+from fxtio.coreprofiler.columns import ABSENT, ListColumn, PointerColumn
+from fxtio.coreprofiler.consistency import MAX_IDS, MAX_PARAMETERS
+from fxtio.coreprofiler.frames import Block
+from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, PARAMETERS
+from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.finding import Findings
 
-_TRUE = frozenset({"T", "t", "true", "1"})
+Array = np.ndarray[Any, Any]
 
-MAX_IDS = 1 << 18
-"""The most Internal IDs of a kind that are followed."""
+_FALSE = frozenset({"F", "f", "false", "0"})
 
-MAX_PARAMETERS = 1 << 10
-"""The most parameters of the profiler that are stored."""
+_REASONS = frozenset({"induced", "?"})
 
-NEGATIVE = 2**63
-"""CPU times from here on come from an underflow."""
+_NO_PARENT = frozenset({0, 0xFFFFFFFD})  # the second one is the runtime's PROFILER_PARENT_UNKNOWN
 
-_BEGINS: dict[type[Any], str] = {r.JitStarted: "jit", r.JitSearchStarted: "search", r.GcStarted: "gc"}
-_ENDS: dict[type[Any], str] = {r.JitFinished: "jit", r.JitSearchFinished: "search", r.GcFinished: "gc"}
-_LOADS: set[type[Any]] = {r.ModuleLoaded, r.AssemblyLoaded, r.AppDomainCreated, r.ClassLoaded, r.ClassLoadedOld}
+_GENERATIONS = 4  # large objects, generation 2, 1 and 0
+
+_FUNCTIONS = (r.FunctionInfo, r.FunctionCompiled, r.FunctionFound)
+
+_FINDINGS_PER_BLOCK = 20  # of one rule; further ones in the same block are only counted
+
+_SWITCHES: dict[type[Any], str] = {
+    r.ProcessCpu: "CpuTraceProcessEnabled",
+    r.ThreadCpu: "CpuTraceThreadEnabled",
+    r.MemorySample: "MemoryTraceEnabled",
+}
+"""The parameters without which there are no records of a class."""
+
+_DIALECTS: tuple[tuple[tuple[type[Any], ...], tuple[type[Any], ...]], ...] = (
+    ((r.FunctionInfo,), (r.FunctionCompiled, r.FunctionFound)),
+    ((r.FunctionName,), (r.FunctionNameOld,)),
+    ((r.ClassLoaded,), (r.ClassLoadedOld,)),
+)
+"""Classes of records of which one replaced the others."""
+
+_Places = tuple[tuple[type[Any], str], ...]
+
+_LOADS: dict[str, tuple[_Places, _Places]] = {
+    "module": (
+        ((r.ModuleLoaded, "module_id"),),
+        (
+            (r.ModuleAttached, "module_id"), (r.AssemblyLoaded, "module_id"), (r.ClassLoaded, "module_id"),
+            (r.ClassLoadedOld, "module_id"), *((cls, "module_id") for cls in _FUNCTIONS),
+        ),
+    ),
+    "assembly": (
+        ((r.AssemblyLoaded, "assembly_id"),),
+        ((r.ModuleLoaded, "assembly_id"), (r.ModuleAttached, "assembly_id")),
+    ),
+    "file": (((r.SourceFile, "file_iid"),), ((r.SourceLine, "file_iid"),)),
+}  # fmt: skip
+"""For each kind of what is loaded, the fields that define and those that use its number."""
 
 
-class TimelineRules:
-    """Fills a timeline, and checks pairs and CPU times.
+def check(trace: CoreProfilerTrace) -> None:
+    """Read a trace once, in bounded memory, and add a finding for each fault to `trace.findings`.
 
-    Args:
-        findings: receives what is inconsistent.
+    Raises:
+        DecodeError: in strict mode, at the first fault.
     """
+    trace.watch(None, _AllRules)
+
+
+class _AllRules:
+    """All rules that readers do not check; see `reader.BlockRules`."""
 
     def __init__(self, findings: Findings) -> None:
-        self._findings = findings
-        self._thread_kinds: set[bool] = set()
-        self._paused = False
+        report = _Report(findings)
+        config = _Parameters()
+        self._rules = (
+            _Profiling(report, config),
+            _Lines(report),
+            _Threads(report),
+            _Ids(report),
+            _Loads(report),
+            _Code(report),
+            _Collections(report),
+            _Samples(report, config),
+            _CpuTimes(report),
+        )
 
-    def add(self, offset: int, record: Any, timeline: Timeline) -> None:
-        """Take in the next record that is not a sample."""
-        cls = type(record)
-        if cls in _BEGINS or cls in _ENDS:
-            self._add_interval(offset, record, timeline)
-        elif cls is r.ProcessCpu or cls is r.ThreadCpu:
-            self._add_cpu(offset, record, timeline)
-        elif cls is r.ProfilerPaused or cls is r.ProfilerResumed:
-            self._add_pause(offset, record, timeline)
-        elif cls is r.AllocationTable:
-            timeline.survivors = {item.class_iid: (item.count, item.size) for item in record.items}
-        elif cls in _LOADS:
-            timeline.loaded[cls.__name__] += 1
+    def add(self, block: Block) -> None:
+        """Take in the next block."""
+        for rule in self._rules:
+            rule.add(block)
 
-    def _add_interval(self, offset: int, record: Any, timeline: Timeline) -> None:
-        is_os = isinstance(record.thread, OsThread)
-        if record.thread is not None and is_os not in self._thread_kinds:
-            self._thread_kinds.add(is_os)
-            if len(self._thread_kinds) > 1:
-                message = "one file gives threads by Internal ID and by number of the operating system"
-                self._findings.add("thread.style", offset, message)
-        cls = type(record)
-        function = getattr(record, "function_id", None)
-        if cls in _BEGINS:
-            reason = getattr(record, "reason", None)
-            alone = timeline.begin(_BEGINS[cls], record.thread, record.timestamp, function=function, reason=reason)
-            if cls is r.GcStarted:
-                if not alone:
-                    message = "a collection begins within another one"
-                    self._findings.add("gc.pairs", offset, message)
-                if len(record.generations) != 4:
-                    message = f"the collection lists {len(record.generations)} generations instead of four"
-                    self._findings.add("gc.generations", offset, message)
-        elif not timeline.end(_ENDS[cls], record.thread, record.timestamp, function=function):
-            if cls is r.GcFinished:
-                message = "a collection ends without a beginning"
-                self._findings.add("gc.pairs", offset, message)
-            else:
-                message = f"function {function:#x} ends on a thread where it did not begin"
-                self._findings.add("jit.pairs", offset, message)
-
-    def _add_cpu(self, offset: int, record: Any, timeline: Timeline) -> None:
-        if record.usage >= NEGATIVE:
-            message = f"a CPU time of {record.usage - 2 * NEGATIVE:,} microseconds"
-            self._findings.add("thread.usage-negative", offset, message)
-        elif type(record) is r.ProcessCpu:
-            timeline.process_cpu += record.usage
-        elif record.thread in timeline.thread_cpu or len(timeline.thread_cpu) < MAX_OPEN:
-            timeline.thread_cpu[record.thread] += record.usage
-
-    def _add_pause(self, offset: int, record: Any, timeline: Timeline) -> None:
-        pauses = type(record) is r.ProfilerPaused
-        if pauses == self._paused:
-            message = f"profiling is {'paused' if pauses else 'resumed'} twice"
-            self._findings.add("profiling.pause-pairs", offset, message)
-        elif pauses:
-            timeline.begin("pause", None, record.timestamp)
-        else:
-            timeline.end("pause", None, record.timestamp)
-        self._paused = pauses
+    def finish(self, end: int) -> None:
+        """Check what is known only at the end."""
+        for rule in self._rules:
+            rule.finish(end)
 
 
-class Watcher(Protocol):
-    """Receives the contents of a trace while its rules are checked."""
+class _Report:
+    """Adds findings about lines of a block."""
 
-    def name(self, record: Any) -> None:
-        """Take in a record that is not a sample."""
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
 
-    def sample(self, record: r.StackSample, thread: ThreadStack, paused: bool) -> None:
-        """Take in a stack sample, with the stack as it is after the sample."""
-
-    def allocation(self, record: r.MemorySample, thread: ThreadStack) -> None:
-        """Take in a memory sample, with the current stack."""
-
-
-class Rules:
-    """Checks a trace from its beginning.
-
-    Args:
-        findings: receives what is inconsistent.
-        watcher: receives all records and samples, or None.
-
-    Attributes:
-        config: the profiler's parameters.
-        threads: Internal IDs of threads, with the newest thread of the operating system.
-        started_at: when profiling began, or None.
-        first: the earliest time in milliseconds, or None.
-        last: the latest, or None.
-    """
-
-    def __init__(self, findings: Findings, watcher: Watcher | None = None) -> None:
-        self._findings = findings
-        self._watcher = watcher
-        self._stacks = Stacks(findings)
-        self._timeline = TimelineRules(findings)
-        self.config: dict[str, str] = {}
-        self.threads: dict[int | None, int | None] = {}
-        self.started_at: datetime | None = None
-        self.first: int | None = None
-        self.last: int | None = None
-        self._defined: dict[str, set[int | None]] = {kind: {None} for kind in ("thread", "function", "class")}
-        self._named: dict[str, set[int | None]] = {kind: {None} for kind in ("function", "class")}
-        self._used: dict[str, set[int | None]] = {kind: set() for kind in self._defined}
-        self._sampled: set[int | None] = set()  # threads that have had a stack sample
-
-    def add(self, offsets: Iterable[int], records: Iterable[Any], timeline: Timeline) -> None:
-        """Take in the next records."""
-        for offset, record in zip(offsets, records, strict=True):
-            timestamp = getattr(record, "timestamp", None)
-            if timestamp is not None:
-                self._add_time(offset, timestamp)
-            cls = type(record)
-            if cls is r.StackSample:
-                self._add_sample(offset, record)
-            elif cls is r.MemorySample:
-                self._add_allocation(offset, record)
-            else:
-                self._stacks.observe(record)
-                if self._watcher is not None:
-                    self._watcher.name(record)
-                self._add_other(offset, record)
-                self._timeline.add(offset, record, timeline)
-
-    def finish(self, end: int, style: Style) -> None:
-        """Check what is known only at the end of the trace: missing names, and the style of the lines.
-
-        Args:
-            end: the byte offset of the end.
-            style: the style of the file.
-        """
-        if style.mark or style.newline != "\n":
-            message = "CRLF line ends or a byte-order mark: the development tools wrote the file anew"
-            self._findings.add("source.windows-lines", 0, message)
-        for kind, named in self._named.items():
-            if missing := sorted(iid for iid in self._used[kind] - named if iid is not None):
-                few = ", ".join(f"{iid:#x}" for iid in missing[:5])
-                message = f"no {kind} name for {few}{', ...' if len(missing) > 5 else ''}"
-                self._findings.add("id.name-missing", end, message, times=len(missing))
-
-    def _add_time(self, offset: int, timestamp: int) -> None:
-        if timestamp < 0:
-            self._findings.add("time.negative", offset, f"a time of {timestamp:,} ms")
-        self.first = timestamp if self.first is None else min(self.first, timestamp)
-        self.last = timestamp if self.last is None else max(self.last, timestamp)
-
-    def _add_sample(self, offset: int, record: r.StackSample) -> None:
-        thread = self._stacks.change(offset, record)
-        if self._watcher is not None:
-            self._watcher.sample(record, thread, self._stacks.paused)
-        self._use("thread", record.thread, offset)
-        for frame in record.frames:
-            self._use("function", frame.function_iid, offset)
-        if len(self._sampled) < MAX_IDS:
-            self._sampled.add(record.thread)
-
-    def _add_allocation(self, offset: int, record: r.MemorySample) -> None:
-        thread = self._stacks.current(offset, record)
-        if self._watcher is not None:
-            self._watcher.allocation(record, thread)
-        self._use("thread", record.thread, offset)
-        if self.config.get("StackTrackingEnabled") in _TRUE and record.thread not in self._sampled:
-            message = "no stack sample of the thread comes before the allocation"
-            self._findings.add("allocation.place", offset, message)
-        for item in record.items:
-            self._use("class", item.class_iid, offset)
-            if item.count == 0:
-                self._findings.add("allocation.empty", offset, "an allocation of no objects")
-
-    def _add_other(self, offset: int, record: Any) -> None:
-        cls = type(record)
-        if cls is r.ProfilerStart:
-            if self.started_at is not None:
-                self._findings.add("profiling.start-again", offset, "profiling starts a second time")
-            self.started_at = self.started_at or record.started_at
-        elif cls is r.ProfilerConfig:
-            if len(self.config) < MAX_PARAMETERS:
-                self.config[record.name] = record.value
-        elif cls is r.ThreadCreated:
-            if record.thread in self.threads and record.thread is not None:
-                self._findings.add("thread.again", offset, f"thread {record.thread:#x} is created a second time")
-            self._define("thread", record.thread)
-            self._assign(record.thread, self.threads.get(record.thread))
-        elif cls is r.ThreadAssigned:
-            self._define("thread", record.thread)
-            self._assign(record.thread, record.os_thread)
-        elif cls is r.ThreadCpu:  # it may come before the thread's creation
-            self._define("thread", record.thread)
-        elif cls in (r.FunctionInfo, r.FunctionCompiled, r.FunctionFound):
-            self._define("function", record.function_iid)
-        elif cls in (r.FunctionName, r.FunctionNameOld):
-            self._define("function", record.function_iid)
-            self._name("function", record.function_iid)
-        elif cls is r.ClassLoaded:
-            self._define("class", record.class_iid)
-        elif cls is r.ClassName:
-            self._define("class", record.class_iid)
-            self._name("class", record.class_iid)
-
-    def _assign(self, thread: int | None, os_thread: int | None) -> None:
-        if thread in self.threads or len(self.threads) < MAX_IDS:
-            self.threads[thread] = os_thread
-
-    def _define(self, kind: str, iid: int | None) -> None:
-        if len(self._defined[kind]) < MAX_IDS:
-            self._defined[kind].add(iid)
-
-    def _name(self, kind: str, iid: int | None) -> None:
-        if len(self._named[kind]) < MAX_IDS:
-            self._named[kind].add(iid)
-
-    def _use(self, kind: str, iid: int | None, offset: int) -> None:
-        used = self._used[kind]
-        if iid in used or len(used) >= MAX_IDS:
+    def rows(self, name: str, block: Block, rows: Array, message: str) -> None:
+        """Add a finding for each of some lines (rows of the block); from some number on one for the rest."""
+        if not len(rows):
             return
-        used.add(iid)
-        if iid not in self._defined[kind] and len(self._defined[kind]) < MAX_IDS:
-            message = f"{kind} {iid:#x} is used before it is defined"
-            self._findings.add("id.undefined", offset, message)
+        offsets = block.offsets()[np.unique(rows)].tolist()
+        for offset in offsets[:_FINDINGS_PER_BLOCK]:
+            self.findings.add(name, offset, message)
+        rest = offsets[_FINDINGS_PER_BLOCK:]
+        if rest:
+            self.findings.add(name, rest[0], message, times=len(rest))
+
+
+class _Parameters:
+    """The parameters of the profiler, and the byte offsets behind which they hold."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, tuple[str, int]] = {}
+
+    def add(self, name: str, value: str, offset: int) -> bool:
+        """Take in a parameter; return whether it has no other value already."""
+        if name not in self._values and len(self._values) < MAX_PARAMETERS:
+            self._values[name] = value, offset
+        return name not in self._values or self._values[name][0] == value
+
+    def rows_with(self, block: Block, rows: Array, name: str, *values: str) -> Array:
+        """Return those of some rows of a block that come behind the parameter, if it has one of these values."""
+        value, since = self._values.get(name, ("", 0))
+        if name not in self._values or value not in values:
+            return rows[:0]
+        return rows[block.offsets()[rows] > since]
+
+
+class _Rules:
+    """The base of a group of rules."""
+
+    def __init__(self, report: _Report) -> None:
+        self.report = report
+
+    def add(self, block: Block) -> None:
+        """Take in the next block."""
+        raise NotImplementedError
+
+    def finish(self, end: int) -> None:
+        """Check what is known only at the end."""
+
+
+class _Profiling(_Rules):
+    """The start, the parameters, and the records that parameters turn off."""
+
+    def __init__(self, report: _Report, config: _Parameters) -> None:
+        super().__init__(report)
+        self._config = config
+        self._has_start = False
+
+    def add(self, block: Block) -> None:
+        starts, _ = block.columns(r.ProfilerStart)
+        if len(starts) and not self._has_start and block.offsets()[starts[0]] > len(BYTE_ORDER_MARK):
+            self.report.rows("profiling.start-place", block, starts[:1], "the start is not the first record")
+        self._has_start = self._has_start or len(starts) > 0
+        for offset, record in block.placed(r.ProfilerConfig):
+            self._add_parameter(offset, record)
+        for cls, name in _SWITCHES.items():
+            rows = self._config.rows_with(block, block.columns(cls)[0], name, *_FALSE)
+            self.report.rows("profiling.disabled", block, rows, f"`{name}` is off, but there is such a record")
+
+    def _add_parameter(self, offset: int, record: r.ProfilerConfig) -> None:
+        name, value = record.name, record.value
+        if name in PARAMETERS and not PARAMETERS[name].fullmatch(value):
+            message = f"`{name}` is {value[:40]!r}, which does not match {PARAMETERS[name].pattern}"
+            self.report.findings.add("profiling.config-value", offset, message)
+        if not self._config.add(name, value, offset):
+            message = f"`{name[:40]}` has another value than before"
+            self.report.findings.add("profiling.config-again", offset, message)
+
+    def finish(self, end: int) -> None:
+        if not self._has_start:
+            self.report.findings.add("profiling.no-start", end, "no record tells when profiling started")
+
+
+class _Lines(_Rules):
+    """The text of lines, and the dialects of records."""
+
+    def __init__(self, report: _Report) -> None:
+        super().__init__(report)
+        self._first: dict[type[Any], int] = {}  # the offset of the first record of each class
+        self._mixed: set[int] = set()
+
+    def add(self, block: Block) -> None:
+        try:
+            block.data.decode("utf-8")
+        except UnicodeDecodeError:
+            rows = [row for row in range(len(block)) if not _is_utf8(block.lines.raw(row))]
+            self.report.rows("line.not-utf8", block, np.array(rows, np.int64), "the line is not UTF-8")
+        for cls in block.classes() - self._first.keys():
+            self._first[cls] = int(block.offsets()[block.columns(cls)[0][0]])
+        for number, groups in enumerate(_DIALECTS):
+            first = [min((self._first[cls] for cls in group if cls in self._first), default=-1) for group in groups]
+            if number not in self._mixed and min(first) >= 0:
+                self._mixed.add(number)
+                message = "the record is of another version of the profiler than an earlier one"
+                self.report.findings.add("line.dialects", max(first), message)
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _Threads(_Rules):
+    """Threads that are destroyed."""
+
+    def __init__(self, report: _Report) -> None:
+        super().__init__(report)
+        self._alive: set[int] = set()
+        self._are_all_followed = True
+
+    def add(self, block: Block) -> None:
+        for offset, record in block.placed(r.ThreadCreated, r.ThreadAssigned, r.ThreadDestroyed):
+            iid = record.thread
+            if iid is None:
+                continue
+            if type(record) is not r.ThreadDestroyed:
+                self._alive.add(iid)
+                if len(self._alive) >= MAX_IDS:
+                    self._alive.clear()
+                    self._are_all_followed = False
+            elif iid in self._alive:
+                self._alive.remove(iid)
+            elif self._are_all_followed:
+                message = f"thread {iid:#x} was never created, or is destroyed already"
+                self.report.findings.add("thread.not-alive", offset, message)
+
+
+class _Ids(_Rules):
+    """Internal IDs that stand for several classes or functions, or have several names."""
+
+    def __init__(self, report: _Report) -> None:
+        super().__init__(report)
+        self._objects: dict[tuple[str, int], Any] = {}
+        self._names: dict[tuple[str, int], int] = {}  # hashes
+
+    def add(self, block: Block) -> None:
+        for offset, loaded in block.placed(r.ClassLoaded):
+            self._define(offset, "class", loaded.class_iid, (loaded.class_id, loaded.token))
+        for offset, function in block.placed(*_FUNCTIONS):
+            self._define(offset, "function", function.function_iid, (function.function_id, function.token))
+        for offset, named in block.placed(r.ClassName):
+            self._name(offset, "class", named.class_iid, named.name)
+        for offset, named in block.placed(r.FunctionName, r.FunctionNameOld):
+            self._name(offset, "function", named.function_iid, named.name)
+
+    def _define(self, offset: int, kind: str, iid: int | None, identity: tuple[int, int]) -> None:
+        if iid is not None and not _is_same(self._objects, (kind, iid), identity):
+            message = f"{kind} {iid:#x} stands for another {kind} already"
+            self.report.findings.add("id.again", offset, message)
+
+    def _name(self, offset: int, kind: str, iid: int | None, name: str) -> None:
+        if iid is not None and not _is_same(self._names, (kind, iid), hash(name)):
+            self.report.findings.add("id.name-again", offset, f"{kind} {iid:#x} has another name already")
+
+
+def _is_same(values: dict[Any, Any], key: Any, value: Any) -> bool:
+    """Return whether a key has no other value so far, and keep its first one, as long as there are not too many."""
+    if len(values) < MAX_IDS:
+        return bool(values.setdefault(key, value) == value)
+    return bool(values.get(key, value) == value)
+
+
+class _Loads(_Rules):
+    """Modules, assemblies and source files that are used, but never reported; places in source files."""
+
+    def __init__(self, report: _Report) -> None:
+        super().__init__(report)
+        self._defined: dict[str, set[int]] = {kind: set() for kind in _LOADS}
+        self._used: dict[str, dict[int, int]] = {kind: {} for kind in _LOADS}  # with the offsets of first uses
+
+    def add(self, block: Block) -> None:
+        for kind, (definitions, uses) in _LOADS.items():
+            for cls, name in definitions:
+                _, columns = block.columns(cls)
+                _add_some(self._defined[kind], np.unique(columns[name]).tolist())
+            for cls, name in uses:
+                self._use(kind, block, *block.columns(cls), name)
+        rows, columns = block.columns(r.SourceLine)
+        lines, ends = columns["start_line"], columns["end_line"]
+        falls = (ends < lines) | (ends == lines) & (columns["end_column"] < columns["start_column"])
+        self.report.rows("load.line-range", block, rows[falls], "the place ends before it begins")
+
+    def _use(self, kind: str, block: Block, rows: Array, columns: dict[str, Any], name: str) -> None:
+        if not len(rows):
+            return
+        used = self._used[kind]
+        values, first = np.unique(columns[name], return_index=True)
+        offsets = block.offsets()[rows[first]].tolist()
+        for value, offset in zip(values.tolist(), offsets, strict=True):
+            is_number = value >= 0 and (kind == "file" or value not in _NO_PARENT)  # `?` is -1
+            if is_number and (value in used or len(used) < MAX_IDS):
+                used[value] = min(offset, used.get(value, offset))
+
+    def finish(self, end: int) -> None:
+        for kind, defined in self._defined.items():
+            if len(defined) >= MAX_IDS:
+                continue
+            for value, offset in self._used[kind].items():
+                if value not in defined:
+                    message = f"no record reports that {kind} {value:#x} was loaded"
+                    self.report.findings.add(f"load.{kind}-missing", offset, message)
+
+
+def _add_some(target: set[int], values: Iterable[int]) -> None:
+    """Add values to a set, as long as there are not too many."""
+    for value in values:
+        if len(target) >= MAX_IDS:
+            return
+        target.add(value)
+
+
+class _Code(_Rules):
+    """The native code of functions."""
+
+    def add(self, block: Block) -> None:
+        for cls in _FUNCTIONS:
+            rows, columns = block.columns(cls)
+            code, lines = columns["code"], columns["il_map"]
+            size: Array = np.zeros(len(rows), np.float64)
+            if len(code.columns["size"]):
+                owner = _owners(code)
+                size = np.bincount(owner, code.columns["size"].astype(np.float64), len(rows))
+                self._check_overlaps(block, rows, owner, code.columns["address"], code.columns["size"])
+            if len(lines.columns["native_end"]):
+                owner, end = _owners(lines), lines.columns["native_end"]
+                falls = end < lines.columns["native_start"]
+                message = "a range of native code ends before it begins"
+                self.report.rows("function.il-range", block, rows[owner[falls]], message)
+                beyond = (end > size[owner]) & (code.counts[owner] > 0)
+                message = "a range of native code ends behind the code of the function"
+                self.report.rows("function.il-beyond-code", block, rows[owner[beyond]], message)
+
+    def _check_overlaps(self, block: Block, rows: Array, owner: Array, address: Array, size: Array) -> None:
+        order = np.lexsort((address, owner))
+        owner, address, size = owner[order], address[order], size[order]
+        overlaps = (owner[1:] == owner[:-1]) & (address[1:] - address[:-1] < size[:-1])
+        message = "two blocks of the function's code overlap"
+        self.report.rows("function.code-overlap", block, rows[owner[1:][overlaps]], message)
+
+
+def _owners(lists: ListColumn) -> Array:
+    """Return for each item of all lists the number of its list."""
+    return np.repeat(np.arange(len(lists.counts)), lists.counts)
+
+
+class _Collections(_Rules):
+    """Reasons of garbage collections, and tables of the heap."""
+
+    def add(self, block: Block) -> None:
+        rows, columns = block.columns(r.GcStarted)
+        if len(rows) and not {*columns["reason"].tolist()} <= _REASONS:
+            odd = np.array([reason not in _REASONS for reason in columns["reason"].tolist()])
+            self.report.rows("gc.reason", block, rows[odd], "the reason is neither `induced` nor `?`")
+        rows, columns = block.columns(r.AllocationTable)
+        items = columns["items"]
+        if len(items.columns["class_iid"]):
+            owner, iid = _owners(items), items.columns["class_iid"]
+            order = np.lexsort((iid, owner))
+            owner, iid = owner[order], iid[order]
+            again = (owner[1:] == owner[:-1]) & (iid[1:] == iid[:-1]) & (iid[1:] >= 0)
+            self.report.rows("gc.class-again", block, rows[owner[1:][again]], "the table has a class twice")
+        rows, columns = block.columns(r.HeapGenerations)
+        odd = columns["items"].counts != _GENERATIONS
+        self.report.rows("gc.heap-generations", block, rows[odd], f"there are not {_GENERATIONS} items")
+
+
+class _Samples(_Rules):
+    """Stack and memory samples against the parameters, and samples that say nothing."""
+
+    def __init__(self, report: _Report, config: _Parameters) -> None:
+        super().__init__(report)
+        self._config = config
+
+    def add(self, block: Block) -> None:
+        rows, columns = block.columns(r.StackSample)
+        count, match, size = columns["count"], columns["match"], columns["size"]
+        frames, has_ip = columns["frames"], columns["ip"].state != ABSENT
+        nothing = (count == 0) & (match == size) & (size > 0) & (frames.counts == 0) & ~has_ip
+        self.report.rows("stack.nothing", block, rows[nothing], "a sample has no ticks and changes nothing")
+        odd = self._config.rows_with(block, rows[count > 0], "CollectionMethod", "Instrumentation")
+        message = "profiling is by instrumentation, but a sample has ticks"
+        self.report.rows("stack.count-in-instrumentation", block, odd, message)
+        allocations, columns = block.columns(r.MemorySample)
+        odd = np.concatenate(
+            [rows[has_ip], rows[_with_pointers(frames)], allocations[_with_pointers(columns["items"])]]
+        )
+        odd = self._config.rows_with(block, odd, "LineTraceEnabled", *_FALSE)
+        message = "`LineTraceEnabled` is off, but there is an instruction pointer"
+        self.report.rows("stack.ip-without-lines", block, odd, message)
+
+
+def _with_pointers(items: ListColumn) -> Array:
+    """Return which lists have an item with an instruction pointer, as numbers of the lists."""
+    pointers: PointerColumn = items.columns["ip"]
+    return np.unique(_owners(items)[pointers.state != ABSENT])
+
+
+class _CpuTimes(_Rules):
+    """The order of the records of CPU time, of the process and of each thread."""
+
+    def __init__(self, report: _Report) -> None:
+        super().__init__(report)
+        self._last: dict[tuple[type[Any], int], int] = {}
+
+    def add(self, block: Block) -> None:
+        for cls in (r.ProcessCpu, r.ThreadCpu):
+            rows, columns = block.columns(cls)
+            if not len(rows):
+                continue
+            time = columns["timestamp"]
+            owner = columns["thread"] if cls is r.ThreadCpu else np.zeros(len(rows), np.int64)
+            order = np.argsort(owner, kind="stable")
+            rows, time, owner = rows[order], time[order], owner[order]
+            is_first = np.concatenate([[True], owner[1:] != owner[:-1]])
+            before = np.concatenate([time[:1], time[:-1]])
+            begins = np.flatnonzero(is_first)
+            ends = np.append(begins[1:], len(rows)) - 1
+            for begin, end, number in zip(begins.tolist(), ends.tolist(), owner[begins].tolist(), strict=True):
+                key = cls, number
+                before[begin] = self._last.get(key, time[begin])
+                if key in self._last or len(self._last) < MAX_IDS:
+                    self._last[key] = int(time[end])
+            message = "the record of CPU time is earlier than the one before it"
+            self.report.rows("time.cpu-backwards", block, rows[time < before], message)

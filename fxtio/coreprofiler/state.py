@@ -290,18 +290,21 @@ class Timeline:
             self._open_count += 1
         return alone
 
-    def end(self, kind: str, thread: Any, timestamp: int, *, function: int | None = None) -> bool:
-        """End the newest open interval of this kind, thread and function; return whether there was one.
+    def end(self, kind: str, thread: Any, timestamp: int, *, function: int | None = None) -> int | None:
+        """End the newest open interval of this kind, thread and function.
 
         Args:
             kind: the kind.
             thread: the thread.
             timestamp: the end in milliseconds.
             function: as for `begin`.
+
+        Returns:
+            Its length in nanoseconds, which is negative if it ends before it begins; None if there is no such interval.
         """
         place = kind, thread, function
         if (opened := self._open.get(place)) is None:
-            return False
+            return None
         begin, detail = opened.pop()
         self._open_count -= 1
         if not opened:
@@ -311,4 +314,8 @@ class Timeline:
         self.durations[kind] += max(end - start, 0)
         if len(self.intervals) < MAX_INTERVALS:
             self.intervals.append(Interval(kind, thread, start, end, detail))
-        return True
+        return end - start
+
+    def open_count(self, *kinds: str) -> int:
+        """Return how many intervals of these kinds have no end so far."""
+        return sum(len(opened) for (kind, _, _), opened in self._open.items() if kind in kinds)

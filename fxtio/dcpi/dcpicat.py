@@ -20,11 +20,14 @@ from fxtio.dcpi.reader import DcpiTrace
 from fxtio.dcpi.records import Line
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
-from fxtio.io.source import open_source
+from fxtio.io.source import Source, open_source
 from fxtio.table import Array, Table
 
 FULL_DUTY = 10_000
 """The duty cycle of an event that was counted all the time."""
+
+MAX_LINES = 1 << 14
+"""The most lines of words and values that are read."""
 
 _ROW = re.compile(rb"[ \t]*0x([0-9A-Fa-f]{1,16})((?:[ \t]+[0-9]{1,18})+)[ \t]*")
 _LINE = re.compile(r"[ \t]*([^ \t]+)[ \t]+(.*?)[ \t]*")
@@ -96,30 +99,62 @@ def read(target: Any, *, strict: bool = False, max_bytes: int | None = None) -> 
     addresses: list[int] = []
     rows: list[list[int]] = []
     with closing(open_source(target, limit=max_bytes)) as source:
-        for offset, raw in _lines(source, listing.findings):
-            match = _ROW.fullmatch(raw)
-            if match is None:
-                _header(listing, offset, raw, in_rows=bool(addresses))
-                continue
-            address, counts = int(match[1], 16), [int(count) for count in match[2].split()]
-            if len(counts) != len(listing.events):
-                message = f"the row has {len(counts)} counts for {len(listing.events)} events"
-                listing.findings.add("listing.row", offset, message)
-            elif addresses and address <= addresses[-1]:
-                listing.findings.add("listing.order", offset, f"address {address:#x} is not above the one before it")
-            else:
-                addresses.append(address)
-                rows.append(counts)
+        for address, counts in _rows(source, listing):
+            addresses.append(address)
+            rows.append(counts)
+        if source.fault is not None:
+            listing.findings.add("source.cut", source.position, source.fault)
     listing.address = np.array(addresses, np.uint64)
     listing.counts = [np.array([row[number] for row in rows], np.int64) for number in range(len(listing.events))]
-    for event, column in zip(listing.events, listing.counts, strict=True):
-        if event.total != int(column.sum()):
-            message = f"the counts of {event.name} add up to {int(column.sum()):,}, its line says {event.total:,}"
-            listing.findings.add("listing.total", 0, message)
     return listing
 
 
-def _lines(source: Any, findings: Findings) -> Iterator[tuple[int, bytes]]:
+def looks_like_listing(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is a listing: it has the line of an event, or a row."""
+    for raw in head.splitlines():
+        match = _LINE.fullmatch(raw.decode("ascii", "surrogateescape"))
+        if _ROW.fullmatch(raw) or (match and match[1] == "event" and _EVENT.fullmatch(match[2])):
+            return True
+    return False
+
+
+def check(source: Source, findings: Findings) -> None:
+    """Read a listing from its beginning, in bounded memory, and add a finding for each fault.
+
+    Raises:
+        DecodeError: the findings are strict, at the first fault.
+    """
+    for _ in _rows(source, Listing(findings=findings)):
+        pass
+
+
+def _rows(source: Source, listing: Listing) -> Iterator[tuple[int, list[int]]]:
+    """Yield the address and the counts of each row, and add lines, events and findings to the listing."""
+    totals: list[int] = []
+    last = -1
+    for offset, raw in _lines(source, listing.findings):
+        match = _ROW.fullmatch(raw)
+        if match is None:
+            _header(listing, offset, raw, in_rows=last >= 0)
+            continue
+        address, counts = int(match[1], 16), [int(count) for count in match[2].split()]
+        if len(counts) != len(listing.events):
+            message = f"the row has {len(counts)} counts for {len(listing.events)} events"
+            listing.findings.add("listing.row", offset, message)
+        elif address <= last:
+            listing.findings.add("listing.order", offset, f"address {address:#x} is not above the one before it")
+        else:
+            last = address
+            totals = list(map(sum, zip(totals, counts, strict=True))) if totals else counts
+            yield address, counts
+    for number, event in enumerate(listing.events):
+        total = totals[number] if totals else 0
+        if event.total != total:
+            message = f"the counts of {event.name} add up to {total:,}, its line says {event.total:,}"
+            listing.findings.add("listing.total", 0, message)
+
+
+def _lines(source: Source, findings: Findings) -> Iterator[tuple[int, bytes]]:
     """Yield lines without their ends, with their byte offsets; of a line that is too long only the beginning."""
     rest, at = b"", 0
     while True:
@@ -136,8 +171,6 @@ def _lines(source: Any, findings: Findings) -> Iterator[tuple[int, bytes]]:
             at, rest = at + len(rest), b""
     if rest:
         yield at, bytes(rest)
-    if source.fault is not None:
-        findings.add("source.cut", source.position, source.fault)
 
 
 def _header(listing: Listing, offset: int, raw: bytes, *, in_rows: bool) -> None:
@@ -147,6 +180,8 @@ def _header(listing: Listing, offset: int, raw: bytes, *, in_rows: bool) -> None
         return
     if match is None or in_rows:
         listing.findings.add("listing.line", offset, f"neither a row nor a word with a value: {text[:40]!r}")
+    elif len(listing.lines) + len(listing.events) >= MAX_LINES:
+        listing.findings.add("listing.line", offset, f"more than {MAX_LINES:,} lines before the rows")
     elif match[1] != "event":
         listing.lines.append(Line(match[1], match[2]))
     elif event := _EVENT.fullmatch(match[2]):

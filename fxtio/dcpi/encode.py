@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from fxtio.codec.integers import checked_integer
+from fxtio.dcpi.consistency import check_header
 from fxtio.dcpi.layout import HEAD_WORDS, HEX, KEYWORDS, MAX_COUNT, NUMBER, OFFSET, STEP, WORD_TYPE
 from fxtio.dcpi.records import Line, Terminator, encode
-from fxtio.dcpi.rules import check_header
 from fxtio.dcpi.state import Header, format_time, sorted_lines
 from fxtio.errors import EncodeError, shown
 from fxtio.finding import Findings

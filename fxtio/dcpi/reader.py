@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from fxtio.codec.record import Opaque
+from fxtio.dcpi.consistency import BodyRules, check_header
 from fxtio.dcpi.frames import Frame, Framer, PlacedRecord, Segments
 from fxtio.dcpi.layout import WORD_TYPE
 from fxtio.dcpi.records import (
@@ -21,7 +23,6 @@ from fxtio.dcpi.records import (
     empty_chunk,
     encode,
 )
-from fxtio.dcpi.rules import BodyRules, check_header
 from fxtio.dcpi.state import Header
 from fxtio.dcpi.tables import TABLES, SegmentCollector, tables_of
 from fxtio.errors import EncodeError
@@ -103,6 +104,26 @@ class DcpiTrace(FileReader[Info]):
         info.started_at = info.header.epoch
         self._info = info
         return info
+
+    def head(self) -> bytes:
+        """Return the first bytes of the file, see `fxtio.io.source.Source`.
+
+        Raises:
+            FormatError: the file can be read only once, and was.
+        """
+        if self._source is not None:
+            return self._source.head
+        with closing(self._open()) as source:
+            return source.head
+
+    def read_with(self, check: Callable[[Source, Findings], None]) -> None:
+        """Pass the file, from its beginning, and the findings of this reading to a function.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        with self._reading() as (source, findings):
+            check(source, findings)
 
     @property
     def header(self) -> Header:

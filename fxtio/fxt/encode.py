@@ -6,6 +6,7 @@ rows are converted to typed records, row by row, with inline references.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -33,9 +34,6 @@ Array = np.ndarray[Any, Any]
 
 MAX_ROWS = 1 << 18
 """The most rows of a table that are encoded at once."""
-
-_MAX_NUMBER = 2**64 - 1
-_MAX_DIGITS = len(str(_MAX_NUMBER))
 
 DEFAULT_MMAP_FLAGS = 5
 """Mapped to be read and executed."""
@@ -551,16 +549,27 @@ def _number(label: Any, name: str, enumeration: type[IntEnum]) -> int:
     """Return the number that a label stands for, see `fxtio.fxt.tables.labels`.
 
     Raises:
-        EncodeError: it is neither a name of the enumeration nor a number.
+        EncodeError: it is not a name of the enumeration.
     """
     numbers = {member.name.lower(): member.value for member in enumeration}
-    if isinstance(label, str) and label in numbers:
-        return numbers[label]
-    if isinstance(label, str) and label.isascii() and label.isdecimal() and len(label) <= _MAX_DIGITS:
-        number = int(label)
-        if number <= _MAX_NUMBER:
-            return number
-    raise EncodeError(f"{shown(label)} is not one of {', '.join(numbers)}", name)
+    if not isinstance(label, str) or label not in numbers:
+        raise EncodeError(f"{shown(label)} is not one of {', '.join(numbers)}", name)
+    return numbers[label]
+
+
+def check_defined(value: Any, enumeration: type[IntEnum], where: str) -> None:
+    """Check a number whose values have names; what is no integer is left to the encoder of the record.
+
+    Raises:
+        EncodeError: the value has no name.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        return
+    if number not in {member.value for member in enumeration}:
+        known = ", ".join(f"{member.value} {member.name.lower()}" for member in enumeration)
+        raise EncodeError(f"{shown(value)} is not one of {known}; `put` writes records with other values", where)
 
 
 def _check_null(row: Row, owners: str, *names: str) -> None:

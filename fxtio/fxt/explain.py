@@ -94,14 +94,16 @@ def explain(
             if gaps[row]:
                 begin, stop = int(before[row]), int(starts[row])
                 block = _copy_words(frame, begin) if begin >= frame.base else tail or _head(trace)
-                yield _gap(block, begin, stop, _findings(trace, begin, stop))
+                yield _gap(block, begin, stop, trace.findings.between(begin, stop))
             if selected[row]:
                 yield _record(trace, batch, row, number + row)
         number += len(batch)
         end = int(stops[-1])
         tail = _copy_words(frame, end)
     stop = trace.position
-    last = _findings(trace, end, stop + 1)  # a fault of the compressed container has the offset behind the last byte
+    last = trace.findings.between(
+        end, stop + 1
+    )  # a fault of the compressed container has the offset behind the last byte
     if kinds is None and (record is None or number > record) and (stop > max(end, offset) or last):
         yield _gap(tail or _head(trace), end, stop, last)
 
@@ -113,7 +115,7 @@ def _record(trace: FxtTrace, batch: Batch, row: int, number: int) -> AnnotatedRe
     faults = {fault for byte_range in ranges for fault in byte_range.faults}
     findings = [
         finding
-        for finding in _findings(trace, offset, offset + size * 8)
+        for finding in trace.findings.between(offset, offset + size * 8)
         if finding.rule not in _SHOWN_IN_SPANS and finding.message not in faults
     ]
     return AnnotatedRecord(number, offset, size * 8, *_named(int(frame.kind[row])), ranges, findings)
@@ -145,10 +147,6 @@ def _named(kind: int) -> tuple[str, str]:
         return "unknown record", ""
     cls = RECORDS.classes[kind]
     return cls.__name__, doc_of(cls).spec
-
-
-def _findings(trace: FxtTrace, begin: int, end: int) -> list[Finding]:
-    return [finding for finding in trace.findings if begin <= finding.offset < end]
 
 
 def _copy_words(frame: Frame, begin: int) -> Block:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from fxtio import _native
 from fxtio.codec.columns import Block, tables_of
-from fxtio.codec.generate import Faults, Order, decode, encode, encode_buffers
-from fxtio.codec.record import Opaque, Record
+from fxtio.codec.generate import Codec, Order, codec_of, decode, encode_buffers
+from fxtio.codec.parts import Many, Part, Sized
+from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
+from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.layout import MAGIC, MAX_ARGUMENTS, MAX_RECORD_WORDS
 from fxtio.fxt.records import RECORDS, LargeBlob, LargeBlobNoMetadata
 from fxtio.io.source import Source
@@ -44,7 +48,9 @@ GAP = -2
 
 _CHAIN = 4  # records that must follow each other at the place where reading continues after a fault
 _LOOKAHEAD = 2 * _CHAIN * (MAX_RECORD_WORDS + 1)  # words to have in the buffer when looking for such a place
+_MOST_DECODED = 32  # words that are decoded in search of good records, for each word that was read
 _WINDOW = 64  # words that are searched first
+_WORDS_AT_ONCE = 1 << 12  # words that are converted to Python integers at once
 _HEAD = (MAX_ARGUMENTS + 3) * (MAX_RECORD_WORDS + 1)  # no payload begins behind so many words of its record
 
 
@@ -154,6 +160,7 @@ class FrameReader:
         self._size = np.empty(BATCH_RECORDS, np.int64)
         self._kind = np.empty(BATCH_RECORDS, np.int8)
         self._ended = False
+        self._decoded = 0  # the words of all records that were decoded in search of good ones
         self._truncated = False  # a finding says that the end is missing
         self._bad_header: _BadHeader | None = None
 
@@ -333,26 +340,46 @@ class FrameReader:
             short: accept fewer records if they reach the end.
         """
         width, total = _WINDOW, len(block.words)
+        exact: dict[int, bool] = {}
         while True:
             stop = min(start + width, total)
             candidates, undecided = _chains(block.words[start:stop], short=short and stop == total)
-            index = next((start + place for place in candidates if self._is_good(block, start + place)), None)
+            index = next((start + place for place in candidates if self._is_good(block, start + place, exact)), None)
             if index is not None and index < start + undecided:
                 return index
             if stop == total:  # too few words to decide: more are read first
                 return index if self._ended or total - start >= _LOOKAHEAD - 1 else None
             width *= 8
 
-    def _is_good(self, block: Block, at: int) -> bool:
-        """Return whether the records from here on would be encoded to the same bytes."""
+    def _is_good(self, block: Block, at: int, exact: dict[int, bool]) -> bool:
+        """Return whether the records from here on would be encoded to the same bytes.
+
+        Args:
+            block: the words.
+            at: the index of the first record.
+            exact: whether the record at an index would; takes what was found out.
+        """
         for _ in range(_CHAIN):
             if at == len(block.words):
                 return True
             stop = at + RECORDS.size_of(int(block.words[at]))
-            if not isinstance(decode_exactly(block, at, stop, self.big_endian), Record):
+            if at not in exact:
+                exact[at] = self._is_exact(block, at, stop)
+            if not exact[at]:
                 return False
             at = stop
         return True
+
+    def _is_exact(self, block: Block, at: int, stop: int) -> bool:
+        """Return whether a record would be encoded to the same bytes.
+
+        Records that overlap could make this cost the square of the trace's size.  When much more was decoded than was
+        read, the headers alone must do.
+        """
+        if self._decoded > _MOST_DECODED * (self._base // 8 + len(block.words)):
+            return True
+        self._decoded += stop - at
+        return isinstance(decode_exactly(block, at, stop, self.big_endian), Record)
 
     @property
     def is_cut(self) -> bool:
@@ -403,15 +430,50 @@ def decode_exactly(block: Block, at: int, stop: int, big_endian: bool) -> Record
     Returns:
         The record, or `Opaque` if the record would not be encoded to the same bytes.
     """
-    order: Order = "big" if big_endian else "little"
-    words = block.words[at : min(stop, at + _HEAD)].tolist()
-    raw: Any = block.data[at * 8 : stop * 8]
-    is_large = stop - at > MAX_RECORD_WORDS
-    if not is_large:
-        raw = bytes(raw)
+    place = np.array([at]), np.array([stop - at]), np.array([RECORDS.kind_of(int(block.words[at]))])
+    return next(exact_records(Frame(block, 0, *place, big_endian)))
+
+
+def exact_records(frame: Frame) -> Iterator[Record | Opaque]:
+    """Yield the records of a frame, as `decode_exactly` returns them, and its gaps as `OpaqueGap`."""
+    block, order = frame.block, frame.order
+    codecs = _codecs()
+    words: list[int] = []
+    data, begin, end = b"", 0, 0  # the bytes of `words`, and where these are in the block
+    last = int(frame.at[-1] + frame.size[-1])
+    for at, size, kind in zip(frame.at.tolist(), frame.size.tolist(), frame.kind.tolist(), strict=True):
+        stop = at + size
+        if kind < 0 or size > MAX_RECORD_WORDS:
+            raw = block.data[at * 8 : stop * 8]
+            if kind < 0:
+                yield OpaqueGap(bytes(raw)) if kind == GAP else Opaque(bytes(raw))
+            else:
+                yield _decode_large(block.words[at : min(stop, at + _HEAD)].tolist(), raw, order)
+            continue
+        if stop > end:
+            begin, end = at, max(stop, min(at + _WORDS_AT_ONCE, last))
+            words, data = block.words[begin:end].tolist(), bytes(block.data[begin * 8 : end * 8])
+        at, stop = at - begin, stop - begin
+        exact = data[at * 8 : stop * 8]
+        codec = codecs[kind]
+        try:
+            record = codec.decode(words, data, at, stop, [])
+            yield record if codec.encode(record, order) == exact else Opaque(exact)
+        except (DecodeError, EncodeError):
+            yield Opaque(exact)
+
+
+@cache
+def _codecs() -> list[Codec]:
+    """Return the codecs of all records by kind."""
+    return [codec_of(cls) for cls in RECORDS.classes]
+
+
+def _decode_large(words: list[int], raw: memoryview, order: Order) -> Record | Opaque:
+    """Decode a record with as little memory as possible; the words are at least those before its payload."""
     try:
-        record: Record | Opaque = decode(RECORDS, words, raw, 0, stop - at, [])
-        if _is_same(encode_buffers(record, order), raw) if is_large else encode(record, order) == raw:
+        record: Record = decode(RECORDS, words, raw, 0, len(raw) // 8, [])
+        if _is_same(encode_buffers(record, order), raw):
             return record
     except (DecodeError, EncodeError):
         pass
@@ -429,29 +491,46 @@ def _is_same(buffers: Sequence[bytes | memoryview], data: memoryview) -> bool:
 
 
 def _is_large_blob(block: Block, at: int, size: int) -> bool:
-    """Return whether the words begin a large blob whose payload ends where the record ends; they may be fewer."""
+    """Return whether the words begin a large blob whose payload ends where the record ends; they may be fewer.
+
+    Only headers and sizes are read, so the cost does not depend on the sizes that they state.
+    """
     kind = RECORDS.kind_of(int(block.words[at]))
     if kind < 0 or not issubclass(RECORDS.classes[kind], LargeBlob | LargeBlobNoMetadata):
         return False
-    words = block.words[at : at + _HEAD].tolist()
-    faults: Faults = []
-    try:
-        record = decode(RECORDS, words, block.data[at * 8 : (at + _HEAD) * 8], 0, size, faults)
-        buffers = encode_buffers(record)
-    except (DecodeError, EncodeError, IndexError):
+    layout = layout_of(RECORDS.classes[kind])
+    words = block.words[at : at + _HEAD]
+    if len(words) < len(layout.words):
         return False
-    if faults:
-        return False
-    begin = sum(len(buffer) for buffer in buffers[:-2]) // 8  # the payload and its padding are the last two
-    return begin <= len(words) and begin - (-words[begin - 1] // 8) == size
+    header = {f"{field.name}_": field.get(int(words[number])) for number, field in layout.header_fields()}
+    end = len(layout.words)
+    for _, part in layout.parts:
+        for _ in range(header[f"{part.count}_"] if isinstance(part, Many) else 0):
+            argument = ARGUMENTS.size_of(int(words[end])) if end < len(words) else 0
+            if argument == 0:
+                return False
+            end += argument
+        if isinstance(part, Sized):
+            return end < len(words) and end + 1 + (int(words[end]) + 7) // 8 == size
+        if not isinstance(part, Many):
+            end += eval(_size_of_part(part), {}, header)
+    return False
+
+
+@cache
+def _size_of_part(part: Part) -> CodeType:
+    """Return the code of the size in words of a part that the header tells."""
+    source = part.header_words()
+    assert source is not None, "a large blob has no other parts"
+    return compile(source, "<fxtio size of a part>", "eval")
 
 
 def _covering(frame: Frame, end: int) -> Frame:
     """Return the frame with gaps as rows, so that it covers all words of its block before the index `end`."""
+    if int(frame.size.sum()) == end:
+        return frame
     begin = np.append(0, frame.at + frame.size)
     after = np.append(frame.at, end)
     rows = np.flatnonzero(begin < after)
-    if not len(rows):
-        return frame
     at, size = np.insert(frame.at, rows, begin[rows]), np.insert(frame.size, rows, (after - begin)[rows])
     return replace(frame, at=at, size=size, kind=np.insert(frame.kind, rows, GAP))

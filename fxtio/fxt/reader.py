@@ -23,12 +23,12 @@ from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import ObjectType
-from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, decode_exactly
+from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, exact_records
 from fxtio.fxt.records import RECORDS, KernelObject
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.references import Thread, ThreadReference
 from fxtio.fxt.state import Batch, Clock, Reading
-from fxtio.fxt.tables import TABLES, BatchCollector, BatchTables
+from fxtio.fxt.tables import OWNERS, TABLES, BatchCollector, BatchTables
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
 
@@ -135,8 +135,8 @@ class FxtTrace(FileReader[Info]):
             for batch in self.record_batches(forget=True):
                 yield from _resolved(batch)
         else:
-            for entry in self._exact_entries():
-                yield entry.record
+            for run in self._exact_runs(with_times=False):
+                yield from _exact(run) if isinstance(run, Batch) else (entry.record for entry in run)
 
     def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
         """Yield the records as from `records`, with their places and times.
@@ -145,36 +145,49 @@ class FxtTrace(FileReader[Info]):
             DecodeError: in strict mode, at the first fault.
         """
         if not resolve:
-            yield from self._exact_entries(with_times=True)
+            for run in self._exact_runs(with_times=True):
+                yield from _entries(run, _exact(run), with_times=True) if isinstance(run, Batch) else run
             return
         for batch in self.record_batches(forget=True):
             yield from _entries(batch, _resolved(batch), with_times=True)
 
-    def _exact_entries(self, *, with_times: bool = False) -> Iterator[Entry]:
-        """Yield all records and gaps with references as they are; times only on request, since it costs to find them.
+    def _exact_runs(self, *, with_times: bool) -> Iterator[Batch | list[Entry]]:
+        """Yield the batches without gaps; of the others, all records and gaps with references as they are.
 
         Gaps that follow each other are joined, so that they do not depend on how the trace is divided into frames.
+
+        Args:
+            with_times: entries have times, which costs to find.
         """
         gap = None
         for batch in self.record_batches(forget=True, gaps=True):
+            has_gaps = (batch.frame.kind == GAP).any()
+            if gap is not None and (not has_gaps or batch.frame.kind[0] != GAP):
+                yield [gap]
+                gap = None
+            if not has_gaps:
+                yield batch
+                continue
+            entries: list[Entry] = []
             for entry in _entries(batch, _exact(batch), with_times=with_times):
                 if type(entry.record) is OpaqueGap:
                     *full, gap = _divided(gap, entry)
-                    yield from full
+                    entries += full
                     continue
                 if gap is not None:
-                    yield gap
+                    entries.append(gap)
                     gap = None
-                yield entry
+                entries.append(entry)
+            yield entries
         if self._tail:
             provider = self._last_provider
             tail = Entry(self.position - len(self._tail), None, OpaqueGap(self._tail), None, provider)
-            yield from _divided(gap, tail)
+            yield _divided(gap, tail)
         elif gap is not None:
-            yield gap
+            yield [gap]
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
-        for batch in self.record_batches(forget=True):
+        for batch in self.record_batches(forget=True, name_objects=not OWNERS.keys().isdisjoint(names)):
             collector = BatchCollector(names)
             collector.add(BatchTables(batch))
             yield collector.tables(batch)
@@ -182,22 +195,23 @@ class FxtTrace(FileReader[Info]):
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         collector = BatchCollector(names, lambda: self._share)
         last: Batch | None = None
-        for last in self.record_batches(forget=False):
+        for last in self.record_batches(forget=False, name_objects=not OWNERS.keys().isdisjoint(names)):
             collector.add(BatchTables(last))
         if last is None:
             last = _empty_batch(Reading(self.findings))
             collector.add(BatchTables(last))
         return collector.tables(last)
 
-    def record_batches(self, *, forget: bool, gaps: bool = False) -> Iterator[Batch]:
+    def record_batches(self, *, forget: bool, gaps: bool = False, name_objects: bool = False) -> Iterator[Batch]:
         """Read the trace from its beginning; yield batches, each valid until the next one is requested.
 
         Args:
             forget: bound the memory for strings and threads, see `fxtio.fxt.state.Reading`.
             gaps: the batches have rows for the gaps between records, see `fxtio.fxt.frames.FrameReader`.
+            name_objects: keep the names of objects, see `fxtio.fxt.state.Reading`.
         """
         with self._reading() as (source, findings):
-            reading = Reading(findings, forget=forget)
+            reading = Reading(findings, forget=forget, name_objects=name_objects)
             frames = FrameReader(source, findings, max_record_bytes=self._max_record_bytes, gaps=gaps)
             for frame in frames:
                 self._share = source.position / source.size if source.size else 0.0
@@ -328,11 +342,7 @@ def _resolved(batch: Batch) -> list[Any]:
 def _exact(batch: Batch) -> Iterator[Any]:
     """Yield all records of a batch with references as they are; `Opaque` for what would be encoded to other bytes."""
     batch.check()
-    frame = batch.frame
-    for row, (at, size, kind) in enumerate(
-        zip(frame.at.tolist(), frame.size.tolist(), frame.kind.tolist(), strict=True)
-    ):
-        yield OpaqueGap(frame.raw(row)) if kind == GAP else decode_exactly(frame.block, at, at + size, frame.big_endian)
+    yield from exact_records(batch.frame)
 
 
 def _entries(batch: Batch, records: Iterable[Any], *, with_times: bool) -> Iterator[Entry]:

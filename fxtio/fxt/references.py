@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _EXTENSION = "fxtio.fxt.reference_columns"
 _INDEX, _INLINE = StringRefWord.fields["index"], StringRefWord.fields["inline"]
+_LAST = _INDEX.mask
 
 
 class Thread(msgspec.Struct, frozen=True, gc=False, order=True):
@@ -43,8 +44,8 @@ def put_string_slot(value: Any, where: str) -> int:
     Raises:
         EncodeError: it is not a slot.
     """
-    if type(value) is not int or not 0 <= value <= _INDEX.mask:
-        raise EncodeError(f"{shown(value)} is neither text nor an index from 0 to {_INDEX.mask}", where)
+    if type(value) is not int or not 0 <= value <= _LAST:
+        raise EncodeError(f"{shown(value)} is neither text nor an index from 0 to {_LAST}", where)
     return value
 
 
@@ -86,6 +87,9 @@ class StringReference(Part):
     def owns(self) -> tuple[str, ...]:  # type: ignore[override]
         return (self.ref,)
 
+    def header_words(self) -> str:
+        return f"({_INDEX.expression(f'{self.ref}_')} + 7 >> 3 if {_INLINE.expression(f'{self.ref}_')} else 0)"
+
     def decode(self, name: str, where: str) -> Iterator[str]:
         yield f"{name} = {self.ref}_"
         yield f"if {_INLINE.expression(name)}:"
@@ -119,6 +123,9 @@ class ThreadReference(Part):
     @property
     def owns(self) -> tuple[str, ...]:  # type: ignore[override]
         return (self.ref,)
+
+    def header_words(self) -> str | None:
+        return None if self.short_form else f"({1 if self.process_only else 2} if {self.ref}_ == 0 else 0)"
 
     def short_size(self, layout: Layout) -> str:
         """Return source for the size in words of a record whose inline thread is only a process koid."""

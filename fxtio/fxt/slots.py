@@ -20,6 +20,9 @@ UNDEFINED = -1
 
 _MAX_ROWS = 1 << 40  # more records than a batch can have
 
+_SMALL = 256  # a table with so many slots has an array entry for each of them
+_MOST_EMPTY = 8  # a larger one has, if the slots with a value are at least one in so many
+
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
@@ -44,27 +47,74 @@ NO_DEFINITIONS = Definitions(_NONE.astype(np.int32), _NONE, _NONE, _NONE.astype(
 """The definitions of a batch that has none."""
 
 
+@dataclass(frozen=True, slots=True)
+class SlotValues:
+    """A value for each slot, -1 for most of them; the memory is proportional to the number of the others.
+
+    Attributes:
+        slots: the slots that have a value (ascending), or None if `values` has an entry for every slot.
+        values: the values of `slots`, or of the slots from 0 on; behind the last is one -1, for all further slots.
+    """
+
+    slots: Array | None
+    values: Array
+
+    @classmethod
+    def of(cls, slots: Array, values: Array) -> SlotValues:
+        """Return an object with the given values.
+
+        Args:
+            slots: the slots (int64); of several entries for a slot, the last is its value.
+            values: their values.
+        """
+        length = int(slots.max()) + 1
+        if length <= max(_SMALL, _MOST_EMPTY * len(slots)):
+            dense = np.full(length + 1, -1, values.dtype)
+            dense[slots] = values
+            return cls(None, dense)
+        distinct, last = np.unique(slots[::-1], return_index=True)
+        return cls(distinct, np.append(values[::-1][last], values.dtype.type(-1)))
+
+    def take(self, slot: Array) -> Array:
+        """Return the values of many slots."""
+        if self.slots is None:
+            return self.values.take(slot, mode="clip")
+        index = np.searchsorted(self.slots, slot)
+        return np.where(self.slots.take(index, mode="clip") == slot, self.values.take(index), self.values[-1])
+
+    def items(self) -> tuple[Array, Array]:
+        """Return the slots whose value is not -1 (int64, ascending), and their values."""
+        slots = np.flatnonzero(self.values >= 0)
+        values = self.values[slots]
+        return (slots if self.slots is None else self.slots[slots]), values
+
+    def changed(self, slots: Array, values: Array) -> SlotValues:
+        """Return a new object in which some slots have other values; the arguments are those of `of`."""
+        old_slots, old_values = self.items()
+        return SlotValues.of(np.concatenate([old_slots, slots]), np.concatenate([old_values, values]))
+
+
 class SlotTables:
     """The codes of the slots of every provider at the end of the last batch.
 
-    Every table has one undefined slot more than was ever used, so that taking with clipping is right for any slot.  The
-    arrays are never changed, only replaced: a `SlotLookup` that refers to one stays right.
+    The tables are never changed, only replaced: a `SlotLookup` that refers to one stays right.
     """
 
     def __init__(self, *initial: int) -> None:
-        self._initial = np.array([*initial, UNDEFINED], np.int32)
-        self._tables: dict[int, Array] = {}
+        self._initial = SlotValues(None, np.array([*initial, UNDEFINED], np.int32))
+        self._tables: dict[int, SlotValues] = {}
 
     def used(self) -> Array:
         """Return all codes that some slot has (ascending)."""
         tables = [self._initial, *self._tables.values()]
-        codes = np.unique(np.concatenate(tables))
+        codes = np.unique(np.concatenate([table.values for table in tables]))
         return codes[codes >= 0]
 
     def renumber(self, old: Array) -> None:
         """Replace the codes `old` (ascending, as from `used`) by the numbers 0, 1, 2, ..."""
         for provider, table in self._tables.items():
-            self._tables[provider] = np.where(table < 0, UNDEFINED, np.searchsorted(old, table)).astype(np.int32)
+            codes = np.where(table.values < 0, UNDEFINED, np.searchsorted(old, table.values)).astype(np.int32)
+            self._tables[provider] = SlotValues(table.slots, codes)
 
     def enter(self, definitions: Definitions, resets: Mapping[int, int] = MappingProxyType({})) -> SlotLookup:
         """Apply the definitions of a batch, and return what resolves the batch's references.
@@ -76,17 +126,11 @@ class SlotTables:
         before = dict(self._tables)
         if resets:
             definitions = self._with_resets(definitions, resets)
-        last_row: dict[int, Array] = {}
+        last_row: dict[int, SlotValues] = {}
         for provider, rows in _groups(definitions.provider):
             slot = definitions.slot[rows]
-            old = before.get(provider, self._initial)
-            length = max(len(old), (1 << int(slot.max()).bit_length()) + 1)
-            table = np.full(length, UNDEFINED, np.int32)
-            table[: len(old)] = old
-            table[slot] = definitions.code[rows]
-            last_row[provider] = np.full(length, -1, np.int64)
-            last_row[provider][slot] = definitions.row[rows]
-            self._tables[provider] = table
+            self._tables[provider] = before.get(provider, self._initial).changed(slot, definitions.code[rows])
+            last_row[provider] = SlotValues.of(slot, definitions.row[rows])
         return SlotLookup(self._initial, before, dict(self._tables), last_row, definitions)
 
     def _with_resets(self, definitions: Definitions, resets: Mapping[int, int]) -> Definitions:
@@ -97,12 +141,13 @@ class SlotTables:
         for provider, numbers in _groups(np.fromiter(resets.values(), np.int64)):
             at = np.sort(np.fromiter(resets, np.int64)[numbers])
             table = self._tables.get(provider, self._initial)
-            old = np.flatnonzero(table != self._initial.take(np.arange(len(table)), mode="clip"))
+            old, code = table.items()
+            old = old[code != self._initial.take(old)]
             own = rows_of.get(provider, none)
             slot = np.append(old, definitions.slot[own])
             after = np.searchsorted(at, np.append(np.full(len(old), -1), definitions.row[own]))
             slot, after = slot[after < len(at)], after[after < len(at)]
-            code = self._initial.take(slot, mode="clip")
+            code = self._initial.take(slot)
             parts.append(Definitions(np.full(len(slot), provider, np.int32), slot, at[after], code))
         order = np.argsort(np.concatenate([part.row for part in parts]), kind="stable")
         return Definitions(
@@ -125,17 +170,17 @@ class SlotLookup:
         definitions: all definitions of the batch.
     """
 
-    initial: Array
-    before: dict[int, Array]
-    after: dict[int, Array]
-    last_row: dict[int, Array]
+    initial: SlotValues
+    before: dict[int, SlotValues]
+    after: dict[int, SlotValues]
+    last_row: dict[int, SlotValues]
     definitions: Definitions
 
     def only(self, provider: int | Array) -> int | None:
         """Return the code of slot 0 if it is the same for all records of the batch, else None."""
         if not isinstance(provider, int) or provider in self.last_row:
             return None
-        return int(self.after.get(provider, self.initial)[0])
+        return int(self.after.get(provider, self.initial).take(np.zeros(1, np.int64))[0])
 
     def codes(self, provider: int | Array, slot: Array, row: Array) -> Array:
         """Return the code of each reference (int32), `UNDEFINED` if its slot is not defined before it.
@@ -153,11 +198,11 @@ class SlotLookup:
         return codes
 
     def _codes(self, provider: int, slot: Array, row: Array) -> Array:
-        codes = self.after.get(provider, self.initial).take(slot, mode="clip")
+        codes = self.after.get(provider, self.initial).take(slot)
         last = self.last_row.get(provider)
-        if last is None or not len(row) or int(last.max()) < int(row[0]):
+        if last is None or not len(row) or int(last.values.max()) < int(row[0]):
             return codes
-        redefined = np.flatnonzero(last.take(slot, mode="clip") > row)
+        redefined = np.flatnonzero(last.take(slot) > row)
         if len(redefined):
             codes[redefined] = self._codes_at(provider, slot[redefined].astype(np.int64), row[redefined])
         return codes
@@ -170,7 +215,7 @@ class SlotLookup:
         keys = slots * _MAX_ROWS + self.definitions.row[own][order]
         index = np.searchsorted(keys, slot * _MAX_ROWS + row) - 1
         in_batch = (index >= 0) & (slots[index] == slot)
-        old = self.before.get(provider, self.initial).take(slot, mode="clip")
+        old = self.before.get(provider, self.initial).take(slot)
         return np.where(in_batch, self.definitions.code[own][order][index], old)
 
 

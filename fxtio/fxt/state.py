@@ -241,6 +241,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.frame.at)
 
+    @property
+    def string_slots(self) -> SlotLookup:
+        """The string tables of the providers, and what the batch defines in them."""
+        return self._string_slots
+
     def rows(self, cls: type[Record]) -> Array:
         """Return the numbers of the batch's records of a class (int64, ascending)."""
         return np.flatnonzero(self.frame.kind == KINDS[cls])
@@ -376,6 +381,8 @@ class Batch:
     def object_names(self, keys: Iterable[ObjectKey], rows: Array) -> Array:
         """Return the codes of the names that objects have at some records (int32), -1 for an object without a name.
 
+        No object has a name unless the reading keeps them.
+
         Args:
             keys: the keys of the objects.
             rows: the numbers of the records, ascending (int64).
@@ -459,6 +466,7 @@ class Reading:
         findings: takes the faults.
         forget: from time to time, drop strings and threads that no slot refers to any more.  The codes of different
             batches cannot be compared then.
+        name_objects: keep the names of objects, for `Batch.object_names`.
 
     Attributes:
         findings: takes the faults.
@@ -471,7 +479,7 @@ class Reading:
         object_numbers: the number of every object that an object record named.
     """
 
-    def __init__(self, findings: Findings, *, forget: bool = False) -> None:
+    def __init__(self, findings: Findings, *, forget: bool = False, name_objects: bool = False) -> None:
         self.findings = findings
         self.strings = DistinctStrings()
         self.threads = Threads()
@@ -480,6 +488,7 @@ class Reading:
         self.clock_of: dict[int, Clock] = {}
         self.current = 0
         self._forget = forget
+        self._object_classes = (KernelObject, UserspaceObject) if name_objects else ()
         self._most_strings = self._most_threads = MAX_UNUSED
         self._most_characters = MAX_UNUSED * _MEAN_LENGTH
         self._is_anonymous = True  # providers[0] stands for records before any provider info record
@@ -511,7 +520,7 @@ class Reading:
         batch._string_slots = self._string_slots.enter(strings, batch.resets)
         batch._thread_slots = self._thread_slots.enter(threads, batch.resets)
         batch._clocks = self._clocks.enter(clocks, batch.resets)
-        batch._objects = self._objects.enter(definitions(self._object_definitions, KernelObject, UserspaceObject))
+        batch._objects = self._objects.enter(definitions(self._object_definitions, *self._object_classes))
         return batch
 
     def _report_unknown(self, batch: Batch) -> None:

@@ -604,22 +604,25 @@ def labels(values: Array, enumeration: Any) -> Categories:
     return Categories(values.astype(np.int32), [names.get(value, str(value)) for value in range(256)])
 
 
+OWNERS = {"args": "event", "object_args": "object", "blob_args": "blob", "scheduling_args": "scheduling"}
+"""The tables of arguments, which need the names of objects; and the column with the row of an argument's record."""
+
 TABLES: dict[str, tuple[Callable[[BatchTables], TableColumns], Finish | None]] = {
     "trace_infos": (_trace_infos, None),
     "providers": (_providers, None),
     "provider_events": (_provider_events, None),
     "initializations": (_initializations, None),
     "events": (_events, finish_events),
-    "args": (_args, finish_args("event")),
+    "args": (_args, finish_args(OWNERS["args"])),
     "strings": (_strings, None),
     "threads": (_threads, None),
     "objects": (_objects, None),
-    "object_args": (_object_args, finish_args("object")),
+    "object_args": (_object_args, finish_args(OWNERS["object_args"])),
     "logs": (_logs, None),
     "blobs": (_blobs, None),
-    "blob_args": (_blob_args, finish_args("blob")),
+    "blob_args": (_blob_args, finish_args(OWNERS["blob_args"])),
     "scheduling": (_scheduling, None),
-    "scheduling_args": (_scheduling_args, finish_args("scheduling")),
+    "scheduling_args": (_scheduling_args, finish_args(OWNERS["scheduling_args"])),
     "modules": (_modules, None),
     "mmaps": (_mmaps, None),
     "backtraces": (_backtraces, None),

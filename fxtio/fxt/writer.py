@@ -21,11 +21,12 @@ from fxtio.fxt.arguments import Koid, KoidArgument, Pointer
 from fxtio.fxt.encode import (
     DEFAULT_MMAP_FLAGS,
     WRITABLE_TABLES,
+    check_defined,
     event_table,
     providers_of,
     table_records,
 )
-from fxtio.fxt.enums import BlobType, ObjectType, ProviderEventId, Scope
+from fxtio.fxt.enums import BlobType, ObjectType, ProviderEventId, Scope, ThreadState
 from fxtio.fxt.event_columns import EventColumns, event_columns, words_of_events
 from fxtio.fxt.events import BUFFER_BYTES, Args, ProviderEncoder
 from fxtio.fxt.frames import OpaqueGap
@@ -231,8 +232,10 @@ class FxtWriter(FileWriter):
     def write_table(self, name: str, columns: Table | Mapping[str, Any]) -> int:
         """Append the rows of a table, the inverse of `FxtTrace.table`.
 
-        Times are given as `ticks`, or as `time` in nanoseconds.  Rows of a provider that the writer does not have are
-        written as those of a provider without a name, with the tick rate of the main provider.
+        Times are given as `ticks`, or as `time` in nanoseconds.  Types, states and scopes are given by their names; a
+        table of a trace with numbers that have no name is not written, see `copy` and `put`.  Rows of a provider that
+        the writer does not have are written as those of a provider without a name, with the tick rate of the main
+        provider.
 
         Args:
             name: one of `writable_tables`.
@@ -423,7 +426,14 @@ class Provider:
         return track
 
     def kernel_object(self, object_type: int, koid: int, name: str, args: Args = None) -> None:
-        """Give a name to a kernel object.  A thread should have the argument `process`, a `Koid`."""
+        """Give a name to a kernel object.  A thread should have the argument `process`, a `Koid`.
+
+        Raises:
+            EncodeError: the format cannot represent it, or the type is not an `ObjectType`; nothing was written.
+            ValueError: the writer is closed.
+        """
+        self._writer._check_open()
+        check_defined(object_type, ObjectType, "object_type")
         self._put(lambda e: KernelObject(object_type, koid, e.string_slot(name), e.arguments(args)))
 
     def userspace_object(self, pointer: int, process: int, name: str, args: Args = None) -> None:
@@ -439,10 +449,11 @@ class Provider:
         are written as several blob records, which continue each other.
 
         Raises:
-            EncodeError: the format cannot represent it; nothing was written.
+            EncodeError: the format cannot represent it, or the type is not a `BlobType`; nothing was written.
             ValueError: the writer is closed.
         """
         self._writer._check_open()
+        check_defined(blob_type, BlobType, "blob_type")
         view: Any = view_of(data, "data")
         if len(view) > MAX_BLOB_BYTES and type(blob_type) in (int, BlobType) and blob_type == BlobType.DATA:
             self._put_large(lambda e: LargeBlobNoMetadata(0, e.string_slot(name), view))
@@ -456,7 +467,22 @@ class Provider:
     def context_switch(
         self, timestamp: int, cpu: int, outgoing: int, incoming: int, outgoing_state: int, args: Args = None
     ) -> None:
-        """Write that a cpu switches from one thread to another (koids); `args` may have the threads' weights."""
+        """Write that a cpu switches from one thread to another (koids).
+
+        Args:
+            timestamp: the time in ticks.
+            cpu: the number of the cpu.
+            outgoing: the koid of the thread that stops running.
+            incoming: the koid of the thread that runs from now on.
+            outgoing_state: the state of the former from now on, a `ThreadState`.
+            args: may have the weights of the threads.
+
+        Raises:
+            EncodeError: the format cannot represent it, or the state is not a `ThreadState`; nothing was written.
+            ValueError: the writer is closed.
+        """
+        self._writer._check_open()
+        check_defined(outgoing_state, ThreadState, "outgoing_state")
         self._put(lambda e: ContextSwitch(cpu, outgoing_state, timestamp, outgoing, incoming, e.arguments(args)))
 
     def thread_wakeup(self, timestamp: int, cpu: int, waking: int, args: Args = None) -> None:
@@ -473,7 +499,14 @@ class Provider:
         outgoing_priority: int = 0,
         incoming_priority: int = 0,
     ) -> None:
-        """Write that a cpu switches from one thread to another, in the older form of the record."""
+        """Write that a cpu switches from one thread to another, in the older form of the record.
+
+        Raises:
+            EncodeError: the format cannot represent it, or the state is not a `ThreadState`; nothing was written.
+            ValueError: the writer is closed.
+        """
+        self._writer._check_open()
+        check_defined(outgoing_state, ThreadState, "outgoing_state")
         self._put(
             lambda e: LegacyContextSwitch(
                 cpu, outgoing_state, outgoing_priority, incoming_priority, timestamp,

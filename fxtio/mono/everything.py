@@ -126,7 +126,8 @@ class Everything:
         old = {"flags": 0}
         image = {"pointer": self.image, "name": "/tmp/everything.exe"} | old
         assembly = {"pointer": self.assembly, "image": self.image, "name": "everything, Version=1.0.0.0"} | old
-        yield r.Thread, {"action": enums.NameAction.LOAD, "id": thread} | old
+        for number in self.threads:
+            yield r.Thread, {"action": enums.NameAction.LOAD, "id": number} | old
         yield r.Thread, {"action": enums.NameAction.NAME, "id": thread, "name": "Main"} | old
         yield r.Domain, {"action": enums.NameAction.LOAD, "id": 1} | old
         yield r.Domain, {"action": enums.NameAction.NAME, "id": 1, "name": "everything.exe"} | old
@@ -155,16 +156,19 @@ class Everything:
         for place, backtrace in enumerate(self._backtraces(r.Allocation)):
             size = 8 * 2 ** int(self.draw.integers(1, 8))
             yield r.Allocation, {"object": self.objects[place], "size": size, **self._typed(), **backtrace}
-        for kind in enums.MonitorEvent:
-            for backtrace in self._backtraces(r.Monitor):
-                yield r.Monitor, {"event": kind, "object": self.objects[0], **backtrace}
+        attempt, *outcomes = enums.MonitorEvent
+        for backtrace in self._backtraces(r.Monitor):
+            for outcome in outcomes:
+                for event in (attempt, outcome):
+                    yield r.Monitor, {"event": event, "object": self.objects[0], **backtrace}
 
     def _collection(self, thread: int) -> Iterator[Values]:
         left_out = _NEW_GC_EVENTS if self.dialect.version < 13 else _OLD_GC_EVENTS if self.dialect.version > 13 else ()
+        generation = int(self.draw.integers(2))
         for step in map(enums.GcEventType, _GC_ORDER):
             if step in left_out:
                 continue
-            yield r.GcEvent, {"event": step, "generation": int(self.draw.integers(2))}
+            yield r.GcEvent, {"event": step, "generation": generation}
             if step == enums.GcEventType.START:
                 yield r.GcMove, {"objects": (self.objects[2], self.objects[3])}
                 yield r.GcMove, {"objects": ()}

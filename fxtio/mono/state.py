@@ -38,7 +38,7 @@ class Lookup:
         """Return the codes of addresses at times (int32); -1 for an address that is never defined."""
         if not len(self._distinct) or not len(address):
             return np.full(len(address), -1, np.int32)
-        numbers, first = _numbered(np.ascontiguousarray(address))
+        numbers, first = numbered(np.ascontiguousarray(address))
         distinct = address[first]
         place = np.searchsorted(self._distinct, distinct)
         place[place == len(self._distinct)] = 0
@@ -54,7 +54,7 @@ class Lookup:
         return result
 
 
-def _numbered(values: Array) -> tuple[Array, Array]:
+def numbered(values: Array) -> tuple[Array, Array]:
     """Return the number of each value among the distinct values (int32), and the first row of each of those."""
     codes, first = np.empty(len(values), np.int32), np.empty(len(values), np.int64)
     count = _native.distinct(values.astype(np.uint64, copy=False), codes, first, secrets.randbits(63))

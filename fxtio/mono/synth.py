@@ -81,7 +81,7 @@ def synth(
     if shape == "program":
         return _program(target, count, ids, seed, progress)
     with MonoWriter(target, header=_HEADER) as writer:
-        generator = _Generator(writer, shape, seed)
+        generator = _Generator(writer, shape, seed, ids[0])
         for number, thread in enumerate(ids):
             writer.thread(thread, f"Thread {number}", time=_START)
         done, blocks = generator.definitions + 2 * len(ids), 0
@@ -133,30 +133,31 @@ def _program(target: Any, count: int, threads: list[int], seed: int, progress: P
 class _Generator:
     """Generates events in blocks."""
 
-    def __init__(self, writer: MonoWriter, shape: str, seed: int) -> None:
+    def __init__(self, writer: MonoWriter, shape: str, seed: int, thread: int) -> None:
         self.writer, self.shape = writer, shape
         self.random = np.random.Generator(np.random.PCG64(seed))
         self.now = _START
         self.objects = 0
-        image = writer.image("synthetic.exe", time=_START)
+        by: Any = {"time": _START, "thread": thread}
+        writer.domain("synthetic.exe", **by)
+        image = writer.image("synthetic.exe", **by)
         names = [f"Synthetic.Class{number}" for number in range(_CLASSES)]
-        self.types = np.array([writer.class_(name, time=_START, image=image) for name in names], np.uint64)
+        self.types = np.array([writer.class_(name, image=image, **by) for name in names], np.uint64)
         self.methods = np.array(
-            [writer.method(f"{names[n % _CLASSES]}:Method{n} ()", time=_START) for n in range(_METHODS)], np.uint64
+            [writer.method(f"{names[n % _CLASSES]}:Method{n} ()", **by) for n in range(_METHODS)], np.uint64
         )
-        self.definitions = 1 + 2 * _CLASSES + _METHODS
+        self.definitions = 3 + 2 * _CLASSES + _METHODS
         if shape == "mixed":
-            self.definitions += self._define(image)
+            self.definitions += self._define(image, thread)
 
-    def _define(self, image: int) -> int:
+    def _define(self, image: int, thread: int) -> int:
         """Write definitions that calls and allocations do not need; return their number."""
         writer = self.writer
-        writer.assembly("Synthetic, Version=1.0", time=_START, image=image)
-        writer.domain("synthetic.exe", time=_START)
-        writer.put(r.Context(time=_START, action=LoadAction.LOAD, id=1, domain=1))
-        writer.put(r.AotId(time=_START, id="00000000-0000-0000-0000-000000000001"))
-        writer.counter("Methods", _COUNTER, time=_START)
-        return 6
+        writer.assembly("Synthetic, Version=1.0", time=_START, image=image, thread=thread)
+        writer.put(r.Context(time=_START, action=LoadAction.LOAD, id=1, domain=1), thread=thread)
+        writer.put(r.AotId(time=_START, id="00000000-0000-0000-0000-000000000001"), thread=thread)
+        writer.counter("Methods", _COUNTER, time=_START, thread=thread)
+        return 4
 
     def block(self, thread: int, count: int) -> int:
         """Write about so many events of a thread; return how many."""

@@ -1,8 +1,8 @@
 """The writer of a recording: named calls, records exactly as they are, rows of tables, whole recordings.
 
-Every thread fills a buffer of its own.  Definitions of names go to a buffer that is written before all others, so that
-a reader knows a method before it is called, as in recordings of Mono itself.  The declaration of an event decides which
-fields it has in a data version.
+Every thread fills a buffer of its own.  Definitions of names go to a buffer that is written before those of all other
+threads, so that a reader knows a method before it is called, as in recordings of Mono itself.  The declaration of an
+event decides which fields it has in a data version.
 """
 
 from __future__ import annotations
@@ -298,6 +298,8 @@ class MonoWriter(FileWriter):
         """Append an event to the buffer of its thread."""
         if type(thread) is not int:  # True and 1.0 would find the buffer of 1
             thread = checked_integer(thread, "thread")
+        if type(event) is r.SyncPoint:  # stands behind all earlier events
+            self._end_buffers()
         buffer = self._buffers.get(thread)
         if buffer is not None and buffer.append(event):
             return
@@ -317,6 +319,8 @@ class MonoWriter(FileWriter):
         if self._exact is not None:
             self._end_buffers()
         self._end_definitions()
+        if thread in self._buffers:  # its earlier events stay in front
+            self._end_buffer(self._buffers.pop(thread))
         self._definitions = new
 
     def _end_buffers(self) -> None:
@@ -702,7 +706,7 @@ class MonoWriter(FileWriter):
         self._write_all([event, *covered], thread)
 
     def sync_point(self, type: int, *, time: int, thread: int = 0) -> None:
-        """Write a synchronization point: all later events have later times, see `SyncPointType`."""
+        """Write a synchronization point behind all events so far, see `SyncPointType`; later events must be later."""
         self._write(r.SyncPoint(time=time, sync_type=type), thread)
 
     def _backtrace(self, cls: type[Item], frames: Sequence[int] | None) -> dict[str, Any]:

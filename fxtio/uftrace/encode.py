@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 from typing import Any, Literal
 
 import numpy as np
 
 from fxtio import _native
 from fxtio.codec.encode_columns import Ragged, interleave
+from fxtio.codec.integers import MAX_INT64
 from fxtio.errors import EncodeError
 from fxtio.table import Categories
 from fxtio.uftrace.enums import RecordType
@@ -100,29 +100,8 @@ def integers(name: str, column: Any) -> Array:
     """
     if not isinstance(column, np.ndarray) or column.dtype.kind not in "iu":
         raise EncodeError("the values are not integers", name)
-    is_large = column.dtype == np.uint64 and len(column) > 0 and int(column.max()) >= 2**63
+    is_large = column.dtype == np.uint64 and len(column) > 0 and int(column.max()) > MAX_INT64
     return column if is_large else column.astype(np.int64, copy=False)
-
-
-def checked_integer(value: Any, name: str, first: int, last: int) -> int:
-    """Return an integer, also one of numpy, as `int`.
-
-    Args:
-        value: the integer.
-        name: its name, for the message.
-        first: the smallest integer that is allowed.
-        last: the largest one.
-
-    Raises:
-        EncodeError: it is not an integer, or not in the range.
-    """
-    try:
-        integer = int(index(value))
-    except TypeError:
-        raise EncodeError(f"{value!r} is not an integer", name) from None
-    if not first <= integer <= last:
-        raise EncodeError(f"{integer} is not from {first} to {last}", name)
-    return integer
 
 
 class CallOrder:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import index
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from fxtio.codec.integers import checked_integer, limits_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
@@ -67,11 +67,13 @@ _VALUES: dict[int, tuple[str, ...]] = {
     EventId.CALLSITE: ("caller",),
 }
 _SIGNED = frozenset(event for event in EventId if event.name.startswith("DIFF"))
+MAX_VARIABLE = 8
+"""The largest size of a watched variable in bytes."""
+
 ADDRESSES = frozenset({"address", "caller"})
 """The names of values that are addresses in the traced program."""
 
 _LENGTH = 2
-_MAX_VARIABLE = 8
 _MAX_DATA = 65_535
 
 
@@ -108,7 +110,7 @@ def values_of(event: int, data: bytes, order: Order = "little", pointer_size: in
     if event == EventId.WATCH_CPU and len(data) == 4:
         return {"cpu": int.from_bytes(data, order, signed=True)}
     size = len(data) - pointer_size
-    if event == EventId.WATCH_VAR and 0 < size <= _MAX_VARIABLE:
+    if event == EventId.WATCH_VAR and 0 < size <= MAX_VARIABLE:
         address, value = data[:pointer_size], data[pointer_size:]
         return {"address": int.from_bytes(address, order), "value": int.from_bytes(value, order), "size": size}
     return {}
@@ -131,19 +133,15 @@ def encode_values(event: int, values: Mapping[str, int], order: Order = "little"
     if event == EventId.WATCH_CPU:
         sizes = {"cpu": (4, True)}
     elif event == EventId.WATCH_VAR:
-        size = given.pop("size", _MAX_VARIABLE)
-        if type(size) is not int or not 0 < size <= _MAX_VARIABLE:
-            raise EncodeError(f"{size!r} is not a size from 1 to {_MAX_VARIABLE} bytes", "size")
+        size = given.pop("size", MAX_VARIABLE)
+        size = checked_integer(size, "size", 1, MAX_VARIABLE)
         sizes = {"address": (pointer_size, False), "value": (size, False)}
     if sizes.keys() != given.keys():
         has = f"has the values {', '.join(sizes)}" if sizes else "has no values that are known"
         raise EncodeError(f"the event {has}; given are {', '.join(given) or 'none'}", NAMES.get(event, str(event)))
     data = b""
     for name, (size, signed) in sizes.items():
-        try:
-            data += index(given[name]).to_bytes(size, order, signed=signed)
-        except (TypeError, OverflowError):
-            raise EncodeError(f"{given[name]!r} does not fit in {size} bytes", name) from None
+        data += checked_integer(given[name], name, *limits_of(size, signed=signed)).to_bytes(size, order, signed=signed)
     return data
 
 
@@ -190,17 +188,31 @@ class EventsFile:
         return f"{'user' if event >= EventId.FIRST_USER else 'builtin'}_event:{event}"
 
 
+class Message(NamedTuple):
+    """A message from outside of the traced program.
+
+    Attributes:
+        time: nanoseconds.
+        text: the text.
+    """
+
+    time: int
+    text: str
+
+
 @dataclass(slots=True)
 class ExternFile:
     """The file `extern.dat`, with messages from outside of the traced program.
 
     Attributes:
         lines: the lines of the text.
-        messages: the time in nanoseconds and the text of each message.
+        messages: the messages.
+        places: the byte offsets of the messages that were read.
     """
 
     lines: list[str] = field(default_factory=list)
-    messages: list[tuple[int, str]] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> ExternFile:
@@ -211,7 +223,8 @@ class ExternFile:
             match = re.fullmatch(r"\s*(\d{1,12})\.(\d{1,12})\s+(.*)", line, re.DOTALL)
             if match:
                 time = int(match[1]) * NS + int(match[2])
-                parsed.messages.append((time, match[3]))
+                parsed.messages.append(Message(time, match[3]))
+                parsed.places.append(offset)
                 if time > MAX_TIME:
                     add_overflow(findings, EXTERN_FILE, offset)
             elif line.strip() and not line.lstrip().startswith("#"):
@@ -220,8 +233,8 @@ class ExternFile:
         return parsed
 
     @classmethod
-    def of(cls, messages: list[tuple[int, str]]) -> ExternFile:
-        """Return a new file of times in nanoseconds and texts."""
+    def of(cls, messages: list[Message]) -> ExternFile:
+        """Return a new file of messages."""
         lines = [f"{stamp(time)} {text}" for time, text in messages]
         return cls([*lines, ""], messages)
 

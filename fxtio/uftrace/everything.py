@@ -12,9 +12,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from fxtio.uftrace.declarations import NewFunction
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.perf import PerfEvent
-from fxtio.uftrace.program import NewFunction
 from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.writer import UftraceWriter
 

@@ -70,6 +70,17 @@ def explain(trace: UftraceTrace, *, record: int | None, offset: int, kinds: Kind
                 yield annotated
 
 
+def offset_of(trace: UftraceTrace, finding: Finding) -> int | None:
+    """Return the offset of a finding as `explain` counts, over the files of all tasks; None in any other file."""
+    begin = 0
+    for tid in trace.tids:
+        name = f"{tid}.dat"
+        if name == finding.file:
+            return begin + finding.offset
+        begin += trace.directory.size(name)
+    return None
+
+
 def _annotated(
     chunk: Chunk, begin: int, number: int, findings: Findings
 ) -> Iterator[tuple[AnnotatedRecord, type[Any]]]:

@@ -7,19 +7,24 @@ depends on the version of the kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from fxtio.codec.integers import checked_integer, limits_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
+from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import RingType
 from fxtio.uftrace.layout import CommitWord, DataLocWord, ExtendWord, RingWord
 from fxtio.uftrace.times import add_overflow
 
 HEADER_FILE, SYMBOLS_FILE = "kernel_header", "kallsyms"
 FUNCTION_ENTRY, FUNCTION_EXIT = "funcgraph_entry", "funcgraph_exit"
+FUNCTION = "func"
+"""The field with the address of the function of a call."""
+
 Order = Literal["little", "big"]
 
 _FIELD = re.compile(r"\s*field:(.*?);\s*offset:(\d{1,6});\s*size:(\d{1,6});(?:\s*signed:(\d+);)?")
@@ -207,6 +212,8 @@ class KernelEvent:
         data: the data.
         missed: whether the kernel lost events before this one.
         system: the subsystem of the kernel, such as `sched`, or empty.
+        cpu: the CPU, if the event was read.
+        offset: the byte offset of the data in the file, if the event was read.
     """
 
     time: int
@@ -217,11 +224,30 @@ class KernelEvent:
     data: bytes
     missed: bool = False
     system: str = ""
+    cpu: int = 0
+    offset: int = 0
 
     @property
     def label(self) -> str:
         """Return the name with the subsystem in front of it, such as sched:sched_switch, as uftrace shows it."""
         return f"{self.system}:{self.name}" if self.system else self.name
+
+    @property
+    def is_call(self) -> bool:
+        """Return whether the event is the entry or exit of a function of the kernel."""
+        return self.name in (FUNCTION_ENTRY, FUNCTION_EXIT)
+
+    @property
+    def function(self) -> int:
+        """Return the address of the function of a call, or 0."""
+        value = self.values.get(FUNCTION, 0)
+        return value % 2**64 if isinstance(value, int) else 0
+
+    @property
+    def depth(self) -> int:
+        """Return the depth of a call, or 0."""
+        value = self.values.get("depth", 0)
+        return value if isinstance(value, int) else 0
 
 
 def is_name(name: str) -> bool:
@@ -234,10 +260,37 @@ def cpu_of(name: str) -> int:
     return int(name[10:-4][:9])
 
 
-def parse_pages(pages: Iterable[bytes], header: KernelHeader, name: str, findings: Findings) -> Iterator[KernelEvent]:
+class RingEntry(NamedTuple):
+    """An event in a page of the ring buffer.
+
+    Attributes:
+        offset: the byte offset of its data in the file.
+        time: nanoseconds.
+        data: the data.
+        missed: whether the kernel lost events before this one.
+    """
+
+    offset: int
+    time: int
+    data: bytes
+    missed: bool
+
+
+def parse_entries(pages: Iterable[bytes], header: KernelHeader, name: str, findings: Findings) -> Iterator[RingEntry]:
     """Yield the events in the pages of a file, which have the size that `checked_page_size` returns."""
     for number, page in enumerate(pages):
         yield from _page(page, number * header.page_size, header, name, findings)
+
+
+def parse_pages(pages: Iterable[bytes], header: KernelHeader, name: str, findings: Findings) -> Iterator[KernelEvent]:
+    """Yield the decoded events in the pages of a file, which have the size that `checked_page_size` returns."""
+    cpu = cpu_of(name) if is_name(name) else 0
+    for entry in parse_entries(pages, header, name, findings):
+        event, complete = _event(entry, header, cpu)
+        if not complete:
+            message = f"the fields of {event.label} overlap or are beyond its data; some values are not decoded"
+            findings.add("kernel.fields", entry.offset, message, file=name)
+        yield event
 
 
 def checked_page_size(header: KernelHeader, findings: Findings) -> int:
@@ -249,7 +302,7 @@ def checked_page_size(header: KernelHeader, findings: Findings) -> int:
     return header.page_size
 
 
-def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Findings) -> Iterator[KernelEvent]:
+def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Findings) -> Iterator[RingEntry]:
     order = header.order
     at = _TIME + header.long_size
     if len(page) < at:
@@ -285,22 +338,19 @@ def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Fi
         if entry.kind != RingType.PADDING:
             if time > MAX_TIME:
                 add_overflow(findings, name, begin + start)
-            event, complete = _event(time, page[start : start + size], header, missed=missed)
-            if not complete:
-                message = f"the fields of {event.label} overlap or are beyond its data; some values are not decoded"
-                findings.add("kernel.fields", begin + start, message, file=name)
-            yield event
+            yield RingEntry(begin + start, time, page[start : start + size], missed)
             missed = False
 
 
-def _event(time: int, data: bytes, header: KernelHeader, *, missed: bool) -> tuple[KernelEvent, bool]:
+def _event(entry: RingEntry, header: KernelHeader, cpu: int) -> tuple[KernelEvent, bool]:
     """Return an event, and whether all of its values are decoded."""
+    offset, time, data, missed = entry
     number, tid = int.from_bytes(data[:2], header.order), int.from_bytes(data[4:8], header.order, signed=True)
     layout = header.formats.get(number)
     if layout is None:
-        return KernelEvent(time, tid, number, "", {}, data, missed), True
+        return KernelEvent(time, tid, number, "", {}, data, missed, cpu=cpu, offset=offset), True
     values, complete = layout.values(data, header.order)
-    return KernelEvent(time, tid, number, layout.name, values, data, missed, layout.system), complete
+    return KernelEvent(time, tid, number, layout.name, values, data, missed, layout.system, cpu, offset), complete
 
 
 def build_data(layout: EventFormat, tid: int, values: dict[str, Any], order: Order = "little") -> bytes:
@@ -314,60 +364,63 @@ def build_data(layout: EventFormat, tid: int, values: dict[str, Any], order: Ord
         part = layout.fields.get(name)
         if part is None:
             raise EncodeError("the event has no such field", f"{layout.name}.{name}")
-        try:
-            raw = _raw_value(part, value, len(data), order)
-        except (OverflowError, AttributeError, TypeError, ValueError):
-            raise EncodeError(f"{value!r} does not fit in {part.size} bytes", f"{layout.name}.{name}") from None
+        raw = _raw_value(part, value, len(data), order, f"{layout.name}.{name}")
         if part.dynamic:
             data += value.encode("utf-8", "surrogateescape") + b"\0"
         data[part.offset : part.offset + len(raw)] = raw
     return bytes(data)
 
 
-def _raw_value(part: EventField, value: Any, end: int, order: Order) -> bytes:
+def _raw_value(part: EventField, value: Any, end: int, order: Order, where: str) -> bytes:
     """Return the bytes of a field, given the size of the data so far."""
-    if part.text or part.dynamic:
-        text: bytes = value.encode("utf-8", "surrogateescape")
-        if b"\0" in text or text.decode("utf-8", "surrogateescape") != value:
-            raise ValueError
-        if part.dynamic:
-            return int(DataLocWord(offset=end, size=len(text) + 1)).to_bytes(part.size, order)
-        if len(text) >= part.size:
-            raise ValueError
-        return text
-    raw: bytes = value.to_bytes(part.size, order, signed=part.signed)
-    return raw
+    if not (part.text or part.dynamic):
+        number = checked_integer(value, where, *limits_of(part.size, signed=part.signed))
+        return number.to_bytes(part.size, order, signed=part.signed)
+    text = text_bytes(value, where)
+    if b"\0" in text:
+        raise EncodeError(f"{value[:60]!r} contains a NUL", where)
+    longest = DataLocWord.fields["size"].mask - 1 if part.dynamic else part.size - 1
+    if len(text) > longest:
+        raise EncodeError(f"{len(text):,} bytes of text are over the limit of {longest:,}", where)
+    if part.dynamic:
+        return int(DataLocWord(offset=end, size=len(text) + 1)).to_bytes(part.size, order)
+    return text
 
 
-def build_pages(events: Iterable[tuple[int, bytes]], header: KernelHeader) -> bytes:
+def build_pages(
+    events: Iterable[tuple[int, bytes]], header: KernelHeader, missed: Container[int] = frozenset()
+) -> bytes:
     """Return pages of the ring buffer that contain events.
 
     Args:
         events: times in nanoseconds and data, ordered by time.
         header: the header, which has the size of a page.
+        missed: the numbers of the events before which others are missing; each begins a page.
 
     Raises:
         EncodeError: time goes back, or an event is larger than a page.
     """
     order, pages = header.order, bytearray()
     first = last = 0
+    is_missed = False
     entries = bytearray()
 
     def flush() -> None:
         if entries:
-            commit = int(CommitWord(size=len(entries), stored=0, missed=0)).to_bytes(header.long_size, order)
-            page = first.to_bytes(_TIME, order) + commit + entries
+            commit = int(CommitWord(size=len(entries), stored=0, missed=int(is_missed)))
+            page = first.to_bytes(_TIME, order) + commit.to_bytes(header.long_size, order) + entries
             pages.extend(page + bytes(header.page_size - len(page)))
             entries.clear()
 
     capacity = header.page_size - _TIME - header.long_size
-    for time, data in events:
+    for number, (time, data) in enumerate(events):
         if entries and time < last:
             raise EncodeError(f"time goes back, from {last} to {time}", "kernel event")
         entry = _entry(time - last if entries else 0, data, order)
-        if len(entries) + len(entry) > capacity:
+        if len(entries) + len(entry) > capacity or number in missed:
             flush()
         if not entries:
+            is_missed = number in missed
             first, entry = time, _entry(0, data, order)
         if len(entry) > capacity:
             raise EncodeError(f"{len(data):,} bytes do not fit in a page", "kernel event")

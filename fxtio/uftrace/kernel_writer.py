@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fxtio.codec.integers import MAX_INT32
+from fxtio.codec.integers import MAX_INT32, checked_integer
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace import tracefs
 from fxtio.uftrace.directory import text_bytes
-from fxtio.uftrace.encode import checked_integer
 from fxtio.uftrace.kernel import (
     FUNCTION_ENTRY,
     FUNCTION_EXIT,
     HEADER_FILE,
     SYMBOLS_FILE,
     EventFormat,
+    KernelEvent,
     KernelHeader,
     build_data,
     build_pages,
@@ -36,7 +36,6 @@ _FIRST_FUNCTION = {8: 0xFFFF_FFFF_8100_0000, 4: 0xC100_0000}
 _FUNCTION_SIZE = 0x100
 _MAX_FUNCTIONS = 1 << 16
 _MAX_DATA = 2000
-_MAX_PID = MAX_INT32
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _ENTRY, _EXIT = (f"{tracefs.FUNCTION_GRAPH}:{name}" for name in (FUNCTION_ENTRY, FUNCTION_EXIT))
 
@@ -64,6 +63,7 @@ class KernelFiles:
         self._formats: dict[str, EventFormat] = {}
         self._functions: dict[str, int] = {}
         self._events: dict[int, list[tuple[int, bytes]]] = {}
+        self._missed: dict[int, set[int]] = {}  # the numbers of the events of each CPU before which others are missing
         self._open: dict[int, list[_OpenCall]] = {}
 
     def __bool__(self) -> bool:
@@ -84,13 +84,13 @@ class KernelFiles:
             raise EncodeError("this is not the description of an event in tracefs", "description")
         if layout.fields.keys() & {"common_type", "common_pid"} != {"common_type", "common_pid"}:
             raise EncodeError("the fields common_type and common_pid are missing", "description")
-        known = self._formats.get(f"{system}:{layout.name}")
-        if known is None:
+        described = self._formats.get(f"{system}:{layout.name}")
+        if described is None:
             if any(other.id == layout.id for other in self._formats.values()):
                 raise EncodeError(f"the id {layout.id} belongs to another event", "description")
             self._formats[f"{system}:{layout.name}"] = layout
             self._blocks.append((tracefs.path_of(system, layout.name), description.encode()))
-        elif known != layout:
+        elif described != layout:
             raise EncodeError(f"the event {layout.name} was described in another way before", "description")
         return f"{system}:{layout.name}"
 
@@ -100,10 +100,15 @@ class KernelFiles:
         Raises:
             EncodeError: the name cannot be written, or there are too many functions.
         """
-        self._check_function(name)
+        self.check_function(name)
         return self._functions.setdefault(name, self._first_function + len(self._functions) * _FUNCTION_SIZE)
 
-    def _check_function(self, name: str) -> None:
+    def check_function(self, name: str) -> None:
+        """Raise an error if a function cannot be called.
+
+        Raises:
+            EncodeError: the name cannot be written, or there are too many functions.
+        """
         if not check_text(name, "name") or any(character.isspace() for character in name):
             raise EncodeError(f"{name!r} is not the name of a kernel function", "name")
         if name not in self._functions and len(self._functions) >= _MAX_FUNCTIONS:
@@ -115,8 +120,19 @@ class KernelFiles:
         Raises:
             EncodeError: the event is unknown, a value does not fit, or time goes back; nothing was added.
         """
-        cpu, time = self._checked_place(cpu, time, tid)
+        cpu, time = self.check_place(cpu, time, tid)
         self._append(cpu, time, self._data(tid, name, values))
+
+    def put(self, event: KernelEvent) -> None:
+        """Append an event with its data as they are, after those of its CPU.
+
+        Raises:
+            EncodeError: the event is not described, the data are those of another event, or time goes back; nothing was
+                added.
+        """
+        cpu, time = self.check_place(event.cpu, event.time, event.tid)
+        self.check_data(event.tid, event.label, event.data)
+        self.add_data(cpu, time, event.label, event.data, missed=event.missed)
 
     def enter(self, cpu: int, time: int, tid: int, function: str) -> None:
         """Begin a call of a kernel function.
@@ -124,8 +140,8 @@ class KernelFiles:
         Raises:
             EncodeError: a value does not fit, or time goes back; nothing was added.
         """
-        cpu, time = self._checked_place(cpu, time, tid)
-        self._check_function(function)
+        cpu, time = self.check_place(cpu, time, tid)
+        self.check_function(function)
         stack = self._open.setdefault(tid, [])
         address = self.function(function)
         self._append(cpu, time, self._data(tid, _ENTRY, {"func": address, "depth": len(stack)}))
@@ -137,7 +153,7 @@ class KernelFiles:
         Raises:
             EncodeError: no call is open, a value does not fit, or time goes back; nothing was added.
         """
-        cpu, time = self._checked_place(cpu, time, tid)
+        cpu, time = self.check_place(cpu, time, tid)
         stack = self._open.get(tid)
         if not stack:
             raise EncodeError("no call of a kernel function is open", f"task {tid}")
@@ -148,26 +164,81 @@ class KernelFiles:
         self._append(cpu, time, self._data(tid, _EXIT, {"func": call.address, "depth": len(stack) - 1, **times}))
         stack.pop()
 
-    def _checked_place(self, cpu: int, time: int, tid: int) -> tuple[int, int]:
+    def check_place(self, cpu: Any, time: Any, tid: Any, last: int | None = None) -> tuple[int, int]:
+        """Return the CPU and the time of an event that can follow one at the time `last`, or the last one of the CPU.
+
+        Raises:
+            EncodeError: a value does not fit, or time goes back.
+        """
         cpu, time = checked_integer(cpu, "cpu", 0, MAX_CPU), checked_integer(time, "time", 0, MAX_TIME)
-        checked_integer(tid, "tid", 0, _MAX_PID)
+        checked_integer(tid, "tid", 0, MAX_INT32)
         events = self._events.get(cpu)
-        if events and time < events[-1][0]:
-            raise EncodeError(f"time goes back, from {events[-1][0]} to {time}", f"CPU {cpu}")
+        last = events[-1][0] if last is None and events else last
+        if last is not None and time < last:
+            raise EncodeError(f"time goes back, from {last} to {time}", f"CPU {cpu}")
         return cpu, time
+
+    def check_no_open_call(self, tid: int) -> None:
+        """Raise an error if a call of a task is open.
+
+        Raises:
+            EncodeError: it is.
+        """
+        if self._open.get(tid):
+            raise EncodeError("calls that `kernel_enter` began are open", f"task {tid}")
+
+    def add_call(self, cpu: int, time: int, tid: int, function: str, depth: int, call: tuple[int, int] | None) -> None:
+        """Append the entry of a call, or its exit, given its start and end in nanoseconds."""
+        values = {"func": self.function(function), "depth": depth}
+        if call is not None:
+            values |= {"calltime": call[0], "rettime": call[1]}
+        self._append(cpu, time, self._data(tid, _ENTRY if call is None else _EXIT, values))
+
+    def check_data(self, tid: int, name: Any, data: bytes) -> None:
+        """Raise an error if some bytes are not the data of an event of a task.
+
+        Raises:
+            EncodeError: the event is not described, or the data are those of another event or task, or too many.
+        """
+        layout = self._layout(name)
+        places = {field: layout.fields[field] for field in ("common_type", "common_pid")}
+        values = {
+            field: int.from_bytes(data[part.offset : part.offset + part.size], self._order)
+            for field, part in places.items()
+        }
+        if values != {"common_type": layout.id, "common_pid": tid}:
+            raise EncodeError(f"the data are not those of {name} of task {tid}", "data")
+        self._check_size(name, data)
+
+    def add_data(self, cpu: int, time: int, name: Any, data: bytes, *, missed: bool) -> None:
+        """Append an event whose data `check_data` has checked; `missed` tells that events before it are missing."""
+        if missed:
+            self._missed.setdefault(cpu, set()).add(len(self._events.get(cpu, ())))
+        self._describe_common(name)
+        self._append(cpu, time, data)
 
     def _data(self, tid: int, name: str, values: Mapping[str, Any]) -> bytes:
         """Return the data of an event; common events are described when they are used first."""
+        data = build_data(self._layout(name), tid, dict(values), self._order)
+        self._check_size(name, data)
+        self._describe_common(name)
+        return data
+
+    def _layout(self, name: Any) -> EventFormat:
+        """Return the description of an event, whether it was given or is that of a common event."""
         if check_text(name, "event") not in self._formats and name not in tracefs.DESCRIPTIONS:
             raise EncodeError("the event is not described", repr(name))
         layout = self._formats.get(name) or parse_format(tracefs.DESCRIPTIONS[name])
         assert layout is not None
-        data = build_data(layout, tid, dict(values), self._order)
+        return layout
+
+    def _check_size(self, name: str, data: bytes) -> None:
         if len(data) > _MAX_DATA:
             raise EncodeError(f"{len(data):,} bytes of data are over the limit of {_MAX_DATA:,}", name)
+
+    def _describe_common(self, name: str) -> None:
         if name not in self._formats:
             self.describe(name.partition(":")[0], tracefs.DESCRIPTIONS[name])
-        return data
 
     def _append(self, cpu: int, time: int, data: bytes) -> None:
         self._events.setdefault(cpu, []).append((time, data))
@@ -180,4 +251,5 @@ class KernelFiles:
         symbols = [Symbol(address, name, KERNEL) for name, address in self._functions.items()]
         files: dict[str, Any] = {HEADER_FILE: header}
         files[SYMBOLS_FILE] = SymbolFile.of([*symbols, Symbol(end, "_end", KERNEL)])
-        return files | {f"kernel-cpu{cpu}.dat": build_pages(events, header) for cpu, events in self._events.items()}
+        pages = {cpu: build_pages(events, header, self._missed.get(cpu, ())) for cpu, events in self._events.items()}
+        return files | {f"kernel-cpu{cpu}.dat": raw for cpu, raw in pages.items()}

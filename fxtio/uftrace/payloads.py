@@ -9,9 +9,9 @@ import os
 import struct
 from collections.abc import Sequence
 from functools import cache
-from operator import index
 from typing import Any, Literal
 
+from fxtio.codec.integers import checked_integer, limits_of
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.uftrace.argspec import MAX_PAYLOAD, ValueSpec, ValueSpecs
 from fxtio.uftrace.directory import text_bytes
@@ -135,7 +135,7 @@ def _encode_value(spec: ValueSpec, value: Any, order: Order) -> bytes:
         if spec.format == "t":
             raw = bytes(memoryview(value))
         elif spec.format == "c":
-            raw = value.encode("latin-1") if isinstance(value, str) else value.to_bytes(1, order)
+            raw = value.encode("latin-1") if isinstance(value, str) else _encode_integer(value, spec, order)
         elif spec.format == "f":
             raw = _encode_float(_checked_float(value), spec.size, order)
         else:
@@ -156,7 +156,10 @@ def _checked_float(value: Any) -> float:
 
 
 def _encode_integer(value: Any, spec: ValueSpec, order: Order) -> bytes:
-    return index(value).to_bytes(spec.size, order, signed=spec.format in SIGNED)
+    signed = spec.format in SIGNED
+    return checked_integer(value, spec.label, *limits_of(spec.size, signed=signed)).to_bytes(
+        spec.size, order, signed=signed
+    )
 
 
 def _encode_float(value: float, size: int, order: Order) -> bytes:

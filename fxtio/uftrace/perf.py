@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +35,7 @@ SCHED_IN, SCHED_OUT, PREEMPTED, TASK_NEW, TASK_EXIT, TASK_NAME, EXEC, OTHER = ra
 _HEADER, _SAMPLE, _COMM, _TASK = (dtype.itemsize for dtype in (PERF_HEADER, PERF_SAMPLE, PERF_COMM, PERF_TASK))
 _MISC = PerfMiscWord.fields
 _MAX_COMM = 15
+_COLUMNS = ("time", "pid", "tid", "parent", "comm", "parent_pid")
 _TYPES = {
     SCHED_IN: PerfType.SWITCH, SCHED_OUT: PerfType.SWITCH, PREEMPTED: PerfType.SWITCH, TASK_NEW: PerfType.FORK,
     TASK_EXIT: PerfType.EXIT, TASK_NAME: PerfType.COMM, EXEC: PerfType.COMM,
@@ -50,9 +52,11 @@ class PerfEvent:
         tid: the task; of `task-new`, the new task.
         kind: the kind of event.
         comm: the new name of the task.
-        parent: the task that created the new task, or 0.
+        parent: the parent task of a new task or of one that ends, or 0.
         offset: the byte offset in the file.
         raw: the bytes of the record, if it was read.
+        parent_pid: the process of the parent task, or 0.
+        cpu: the CPU, if the event was read.
     """
 
     time: int
@@ -63,6 +67,8 @@ class PerfEvent:
     parent: int = 0
     offset: int = 0
     raw: bytes = b""
+    parent_pid: int = 0
+    cpu: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class PerfBlock:
     """The scheduler events of a block of a file, as columns.
 
     Attributes:
+        cpu: the CPU.
         raw: the bytes of the block.
         base: the byte offset of the block in the file.
         at: the place of each record in the block (int64, bytes).
@@ -78,10 +85,12 @@ class PerfBlock:
         pid: the processes (int64).
         tid: the tasks (int64).
         kind: codes in `KINDS` (int8).
-        parent: the tasks that created new tasks, or 0 (int64).
+        parent: the parent tasks of tasks that begin or end, or 0 (int64).
+        parent_pid: the processes of these parents, or 0 (int64).
         comms: the new names of tasks, by row.
     """
 
+    cpu: int
     raw: bytes
     base: int
     at: Array
@@ -91,6 +100,7 @@ class PerfBlock:
     tid: Array
     kind: Array
     parent: Array
+    parent_pid: Array
     comms: dict[int, str]
 
     def __len__(self) -> int:
@@ -104,7 +114,7 @@ class PerfBlock:
         ends = (self.at + self.size).tolist()
         raws = [self.raw[at:end] for at, end in zip(self.at.tolist(), ends, strict=True)]
         columns = (self.time.tolist(), self.pid.tolist(), self.tid.tolist(), kinds, comms, self.parent.tolist())
-        return map(PerfEvent, *columns, offsets, raws)
+        return map(PerfEvent, *columns, offsets, raws, self.parent_pid.tolist(), repeat(self.cpu))
 
 
 def is_name(name: str) -> bool:
@@ -130,11 +140,12 @@ def parse(blocks: Iterable[bytes], name: str, order: Order, findings: Findings) 
         findings: receives faults.
     """
     base, rest = 0, b""
+    cpu = cpu_of(name) if is_name(name) else 0
     for block in blocks:
         raw = rest + block
         at, end = _boundaries(raw, order)
         if at:
-            decoded = _decode(raw, base, at, end, order)
+            decoded = _decode(cpu, raw, base, at, end, order)
             report_overflow(findings, name, decoded.time, decoded.at + base)
             yield decoded
         base, rest = base + end, raw[end:]
@@ -178,13 +189,14 @@ def _taken(data: Array, at: Array, dtype: np.dtype[Any], order: Order) -> Array:
     return result
 
 
-def _decode(raw: bytes, base: int, places: list[int], end: int, order: Order) -> PerfBlock:
+def _decode(cpu: int, raw: bytes, base: int, places: list[int], end: int, order: Order) -> PerfBlock:
     data = np.frombuffer(raw, np.uint8)
     at = np.array(places, np.int64)
     size = np.diff(at, append=end)
     header = _taken(data, at, PERF_HEADER, order)
     body = size - _HEADER
-    time, parent = np.zeros(len(at), np.uint64), np.zeros(len(at), np.int64)
+    time = np.zeros(len(at), np.uint64)
+    parent, parent_pid = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
     pid, tid = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
     kind = np.full(len(at), OTHER, np.int8)
     rows = np.flatnonzero(body >= _SAMPLE)
@@ -203,9 +215,9 @@ def _decode(raw: bytes, base: int, places: list[int], end: int, order: Order) ->
     rows = np.flatnonzero((forks | (header["type"] == PerfType.EXIT)) & (body >= _SAMPLE + _TASK))
     task = _taken(data, at[rows] + _HEADER, PERF_TASK, order)
     time[rows], pid[rows], tid[rows] = task["time"], task["pid"], task["tid"]
-    parent[rows] = np.where(forks[rows], task["ptid"], 0)
+    parent[rows], parent_pid[rows] = task["ptid"], task["ppid"]
     kind[rows] = np.where(forks[rows], TASK_NEW, TASK_EXIT)
-    return PerfBlock(raw, base, at, size, time, pid, tid, kind, parent, comms)
+    return PerfBlock(cpu, raw, base, at, size, time, pid, tid, kind, parent, parent_pid, comms)
 
 
 def _comms(data: Array, at: Array, size: Array, rows: Array) -> dict[int, str]:
@@ -237,12 +249,12 @@ def build(event: PerfEvent, order: Order = "little") -> bytes:
         if not isinstance(raw, bytes) or _meant(raw, order) != _fields_of(event):
             raise EncodeError("the bytes of the event are not those of one with these values", "raw")
         return raw
-    row: dict[str, list[Any]] = {name: [getattr(event, name)] for name in ("time", "pid", "tid", "parent", "comm")}
+    row: dict[str, list[Any]] = {name: [getattr(event, name)] for name in _COLUMNS}
     return encode(kind=[event.kind], **row, order=order)
 
 
 def _fields_of(event: PerfEvent) -> tuple[Any, ...]:
-    return event.time, event.pid, event.tid, event.kind, event.comm, event.parent
+    return (event.kind, *(getattr(event, name) for name in _COLUMNS))
 
 
 def _meant(raw: bytes, order: Order) -> tuple[Any, ...] | None:
@@ -253,8 +265,8 @@ def _meant(raw: bytes, order: Order) -> tuple[Any, ...] | None:
 
 
 def encode(
-    *, time: Any, pid: Any, tid: Any, kind: Iterable[str | None], parent: Any, comm: Iterable[str | None],
-    order: Order = "little",
+    *, time: Any, pid: Any, tid: Any, kind: Iterable[str | None], parent: Any, parent_pid: Any,
+    comm: Iterable[str | None], order: Order = "little",
 ) -> bytes:  # fmt: skip
     """Return the bytes of many records.
 
@@ -263,7 +275,8 @@ def encode(
         pid: the processes.
         tid: the tasks.
         kind: the kinds, of `KINDS`.
-        parent: the tasks that created new tasks, or 0.
+        parent: the parent tasks of tasks that begin or end, or 0.
+        parent_pid: the processes of these parents, or 0.
         comm: the new names of tasks, of at most 15 bytes.
         order: the byte order.
 
@@ -281,10 +294,11 @@ def encode(
     fields = {
         "time": checked("time", time, np.uint64), "pid": checked("pid", pid, np.int32),
         "tid": checked("tid", tid, np.int32), "ptid": checked("parent", parent, np.int32),
+        "ppid": checked("parent_pid", parent_pid, np.int32),
     }  # fmt: skip
-    if fields["ptid"][codes != TASK_NEW].any():
-        raise EncodeError(f"only {KINDS[TASK_NEW]} has a parent", "parent")
-    fields["ppid"] = fields["pid"]
+    for name, column in (("parent", "ptid"), ("parent_pid", "ppid")):
+        if fields[column][~is_task].any():
+            raise EncodeError(f"only {KINDS[TASK_NEW]} and {KINDS[TASK_EXIT]} have a parent", name)
     is_out = np.isin(codes, (SCHED_OUT, PREEMPTED, EXEC)).astype(np.uint16)
     words: dict[str, Any] = {"low": 0, "out": is_out, "preempted": (codes == PREEMPTED).astype(np.uint16), "high": 0}
     fields["misc"] = np.broadcast_to(PerfMiscWord(**words).value, len(codes))

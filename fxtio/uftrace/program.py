@@ -1,379 +1,279 @@
-"""The program of a new trace: its modules, its functions and variables, and their addresses in memory."""
+"""Write the trace of a made-up web server: the synthetic shape `program`.
+
+Requests arrive at random and wait for one of several workers.  A request is parsed, looks up its session, asks the
+database (which blocks in the kernel), fills a template and sends its answer; many are answered from the cache, a few
+fail.
+Now and then a garbage collection runs, a job of the background thread, or a child process that compresses logs.
+Durations are log-normal, as those of real programs are.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+import heapq
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-from fxtio.codec.integers import MAX_INT32
-from fxtio.errors import EncodeError
-from fxtio.uftrace.argspec import ValueSpec, ValueSpecs, checked_values
-from fxtio.uftrace.directory import is_file_name
-from fxtio.uftrace.encode import checked_integer
-from fxtio.uftrace.symbols import DATA, END, PLT, STACK, DebugFile, DebugFunction, MapFile, Symbol, SymbolFile
-from fxtio.uftrace.symbols import Mapping as MemoryMapping
-from fxtio.uftrace.tasks import check_text
+from fxtio.table import MAX_TIME
+from fxtio.uftrace.declarations import NewFunction
+from fxtio.uftrace.perf import PerfEvent
+from fxtio.uftrace.task_writer import TaskWriter
+from fxtio.uftrace.writer import UftraceWriter
 
-_FIRST_BASE = 0x40_0000
-FUNCTION_SIZE = 16
-"""The size of every function of a new trace in bytes."""
+PATH = "/usr/bin/shopd"
+PID = 2000
 
-MAX_VARIABLE = 8
-"""The largest size of a watched variable in bytes."""
+MAX_WORKERS = 1000
 
-_MAX_LINE = MAX_INT32
-_PAGE = 4096
-_MODULE_DISTANCE = 0x1000_0000
-_MAX_SYMBOLS = (_MODULE_DISTANCE - 2 * _PAGE) // FUNCTION_SIZE
-_STACK = {8: (0x7FFE_0000_0000, 0x7FFF_0000_0000), 4: (0xBF00_0000, 0xBFFF_F000)}
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
+_SPREAD = 0.6  # of the logarithms of durations
+_ARRIVAL, _GC, _JOB = 40_000, 200, 97  # nanoseconds between requests; requests between collections, and between jobs
+_COMPRESSIONS, _COMPRESS = 3, 500
+_TRACED = 2000  # requests whose events of the kernel and the scheduler are written
+_STATES = {"NEW": 0, "ACTIVE": 1, "EXPIRED": 2}
+_LEVELS = {"DEBUG": 0, "INFO": 1, "WARNING": 2, "ERROR": 3}
+_PATHS = ["/", "/cart", "/item/4711", "/item/815", "/search?q=tea", "/login", "/static/style.css", "/checkout"]
+_QUERIES = [
+    "SELECT * FROM items WHERE id = ?", "SELECT * FROM carts WHERE user = ?", "UPDATE carts SET total = ?",
+    "INSERT INTO orders VALUES (?, ?)",
+]  # fmt: skip
+_SOURCE = "/src/shopd/server.cc"
+_LIBC, _SSL, _SQL = "/usr/lib/libc.so.6", "/usr/lib/libssl.so.3", "/usr/lib/libsqlite3.so.0"
+_FUNCTIONS: dict[str, dict[str, Any]] = {
+    "shop::Server::accept": {"returns": "retval/i32"},
+    "shop::Worker::run": {},
+    "shop::Request::handle": {"arguments": "arg1/u64,arg2/s", "returns": "retval/i32"},
+    "shop::Request::parse": {},
+    "shop::parse_header": {"arguments": "arg1/s"},
+    "shop::Session::lookup": {"arguments": "arg1/x64", "returns": "retval/e:session_state"},
+    "shop::Cache::get": {"arguments": "arg1/s", "returns": "retval/p"},
+    "shop::Database::query": {"arguments": "arg1/s", "returns": "retval/i32"},
+    "shop::Template::render": {"arguments": "arg1/s", "returns": "retval/u64"},
+    "shop::price_with_tax": {"arguments": "fparg1/64", "returns": "retval/f64"},
+    "shop::Response::send": {"arguments": "arg1/i32,arg2/u64"},
+    "shop::log": {"arguments": "arg1/e:log_level,arg2/s"},
+    "shop::gc::collect": {"returns": "retval/u64"},
+    "shop::gc::mark": {},
+    "shop::gc::sweep": {},
+    "shop::Jobs::run": {"arguments": "arg1/s"},
+    "shop::Jobs::expire_sessions": {},
+    "memcpy": {"module": _LIBC, "library": True},
+    "malloc": {"module": _LIBC, "library": True, "arguments": "arg1/u64", "returns": "retval/p"},
+    "free": {"module": _LIBC, "library": True},
+    "read": {"module": _LIBC, "library": True, "arguments": "arg1/i32", "returns": "retval/i64"},
+    "write": {"module": _LIBC, "library": True, "arguments": "arg1/i32", "returns": "retval/i64"},
+    "fork": {"module": _LIBC, "library": True, "returns": "retval/i32"},
+    "SSL_write": {"module": _SSL, "library": True},
+    "sqlite3_step": {"module": _SQL, "library": True, "returns": "retval/i32"},
+}
 
-Role = Literal["program", "library", "loaded"]
-"""How a module comes into memory: as the program of a session; with every program; or by `dlopen`."""
 
-
-@dataclass(frozen=True, slots=True)
-class NewFunction:
-    """A function that can be called in a new trace.
-
-    Attributes:
-        name: the name.
-        address: the first address in memory.
-        arguments: the specifications of its arguments.
-        returns: the specification of its return value.
-        module: the path of its module.
-    """
-
-    name: str
-    address: int
-    arguments: ValueSpecs
-    returns: ValueSpecs
-    module: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NewVariable:
-    """A variable whose changes can be written to a new trace.
-
-    Attributes:
-        name: the name.
-        address: the address in memory.
-        size: the size in bytes.
-    """
-
-    name: str
-    address: int
-    size: int
+def _line(number: int, given: dict[str, Any]) -> int | None:
+    """Return the line of a function of the program; the sources of libraries are not known."""
+    return None if "module" in given else 40 * number
 
 
 @dataclass(slots=True)
-class NewModule:
-    """A program or library of a new trace.
+class _Thread:
+    """A thread of the program: its writer, its CPU, which no other thread uses, and its time in nanoseconds."""
 
-    Attributes:
-        path: the path of its file.
-        base: its first address.
-        role: how it comes into memory.
-        symbols: its functions and variables.
-        debug: the places of functions in source files.
-    """
-
-    path: str
-    base: int
-    role: Role
-    symbols: list[Symbol] = field(default_factory=list)
-    debug: dict[str, DebugFunction] = field(default_factory=dict)
-
-    @property
-    def basename(self) -> str:
-        """Return the last part of the path."""
-        return self.path.rpartition("/")[2]
-
-    @property
-    def end(self) -> int:
-        """Return the address after the module."""
-        return self.base + (len(self.symbols) + 1) * FUNCTION_SIZE // _PAGE * _PAGE + _PAGE
-
-    def add(self, name: str, kind: str) -> int:
-        """Append a symbol, and return its address."""
-        offset = len(self.symbols) * FUNCTION_SIZE
-        self.symbols.append(Symbol(offset, name, kind))
-        return self.base + offset
+    task: TaskWriter
+    cpu: int
+    now: int
 
 
 class Program:
-    """The modules and functions of a new trace.
+    """Writes requests.
 
     Args:
-        path: the path of the program.
-        pointer_size: the size of an address in bytes: 4 or 8.
-
-    Attributes:
-        path: the path of the program.
-        specs: the specifications of arguments and return values, by function.
-        enums: the values of enumerations by their names, by enumeration.
+        writer: the writer.
+        rng: the random numbers.
+        workers: the number of threads that handle requests, at most `MAX_WORKERS`.
+        begin: the time at which the program begins in nanoseconds.
     """
 
-    def __init__(self, path: str, pointer_size: int) -> None:
-        self.path = path
-        self.specs: dict[str, tuple[ValueSpecs, ValueSpecs]] = {}
-        self.enums: dict[str, dict[str, int]] = {}
-        self._pointer_size = pointer_size
-        self._functions: dict[tuple[str, str], NewFunction] = {}
-        self._variables: dict[tuple[str, str], NewVariable] = {}
-        self._modules: dict[str, NewModule] = {}
-        self.add_module(path, "program")
-
-    @property
-    def modules(self) -> list[NewModule]:
-        """Return the modules, the program first."""
-        return list(self._modules.values())
-
-    def module(self, path: str) -> NewModule | None:
-        """Return the module with a path, or None."""
-        return self._modules.get(path)
-
-    def check_module(self, path: str, role: Role) -> None:
-        """Raise an error if a module cannot be used in a role.
-
-        Raises:
-            EncodeError: the path cannot be written in a map, another module has the same base name, there are too many
-                modules, or the module has another role.
-        """
-        check_text(path, "module")
-        module = self._modules.get(path)
-        if module is not None:
-            if module.role != role:
-                raise EncodeError(f"{path!r} is used as {module.role} before", "module")
-            return
-        base = path.rpartition("/")[2]
-        if not base or not is_file_name(f"{base}.sym") or any(character.isspace() for character in path):
-            message = f"{path!r} cannot be the path of a module; it needs a file name and no spaces"
-            raise EncodeError(message, "module")
-        if any(module.basename == base for module in self._modules.values()):
-            raise EncodeError(f"another module has the file name {base!r}", "module")
-        if self._next_base() + _MODULE_DISTANCE > _STACK[self._pointer_size][0]:
-            raise EncodeError(f"there is no address left for {path!r}", "module")
-
-    def _next_base(self) -> int:
-        return _FIRST_BASE + len(self._modules) * _MODULE_DISTANCE
-
-    def add_module(self, path: str, role: Role) -> NewModule:
-        """Return the module with a path, which is added if it is new.
-
-        Raises:
-            EncodeError: see `check_module`.
-        """
-        self.check_module(path, role)
-        return self._modules.setdefault(path, NewModule(path, self._next_base(), role))
-
-    def function(
-        self, name: str, arguments: str = "", returns: str = "", *, library: bool = False, module: str = ""
-    ) -> NewFunction:
-        """Return the function with a name, which is added if it is new.
-
-        Raises:
-            EncodeError: see `check_function`.
-        """
-        path = module or self.path
-        self.check_function(name, arguments, returns, path)
-        function = self._functions.get((path, name))
-        if function is not None:
-            return function
-        specs = checked_values(arguments, self._pointer_size), checked_values(returns, self._pointer_size)
-        owner = self._modules.get(path) or self.add_module(path, "library")
-        address = owner.add(name, PLT if library else "T")
-        function = self._functions[path, name] = NewFunction(name, address, *specs, path)
-        if any(specs):
-            self.specs[name] = specs
-        return function
-
-    def add_place(self, function: NewFunction, source: str, line: int) -> None:
-        """Add the place of a function in a source file.
-
-        Raises:
-            EncodeError: see `check_place`.
-        """
-        number = self.check_place(function.name, function.module, source, line)
-        module = self._modules[function.module]
-        place = DebugFunction(function.address - module.base, function.name, line=number, source=source)
-        module.debug.setdefault(function.name, place)
-
-    def check_place(self, name: str, path: str, source: str, line: int) -> int:
-        """Return the line of a function that can have a place in a source file.
-
-        Raises:
-            EncodeError: the place cannot be written, or the function has another place.
-        """
-        number = checked_integer(line, "line", 1, _MAX_LINE)
-        if not check_text(source, "source"):
-            raise EncodeError("a line needs a source file", "source")
-        module = self._modules.get(path or self.path)
-        known = module.debug.get(name) if module is not None else None
-        if known is not None and (known.source, known.line) != (source, number):
-            raise EncodeError(f"the function was declared at {known.source}:{known.line}", name)
-        return number
-
-    def known_function(self, name: str, module: str) -> NewFunction | None:
-        """Return the function with a name in a module, or None."""
-        return self._functions.get((module, name))
-
-    def owns(self, function: NewFunction) -> bool:
-        """Return whether a function was declared here."""
-        try:
-            return self._functions.get((function.module, function.name)) is function
-        except TypeError:  # a function that was made by hand, with a name that is not a text
-            return False
-
-    def check_function(self, name: str, arguments: str = "", returns: str = "", module: str = "") -> None:
-        """Raise an error if a function cannot be declared.
-
-        Raises:
-            EncodeError: the name or a specification cannot be written, or the function has other specifications.
-        """
-        self._check_symbol(name, module)
-        specs = checked_values(arguments, self._pointer_size), checked_values(returns, self._pointer_size)
-        known = self._functions.get((module or self.path, name))
-        if known is None:
-            self._check_specs(name, *specs)
-        elif any(specs) and specs != (known.arguments, known.returns):
-            raise EncodeError("the function was declared with other arguments before", name)
-
-    def _check_symbol(self, name: str, module: str) -> None:
-        """Raise an error if a symbol of a module cannot have a name."""
-        if not check_text(name, "name") or "\t" in name:
-            raise EncodeError("the name of a function or variable must not be empty or contain a tab", repr(name))
-        check_text(module, "module")
-        owner = self._modules.get(module or self.path)
-        if owner is None:
-            self.check_module(module, "library")
-        elif len(owner.symbols) >= _MAX_SYMBOLS:
-            raise EncodeError(f"a module has at most {_MAX_SYMBOLS:,} functions", name)
-
-    def _check_specs(self, name: str, arguments: ValueSpecs, returns: ValueSpecs) -> None:
-        if not (arguments or returns):
-            return
-        if any(character in name for character in ";@,") or name in self.specs:
-            raise EncodeError("the name of a function with arguments must be unique and without ; @ and comma", name)
-        if any(value.kind == "retval" for value in arguments) or any(value.kind != "retval" for value in returns):
-            raise EncodeError("arguments are specified by arg1, fparg1 and so on, a return value by retval", name)
-        slots = [value.slot for value in (*arguments, *returns)]
-        if len(set(slots)) < len(slots):
-            raise EncodeError("a value is specified twice", name)
-
-    def variable(self, name: str, size: int, module: str = "") -> NewVariable:
-        """Return the variable with a name, which is added if it is new.
-
-        Raises:
-            EncodeError: the name cannot be written, the size is not from 1 to 8, or the variable has another size.
-        """
-        self._check_symbol(name, module)
-        if type(size) is not int or not 0 < size <= MAX_VARIABLE:
-            raise EncodeError(f"{size!r} is not a size from 1 to {MAX_VARIABLE}", name)
-        path = module or self.path
-        variable = self._variables.get((path, name))
-        if variable is None:
-            owner = self._modules.get(path) or self.add_module(path, "library")
-            variable = self._variables[path, name] = NewVariable(name, owner.add(name, DATA), size)
-        elif variable.size != size:
-            raise EncodeError(f"the variable was declared with the size {variable.size}", name)
-        return variable
-
-    def enum(self, name: str, values: Mapping[str, int]) -> None:
-        """Declare an enumeration.
-
-        Raises:
-            EncodeError: a name is not an identifier, a value does not fit a pointer, or the enumeration has other
-                values.
-        """
-        try:
-            labels = [*values.keys()]
-        except AttributeError:
-            labels = []
-        if not labels:
-            raise EncodeError("an enumeration needs values by their names", "enum")
-        for text in (name, *labels):
-            if not _NAME.fullmatch(check_text(text, "enum")):
-                raise EncodeError(f"{text!r} is not a name of letters, digits and underscores", "enum")
-        limit = 1 << 8 * self._pointer_size - 1
-        for label, value in values.items():
-            if type(value) is not int or not -limit <= value < limit:
-                raise EncodeError(f"{value!r} is not an integer of {8 * self._pointer_size} bits", f"{name}.{label}")
-        if len(set(values.values())) < len(values):
-            raise EncodeError("two names have the same value", name)
-        if self.enums.setdefault(name, dict(values)) != values:
-            raise EncodeError("the enumeration was declared with other values before", name)
-
-    def numbers(self, specs: ValueSpecs, values: Sequence[Any]) -> Sequence[Any]:
-        """Return values with numbers in place of the names of values of enumerations.
-
-        Raises:
-            EncodeError: an enumeration has no such name.
-        """
-        if not self.enums or len(specs) != len(values):
-            return values
-        return [
-            self._number(spec, value) if spec.format == "e" and isinstance(value, str) else value
-            for spec, value in zip(specs, values, strict=True)
+    def __init__(self, writer: UftraceWriter, rng: random.Random, workers: int, begin: int) -> None:
+        self._writer = writer
+        self._rng = rng
+        self._requests = self._order = 0
+        self._arrived = begin
+        self._waiting: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []  # what is written in order
+        writer.enum("session_state", _STATES)
+        writer.enum("log_level", _LEVELS)
+        self._functions = {
+            name: writer.function(name, source="" if "module" in given else _SOURCE, line=_line(number, given), **given)
+            for number, (name, given) in enumerate(_FUNCTIONS.items(), 1)
+        }
+        self._main = _Thread(writer.task(PID), 0, begin)
+        workers = min(workers, MAX_WORKERS)
+        self._workers = [
+            _Thread(writer.task(PID + 1 + number, PID), 1 + number, begin + 50_000 + 2_000 * number)
+            for number in range(workers)
         ]
+        self._background = _Thread(writer.task(PID + 1 + workers, PID), 1 + workers, begin + 40_000)
+        self._enter(self._main, "main", 5_000)
+        for worker in self._workers:
+            self._enter(worker, "shop::Worker::run", 1_000)
 
-    def _number(self, spec: ValueSpec, name: str) -> int:
-        names = self.enums.get(spec.type, {})
-        if name not in names:
-            raise EncodeError(f"{name!r} is not a name of a value of {spec.type!r}", spec.label)
-        return names[name]
+    # ---- calls
 
-    @property
-    def needs_registers(self) -> bool:
-        """Return whether a specification names a register, for which readers need the type of the processor."""
-        values: list[ValueSpec] = [value for pair in self.specs.values() for specs in pair for value in specs]
-        return any(value.place and not value.place.startswith("%stack") for value in values)
+    def _pass(self, thread: _Thread, median: float) -> int:
+        """Let time pass, so many nanoseconds in the median; return the time."""
+        thread.now += max(int(self._rng.lognormvariate(0, _SPREAD) * median), 1)
+        return thread.now
 
-    def spec_lines(self) -> list[str]:
-        """Return the lines of the argument block of the info file."""
-        lines = []
-        for key, number in (("argspec", 0), ("retspec", 1)):
-            specs = [f"{name}@{','.join(map(str, pair[number]))}" for name, pair in self.specs.items() if pair[number]]
-            lines += [f"{key}:{';'.join(specs)}"] if specs else []
-        texts = [
-            f"enum {name} {{{','.join(f'{label}={value}' for label, value in values.items())}}}"
-            for name, values in self.enums.items()
-        ]
-        lines += [f"enumauto:{';'.join(texts)}"] if texts else []
-        return [f"argspec:lines={len(lines)}", *lines]
+    def _enter(self, thread: _Thread, name: str, median: float, *values: Any) -> None:
+        """Begin a call after some time."""
+        target: NewFunction | str = self._functions.get(name, name)
+        thread.task.enter(target, self._pass(thread, median), *values)
 
-    def map_file(self, program: str) -> MapFile:
-        """Return the map of a session, with a stack, without which uftrace does not look up names.
+    def _leave(self, thread: _Thread, median: float, value: Any = ...) -> None:
+        """End a call after some time."""
+        thread.task.leave(self._pass(thread, median), value)
 
-        Args:
-            program: the program of the session.
-        """
-        modules = [module for module in self.modules if module.path == program or module.role == "library"]
-        mappings = [MemoryMapping(module.base, module.end, path=module.path) for module in modules]
-        begin, end = _STACK[self._pointer_size]
-        return MapFile.of([*mappings, MemoryMapping(begin, end, "rw-p", path=STACK)])
+    def _call(self, thread: _Thread, name: str, median: float, *values: Any, returns: Any = ...) -> None:
+        """Write a call that takes so many nanoseconds in the median."""
+        self._enter(thread, name, 30, *values)
+        self._leave(thread, median, returns)
 
-    @property
-    def has_places(self) -> bool:
-        """Return whether the place of a function in a source file is known."""
-        return any(module.debug for module in self.modules)
+    # ---- requests
 
-    def symbol_files(self, *, sized: bool) -> dict[str, SymbolFile | DebugFile]:
-        """Return the files of symbols and of debug information by name.
+    def write_round(self) -> None:
+        """Write a request, and what happens beside it."""
+        self._requests += 1
+        self._arrived += int(self._rng.expovariate(1 / _ARRIVAL)) + 1
+        self._main.now = max(self._main.now, self._arrived)
+        self._call(self._main, "shop::Server::accept", 3_000, returns=10 + self._requests % 50)
+        worker = min(self._workers, key=lambda thread: thread.now)
+        worker.now = max(worker.now, self._main.now + 500)
+        self._handle(worker)
+        if self._requests % _GC == 0:
+            self._collect()
+        if self._requests % _JOB == 0:
+            self._job()
+        if self._requests % _COMPRESS == 0 and self._requests <= _COMPRESSIONS * _COMPRESS:
+            self._compress()
+        self._write_until(min(thread.now for thread in [self._main, *self._workers]))
 
-        Args:
-            sized: write the sizes of symbols, as uftrace 0.14 and later do; 0.13 cannot read them.
-        """
-        files: dict[str, SymbolFile | DebugFile] = {}
-        for module in self.modules:
-            symbols = module.symbols
-            if sized:
-                symbols = [Symbol(s.address, s.name, s.type, FUNCTION_SIZE) for s in symbols]
-            else:
-                symbols = [*symbols, Symbol(len(symbols) * FUNCTION_SIZE, "__sym_end", END)]
-            files[f"{module.basename}.sym"] = SymbolFile.of(symbols)
-            if module.debug:
-                files[f"{module.basename}.dbg"] = DebugFile.of(module.debug.values())
-        return files
+    def end(self) -> None:
+        """Write what is left; the threads are still running."""
+        self._write_until(MAX_TIME + 1)
+
+    def _handle(self, worker: _Thread) -> None:
+        rng, path = self._rng, self._rng.choices(_PATHS, [30, 10, 20, 5, 10, 4, 20, 1])[0]
+        self._enter(worker, "shop::Request::handle", 300, self._requests, path)
+        self._enter(worker, "shop::Request::parse", 100)
+        self._io(worker, "read", "ksys_read", 4_000, rng.randrange(200, 4000))
+        for header in ("Host", "Cookie", "Accept")[: rng.randrange(1, 4)]:
+            self._call(worker, "shop::parse_header", 250, header)
+        self._leave(worker, 200)
+        state = rng.choices(list(_STATES), [5, 90, 5])[0]
+        self._call(worker, "shop::Session::lookup", 900, rng.getrandbits(48), returns=state)
+        hit = path.startswith("/static") or rng.random() < 0.3
+        self._call(worker, "shop::Cache::get", 400, path, returns=0x7F0000001000 if hit else 0)
+        size, status = rng.randrange(500, 60_000), 200
+        if not hit:
+            status = self._answer(worker, path)
+        if status != 200:
+            self._log(worker, "ERROR", f"request {self._requests} failed with status {status}")
+        self._enter(worker, "shop::Response::send", 200, status, size)
+        self._call(worker, "SSL_write", 2_500)
+        self._io(worker, "write", "ksys_write", 6_000, size)
+        self._leave(worker, 150)
+        if rng.random() < 0.1:
+            self._log(worker, "INFO", f"GET {path} {status}")
+        self._leave(worker, 250, status)
+
+    def _answer(self, worker: _Thread, path: str) -> int:
+        """Ask the database and fill the template; return the status."""
+        rng = self._rng
+        for _ in range(rng.choices([1, 2, 3], [6, 3, 1])[0]):
+            rows = rng.randrange(20)
+            self._enter(worker, "shop::Database::query", 300, rng.choice(_QUERIES))
+            for _ in range(min(rows, 4)):
+                self._call(worker, "sqlite3_step", 1_500, returns=100)
+            self._io(worker, "read", "ksys_read", 80_000, 4096)
+            self._leave(worker, 400, rows)
+        if rng.random() < 0.01:
+            return 500
+        self._enter(worker, "shop::Template::render", 200, path)
+        self._call(worker, "malloc", 120, 4096, returns=0x7F0000002000)
+        for _ in range(rng.randrange(5)):
+            price = round(rng.uniform(1, 200), 2)
+            self._call(worker, "shop::price_with_tax", 60, price, returns=price * 1.19)
+            self._call(worker, "memcpy", 80)
+        self._call(worker, "free", 90)
+        self._leave(worker, 3_000, rng.randrange(500, 60_000))
+        return 200
+
+    def _io(self, thread: _Thread, name: str, kernel: str, median: float, size: int) -> None:
+        """Write a call that enters the kernel, and loses its CPU if it takes long."""
+        self._enter(thread, name, 100, 7)
+        begin = self._pass(thread, 200)
+        end = self._pass(thread, median)
+        if self._requests <= _TRACED and end - begin > 500:
+            tid, cpu, writer = thread.task.tid, thread.cpu, self._writer
+            self._later(begin, writer.kernel_enter, cpu, begin, tid, "do_syscall_64")
+            self._later(begin + 100, writer.kernel_enter, cpu, begin + 100, tid, kernel)
+            if end - begin > 20_000:
+                self._later(begin + 200, writer.sched, cpu, PerfEvent(begin + 200, PID, tid, "sched-out"))
+                self._later(end - 200, writer.sched, cpu, PerfEvent(end - 200, PID, tid, "sched-in"))
+            self._later(end - 100, writer.kernel_leave, cpu, end - 100, tid)
+            self._later(end - 50, writer.kernel_leave, cpu, end - 50, tid)
+        self._leave(thread, 100, size)
+
+    def _log(self, thread: _Thread, level: str, text: str) -> None:
+        self._call(thread, "shop::log", 700, level, text)
+        self._later(thread.now, self._writer.message, thread.now, f"{level} {text}")
+
+    # ---- beside requests
+
+    def _collect(self) -> None:
+        """Write a garbage collection, in the thread that has waited longest."""
+        thread = min(self._workers, key=lambda worker: worker.now)
+        size = self._rng.randrange(50_000, 90_000)
+        self._enter(thread, "shop::gc::collect", 500)
+        thread.task.event("read:proc/statm", thread.now + 1, vmsize=200_000 + size, vmrss=size, shared=12_000)
+        self._call(thread, "shop::gc::mark", 150_000)
+        self._call(thread, "shop::gc::sweep", 90_000)
+        freed = self._rng.randrange(size // 2)
+        thread.task.event("diff:proc/statm", self._pass(thread, 50), vmsize=-freed, vmrss=-freed, shared=0)
+        self._leave(thread, 800, freed * 1024)
+
+    def _job(self) -> None:
+        """Write a job of the background thread."""
+        thread = self._background
+        thread.now = max(thread.now, self._main.now)
+        self._enter(thread, "shop::Jobs::run", 300, "expire sessions")
+        self._call(thread, "shop::Jobs::expire_sessions", 60_000)
+        self._leave(thread, 500)
+        thread.task.event("shopd:job-done", self._pass(thread, 100))
+
+    def _compress(self) -> None:
+        """Write a child process that runs gzip."""
+        number = self._requests // _COMPRESS
+        self._enter(self._main, "fork", 100)
+        time = self._pass(self._main, 60_000)
+        child = _Thread(self._main.task.fork(PID + 10_000 + number, time), self._background.cpu, time)
+        self._leave(self._main, 500, child.task.tid)
+        self._leave(child, 900, 0)
+        self._enter(child, "execv", 300)
+        child.task.exec("/usr/bin/gzip", self._pass(child, 200_000))
+        self._enter(child, "main", 900_000)
+        for _ in range(20):
+            self._call(child, "deflate", 400_000)
+        self._leave(child, 5_000)
+        self._log(self._main, "INFO", f"compressed log {number}")
+
+    # ---- events in the order of time
+
+    def _later(self, time: int, write: Callable[..., object], *arguments: Any) -> None:
+        """Write something when everything before it is written."""
+        self._order += 1
+        heapq.heappush(self._waiting, (time, self._order, write, arguments))
+
+    def _write_until(self, time: int) -> None:
+        """Write what belongs to earlier times."""
+        while self._waiting and self._waiting[0][0] < time:
+            _, _, write, arguments = heapq.heappop(self._waiting)
+            write(*arguments)

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,23 +16,22 @@ from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Findings
 from fxtio.io.reading import Progress, TraceInfo, TraceReader
-from fxtio.table import MAX_TIME, Table
+from fxtio.table import MAX_TIME, Table, saturated
 from fxtio.uftrace import kernel, payloads, perf
 from fxtio.uftrace.directory import MAX_WHOLE_FILE, Directory, StoredFile
 from fxtio.uftrace.enums import RecordType
-from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, data_of, values_of
+from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message, data_of, values_of
 from fxtio.uftrace.frames import Chunk, TaskReader, empty_chunk
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import RecordWord
+from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
 from fxtio.uftrace.small_files import FILE_TABLES
 from fxtio.uftrace.state import Function, Sessions
 from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
 from fxtio.uftrace.tables import RECORD_TABLES, Columns, RowCollector, TableBuilder
-from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskEvent, TaskFile
+from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskFile
 from fxtio.uftrace.values import addressed, meanings
-
-T = TypeVar("T")
 
 _FIELDS = RecordWord.fields
 _DECODED_AT_ONCE = 4096
@@ -66,24 +64,28 @@ class Entry(NamedTuple):
     """A record with its place, its time and its meaning.
 
     Attributes:
-        offset: the byte offset in the file of the task.
+        offset: the byte offset in the file.
         time: nanoseconds, at most 2**63 - 1, or None for lost records and for bytes that are not a record.
         record: the record.
-        tid: the task.
+        tid: the task, or None for a message.
         name: the name of the function or event, or None.
         function: the function, or None if it is unknown.
         values: the values in the payload by name, such as `arg1`, or None if they are unknown.
         meanings: the names of those values that are of an enumeration or addresses of functions and variables.
+        file: the name of the file.
+        cpu: the CPU of a scheduler or kernel event, or None.
     """
 
     offset: int
     time: int | None
     record: Any
-    tid: int
+    tid: int | None
     name: str | None = None
     function: Function | None = None
     values: dict[str, Any] | None = None
     meanings: Mapping[str, str] = MappingProxyType({})
+    file: str = ""
+    cpu: int | None = None
 
 
 class UftraceTrace(TraceReader[Info]):
@@ -146,10 +148,11 @@ class UftraceTrace(TraceReader[Info]):
         return {int(stem) for stem in stems if stem.isascii() and stem.isdigit() and str(int(stem[:18])) == stem}
 
     def records(self, *, resolve: bool = True, tid: int | None = None) -> Iterator[Any]:
-        """Yield the records as typed objects, task by task.
+        """Yield the records as typed objects: those of the tasks, task by task, then those of the other files.
 
-        Bytes that are not a record are `Opaque`, so putting all records of a task with `UftraceWriter.put` copies its
-        file.
+        Bytes of a task that are not a record are `Opaque`, so putting all records of a task with `UftraceWriter.put`
+        copies its file.  Scheduler events (`PerfEvent`) and kernel events (`KernelEvent`) follow, CPU by CPU, then the
+        messages of `extern.dat` (`Message`).
 
         Args:
             resolve: without effect, since records refer to functions by address; `entries` gives names and values.
@@ -158,11 +161,17 @@ class UftraceTrace(TraceReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for chunk in self.chunks(None if tid is None else [tid]):
+        reading = self.begin()
+        for chunk in self.chunks_of(reading, None if tid is None else [tid]):
             yield from _decoded(chunk)
+        if tid is None:
+            for entry in _other_entries(reading):
+                yield entry.record
 
     def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
-        """Yield the records with their places and meanings, task by task.
+        """Yield the records with their places and meanings, in the order of `records`.
+
+        They are not merged by time, which would take memory for each task; the tables can be sorted.
 
         Args:
             resolve: look up names and decode values.
@@ -170,13 +179,15 @@ class UftraceTrace(TraceReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        reading = self._begin()
-        for chunk in self._chunks(reading):
+        reading = self.begin()
+        for chunk in self.chunks_of(reading):
             offsets = [chunk.base] if chunk.gap is not None else chunk.offsets().tolist()
             for offset, record in zip(offsets, _decoded(chunk), strict=True):
                 time = None if isinstance(record, Opaque | Lost) else min(record.time, MAX_TIME)
-                entry = Entry(offset, time, record, chunk.tid)
+                entry = Entry(offset, time, record, chunk.tid, file=chunk.file)
                 yield self._resolved(entry, chunk, reading.events) if resolve else entry
+        for entry in _other_entries(reading):
+            yield entry if resolve else Entry(*entry[:4], file=entry.file, cpu=entry.cpu)
 
     def _resolved(self, entry: Entry, chunk: Chunk, events: EventsFile) -> Entry:
         record = entry.record
@@ -209,19 +220,19 @@ class UftraceTrace(TraceReader[Info]):
         return (*RECORD_TABLES, *FILE_TABLES)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
-        reading = self._begin()
+        reading = self.begin()
         of_records = [name for name in names if name in RECORD_TABLES]
         reading.quiet = bool(of_records)
         tables = self._record_tables(of_records, reading) if of_records else {}
         tables |= {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
         return {name: tables[name] for name in names}
 
-    def _record_tables(self, names: list[str], reading: _Reading) -> dict[str, Table]:
+    def _record_tables(self, names: list[str], reading: Reading) -> dict[str, Table]:
         builder, collector = self._builder(names, reading), RowCollector(names)
         total = self._total() or 1
         collector.add(builder.of_chunk(empty_chunk(reading.sessions.empty)))
         tid = None
-        for chunk in self._chunks(reading):
+        for chunk in self.chunks_of(reading):
             if tid is not None and chunk.tid != tid:
                 collector.add(builder.finish(tid))
             tid = chunk.tid
@@ -232,7 +243,7 @@ class UftraceTrace(TraceReader[Info]):
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
         """Yield batches; the tables of small files are whole in the first one, and empty in the others."""
-        reading = self._begin()
+        reading = self.begin()
         reading.quiet = any(name in RECORD_TABLES for name in names)
         of_files = {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
 
@@ -250,10 +261,10 @@ class UftraceTrace(TraceReader[Info]):
             empty = empty_chunk(reading.sessions.empty)
             yield batch(self._builder(list(names), reading).of_chunk(empty))
 
-    def _batch_columns(self, names: tuple[str, ...], reading: _Reading) -> Iterator[dict[str, Columns]]:
+    def _batch_columns(self, names: tuple[str, ...], reading: Reading) -> Iterator[dict[str, Columns]]:
         builder, tid = self._builder(list(names), reading), None
         empty = empty_chunk(reading.sessions.empty)
-        for chunk in self._chunks(reading):
+        for chunk in self.chunks_of(reading):
             if tid is not None and chunk.tid != tid:
                 yield builder.of_chunk(empty) | builder.finish(tid)
             tid = chunk.tid
@@ -263,22 +274,22 @@ class UftraceTrace(TraceReader[Info]):
         if tid is not None:
             yield builder.of_chunk(empty) | builder.finish(tid)
 
-    def _builder(self, names: list[str], reading: _Reading) -> TableBuilder:
+    def _builder(self, names: list[str], reading: Reading) -> TableBuilder:
         return TableBuilder(names, reading.events, self.info_file.pointer_size, reading.findings)
 
     def perf_events(self) -> Iterator[tuple[int, perf.PerfEvent]]:
         """Yield the scheduler events with the number of their CPU, file by file."""
-        for cpu, block in self._begin().perf_blocks():
+        for _, block in self.begin().perf_blocks():
             for event in block.events():
-                yield cpu, event
+                yield event.cpu, event
 
     def kernel_events(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
         """Yield the kernel events with the number of their CPU, file by file."""
-        return self._begin().kernel_events()
+        return ((event.cpu, event) for _, event in self.begin().kernel_events())
 
     def sessions(self) -> Sessions:
         """Return the sessions and tasks; `findings` are then their faults."""
-        return self._begin().sessions
+        return self.begin().sessions
 
     def file(self, name: str) -> Any:
         """Return a file of the trace other than `<tid>.dat`, parsed, or `StoredFile` if it is unknown or damaged.
@@ -317,10 +328,10 @@ class UftraceTrace(TraceReader[Info]):
         Args:
             tids: the tasks to read; None for all tasks.
         """
-        return self._chunks(self._begin(), tids)
+        return self.chunks_of(self.begin(), tids)
 
-    def _begin(self) -> _Reading:
-        """Begin a reading with no findings but those of the directory and the info file."""
+    def begin(self) -> Reading:
+        """Begin a reading; `findings` are then its findings, first those of the directory and the info file."""
         self._findings = findings = Findings("uftrace", strict=self._strict)
         self._position = 0
         self._read_info_file(findings)
@@ -331,9 +342,10 @@ class UftraceTrace(TraceReader[Info]):
             if f"{tid}{_DAT}" not in self.directory:
                 message = f"the info file lists the task {tid}, but there is no file {tid}{_DAT}"
                 findings.add("directory.no-task-file", 0, message, file=INFO_FILE)
-        return _Reading(self, findings)
+        return Reading(self.directory, self.info_file, self.tids, findings)
 
-    def _chunks(self, reading: _Reading, tids: list[int] | None = None) -> Iterator[Chunk]:
+    def chunks_of(self, reading: Reading, tids: list[int] | None = None) -> Iterator[Chunk]:
+        """Yield chunks of records in a reading, see `chunks`."""
         findings, listed = reading.findings, frozenset(self.info_file.tids)
         _ = reading.events  # parsed for its findings, even if no name of an event is needed
         left, total = self._max_bytes, self._total()
@@ -358,13 +370,13 @@ class UftraceTrace(TraceReader[Info]):
             left = None if left is None else left - allowed
 
     def _summarize(self) -> Info:
-        file, reading = self.info_file, self._begin()
+        file, reading = self.info_file, self.begin()
         info = Info(
             self.name, self.format, byte_order=file.order, version=file.version, recorded_by=file.recorded_by,
             command=file.get("cmdline"), recorded_at=file.get("record_date") or "",
         )  # fmt: skip
         counts: Counter[str] = Counter()
-        for chunk in self._chunks(reading):
+        for chunk in self.chunks_of(reading):
             if chunk.gap is not None:
                 counts["Opaque"] += 1
                 continue
@@ -373,9 +385,18 @@ class UftraceTrace(TraceReader[Info]):
             counts.update({CLASSES[kind].__name__: number for kind, number in zip(RecordType, numbers, strict=True)})
             times = chunk.nanoseconds[kinds != RecordType.LOST]
             if len(times):
-                first, last = int(times.min()), int(times.max())
-                info.start = first if info.start is None else min(info.start, first)
-                info.end = last if info.end is None else max(info.end, last)
+                _extend(info, int(times.min()), int(times.max()))
+        for _, block in reading.perf_blocks():
+            counts[perf.PerfEvent.__name__] += len(block)
+            if len(block):
+                times = saturated(block.time)
+                _extend(info, int(times.min()), int(times.max()))
+        for ring_entry in reading.ring_entries():
+            counts[kernel.KernelEvent.__name__] += 1
+            _extend(info, *[min(ring_entry.time, MAX_TIME)] * 2)
+        for message in reading.messages():
+            counts[Message.__name__] += 1
+            _extend(info, *[min(message.time, MAX_TIME)] * 2)
         info.records = +counts
         info.size = self._position
         info.tasks = {tid: program for tid, _, program in reading.tasks()}
@@ -384,94 +405,36 @@ class UftraceTrace(TraceReader[Info]):
         return info
 
 
+def _extend(info: Info, first: int, last: int) -> None:
+    """Extend the duration of a trace so that it contains two times in nanoseconds."""
+    info.start = first if info.start is None else min(info.start, first)
+    info.end = last if info.end is None else max(info.end, last)
+
+
+def _other_entries(reading: Reading) -> Iterator[Entry]:
+    """Yield the entries of the files that do not belong to a task."""
+    for file, block in reading.perf_blocks():
+        for event in block.events():
+            given = ((name, getattr(event, name)) for name in ("comm", "parent", "parent_pid"))
+            values = {name: value for name, value in given if value} or None
+            time, name = min(event.time, MAX_TIME), f"linux:{event.kind}"
+            yield Entry(event.offset, time, event, event.tid, name, None, values, file=file, cpu=event.cpu)
+    for file, kernel_event in reading.kernel_events():
+        name = kernel_event.label or f"kernel_event:{kernel_event.id}"
+        place = kernel_event.offset, min(kernel_event.time, MAX_TIME)
+        decoded, names = kernel_event.values or None, reading.kernel_meanings(kernel_event)
+        yield Entry(*place, kernel_event, kernel_event.tid, name, None, decoded, names, file, kernel_event.cpu)
+    extern = reading.extern()
+    for offset, message in zip(extern.places, extern.messages, strict=True):
+        yield Entry(offset, min(message.time, MAX_TIME), message, None, file=EXTERN_FILE)
+
+
 def _wall_clock(origin: int, start: int) -> datetime | None:
     """Return the date of a time in nanoseconds, given the Unix time in seconds of the time 0; None if out of range."""
     try:
         return _EPOCH + timedelta(seconds=origin, microseconds=start // 1000)
     except OverflowError:
         return None
-
-
-class _Reading:
-    """One reading of a trace: the small files, parsed when they are needed, and their findings.
-
-    Args:
-        trace: the trace.
-        findings: receives faults.
-
-    Attributes:
-        quiet: whether the lists of symbols and modules report no faults, since those are reported where names are used.
-    """
-
-    def __init__(self, trace: UftraceTrace, findings: Findings) -> None:
-        self.findings = findings
-        self.quiet = False
-        self._trace = trace
-        self._directory = trace.directory
-
-    @cached_property
-    def sessions(self) -> Sessions:
-        return Sessions(self._directory, self._trace.info_file, self.findings)
-
-    @cached_property
-    def events(self) -> EventsFile:
-        return EventsFile.parse(self._directory.read(NAMES_FILE, self.findings), self.findings)
-
-    def info(self) -> InfoFile:
-        return self._trace.info_file
-
-    def task_events(self) -> list[TaskEvent]:
-        return self.sessions.file.events
-
-    def maps(self) -> list[tuple[str, MapFile]]:
-        files = self._listed(lambda name: name.startswith("sid-") and name.endswith(".map"), MapFile.parse)
-        return [(name.removeprefix("sid-").removesuffix(".map"), file) for name, file in files]
-
-    def symbol_files(self) -> list[tuple[str, SymbolFile]]:
-        return self._listed(lambda name: name.endswith(".sym") or name == kernel.SYMBOLS_FILE, SymbolFile.parse)
-
-    def debug_files(self) -> list[tuple[str, DebugFile]]:
-        return self._listed(lambda name: name.endswith(".dbg"), DebugFile.parse)
-
-    def _listed(
-        self, is_meant: Callable[[str], bool], parse: Callable[[bytes, str, Findings], T]
-    ) -> list[tuple[str, T]]:
-        """Return the parsed files whose names are meant, with their names."""
-        findings = Findings("uftrace") if self.quiet else self.findings
-        names = filter(is_meant, self._directory.names)
-        return [(name, parse(self._directory.read(name, findings), name, findings)) for name in names]
-
-    def tasks(self) -> list[tuple[int, int, str]]:
-        sessions = self.sessions
-        return [(tid, sessions.process_of(tid), sessions.program_of(tid)) for tid in self._trace.tids]
-
-    def perf_blocks(self) -> Iterator[tuple[int, perf.PerfBlock]]:
-        for name in filter(perf.is_name, self._directory.names):
-            blocks = self._directory.blocks(name)
-            for block in perf.parse(blocks, name, self._trace.info_file.order, self.findings):
-                yield perf.cpu_of(name), block
-
-    def kernel_events(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
-        header = kernel.KernelHeader.parse(self._directory.read(kernel.HEADER_FILE, self.findings), self.findings)
-        size = kernel.checked_page_size(header, self.findings)
-        for name in filter(kernel.is_name, self._directory.names):
-            for event in kernel.parse_pages(self._directory.blocks(name, size), header, name, self.findings):
-                yield kernel.cpu_of(name), event
-
-    @cached_property
-    def kernel_events_by_time(self) -> list[tuple[int, kernel.KernelEvent]]:
-        return sorted(self.kernel_events(), key=lambda item: item[1].time)
-
-    @cached_property
-    def _kernel_symbols(self) -> SymbolFile:
-        raw = self._directory.read(kernel.SYMBOLS_FILE, self.findings)
-        return SymbolFile.parse(raw, kernel.SYMBOLS_FILE, self.findings)
-
-    def kernel_symbols(self) -> SymbolFile:
-        return self._kernel_symbols
-
-    def messages(self) -> list[tuple[int, str]]:
-        return ExternFile.parse(self._directory.read(EXTERN_FILE, self.findings), self.findings).messages
 
 
 ParsedFile = (

@@ -12,6 +12,9 @@ import numpy as np
 from fxtio.codec.record import Opaque
 from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 from fxtio.table import Categories, Table
+from fxtio.uftrace.events import Message
+from fxtio.uftrace.kernel import KernelEvent
+from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import Entry, Info, UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 
@@ -19,6 +22,7 @@ SHOWN_TASKS = 20
 """The largest number of tasks that are listed as text; JSON has all of them."""
 
 _CLASS_WIDTH = len(FunctionEntry.__name__)
+_OF_CPU = (PerfEvent, KernelEvent)
 _MAX_INDENT = 32
 _SHOWN_BYTES = 32
 
@@ -149,14 +153,15 @@ def _sum(values: Any) -> int:
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterable[str]:
-    """Format entries as lines: task, offset in its file, time in seconds, class, content."""
+    """Format entries as lines: task, offset in the file, time in seconds, class, content."""
     return map(_line, entries)
 
 
 def _line(entry: Entry) -> str:
     time = "" if entry.time is None else seconds(entry.time)
     cls = type(entry.record).__name__
-    return f"{entry.tid:>8} {entry.offset:>10}  {time:>16}  {cls:<{_CLASS_WIDTH}}  {_content(entry)}".rstrip()
+    tid = "" if entry.tid is None else entry.tid
+    return f"{tid:>8} {entry.offset:>10}  {time:>16}  {cls:<{_CLASS_WIDTH}}  {_content(entry)}".rstrip()
 
 
 def _content(entry: Entry) -> str:
@@ -166,7 +171,11 @@ def _content(entry: Entry) -> str:
         return f"{len(record.raw):,} bytes: {record.raw[:_SHOWN_BYTES].hex(' ')}{dots}"
     if isinstance(record, Lost):
         return f"count={record.count}"
+    if isinstance(record, Message):
+        return record.text
     values = _values(entry)
+    if isinstance(record, _OF_CPU):
+        return f"cpu {entry.cpu}: {entry.name or f'event {_number(record)}'}{values and ' '}{values}"
     if isinstance(record, Event):
         return f"{entry.name or f'event {record.event}'}{values and ' '}{values}"
     indent = "  " * record.depth if record.depth < _MAX_INDENT else f"{'  ' * _MAX_INDENT}({record.depth}) "
@@ -178,8 +187,8 @@ def _content(entry: Entry) -> str:
 
 def _values(entry: Entry) -> str:
     if entry.values is None:
-        payload = entry.record.payload
-        return "" if payload is None else f"payload={payload.hex()}"
+        name, raw = _bytes_of(entry.record)
+        return "" if raw is None else f"{name}={raw.hex()}"
     shown = {
         name: quoted(value) if isinstance(value, str) else value.hex() if isinstance(value, bytes) else str(value)
         for name, value in entry.values.items()
@@ -210,13 +219,31 @@ def _object(entry: Entry) -> dict[str, Any]:
         return result | {"raw": record.raw.hex()}
     if isinstance(record, Lost):
         return result | {"count": record.count}
-    if isinstance(record, Event):
+    if isinstance(record, Message):
+        return result | {"text": record.text}
+    if isinstance(record, PerfEvent):
+        result |= {"cpu": entry.cpu, "pid": record.pid, "kind": record.kind}
+    elif isinstance(record, KernelEvent):
+        result |= {"cpu": entry.cpu, "event": record.id, "missed": record.missed}
+    elif isinstance(record, Event):
         result["event"] = record.event
     elif isinstance(record, FunctionEntry | FunctionExit):
         result |= {"depth": record.depth, "address": record.address}
-    if entry.values is None and record.payload is not None:
-        result["payload"] = record.payload.hex()
+    name, raw = _bytes_of(record)
+    if entry.values is None and raw is not None:
+        result[name] = raw.hex()
     return result
+
+
+def _bytes_of(record: Any) -> tuple[str, bytes | None]:
+    """Return the name and the bytes of what is shown of a record if its values are unknown."""
+    if isinstance(record, PerfEvent):
+        return "raw", record.raw if record.kind == "other" else None
+    return ("data", record.data) if isinstance(record, KernelEvent) else ("payload", record.payload)
+
+
+def _number(record: PerfEvent | KernelEvent) -> int | str:
+    return record.kind if isinstance(record, PerfEvent) else record.id
 
 
 def _json_value(value: Any) -> Any:

@@ -243,9 +243,9 @@ class _V0:
         return self.text[self.at - 1]
 
     def _skip(self, character: str) -> bool:
-        found = self._peek() == character
-        self.at += found
-        return found
+        matches = self._peek() == character
+        self.at += matches
+        return matches
 
     def _matched(self, pattern: re.Pattern[str]) -> tuple[str, ...]:
         match = pattern.match(self.text, self.at)

@@ -5,21 +5,21 @@ A kernel event has a number, the row in the table `kernel`; `kernel_values` and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from fxtio import _native
-from fxtio.codec.integers import MAX_INT64, MIN_INT64
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
 from fxtio.codec.strings import DistinctStrings
 from fxtio.table import Bytes, Categories, Column, Optional, saturated
 from fxtio.uftrace.argspec import parse_enums
 from fxtio.uftrace.groups import rows_by_value
-from fxtio.uftrace.info import INFO_FILE, InfoFile
-from fxtio.uftrace.kernel import FUNCTION_ENTRY, FUNCTION_EXIT, KernelEvent
-from fxtio.uftrace.perf import EXEC, KINDS, TASK_NAME, TASK_NEW, PerfBlock
-from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
+from fxtio.uftrace.info import INFO_FILE
+from fxtio.uftrace.kernel import FUNCTION_ENTRY, KernelEvent
+from fxtio.uftrace.perf import EXEC, KINDS, TASK_EXIT, TASK_NAME, TASK_NEW
+from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.tables import NO_ENTRY, OPEN, STATES, WHOLE
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, TaskEvent
 
@@ -29,43 +29,6 @@ Columns = dict[str, Column]
 TASK_EVENTS = {"Session": "session", "Task": "task", "Fork": "fork", "Dlopen": "library"}
 """The texts of the column `kind` of the table `task_events`, by the names of the classes in `fxtio.uftrace.tasks`."""
 
-_MAX_ADDRESS = 2**64 - 1
-
-
-class SmallFiles(Protocol):
-    """The contents of the small files of a trace."""
-
-    def info(self) -> InfoFile:
-        """Return the info file."""
-
-    def tasks(self) -> list[tuple[int, int, str]]:
-        """Return the task, the process and the program of each `.dat` file."""
-
-    def task_events(self) -> Sequence[TaskEvent]:
-        """Return the events of the task file in its order."""
-
-    def maps(self) -> list[tuple[str, MapFile]]:
-        """Return the maps with the ids of their sessions."""
-
-    def symbol_files(self) -> list[tuple[str, SymbolFile]]:
-        """Return the files of symbols with their names."""
-
-    def debug_files(self) -> list[tuple[str, DebugFile]]:
-        """Return the files of debug information with their names."""
-
-    def perf_blocks(self) -> Iterator[tuple[int, PerfBlock]]:
-        """Yield the scheduler events with the number of their CPU, file by file."""
-
-    @property
-    def kernel_events_by_time(self) -> list[tuple[int, KernelEvent]]:
-        """The kernel events with the number of their CPU, ordered by time."""
-
-    def kernel_symbols(self) -> SymbolFile:
-        """Return the symbols of the kernel."""
-
-    def messages(self) -> list[tuple[int, str]]:
-        """Return the times in nanoseconds and the texts of the messages of `extern.dat`."""
-
 
 def _integers(values: Iterable[int]) -> Array:
     """Return integers as int64; those that do not fit become the nearest one that does."""
@@ -73,7 +36,7 @@ def _integers(values: Iterable[int]) -> Array:
 
 
 def _addresses(values: Iterable[int]) -> Array:
-    return np.array([min(max(value, 0), _MAX_ADDRESS) for value in values], np.uint64)
+    return np.array([min(max(value, 0), MAX_UINT64) for value in values], np.uint64)
 
 
 def _optional(values: Sequence[int | None]) -> Optional:
@@ -84,7 +47,7 @@ def _optional(values: Sequence[int | None]) -> Optional:
 # ---- programs and tasks
 
 
-def _info(files: SmallFiles) -> Columns:
+def _info(files: Reading) -> Columns:
     """Return the header and the lines of the info file as texts."""
     info = files.info()
     rows = [
@@ -102,7 +65,7 @@ def _info(files: SmallFiles) -> Columns:
     return {"key": Categories.of([key for key, _ in rows]), "value": Categories.of([value for _, value in rows])}
 
 
-def _tasks(files: SmallFiles) -> Columns:
+def _tasks(files: Reading) -> Columns:
     rows = files.tasks()
     return {
         "tid": _integers([tid for tid, _, _ in rows]),
@@ -111,7 +74,7 @@ def _tasks(files: SmallFiles) -> Columns:
     }
 
 
-def _task_events(files: SmallFiles) -> Columns:
+def _task_events(files: Reading) -> Columns:
     """Return the lines of the task file."""
     events = files.task_events()
     processes = [None if isinstance(event, Dlopen) else event.pid for event in events]
@@ -132,7 +95,7 @@ def _path_of(event: TaskEvent) -> str | None:
     return event.exename if isinstance(event, Session) else event.libname if isinstance(event, Dlopen) else None
 
 
-def _modules(files: SmallFiles) -> Columns:
+def _modules(files: Reading) -> Columns:
     """Return the lines of the maps."""
     rows = [(sid, mapping) for sid, file in files.maps() for mapping in file.mappings]
     return {
@@ -148,7 +111,7 @@ def _modules(files: SmallFiles) -> Columns:
     }
 
 
-def _symbols(files: SmallFiles) -> Columns:
+def _symbols(files: Reading) -> Columns:
     """Return the symbols of all modules and of the kernel; addresses count from the base of the module."""
     rows = [(name, file, symbol) for name, file in files.symbol_files() for symbol in file.symbols]
     return {
@@ -162,7 +125,7 @@ def _symbols(files: SmallFiles) -> Columns:
     }
 
 
-def _debug_functions(files: SmallFiles) -> Columns:
+def _debug_functions(files: Reading) -> Columns:
     """Return the functions of the debug information."""
     rows = [(name, file, item) for name, file in files.debug_files() for item in file.functions.values()]
     return {
@@ -178,7 +141,7 @@ def _debug_functions(files: SmallFiles) -> Columns:
     }
 
 
-def _enums(files: SmallFiles) -> Columns:
+def _enums(files: Reading) -> Columns:
     """Return the values of the enumerations of the info file and of the debug information."""
     texts = [(INFO_FILE, files.info().specs("enumauto")), *((name, file.enums) for name, file in files.debug_files())]
     rows = [
@@ -198,83 +161,63 @@ def _enums(files: SmallFiles) -> Columns:
 # ---- the scheduler
 
 
-def _sched(files: SmallFiles) -> Columns:
+def _sched(files: Reading) -> Columns:
     """Return the scheduler events, ordered by time."""
-    blocks = list(files.perf_blocks())
+    blocks = [block for _, block in files.perf_blocks()]
 
     def joined(columns: list[Array], dtype: Any) -> Array:
         return np.concatenate([np.empty(0, dtype), *columns])
 
-    time = joined([block.time for _, block in blocks], np.uint64)
+    time = joined([block.time for block in blocks], np.uint64)
     order = np.argsort(time, kind="stable")
     names = DistinctStrings()
-    kind = joined([block.kind for _, block in blocks], np.int8).astype(np.int32)
+    kind = joined([block.kind for block in blocks], np.int8).astype(np.int32)
+    has_parent = np.isin(kind, (TASK_NEW, TASK_EXIT))[order]
     codes = np.where(np.isin(kind, (TASK_NAME, EXEC)), 0, -1).astype(np.int32)
     first = 0
-    for _, block in blocks:
+    for block in blocks:
         for row, text in block.comms.items():
             codes[first + row] = names.code(text)
         first += len(block)
     return {
         "time": saturated(time)[order],
-        "cpu": joined([np.full(len(block), cpu) for cpu, block in blocks], np.int64)[order],
-        "pid": joined([block.pid for _, block in blocks], np.int64)[order],
-        "tid": joined([block.tid for _, block in blocks], np.int64)[order],
+        "cpu": joined([np.full(len(block), block.cpu) for block in blocks], np.int64)[order],
+        "pid": joined([block.pid for block in blocks], np.int64)[order],
+        "tid": joined([block.tid for block in blocks], np.int64)[order],
         "kind": Categories(kind[order], KINDS),
         "name": Categories(codes[order], names.values),
-        "parent": Optional(joined([block.parent for _, block in blocks], np.int64)[order], (kind == TASK_NEW)[order]),
+        "parent": Optional(joined([block.parent for block in blocks], np.int64)[order], has_parent),
+        "parent_pid": Optional(joined([block.parent_pid for block in blocks], np.int64)[order], has_parent),
     }
 
 
 # ---- the kernel
 
 
-def _kernel(files: SmallFiles) -> Columns:
+def _kernel(files: Reading) -> Columns:
     """Return the kernel events, ordered by time."""
     rows = files.kernel_events_by_time
-    address = np.array([_function(event) if _is_call(event) else 0 for _, event in rows], np.uint64)
+    address = np.array([event.function if event.is_call else 0 for event in rows], np.uint64)
     return {
         "event": np.arange(len(rows)),
-        "time": _integers(event.time for _, event in rows),
-        "cpu": _integers(cpu for cpu, _ in rows),
-        "tid": _integers(event.tid for _, event in rows),
-        "id": _integers(event.id for _, event in rows),
-        "name": Categories.of([event.label for _, event in rows]),
+        "time": _integers(event.time for event in rows),
+        "cpu": _integers(event.cpu for event in rows),
+        "tid": _integers(event.tid for event in rows),
+        "id": _integers(event.id for event in rows),
+        "name": Categories.of([event.label for event in rows]),
         "address": address,
-        "function": Categories.of(_kernel_names(files.kernel_symbols(), address)),
-        "depth": _integers(_depth(event) for _, event in rows),
-        "missed": np.array([event.missed for _, event in rows], np.bool_),
-        "data": Bytes(event.data for _, event in rows),
+        "function": Categories.of(files.kernel_functions.of(address)),
+        "depth": _integers(event.depth for event in rows),
+        "missed": np.array([event.missed for event in rows], np.bool_),
+        "data": Bytes(event.data for event in rows),
     }
 
 
-def _is_call(event: KernelEvent) -> bool:
-    return event.name in (FUNCTION_ENTRY, FUNCTION_EXIT)
-
-
-def _function(event: KernelEvent) -> int:
-    value = event.values.get("func", 0)
-    return value % 2**64 if isinstance(value, int) else 0
-
-
-def _depth(event: KernelEvent) -> int:
-    value = event.values.get("depth", 0)
-    return value if isinstance(value, int) else 0
-
-
-def _kernel_names(symbols: SymbolFile, address: Array) -> list[str]:
-    """Return the names of functions of the kernel, empty where there is none at the address."""
-    begin, end, named = symbols.ranges()
-    index = np.searchsorted(begin, address, "right") - 1
-    inside = (index >= 0) & (address < np.append(end, np.uint64(0))[index])
-    return [named[row].name if good else "" for row, good in zip(index.tolist(), inside.tolist(), strict=True)]
-
-
-def _kernel_values(files: SmallFiles) -> Columns:
+def _kernel_values(files: Reading) -> Columns:
     """Return the values of kernel events, without the fields common to all events."""
     rows = [
         (number, name, value)
-        for number, (_, event) in enumerate(files.kernel_events_by_time)
+        for number, event in enumerate(files.kernel_events_by_time)
         for name, value in event.values.items()
     ]
     return {
@@ -285,29 +228,29 @@ def _kernel_values(files: SmallFiles) -> Columns:
     }
 
 
-def _kernel_slices(files: SmallFiles) -> Columns:
+def _kernel_slices(files: Reading) -> Columns:
     """Return the calls of functions of the kernel, task by task."""
-    rows = [(number, cpu, event) for number, (cpu, event) in enumerate(files.kernel_events_by_time) if _is_call(event)]
+    rows = [(number, event) for number, event in enumerate(files.kernel_events_by_time) if event.is_call]
     columns: dict[str, list[Array]] = {name: [] for name in ("event", "end", "state")}
-    tids = np.array([event.tid for _, _, event in rows], np.int64)
+    tids = np.array([event.tid for _, event in rows], np.int64)
     for _, of_task in rows_by_value(tids):
-        begin, end, state = _paired([rows[row][2] for row in of_task.tolist()])
+        begin, end, state = _paired([rows[row][1] for row in of_task.tolist()])
         columns["event"].append(of_task[begin])
         columns["end"].append(of_task[end])
         columns["state"].append(state)
     first, last, state = (np.concatenate([np.empty(0, np.int64), *parts]) for parts in columns.values())
-    begun, ended = ([rows[row] for row in column.tolist()] for column in (first, last))
-    starts = zip(begun, state.tolist(), strict=True)
-    start = _integers(_start(event) if code == NO_ENTRY else event.time for (_, _, event), code in starts)
-    numbers = np.array([number for number, _, _ in rows], np.int64)
-    address = np.array([_function(event) for _, _, event in begun], np.uint64)
+    entries, exits = ([rows[row] for row in column.tolist()] for column in (first, last))
+    starts = zip(entries, state.tolist(), strict=True)
+    start = _integers(_start(event) if code == NO_ENTRY else event.time for (_, event), code in starts)
+    numbers = np.array([number for number, _ in rows], np.int64)
+    address = np.array([event.function for _, event in entries], np.uint64)
     return {
         "tid": tids[first],
-        "cpu": _integers(cpu for _, cpu, _ in begun),
-        "name": Categories.of(_kernel_names(files.kernel_symbols(), address)),
+        "cpu": _integers(event.cpu for _, event in entries),
+        "name": Categories.of(files.kernel_functions.of(address)),
         "start": start,
-        "duration": _integers(event.time for _, _, event in ended) - start,
-        "depth": _integers(_depth(event) for _, _, event in begun),
+        "duration": _integers(event.time for _, event in exits) - start,
+        "depth": _integers(event.depth for _, event in entries),
         "address": address,
         "state": Categories(state.astype(np.int8), STATES),
         "entry": np.where(state == NO_ENTRY, -1, numbers[first]),
@@ -330,7 +273,8 @@ def _paired(events: list[KernelEvent]) -> tuple[Array, Array, Array]:
     """
     count = len(events)
     step = np.array([1 if event.name == FUNCTION_ENTRY else -1 for event in events], np.int8)
-    depth, address = _integers(map(_depth, events)), np.array([_function(event) for event in events], np.uint64)
+    depth = _integers(event.depth for event in events)
+    address = np.array([event.function for event in events], np.uint64)
     open_depth, open_address, entries = np.empty(count, np.int64), np.empty(count, np.uint64), np.empty(count, np.int64)
     begin, end, state = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint8)
     ended, height = _native.pair(step, depth, address, open_depth, open_address, entries, begin, end, state, 0)
@@ -342,12 +286,12 @@ def _paired(events: list[KernelEvent]) -> tuple[Array, Array, Array]:
     )
 
 
-def _messages(files: SmallFiles) -> Columns:
+def _messages(files: Reading) -> Columns:
     rows = files.messages()
     return {"time": _integers(time for time, _ in rows), "text": Categories.of([text for _, text in rows])}
 
 
-FILE_TABLES: dict[str, Callable[[SmallFiles], Columns]] = {
+FILE_TABLES: dict[str, Callable[[Reading], Columns]] = {
     "info": _info,
     "tasks": _tasks,
     "task_events": _task_events,

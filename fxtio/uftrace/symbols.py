@@ -262,6 +262,24 @@ class SymbolFile:
         return begin[rows], end[rows], [symbols[row] for row in rows.tolist()]
 
 
+class FunctionNames:
+    """The names of the symbols of a file, by address.
+
+    Args:
+        file: the file.
+    """
+
+    def __init__(self, file: SymbolFile) -> None:
+        self._begin, self._end, self._symbols = file.ranges()
+
+    def of(self, address: Array) -> list[str]:
+        """Return the names of the symbols at some addresses (uint64), empty where there is none."""
+        index = np.searchsorted(self._begin, address, "right") - 1
+        inside = (index >= 0) & (address < np.append(self._end, np.uint64(0))[index])
+        rows = zip(index.tolist(), inside.tolist(), strict=True)
+        return [self._symbols[row].name if good else "" for row, good in rows]
+
+
 # ---- debug information
 
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from fxtio.io.reading import Progress
 from fxtio.uftrace import payloads
+from fxtio.uftrace.declarations import NewFunction
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.everything import Everything
 from fxtio.uftrace.perf import Kind, PerfEvent
-from fxtio.uftrace.program import NewFunction
+from fxtio.uftrace.program import PATH, Program
 from fxtio.uftrace.task_writer import TaskWriter
-from fxtio.uftrace.workload import PROGRAM, Workload
 from fxtio.uftrace.writer import UftraceWriter
 
 Array = np.ndarray[Any, Any]
@@ -160,8 +160,8 @@ def synth(
     return written, writer.position
 
 
-_ROUNDS: dict[str, tuple[type[Everything | Workload], dict[str, Any]]] = {
-    "program": (Workload, {"program": PROGRAM}),
+_ROUNDS: dict[str, tuple[type[Everything | Program], dict[str, Any]]] = {
+    "program": (Program, {"program": PATH}),
     "everything": (Everything, {}),
     "everything-32": (Everything, {"word_class": 32}),
     "everything-big": (Everything, {"order": "big"}),

@@ -6,7 +6,7 @@ A line of `task.txt` that is unknown, or would not be written back to the same t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -186,6 +186,11 @@ class TaskFile:
                 findings.add("task.line", offset, message, file=TEXT)
         return parsed
 
+    @classmethod
+    def of(cls, events: list[TaskEvent]) -> TaskFile:
+        """Return a new file of events."""
+        return cls([*events, ""], events)
+
     def to_bytes(self) -> bytes:
         """Return the bytes of the file."""
         return join_lines([str(line) for line in self.lines])
@@ -245,6 +250,15 @@ class BinaryTaskFile:
             findings.add("task.message", at, f"{len(parsed.rest):,} bytes are not a whole message", file=BINARY)
         return parsed
 
+    @classmethod
+    def of(cls, events: Iterable[TaskEvent], order: Order) -> BinaryTaskFile:
+        """Return a new file of events, numbered as before uftrace 0.8.
+
+        Raises:
+            EncodeError: an event is the loading of a library, or does not fit.
+        """
+        return cls([_message(event, MESSAGES[order]) for event in events], order=order)
+
     def to_bytes(self) -> bytes:
         """Return the bytes of the file."""
         head = MESSAGES[self.order]["head"]
@@ -270,6 +284,21 @@ class BinaryTaskFile:
                 name = body[_SESSION_SIZE : _SESSION_SIZE + max(session.length, 0)]
                 sid = session.sid.rstrip(b"\0").decode("ascii", "replace")
                 yield Session(session.time, session.pid, sid, name.rstrip(b"\0").decode("utf-8", "surrogateescape"))
+
+
+def _message(event: TaskEvent, structures: dict[str, Any]) -> tuple[int, int, bytes]:
+    """Return the type, the size and the padded body of the message about an event."""
+    if isinstance(event, Dlopen):
+        raise EncodeError("version 3 of the format has no libraries that are loaded", event.libname)
+    if isinstance(event, Task):
+        return _TASK[0], _TASK_SIZE, structures["task"].build({"time": event.time, "pid": event.pid, "tid": event.tid})
+    if isinstance(event, Fork):
+        body = structures["task"].build({"time": event.time, "pid": event.ppid, "tid": event.pid})
+        return _FORK[0], _TASK_SIZE, body
+    name = text_bytes(event.exename, "program")
+    values = {"time": event.time, "pid": event.pid, "tid": event.pid, "sid": event.sid.encode(), "unused": bytes(4)}
+    body = structures["session"].build(values | {"length": len(name)}) + name
+    return _SESSION[0], len(body), body + bytes(-len(body) % 8)
 
 
 def check_text(text: str, where: str) -> str:

@@ -156,7 +156,7 @@ def _groups(chunk: Chunk) -> Iterator[_Group]:
     codes, first = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
     count = _native.distinct(key, codes, first, payloads.SEED)
     numbers: dict[tuple[Any, ...], int] = {}
-    found: list[tuple[ValueSpecs, tuple[EnumNames, ...]]] = []
+    groups: list[tuple[ValueSpecs, tuple[EnumNames, ...]]] = []
     number_of = np.full(count, -1, np.int32)  # the number of the group of each address
     for code, value in enumerate(key[first[:count]].tolist()):
         address, is_exit = divmod(value, 2)
@@ -165,13 +165,13 @@ def _groups(chunk: Chunk) -> Iterator[_Group]:
             enums = enums_of(chunk.functions, specs, address)
             group = (specs, *(id(names) for names in enums if names))
             number_of[code] = numbers.setdefault(group, len(numbers))
-            if len(numbers) > len(found):
-                found.append((specs, enums))
-    if len(found) == 1 and int(number_of.min()) == 0:
-        yield _Group(*found[0], rows)
+            if len(numbers) > len(groups):
+                groups.append((specs, enums))
+    if len(groups) == 1 and int(number_of.min()) == 0:
+        yield _Group(*groups[0], rows)
         return
     group_of = number_of[codes]
-    for number, (specs, enums) in enumerate(found):
+    for number, (specs, enums) in enumerate(groups):
         yield _Group(specs, enums, rows[group_of == number])
 
 

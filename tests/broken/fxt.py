@@ -67,12 +67,12 @@ def dumped(data: bytes) -> Callable[[Path], Findings]:
     return findings
 
 
-def tabulated(data: bytes) -> Callable[[Path], Findings]:
-    """Return the findings of reading the table of events."""
+def tabulated(data: bytes, table: str = "events") -> Callable[[Path], Findings]:
+    """Return the findings of reading a table, by default that of events."""
 
     def findings(_: Path) -> Findings:
         with fxtio.open(data) as trace:
-            assert trace.table("events").num_rows
+            assert trace.table(table).num_columns
             return trace.findings
 
     return findings
@@ -109,7 +109,9 @@ CASES: dict[str, Callable[[Path], Findings]] = {
     "fxt.framing.unknown-record": read(trace(words(header(EVENT, 4, bit_16=11), 10, 1, 2))),
     "fxt.arg.unknown": dumped(trace(event_with_argument(header(11, 1)))),
     "fxt.bits.unknown-value": dumped(trace(words(header(BLOB, 1, bit_48=4)))),
-    "fxt.object.too-many": read(trace(*(words(header(KERNEL_OBJECT, 2), koid) for koid in range(65_537)))),
+    "fxt.object.too-many": tabulated(
+        trace(*(words(header(KERNEL_OBJECT, 2), koid) for koid in range(65_537))), table="object_args"
+    ),
     "fxt.clock.zero-rate": read(trace(words(header(INITIALIZATION, 2), 0))),
     "fxt.time.overflow": tabulated(trace(words(header(EVENT, 4), 1 << 63, 1, 2))),
 }

@@ -88,5 +88,40 @@ _SINGLE: tuple[Damage, ...] = (
     convert_line_ends,
 )
 
+Files = dict[str, bytes]
+
+
+def remove_file(files: Files, draw: random.Random) -> Files:
+    """Return the files without one of them."""
+    missing = draw.choice(list(files))
+    return {name: content for name, content in files.items() if name != missing}
+
+
+def add_file(files: Files, draw: random.Random) -> Files:
+    """Return the files with a further one, which has the content of another or a random one, and a name like others."""
+    content = draw.choice([*files.values(), b"", draw.randbytes(100)])
+    other = draw.choice(list(files))
+    name = draw.choice([f"new-{other}", f"{draw.randrange(10**6)}.dat", f"perf-cpu{draw.randrange(99)}.dat", "new.txt"])
+    return files | {name: content}
+
+
+def swap_files(files: Files, draw: random.Random) -> Files:
+    """Return the files with the contents of two of them exchanged."""
+    first, second = draw.sample(list(files), 2)
+    return files | {first: files[second], second: files[first]}
+
+
+def rename_file(files: Files, draw: random.Random) -> Files:
+    """Return the files with another name for one of them."""
+    old = draw.choice(list(files))
+    new = draw.choice([f"{old}.old", old.upper(), f"{draw.randrange(10**6)}.dat"])
+    return {new if name == old else name: content for name, content in files.items()}
+
+
+DIRECTORY_DAMAGE: dict[str, Callable[[Files, random.Random], Files]] = {
+    change.__name__: change for change in (remove_file, add_file, swap_files, rename_file)
+}
+"""All kinds of damage of the files of a directory, by name.  They take at least two files, and a random generator."""
+
 DAMAGE: dict[str, Damage] = {change.__name__: change for change in (*_SINGLE, garble)}
 """All kinds of damage by name.  They take data of at least one byte, and a random generator."""

@@ -77,6 +77,8 @@ def same_style(trace: Any, *, resolve: bool = False) -> dict[str, Any]:
         return {"style": trace.style}
     if trace.format == "fxt":
         return {"order": trace.info.byte_order}
+    if trace.format == "uftrace":
+        return {"order": trace.info.byte_order, "word_class": 8 * trace.info_file.pointer_size}
     if trace.format == "mono" and resolve:  # headers are raw records only
         return {"header": trace.recording.header}
     return {}

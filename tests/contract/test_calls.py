@@ -30,9 +30,6 @@ from fxtio.formats import formats
 COVERED_ELSEWHERE = {"close", "copy"}
 """Methods that take no values of a trace, see `test_writing`."""
 
-REFUSE_NUMPY_INTEGERS = {"uftrace"}
-"""Formats with calls that do not take integers of numpy."""
-
 SHARE = 3 if settings().max_examples < 100 else 1
 """Of so many absurd values, one is tried in each place; all of them in the profile `ci`."""
 
@@ -191,13 +188,7 @@ def check_accepted(run: Run, call: str, way: Way, value: Any, valid: Any, faults
         faults.add(call, way, value, "accepted, but makes no difference")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=True)] if name in REFUSE_NUMPY_INTEGERS else [])
-        for name in formats()
-    ],
-)
+@every_format
 def test_integers_of_numpy_are_integers(name: str, tmp_path: Path) -> None:
     faults = Faults()
     for options in cases(name).WRITERS:

@@ -16,7 +16,7 @@ import zstandard
 from hypothesis import settings
 
 import fxtio
-from contract.damage import DAMAGE, cut, flip_bit
+from contract.damage import DAMAGE, DIRECTORY_DAMAGE, cut, flip_bit
 from contract.samples import SAMPLES, Sample, files_of, same_style
 from fxtio.formats import formats
 from fxtio.io.source import open_source
@@ -147,15 +147,23 @@ def test_damaged_directories_are_copied_exactly(name: str, folder: Path) -> None
     for sample, path in samples.items():
         files = files_of(path)
         for _ in range(max(ROUNDS // len(samples), 1)):
-            draw = random.Random(seed)
-            chosen = draw.choice([file for file, content in files.items() if content])
-            [(label, content)] = damaged(files[chosen], seed, 1)
-            changed = write_files(files | {chosen: content}, folder / f"damaged-{seed}")
-            copy = partial(copied_directory, name, changed, folder / f"copy-{seed}")
-            if text := difference(files | {chosen: content}, copy):
-                wrong.append(f"{sample}, {chosen}, {label}: {text}")
+            label, changed = damaged_directory(files, seed)
+            path = write_files(changed, folder / f"damaged-{seed}")
+            if text := difference(changed, partial(copied_directory, name, path, folder / f"copy-{seed}")):
+                wrong.append(f"{sample}, {label}: {text}")
             seed += 1
     report(wrong, seed)
+
+
+def damaged_directory(files: dict[str, bytes], seed: int) -> tuple[str, dict[str, bytes]]:
+    """Return damaged files and a description: the content of one is changed, or one is missing, new or renamed."""
+    draw = random.Random(seed)
+    if seed % 2:
+        kind, damage = list(DIRECTORY_DAMAGE.items())[seed // 2 % len(DIRECTORY_DAMAGE)]
+        return f"{kind}, seed {seed}", damage(files, draw)
+    chosen = draw.choice([file for file, content in files.items() if content])
+    [(label, content)] = damaged(files[chosen], seed // 2, 1)
+    return f"{chosen}, {label}", files | {chosen: content}
 
 
 def copied_directory(name: str, path: Path, target: Path) -> dict[str, bytes]:

@@ -80,7 +80,7 @@ def test_entries_are_records_with_place_and_time(trace: Any, resolve: bool) -> N
         assert entry._fields[:3] == ("offset", "time", "record")
         assert type(entry.offset) is int
         assert entry.time is None or type(entry.time) is int
-        file = getattr(entry, "tid", None)  # a directory has a file for each task
+        file = getattr(entry, "file", None)  # a directory has several files
         assert entry.offset >= last.get(file, 0)
         last[file] = entry.offset
 

@@ -151,7 +151,7 @@ def test_rows_that_are_written_are_read_again(sample: Sample, tmp_path: Path) ->
 
 def check_rows(sample: Sample, trace: Any, folder: Path) -> None:
     """Check that the rows of all tables of a trace can be written, and are read again."""
-    options = same_style(trace, resolve=True) if sample.format.name == "mono" else {}
+    options = same_style(trace, resolve=True) if sample.format.name in ("mono", "uftrace") else {}
     for table, spec in writable_tables(sample).items():
         rows = trace.table(table)
         assert {*rows.column_names} <= {*spec.required, *spec.optional, *spec.ignored}

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import CORPUS, Change, Target, require
-from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, explain, frames, report
+from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, explain, frames, report, rules
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS
 from fxtio.coreprofiler.simulator import SHAPES
@@ -39,6 +39,8 @@ def check(data: bytes) -> bool:
     check_strict(lambda: list(CoreProfilerTrace(data, strict=True)), trace.findings)
     findings = findings_of(trace)
     check_strict(lambda: CoreProfilerTrace(data, strict=True).info, trace.findings)
+    faults = faults_of(CoreProfilerTrace(data))
+    require(findings[0].items() <= faults.items(), "a check finds what readers find")
     samples = list(trace.samples())
     check_strict(lambda: list(CoreProfilerTrace(data, strict=True).samples()), trace.findings)
     sampled = sum(isinstance(entry.record, r.StackSample | r.MemorySample) for entry in entries)
@@ -54,6 +56,7 @@ def check(data: bytes) -> bool:
         require(list(CoreProfilerTrace(Trickle(data, 61)).entries()) == entries, "pieces give the same records")
         require(list(CoreProfilerTrace(data).samples()) == samples, "pieces give the same stacks")
         require(findings_of(CoreProfilerTrace(Trickle(data, 61))) == findings, "pieces give the same findings")
+        require(faults_of(CoreProfilerTrace(Trickle(data, 61))) == faults, "pieces break the same rules")
         full = [name for name, table in tables.items() if table.num_rows]
         for name, table in CoreProfilerTrace(data).tables(*full).items():
             require(list(table.rows()) == list(tables[name].rows()), "pieces give the same tables")
@@ -66,6 +69,12 @@ def findings_of(trace: CoreProfilerTrace) -> tuple[dict[str, int], list[tuple[st
     counts, places = counts_and_places(trace.findings)
     # The place of `pointer-width` is that of a block, not of a line.
     return counts, [place for place in places if place[0] != "coreprofiler.line.pointer-width"]
+
+
+def faults_of(trace: CoreProfilerTrace) -> dict[str, int]:
+    """Return how often each rule is broken, those included that only a check finds."""
+    rules.check(trace)
+    return {**trace.findings.counts}
 
 
 def check_copy(data: bytes, entries: list[Any]) -> None:

@@ -104,9 +104,9 @@ class Vector:
         rules_by_record: list[list[str]] = [[] for _ in range(int(self.good.sum()))]
         for members in self.members.values():
             for row in members.short.tolist():
-                rules_by_record[row].append("fxt.arg.short")
+                rules_by_record[row].append("arg.short")
             for row in members.many.broken.tolist():
-                rules_by_record[row].append("fxt.arg.size")
+                rules_by_record[row].append("arg.size")
         return [sorted(rules) for rules in rules_by_record]
 
     def rewritten(self) -> bytes:

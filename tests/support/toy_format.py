@@ -28,6 +28,8 @@ class Line(NamedTuple):
 
 
 class ToyTrace:
+    compression = None
+
     def __init__(self, target: Any, format: str, source: Source) -> None:
         data = bytearray(source.remaining or 0)
         source.readinto(memoryview(data))
@@ -105,6 +107,13 @@ def synth(target: str, shape: str, *, events: int | None, **options: Any) -> tup
     data = HEADER + b"hello\n" * (events or 3)
     Path(target).write_bytes(data)
     return events or 3, len(data)
+
+
+def _write_empty_line(path: Path) -> None:
+    path.write_bytes(HEADER + b"hello\n\n")
+
+
+BREAKS = {"toy.line.empty": _write_empty_line}
 
 
 def _toy(name: str, **sniff: Any) -> Toy:

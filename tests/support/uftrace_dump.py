@@ -9,7 +9,9 @@ from typing import Any
 from fxtio.codec.record import Opaque
 from fxtio.uftrace import payloads
 from fxtio.uftrace.argspec import ValueSpec, ValueSpecs, enum_label
-from fxtio.uftrace.events import data_of
+from fxtio.uftrace.events import Message, data_of
+from fxtio.uftrace.kernel import KernelEvent
+from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import Entry, UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 from fxtio.uftrace.state import AddressSpace
@@ -55,8 +57,9 @@ def _line(tid: int, time: int, kind: str, name: str, number: int, depth: int) ->
 
 def _lines_of(trace: UftraceTrace, entry: Entry, spaces: _Spaces) -> Iterator[bytes]:
     record, order = entry.record, trace.info_file.order
-    if isinstance(record, Opaque):
+    if isinstance(record, Opaque | PerfEvent | KernelEvent | Message):
         return
+    assert entry.tid is not None
     time = record.time
     stamp = f"{time // NS}.{time % NS:09d} {entry.tid}: ".encode()
     if isinstance(record, Lost):

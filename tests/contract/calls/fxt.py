@@ -9,7 +9,7 @@ import numpy as np
 from contract.calls.case import Call, Opened
 from fxtio.fxt import records as r
 from fxtio.fxt.arguments import Koid, Pointer
-from fxtio.fxt.enums import ObjectType
+from fxtio.fxt.enums import BlobType, ObjectType
 from fxtio.fxt.references import Thread
 from fxtio.fxt.writer import FxtWriter, Provider, Track
 
@@ -24,7 +24,7 @@ OPTIONS: list[dict[str, Any]] = [
     }
 ]
 WRITERS: list[dict[str, Any]] = [{}]
-FINDINGS = frozenset({"fxt.time.overflow", "fxt.bits.unknown-value"})
+FINDINGS = frozenset({"fxt.time.overflow"})
 WRITES_NOTHING = frozenset({"FxtWriter.flush"})
 UNCHECKED = frozenset({"FxtWriter.put"})
 IGNORED = frozenset[str]()
@@ -33,6 +33,32 @@ ARGS: dict[str, Any] = {
     "none": None, "bool": True, "small": 1, "large": 2**63, "float": 0.5, "text": "text", "bytes": b"bytes",
     "koid": Koid(3), "pointer": Pointer(4),
 }  # fmt: skip
+
+TABLES: dict[str, dict[str, list[Any]]] = {
+    "objects": {
+        "kind": ["kernel", "userspace"], "type": ["thread", None], "id": [3, 4], "name": ["new", "text"],
+        "process": [5, 6],
+    },
+    "logs": {"ticks": [5], "process": [1], "thread": [2], "message": ["text"]},
+    "blobs": {
+        "name": ["a", "b", "c"], "payload": [b"data", b"more", b"most"], "type": ["last_branch", None, None],
+        "category": [None, "c", "c"], "ticks": [None, None, 5], "process": [None, None, 1], "thread": [None, None, 2],
+    },
+    "scheduling": {
+        "type": ["legacy_context_switch", "context_switch", "thread_wakeup"], "ticks": [5, 6, 7], "cpu": [1, 2, 3],
+        "outgoing_process": [1, None, None], "outgoing_thread": [2, 3, None], "incoming_process": [4, None, None],
+        "incoming_thread": [5, 6, 7], "outgoing_state": ["running", "blocked", None],
+        "outgoing_priority": [1, 2, None], "incoming_priority": [3, 4, 5], "waker": [None, None, 6],
+    },
+    "modules": {
+        "ticks": [5], "process": [1], "thread": [2], "module": [3], "name": ["new"], "build_id": [b"build"],
+    },
+    "mmaps": {
+        "ticks": [5], "process": [1], "thread": [2], "module": [3], "flags": [4], "address": [4096], "size": [8192],
+        "vaddr": [6],
+    },
+}  # fmt: skip
+"""Rows of every table but `events`."""
 
 
 def begin(writer: FxtWriter) -> Opened:
@@ -71,7 +97,7 @@ def calls(opened: Opened) -> list[Call]:
         Call(writer, "put", r.ThreadWakeup(1, 2, 3, ())),
         Call(writer, "put", r.Log(5, Thread(1, 2), "text")),
         Call(writer, "put", r.KernelObject(1, 2, "name", ())),
-        Call(writer, "write_table", "logs", {"ticks": [5], "process": [1], "thread": [2], "message": ["text"]}),
+        *(Call(writer, "write_table", name, table) for name, table in TABLES.items()),
         Call(
             writer, "write_table", "events",
             {
@@ -82,7 +108,7 @@ def calls(opened: Opened) -> list[Call]:
         Call(provider, "thread", 3, 4, "main", "program"),
         Call(provider, "kernel_object", ObjectType.THREAD, 3, "new", ARGS),
         Call(provider, "userspace_object", 3, 4, "new", {"new": "text"}),
-        Call(provider, "blob", "new", b"data", 2),
+        Call(provider, "blob", "new", b"data", BlobType.PERFETTO),
         Call(provider, "blob", "new", bytes(40_000), 2),
         Call(provider, "context_switch", 10, 1, 2, 3, 2, {"incoming_weight": 5}),
         Call(provider, "thread_wakeup", 10, 1, 2, {"weight": 5}),

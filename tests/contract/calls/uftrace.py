@@ -25,6 +25,8 @@ WRITES_NOTHING = frozenset[str]()
 UNCHECKED = frozenset({"UftraceWriter.put", "UftraceWriter.file", "TaskWriter.write_records"})
 IGNORED = frozenset(
     {
+        # It is where a reader gives the event; the CPU of a new one is an argument.
+        "UftraceWriter.sched(event.cpu)",
         # Only events of other kinds have it.
         "UftraceWriter.sched(event.comm)",
         # A reader says where the event stood, and what its bytes were.
@@ -55,7 +57,7 @@ def begin(writer: UftraceWriter) -> Opened:
 def end(opened: Opened) -> None:
     """End the outer call, and write events."""
     writer, (task,) = opened.writer, opened.objects
-    while task._open:
+    while task._task.open:
         task.leave(2**63 - 1)
     writer.message(2**63 - 1, "end")
 

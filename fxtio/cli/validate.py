@@ -1,0 +1,205 @@
+"""The command `fxtio validate`: check traces against the rules of their formats, or explain and list the rules."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fxtio.cli.common import FINE, FOUND, REFUSED, Progress, UsageError, add_examples, has_color, print_table
+from fxtio.errors import FxtioError
+from fxtio.report import human_size, printable
+from fxtio.rules import LEVELS, Rule
+
+if TYPE_CHECKING:
+    from fxtio.validate import Selection, Validation
+    from fxtio.validate.reports import Results, Unreadable
+
+NAME = "validate"
+HELP = "Check traces against the rules of their formats"
+
+_OUTPUTS = ("text", "json", "sarif", "junit")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    files_help = "traces, or directories that have some; a trace may be compressed; - for standard input"
+    parser.add_argument("files", nargs="*", metavar="FILE", help=files_help)
+    parser.set_defaults(refuse=parser.error)
+    rules = parser.add_argument_group("rules")
+    profile_help = "the rules that count: required, recommended, all (default), or a program, such as perfetto"
+    rules.add_argument("--profile", default="all", metavar="NAME", help=profile_help)
+    rule_help = "only rules with an id like this, such as 'fxt.framing.*'; may be repeated"
+    rules.add_argument("--rule", action="append", default=[], metavar="GLOB", help=rule_help)
+    ignore_help = "no rules with an id like this; may be repeated"
+    rules.add_argument("--ignore", action="append", default=[], metavar="GLOB", help=ignore_help)
+    fail_help = "exit with 1 only if a broken rule is of this level or above: required, recommended, interop, "
+    rules.add_argument(
+        "--fail-on",
+        choices=(*LEVELS, "never"),
+        default=LEVELS[-1],
+        metavar="LEVEL",
+        help=f"{fail_help}robustness (default), never",
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--output", choices=_OUTPUTS, default="text", help="the form of the report (default: text)")
+    output.add_argument("-o", dest="target", default="-", metavar="FILE", help="write the report to a file")
+    show_help = "show the bytes of the first N findings of each rule, in text (default: 1)"
+    output.add_argument("--show", type=int, default=1, metavar="N", help=show_help)
+    parser.add_argument("--format", metavar="NAME", help="the format of the traces (default: by content, then by name)")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--explain", metavar="RULE", help="describe a rule, and read nothing")
+    instead.add_argument("--list-rules", action="store_true", help="list the selected rules, and read nothing")
+    add_examples(
+        parser,
+        "fxtio validate app.fxt",
+        "fxtio validate --profile perfetto --fail-on required traces/",
+        "fxtio validate --output sarif -o report.sarif *.fxt",
+        "fxtio validate --explain fxt.framing.zero-size",
+    )
+
+
+def run(options: Namespace) -> int:
+    """Check the traces, or print what was asked for instead; return the exit code."""
+    from fxtio.validate import Selection
+
+    if options.explain is not None:
+        return _explain(options.explain)
+    selection = Selection(options.profile, tuple(options.rule), tuple(options.ignore))
+    if options.list_rules:
+        return _list(selection, options)
+    if not options.files:
+        options.refuse("FILE is missing")
+    if options.show < 0:
+        options.refuse("argument --show: the number cannot be negative")
+    if options.target == "-":
+        return _validate(options, sys.stdout.write, color=options.output == "text" and has_color())
+    with open(options.target, "w", encoding="utf-8", errors="backslashreplace") as file:
+        return _validate(options, file.write, color=False)
+
+
+def _validate(options: Namespace, write: Callable[[str], object], *, color: bool) -> int:
+    """Check the traces and write the report; the text of each trace is written as soon as it was checked."""
+    from fxtio.validate import reports
+    from fxtio.validate.listing import text_of
+
+    results: list[Validation | Unreadable] = []
+    separator = ""
+    for file in _files(options.files):
+        result = _check(file, options)
+        results.append(result)
+        if isinstance(result, reports.Unreadable):
+            sys.stdout.flush()
+            print(f"fxtio: {printable(result.reason)}", file=sys.stderr)
+        elif options.output == "text":
+            lines = text_of(result, file, shown=options.show, color=color)
+            write(separator + "".join(f"{line}\n" for line in lines))
+            separator = "\n"
+    if options.output == "json":
+        write(reports.json_of(results, options.fail_on))
+    elif options.output == "sarif":
+        write(reports.sarif_of(results))
+    elif options.output == "junit":
+        write(reports.junit_of(results, options.fail_on))
+    return _code(results, options.fail_on)
+
+
+def _code(results: Results, threshold: str) -> int:
+    """Return the exit code."""
+    from fxtio.validate.reports import Unreadable
+
+    validations = [result for result in results if not isinstance(result, Unreadable)]
+    if len(validations) < len(results):
+        return REFUSED
+    return FINE if all(result.is_valid(threshold) for result in validations) else FOUND
+
+
+def _files(names: list[str]) -> list[str]:
+    """Return the traces that the arguments name, with those in directories.
+
+    Raises:
+        UsageError: there are none in a directory.
+    """
+    from fxtio.validate import traces_in
+
+    files = []
+    for name in names:
+        if name == "-" or not Path(name).is_dir():
+            files.append(name)
+            continue
+        traces = [str(path) for path in traces_in(name)]
+        if not traces:
+            raise UsageError(f"{name}: there is no trace in this directory")
+        files += traces
+    return files
+
+
+def _check(file: str, options: Namespace) -> Validation | Unreadable:
+    """Check a trace; an input that cannot be read, or is not a trace, is a result, too."""
+    from fxtio.validate import validate
+    from fxtio.validate.reports import Unreadable
+
+    if file == "-" and sys.stdin is None:
+        return Unreadable("-", "standard input is closed")
+    try:
+        with Progress(human_size) as progress:
+            return validate(
+                file,
+                format=options.format,
+                profile=options.profile,
+                rules=options.rule,
+                ignore=options.ignore,
+                progress=progress,
+            )
+    except OSError as error:
+        return Unreadable(file, f"{file}: {error.strerror or error}")
+    except FxtioError as error:
+        return Unreadable(file, str(error))
+
+
+def _explain(rule_id: str) -> int:
+    """Describe a rule.
+
+    Raises:
+        UsageError: there is no such rule; the message has those with a similar id.
+    """
+    from fxtio.formats import by_name
+    from fxtio.validate.selection import all_rules
+
+    rules = {rule.id: rule for rule in all_rules()}
+    if rule_id not in rules:
+        similar = difflib.get_close_matches(rule_id, rules, cutoff=0.5)
+        hint = f"; similar ones are {', '.join(similar)}" if similar else ""
+        raise UsageError(f"there is no rule {rule_id!r}{hint}")
+    rule = rules[rule_id]
+    print(f"{rule.id}, level {rule.level}")
+    print(f"  {rule.found[:1].upper()}{rule.found[1:]}.")
+    facts = [("Section", rule.section)] if rule.section else []
+    facts += [*rule.facts, ("Since", f"version {rule.since} of the kit")]
+    if rule.id in by_name(rule.format).breaks.BREAKS:
+        facts.append(("Example", f"fxtio synth --break {rule.id} -o broken"))
+    width = max(len(title) for title, _ in facts)
+    for title, text in facts:
+        print(f"  {title:{width}}  {text}")
+    return FINE
+
+
+def _list(selection: Selection, options: Namespace) -> int:
+    """List the rules that are selected."""
+    from fxtio.formats import by_name
+    from fxtio.validate.reports import rule_json
+    from fxtio.validate.selection import all_rules
+
+    only = by_name(options.format).name if options.format else None
+    rules: list[Rule] = [rule for rule in all_rules() if selection.has(rule) and only in (None, rule.format)]
+    if options.output == "json":
+        print(json.dumps({rule.id: rule_json(rule) for rule in rules}, indent=2))
+    elif options.output == "text":
+        print_table(["rule", "level", "what is wrong"], [(rule.id, rule.level, rule.found) for rule in rules])
+    else:
+        options.refuse("--list-rules has no report; --output is text or json")
+    return FINE

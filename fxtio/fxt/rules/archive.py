@@ -1,0 +1,224 @@
+"""Rules of a trace as a whole: how it begins, its providers, their clocks, and times that mislead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fxtio.finding import Findings
+from fxtio.fxt import records as r
+from fxtio.fxt.enums import ProviderEventId
+from fxtio.fxt.rules.view import View, report_at
+from fxtio.fxt.state import NS_PER_SECOND, Clock
+
+Array = np.ndarray[Any, Any]
+
+TIMED = tuple(cls for cls in r.RECORDS.classes if "timestamp" in cls.__struct_fields__)
+"""The classes of records with a time."""
+
+MAX_ERROR = 1_000
+"""The greatest error in nanoseconds of a time in Perfetto that is not reported."""
+
+_BEFORE_PROVIDERS = (r.Magic, r.ProviderInfo, r.ProviderSection, r.ProviderEvent, r.TraceInfo, r.Initialization)
+_NEGATIVE = 1 << 63
+_FAR = 10  # time 0 is reported if it is so many times as far from the other times as they are from each other
+
+
+@dataclass(slots=True)
+class _Times:
+    """The times of a provider's events, in ticks.
+
+    Attributes:
+        zeros: how many are 0.
+        first_zero: the offset of the first of them.
+        least: the least of the others.
+        most: the greatest.
+    """
+
+    zeros: int = 0
+    first_zero: int = 0
+    least: int = _NEGATIVE
+    most: int = 0
+
+
+class Archive:
+    """The rules of the groups framing, provider, clock and time."""
+
+    def __init__(self) -> None:
+        self._is_first = True
+        self._names: dict[int, str] = {}
+        self._rates: dict[int, int] = {}  # by the index of the provider
+        self._clockless: set[int] = set()
+        self._times: dict[int, _Times] = {}
+        self._has_provider = False  # or records before the first provider are reported
+        self._wrong_from: list[int | None] = []  # by the code of the clock, see `_first_inexact`
+
+    def enter(self, view: View) -> None:
+        """Check a batch."""
+        if self._is_first and len(view.batch):
+            self._is_first = False
+            self._check_magic(view)
+        self._check_providers(view)
+        if r.Initialization in view.present:
+            self._check_rates(view)
+        self._check_clocks(view)
+        for cls in TIMED:
+            if cls in view.present:
+                self._check_times(view, cls)
+
+    def finish(self, findings: Findings) -> None:
+        """Check what only the end of the trace decides."""
+        for index, times in self._times.items():
+            apart = times.least
+            rate = self._rates.get(index, NS_PER_SECOND)
+            if times.zeros and times.most and apart > max(_FAR * (times.most - times.least), rate):
+                message = f"the time is 0; other events come {apart:,} ticks later and behind that"
+                report_at(findings, "time.zero", np.full(times.zeros, times.first_zero), message)
+
+    def _check_magic(self, view: View) -> None:
+        frame = view.batch.frame
+        if frame.offset(0) != 0 or r.RECORDS.classes[frame.kind[0]] is not r.Magic or frame.kind[0] < 0:
+            view.findings.add("framing.no-magic", 0, "the trace does not begin with the magic number record")
+
+    # ---- providers
+
+    def _check_providers(self, view: View) -> None:
+        batch = view.batch
+        if not self._has_provider:
+            self._check_before_providers(view)
+        if r.ProviderInfo in view.present:
+            rows, columns = batch.columns(r.ProviderInfo)
+            names = [raw.decode("utf-8", "replace") for raw in columns["name"].to_bytes()]
+            for row, number, name in zip(rows, columns["provider_id"].tolist(), names, strict=True):
+                self._introduce(view, row, number, name)
+        if r.ProviderEvent in view.present:
+            rows, columns = batch.columns(r.ProviderEvent)
+            numbers = columns["provider_id"]
+            strange = ~np.isin(numbers, np.fromiter(self._names, np.int64))
+            view.report(
+                "provider.unknown",
+                rows[strange],
+                lambda index: f"an event of provider {numbers[strange][index]}, which was not introduced",
+            )
+            lost = rows[columns["event"] == ProviderEventId.BUFFER_FILLED_UP]
+            view.report("provider.lost", lost, "a buffer filled up: records were dropped")
+
+    def _check_before_providers(self, view: View) -> None:
+        """Report the first record of a provider that stands before all provider info records."""
+        kinds = np.array([r.KINDS[cls] for cls in _BEFORE_PROVIDERS], np.int8)
+        rows = np.flatnonzero(~np.isin(view.batch.frame.kind, kinds))
+        infos = view.batch.rows(r.ProviderInfo)
+        self._has_provider = bool(len(rows) or len(infos))
+        if len(rows) and (not len(infos) or rows[0] < infos[0]):
+            view.report("provider.none", rows[:1], "records stand before the first provider info record")
+
+    def _introduce(self, view: View, row: Any, number: int, name: str) -> None:
+        if number in self._names:
+            message = f"provider {number}, {self._names[number]!r}, is introduced once more, as {name!r}"
+            view.report("provider.again", np.array([row]), message)
+        elif not name:
+            view.report("provider.name-empty", np.array([row]), f"provider {number} has no name")
+        if len(self._names) < 1 << 16:
+            self._names[number] = name
+
+    # ---- clocks
+
+    def _check_rates(self, view: View) -> None:
+        rows, columns = view.batch.columns(r.Initialization)
+        indices = np.broadcast_to(view.batch.provider_of(rows), len(rows))
+        for row, index, rate in zip(rows, indices.tolist(), columns["ticks_per_second"].tolist(), strict=True):
+            before = self._rates.get(index, rate)
+            if rate and before != rate:
+                message = f"the rate changes from {before:,} to {rate:,} ticks per second"
+                view.report("clock.changed", np.array([row]), message)
+
+    def _check_clocks(self, view: View) -> None:
+        """Report the first timed record of each provider that has no initialization record before it."""
+        batch = view.batch
+        provider = batch.provider
+        indices = [provider] if isinstance(provider, int) else np.flatnonzero(np.bincount(provider)).tolist()
+        pending = [index for index in indices if index not in self._rates and index not in self._clockless]
+        if pending:
+            timed = np.isin(batch.frame.kind, np.array([r.KINDS[cls] for cls in TIMED], np.int8))
+            starts = batch.rows(r.Initialization)
+            for index in pending:
+                mine: Any = timed if isinstance(provider, int) else timed & (provider == index)
+                row = np.flatnonzero(mine)[:1]
+                own = starts if isinstance(provider, int) else starts[provider[starts] == index]
+                if len(row) and not (len(own) and own[0] < row[0]):
+                    self._clockless.add(index)
+                    message = "a record with a time stands before the initialization record of its provider"
+                    view.report("clock.none", row, message)
+        if r.Initialization in view.present:
+            rows, columns = batch.columns(r.Initialization)
+            owners = np.broadcast_to(batch.provider_of(rows), len(rows)).tolist()
+            rates = columns["ticks_per_second"].tolist()
+            self._rates |= {owner: rate for owner, rate in zip(owners, rates, strict=True) if rate}
+
+    # ---- times
+
+    def _check_times(self, view: View, cls: type[Any]) -> None:
+        rows, columns = view.batch.columns(cls)
+        if not len(rows):
+            return
+        for name in ("timestamp", "end"):
+            if name in columns:
+                ticks = columns[name]
+                clocks = view.batch.clock_codes(ticks, rows)
+                if int(ticks.max()) >= _NEGATIVE:
+                    message = "a time of 2**63 ticks or more looks like a negative number"
+                    view.report("time.negative", rows[ticks >= np.uint64(_NEGATIVE)], message)
+                self._check_exact(view, rows, ticks, clocks)
+        if issubclass(cls, r.Event):
+            self._note_times(view, rows, columns["timestamp"])
+
+    def _check_exact(self, view: View, rows: Array, ticks: Array, clocks: Array) -> None:
+        """Report times that Perfetto converts with an error of more than `MAX_ERROR`."""
+        for clock in view.batch.reading.clocks[len(self._wrong_from) :]:
+            self._wrong_from.append(_first_inexact(clock))
+        if not any(self._wrong_from):
+            return
+        for code in np.unique(clocks).tolist():
+            limit = self._wrong_from[code]
+            if limit is not None:
+                wrong = (clocks == code) & (ticks >= np.uint64(limit))
+                rate = view.batch.reading.clocks[code].ticks_per_second
+                message = f"Perfetto converts this time at {rate:,} ticks per second with an error of over 1 microsecond"
+                view.report("clock.inexact", rows[wrong], message)
+
+    def _note_times(self, view: View, rows: Array, ticks: Array) -> None:
+        provider = view.batch.provider_of(rows)
+        if isinstance(provider, int):
+            self._note_times_of(view, provider, rows, ticks)
+            return
+        for index in np.flatnonzero(np.bincount(provider)).tolist():
+            mine = provider == index
+            self._note_times_of(view, index, rows[mine], ticks[mine])
+
+    def _note_times_of(self, view: View, index: int, rows: Array, ticks: Array) -> None:
+        times = self._times.setdefault(index, _Times())
+        if int(ticks.min()) == 0:
+            zeros = np.flatnonzero(ticks == 0)
+            if not times.zeros:
+                times.first_zero = int(view.offsets(rows[zeros[:1]])[0])
+            times.zeros += len(zeros)
+            ticks = ticks[ticks > 0]
+        if len(ticks):
+            times.least = min(times.least, int(ticks.min()))
+            times.most = max(times.most, int(ticks.max()))
+
+
+def _first_inexact(clock: Clock) -> int | None:
+    """Return the first tick whose time in Perfetto is wrong by more than `MAX_ERROR`; None if there is none.
+
+    Perfetto multiplies the upper 32 bits of a tick with the nanoseconds of 2**32 ticks, rounded down.
+    """
+    factor = Fraction(NS_PER_SECOND << 32, clock.ticks_per_second)
+    error = factor - factor.numerator // factor.denominator
+    if not error:
+        return None
+    first = (int(MAX_ERROR / error) + 1) << 32
+    return first if first < 1 << 64 else None

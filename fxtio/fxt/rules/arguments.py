@@ -1,0 +1,141 @@
+"""Rules of arguments, and of counters, whose values are arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fxtio import _native
+from fxtio.codec.columns import Members
+from fxtio.codec.record import Record
+from fxtio.finding import Findings
+from fxtio.fxt import records as r
+from fxtio.fxt.arguments import INTEGER_LIMITS, Int32Argument, Uint32Argument
+from fxtio.fxt.enums import ArgumentType
+from fxtio.fxt.layout import ArgumentWord, StringRefWord
+from fxtio.fxt.rules.slots import Koids
+from fxtio.fxt.rules.view import View, empty_references, report_at
+
+Array = np.ndarray[Any, Any]
+
+MAX_EXACT = 1 << 53
+"""The greatest integer up to which a double holds all integers."""
+
+_NUMERIC = (ArgumentType.INT32, ArgumentType.UINT32, ArgumentType.INT64, ArgumentType.UINT64, ArgumentType.DOUBLE)
+_WORD_INTEGERS = {ArgumentType.INT64: INTEGER_LIMITS[Int32Argument], ArgumentType.UINT64: INTEGER_LIMITS[Uint32Argument]}
+_SIGN = np.uint64(1 << 63)
+_REFERENCE = ArgumentWord.fields["name"]
+_INLINE = StringRefWord(index=0, inline=1).value
+
+
+class Arguments:
+    """The rules of the groups arg and counter."""
+
+    def __init__(self) -> None:
+        self._koids = Koids()
+
+    def enter(self, view: View) -> None:
+        """Check a batch."""
+        for cls in view.batch.classes():
+            rows, members = view.batch.arguments(cls)
+            if len(members.many.kind):
+                self._check(view, cls, rows, members)
+            if cls is r.Counter:
+                _check_counters(view, rows, members)
+
+    def finish(self, findings: Findings, named: Koids) -> None:
+        """Check what only the end of the trace decides.
+
+        Args:
+            findings: takes the faults.
+            named: the koids of all kernel objects.
+        """
+        missing = [(offset, koid) for koid, offset in self._koids.offsets.items() if koid not in named.offsets]
+        if missing and not named.is_full:
+            missing.sort()
+            texts = [f"koid {koid:,} has no kernel object record" for _, koid in missing]
+            report_at(findings, "arg.koid-unnamed", np.array([offset for offset, _ in missing]), texts.__getitem__)
+
+    def _check(self, view: View, cls: type[Record], rows: Array, members: Members) -> None:
+        counts = members.many.count
+        _check_names(view, rows, members)
+        for kind, indices, columns in members.groups:
+            if not columns:
+                continue
+            empty = empty_references(columns["name"])
+            if len(empty):
+                view.report("arg.name-empty", _owners(rows, counts, indices, empty), "an argument without a name")
+            if kind in _WORD_INTEGERS:
+                least, most = _WORD_INTEGERS[ArgumentType(kind)]
+                value = columns["value"]
+                narrow = np.flatnonzero((value >= least) & (value <= most))
+                message = f"a 64-bit integer from {least:,} to {most:,} fits in 32 bits"
+                view.report("arg.narrow", _owners(rows, counts, indices, narrow), message)
+            if kind in (ArgumentType.UINT64, ArgumentType.KOID):
+                large = np.flatnonzero(columns["value"] >= _SIGN)
+                message = "a number of 2**63 or more, which Perfetto shows as negative"
+                view.report("arg.unsigned-large", _owners(rows, counts, indices, large), message)
+            if kind == ArgumentType.DOUBLE:
+                nan = np.flatnonzero(np.isnan(columns["value"]))
+                view.report("arg.nan", _owners(rows, counts, indices, nan), "a double that is not a number")
+            if kind == ArgumentType.KOID and cls is not r.KernelObject:
+                koids, first = np.unique(columns["value"], return_index=True)
+                offsets = view.offsets(_owners(rows, counts, indices, first))
+                for koid, offset in zip(koids.tolist(), offsets.tolist(), strict=True):
+                    self._koids.add(koid, offset)
+
+
+def _owners(rows: Array, counts: Array, indices: Array | slice, members: Array) -> Array:
+    """Return the records of some arguments of a kind."""
+    owners: Array = np.repeat(rows, counts)[indices][members]
+    return owners
+
+
+def _check_names(view: View, rows: Array, members: Members) -> None:
+    """Report records with two arguments of the same name."""
+    most = int(members.many.count.max())
+    if most < 2:
+        return
+    header = np.empty(len(members.many.at), np.uint64)
+    _native.gather(view.batch.frame.block.words, members.many.at, 0, header)
+    name = _REFERENCE.get(header)
+    owners = None
+    for distance in range(1, most):
+        same = np.flatnonzero(name[distance:] == name[:-distance])
+        if not len(same):
+            continue
+        if owners is None:
+            owners = np.repeat(np.arange(len(rows)), members.many.count)
+        same = same[owners[same] == owners[same + distance]]
+        same = same[(name[same] < _INLINE) | _same_text(view, members, same, same + distance, name)]
+        view.report("arg.name-again", rows[owners[same]], "two arguments have the same name")
+
+
+def _same_text(view: View, members: Members, some: Array, other: Array, name: Array) -> Array:
+    """Return for pairs of arguments with references of the same value whether inline names are the same."""
+    data = view.batch.frame.block.data
+    result = np.zeros(len(some), bool)
+    for place, (left, right) in enumerate(zip(some.tolist(), other.tolist(), strict=True)):
+        length = int(StringRefWord.fields["index"].get(int(name[left])))
+        begin, end = (int(members.many.at[index] + 1) * 8 for index in (left, right))
+        result[place] = data[begin : begin + length] == data[end : end + length]
+    return result
+
+
+def _check_counters(view: View, rows: Array, members: Members) -> None:
+    counts, kinds = members.many.count, members.many.kind
+    if len(counts) and int(counts.min()) == 0:
+        empty = counts == 0
+        empty[members.many.broken] = False
+        view.report("counter.no-value", rows[empty], "a counter without an argument has no value")
+    numeric = np.zeros(256, bool)
+    numeric[list(_NUMERIC)] = True
+    other = np.flatnonzero(~numeric[kinds.view(np.uint8)])
+    view.report("counter.not-numeric", _owners(rows, counts, slice(None), other), "the value is not a number")
+    for kind, indices, columns in members.groups:
+        if kind in _WORD_INTEGERS:
+            value = columns["value"]
+            over = value > MAX_EXACT if kind == ArgumentType.UINT64 else np.abs(value) > MAX_EXACT
+            message = "the value is over 2**53, and Perfetto makes a double of it"
+            view.report("counter.inexact", _owners(rows, counts, indices, np.flatnonzero(over)), message)

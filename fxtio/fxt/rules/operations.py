@@ -1,0 +1,206 @@
+"""Rules of async events and flows, which belong together by their ids.
+
+The events of an id that are complete and in order are done with their batch.  All others wait for the events of later
+batches, and are examined one by one in the order of time.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fxtio import _native
+from fxtio.codec.record import Record
+from fxtio.finding import Findings
+from fxtio.fxt import records as r
+from fxtio.fxt.rules.view import MAX_KEPT, View, report_at
+
+Array = np.ndarray[Any, Any]
+
+_BEGIN, _MIDDLE, _END = range(3)
+_ASYNC: dict[type[Record], int] = {r.AsyncBegin: _BEGIN, r.AsyncInstant: _MIDDLE, r.AsyncEnd: _END}
+_FLOWS: dict[type[Record], int] = {r.FlowBegin: _BEGIN, r.FlowStep: _MIDDLE, r.FlowEnd: _END}
+_SEED = secrets.randbits(64)
+
+
+@dataclass(slots=True)
+class _Events:
+    """Events with ids, in the order of the file.
+
+    Attributes:
+        id: the ids (uint64).
+        step: begin, middle or end (int8).
+        time: nanoseconds (int64).
+        key: stands for the name and category of a begin or end, 0 where they do not matter (uint64).
+        process: the process koid (uint64).
+        offset: the byte offset (int64).
+    """
+
+    id: Array
+    step: Array
+    time: Array
+    key: Array
+    process: Array
+    offset: Array
+
+    def take(self, rows: Array) -> _Events:
+        """Return some of the events."""
+        columns = (self.id, self.step, self.time, self.key, self.process, self.offset)
+        return _Events(*(column[rows] for column in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """An event with an id."""
+
+    step: int
+    key: int
+    process: int
+    offset: int
+
+
+Fault = tuple[str, int, str]
+"""A fault of an event: the rule, the offset, the message."""
+
+
+class Operations:
+    """The rules of the groups async and flow."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[bool, _Events | None] = {True: None, False: None}
+
+    def enter(self, view: View) -> None:
+        """Check a batch."""
+        for is_flow, classes in ((False, _ASYNC), (True, _FLOWS)):
+            present = [cls for cls in classes if cls in view.present]
+            if present:
+                self._enter(view, present, is_flow)
+
+    def _enter(self, view: View, present: list[type[Record]], is_flow: bool) -> None:
+        events = _events(view, present, is_flow, self._waiting[is_flow])
+        count = len(events.id)
+        codes, first = np.empty(count, np.int32), np.empty(count, np.int64)
+        first = first[: _native.distinct(events.id, codes, first, _SEED)]
+        begins = np.bincount(codes[events.step == _BEGIN], minlength=len(first))
+        ends = np.bincount(codes[events.step == _END], minlength=len(first))
+        last = np.empty(len(first), np.int64)
+        last[codes] = np.arange(count)
+        is_plain = (events.step[first] == _BEGIN) & (begins == 1) & (ends <= 1)
+        is_plain &= (ends == 0) | (events.step[last] == _END)
+        start, stop = events.time[first][codes], np.where(ends == 1, events.time[last], np.iinfo(np.int64).max)[codes]
+        is_plain[codes[(events.time < start) | (events.time > stop)]] = False
+        if not is_flow:
+            other = (events.step == _END) & (events.key != events.key[first][codes])
+            is_plain[codes[other]] = False
+        done = is_plain & (ends == 1)
+        if done.all():
+            self._waiting[is_flow] = None
+            return
+        rest = events.take(np.flatnonzero(~done[codes]))
+        self._waiting[is_flow] = _examined(view.findings, rest, is_flow, is_last=False)
+
+    def finish(self, findings: Findings) -> None:
+        """Check what only the end of the trace decides."""
+        for is_flow, events in self._waiting.items():
+            if events is not None:
+                _examined(findings, events, is_flow, is_last=True)
+
+
+def _events(view: View, present: list[type[Record]], is_flow: bool, waiting: _Events | None) -> _Events:
+    """Return the events that wait, and then those of a batch."""
+    parts = []
+    for cls in present:
+        rows, columns = view.batch.columns(cls)
+        key = np.zeros(len(rows), np.uint64) if is_flow or cls is r.AsyncInstant else view.name_keys(cls)
+        step = np.full(len(rows), _FLOWS[cls] if is_flow else _ASYNC[cls], np.int8)
+        time = view.batch.times(columns["timestamp"], rows)
+        process = view.batch.threads.koids()[:, 0].take(view.threads(cls, "thread"))
+        parts.append((rows, (columns["id"], step, time, key, process, view.offsets(rows))))
+    order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
+    columns = [np.concatenate([part[place] for _, part in parts])[order] for place in range(6)]
+    if waiting is not None:
+        before = (waiting.id, waiting.step, waiting.time, waiting.key, waiting.process, waiting.offset)
+        columns = [np.concatenate(pair) for pair in zip(before, columns, strict=True)]
+    return _Events(*columns)
+
+
+def _examined(findings: Findings, events: _Events, is_flow: bool, *, is_last: bool) -> _Events | None:
+    """Report the faults of events whose ids are not open any more; return the others.
+
+    Args:
+        findings: takes the faults.
+        events: the events.
+        is_flow: whether they are flow events.
+        is_last: nothing comes behind them.
+    """
+    order = np.lexsort((np.arange(len(events.id)), events.time, events.id))
+    starts = np.flatnonzero(np.diff(events.id[order], prepend=events.id[order[:1]] - np.uint64(1)))
+    faults: list[Fault] = []
+    kept: list[Array] = []
+    examine = _flow_faults if is_flow else _async_faults
+    groups = np.split(order, starts[1:])
+    room = MAX_KEPT
+    for rows in reversed(groups) if not is_last else groups:
+        in_order = [
+            _Event(int(events.step[row]), int(events.key[row]), int(events.process[row]), int(events.offset[row]))
+            for row in rows.tolist()
+        ]
+        own, is_open = examine(in_order)
+        if is_open and not is_last and len(rows) <= room:
+            kept.append(rows)
+            room -= len(rows)
+        else:
+            faults += own
+    for rule, offset, message in sorted(faults, key=lambda fault: fault[1]):
+        report_at(findings, rule, np.array([offset]), message)
+    return events.take(np.sort(np.concatenate(kept))) if kept else None
+
+
+def _async_faults(events: Iterable[_Event]) -> tuple[list[Fault], bool]:
+    """Return the faults of the async events of an id in the order of time, and whether later events may mend some."""
+    faults: list[Fault] = []
+    is_open = False
+    stack: list[_Event] = []
+    for event in events:
+        if event.step == _BEGIN:
+            if stack and (stack[-1].key != event.key or stack[-1].process != event.process):
+                message = f"the id is in use, with another name or process, since byte {stack[-1].offset:,}"
+                faults.append(("async.shared-id", event.offset, message))
+            stack.append(event)
+        elif not stack:
+            is_open = True
+            faults.append(("async.unmatched-end", event.offset, "no operation with this id is open"))
+        elif event.step == _END:
+            if event.key != stack[-1].key:
+                message = f"the begin at byte {stack[-1].offset:,} has another name or category"
+                faults.append(("async.name", event.offset, message))
+            stack.pop()
+    faults += [("async.open", event.offset, "the operation has no end") for event in stack]
+    return faults, is_open or bool(stack)
+
+
+def _flow_faults(events: Iterable[_Event]) -> tuple[list[Fault], bool]:
+    """Return the faults of the flow events of an id in the order of time, and whether later events may mend some."""
+    faults: list[Fault] = []
+    is_open = False
+    flows: dict[int, _Event] = {}  # by process
+    for event in events:
+        if event.step == _BEGIN:
+            if event.process in flows:
+                message = f"the flow has been open since byte {flows[event.process].offset:,}"
+                faults.append(("flow.again", event.offset, message))
+            else:
+                flows[event.process] = event
+            continue
+        process = event.process if event.process in flows or len(flows) != 1 else next(iter(flows))
+        if process not in flows:
+            is_open = True
+            faults.append(("flow.no-begin", event.offset, "no flow with this id is open"))
+        elif event.step == _END:
+            del flows[process]
+    faults += [("flow.open", event.offset, "the flow has no end") for event in flows.values()]
+    return faults, is_open or bool(flows)

@@ -1,0 +1,269 @@
+"""Rules of the tables of strings and threads: definitions that are empty, too late, useless, or ambiguous."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.record import Record
+from fxtio.codec.strings import DistinctStrings
+from fxtio.finding import Findings
+from fxtio.fxt import records as r
+from fxtio.fxt.layout import MAX_STRING_SLOT
+from fxtio.fxt.reference_columns import StringColumn
+from fxtio.fxt.rules.view import MAX_KEPT, View, report_at, string_fields
+from fxtio.fxt.slots import Definitions, SlotLookup
+
+Array = np.ndarray[Any, Any]
+
+MIN_UNUSED = 8
+"""From so many strings on, it is reported if most of them are not used."""
+
+MIN_REDEFINED = 32
+"""From so many definitions on, an index is reported that is redefined nearly as often as it is used."""
+
+_NO_OFFSET = -1
+
+
+class _Slots:
+    """The string table of a provider.
+
+    Attributes:
+        defined: how often each slot was defined.
+        used: how often it was used, as far as that is counted.
+        first: the offset of the first definition of each slot.
+    """
+
+    def __init__(self) -> None:
+        self.defined = np.zeros(MAX_STRING_SLOT + 1, np.int64)
+        self.used = np.zeros(MAX_STRING_SLOT + 1, np.int64)
+        self.first = np.full(MAX_STRING_SLOT + 1, _NO_OFFSET, np.int64)
+        self.undefined = np.full(MAX_STRING_SLOT + 1, _NO_OFFSET, np.int64)
+        self.must_count = False
+
+    def needs_uses(self) -> bool:
+        """Return whether it matters which slots are used: some are not used yet, or are defined again and again."""
+        return bool(((self.defined > 0) & (self.used == 0)).any()) or int(self.defined.max()) > 1
+
+
+class Strings:
+    """The rules of the group string, and of the text of strings."""
+
+    def __init__(self) -> None:
+        self._slots: dict[int, _Slots] = {}
+        self._with_nul: Array = np.zeros(1, bool)
+        self._strings: DistinctStrings | None = None
+
+    def enter(self, view: View) -> None:
+        """Check a batch."""
+        definitions = view.batch.string_slots.definitions
+        if len(definitions.slot):
+            self._check_definitions(view, definitions)
+        for cls in view.batch.classes():
+            rows, columns = view.batch.columns(cls)
+            for name in string_fields(cls, columns):
+                self._check_references(view, rows, columns[name], view.codes(cls, name))
+            members_rows, members = view.batch.arguments(cls)
+            if len(members.many.kind):
+                owners = np.repeat(members_rows, members.many.count)
+                for _, indices, argument in members.groups:
+                    for column in argument.values():
+                        if isinstance(column, StringColumn):
+                            mine = owners[indices]
+                            self._check_references(view, mine, column, view.argument_codes(column, mine))
+        if len(definitions.slot):
+            self._check_later(view, definitions)
+
+    def _table(self, provider: int) -> _Slots:
+        return self._slots.setdefault(provider, _Slots())
+
+    # ---- definitions
+
+    def _check_definitions(self, view: View, definitions: Definitions) -> None:
+        is_text = np.isin(definitions.row, view.batch.rows(r.String))  # the others are resets of a provider
+        row, slot, code = (values[is_text] for values in (definitions.row, definitions.slot, definitions.code))
+        provider = definitions.provider[is_text]
+        empty = code == 0
+        view.report("string.empty", row[empty], lambda index: f"string {slot[empty][index]} is empty")
+        same = code == _codes_before(view.batch.string_slots, provider, slot, code, row)
+        view.report(
+            "string.again",
+            row[same],
+            lambda index: f"string {slot[same][index]} is defined again as {view.text(int(code[same][index]))}",
+        )
+        nul = self._nul(view)[code]
+        view.report("text.nul", row[nul], lambda index: f"a NUL in {view.text(int(code[nul][index]))}")
+        offsets = view.offsets(row)
+        for number in np.unique(provider).tolist():
+            table, mine = self._table(number), provider == number
+            table.defined += np.bincount(slot[mine], minlength=MAX_STRING_SLOT + 1)
+            initial = table.first[slot[mine]] == _NO_OFFSET
+            table.first[slot[mine][initial][::-1]] = offsets[mine][initial][::-1]
+
+    def _check_later(self, view: View, definitions: Definitions) -> None:
+        """Report strings that are defined behind their use."""
+        for number, table in self._slots.items():
+            mine = definitions.provider == number
+            slots = np.unique(definitions.slot[mine])
+            late = slots[table.undefined[slots] != _NO_OFFSET]
+            offsets = view.offsets(definitions.row[mine])
+            for slot in late.tolist():
+                use = int(table.undefined[slot])
+                if int(offsets[definitions.slot[mine] == slot].max()) > use:
+                    table.undefined[slot] = _NO_OFFSET
+                    view.findings.add("string.later", use, f"string {slot} is used here, and defined only later")
+
+    def _nul(self, view: View) -> Array:
+        """Return for each code of a string whether it has a NUL; the last one is for the code -1."""
+        strings = view.batch.strings
+        if strings is not self._strings or len(self._with_nul) != len(strings.values) + 1:
+            have = len(self._with_nul) - 1 if strings is self._strings else 0
+            self._strings = strings
+            fresh = ["\0" in text for text in strings.values[have:]]
+            self._with_nul = np.concatenate([self._with_nul[:have], np.array([*fresh, False], bool)])
+        return self._with_nul
+
+    # ---- uses
+
+    def _check_references(self, view: View, rows: Array, column: StringColumn, codes: Array) -> None:
+        """Note which slots are used, and check texts that stand inline."""
+        if not len(rows):
+            return
+        if len(column.rows):
+            nul = self._nul(view)[codes[column.rows]]
+            view.report(
+                "text.nul",
+                rows[column.rows[nul]],
+                lambda index: f"a NUL in {view.text(int(codes[column.rows[nul]][index]))}",
+            )
+        provider = view.batch.provider_of(rows)
+        if int(codes.min()) < 0:
+            self._note_undefined(view, rows, column.slot, codes < 0, provider)
+        numbers = [provider] if isinstance(provider, int) else np.flatnonzero(np.bincount(provider)).tolist()
+        for number in numbers:
+            table = self._slots.get(number)
+            if table is not None and table.needs_uses():
+                slots = column.slot if isinstance(provider, int) else column.slot[provider == number]
+                table.used += np.bincount(slots, minlength=MAX_STRING_SLOT + 1)
+
+    def _note_undefined(self, view: View, rows: Array, slots: Array, undefined: Array, provider: Any) -> None:
+        numbers = np.broadcast_to(provider, len(rows))[undefined]
+        offsets = view.offsets(rows[undefined])
+        for number in np.unique(numbers).tolist():
+            table, mine = self._table(number), numbers == number
+            slot = slots[undefined][mine]
+            initial = table.undefined[slot] == _NO_OFFSET
+            table.undefined[slot[initial][::-1]] = offsets[mine][initial][::-1]
+
+    def finish(self, findings: Findings) -> None:
+        """Check what only the end of the trace decides."""
+        for table in self._slots.values():
+            defined = table.defined > 0
+            unused = np.flatnonzero(defined & (table.used == 0))
+            count = int(np.count_nonzero(defined))
+            if count >= MIN_UNUSED and 2 * len(unused) > count:
+                message = f"{len(unused):,} of {count:,} strings are never used"
+                findings.add("string.unused", int(table.first[unused].min()), message)
+            busy = np.flatnonzero((table.defined >= MIN_REDEFINED) & (table.used < 2 * table.defined))
+            for slot in busy.tolist():
+                message = f"string {slot} is defined {table.defined[slot]:,} times and used {table.used[slot]:,} times"
+                findings.add("string.thrash", int(table.first[slot]), message)
+
+
+def _codes_before(slots: SlotLookup, provider: Array, slot: Array, code: Array, row: Array) -> Array:
+    """Return the code of each defined slot before its definition (-1: none); rows are ascending."""
+    order = np.lexsort((row, slot, provider))
+    before = np.empty(len(slot), np.int64)
+    before[order[1:]] = code[order[:-1]]
+    is_first = np.ones(len(slot), bool)
+    is_first[1:] = (np.diff(slot[order]) != 0) | (np.diff(provider[order]) != 0)
+    for index in order[is_first].tolist():
+        table = slots.before.get(int(provider[index]), slots.initial)
+        before[index] = table[min(int(slot[index]), len(table) - 1)]
+    return before
+
+
+class Koids:
+    """Numbers of processes, threads or objects, with the offset where each was seen first; bounded.
+
+    Attributes:
+        offsets: the offsets by number.
+        is_full: some numbers were left out.
+    """
+
+    def __init__(self) -> None:
+        self.offsets: dict[int, int] = {}
+        self.is_full = False
+
+    def add(self, number: int, offset: int) -> bool:
+        """Add a number; return whether it is new."""
+        if number in self.offsets:
+            return False
+        if len(self.offsets) >= MAX_KEPT:
+            self.is_full = True
+            return False
+        self.offsets[number] = offset
+        return True
+
+
+class Names:
+    """The rules of threads and processes: names, and numbers that Perfetto cannot tell apart.
+
+    Attributes:
+        named: the koids of all kernel objects.
+        named_processes: the koids of those of processes that have a name.
+        named_threads: the koids of those of threads that have a name.
+    """
+
+    def __init__(self) -> None:
+        self.named = Koids()
+        self.named_processes = Koids()
+        self.named_threads = Koids()
+        self._processes = Koids()
+        self._threads = Koids()
+        self._low: dict[str, dict[int, int]] = {"process": {}, "thread": {}}
+        self._seen: Array = np.zeros(0, bool)
+        self._list: Any = None
+
+    def enter(self, view: View, cls: type[Record], rows: Array, codes: Array) -> None:
+        """Note the threads of records of a class."""
+        threads = view.batch.threads
+        if threads is not self._list or len(self._seen) != len(threads.values) + 1:
+            have = len(self._seen) - 1 if threads is self._list else 0
+            self._list = threads
+            self._seen = np.concatenate([self._seen[:have], np.zeros(len(threads.values) + 1 - have, bool)])
+            self._seen[-1] = True  # the code of a thread that is not defined
+        fresh = ~self._seen[codes]
+        if fresh.any():
+            where, first = np.unique(codes[fresh], return_index=True)
+            for code, row in zip(where.tolist(), rows[fresh][first].tolist(), strict=True):
+                self._seen[code] = True
+                self._add(view, view.batch.threads.values[code], row)
+
+    def _add(self, view: View, thread: Any, row: int) -> None:
+        offset = view.batch.frame.offset(row)
+        if self._processes.add(thread.process, offset):
+            self._check_low(view, "process", thread.process, row)
+        if thread.thread is not None and self._threads.add(thread.thread, offset):
+            self._check_low(view, "thread", thread.thread, row)
+
+    def _check_low(self, view: View, what: str, koid: int, row: int) -> None:
+        other = self._low[what].setdefault(koid & 0xFFFF_FFFF, koid)
+        if other != koid:
+            message = f"the {what} koids {other:,} and {koid:,} are equal in their low 32 bits"
+            view.report("thread.wide", np.array([row]), message)
+
+    def finish(self, findings: Findings) -> None:
+        """Check what only the end of the trace decides."""
+        for what, seen, named in (
+            ("thread", self._threads, self.named_threads),
+            ("process", self._processes, self.named_processes),
+        ):
+            if named.is_full:
+                continue
+            offsets = [(offset, koid) for koid, offset in seen.offsets.items() if koid not in named.offsets]
+            if offsets:
+                offsets.sort()
+                message = [f"{what} {koid:,} has no kernel object record with a name" for _, koid in offsets]
+                report_at(findings, "thread.nameless", np.array([offset for offset, _ in offsets]), message.__getitem__)

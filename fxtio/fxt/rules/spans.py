@@ -1,0 +1,268 @@
+"""Rules of spans on threads: begins and ends in pairs, nesting, the order of times, arrows within spans.
+
+A kernel examines each batch, see `fxtio._native.python.nest`.  Spans that are open at the end of a batch, and arrows
+without a span, go before the rows of the next batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fxtio import _native
+from fxtio._native.constants import SpanFault, SpanStep
+from fxtio.codec.record import Record
+from fxtio.finding import Findings
+from fxtio.fxt import records as r
+from fxtio.fxt.references import Thread
+from fxtio.fxt.rules.view import MAX_KEPT, View, report_at
+
+Array = np.ndarray[Any, Any]
+
+DEEPEST = 512
+"""The most open spans of a thread that Perfetto shows."""
+
+MAX_FAULTS = 65_536
+"""The most faults of a batch that are listed; more are only counted."""
+
+_STEPS: dict[type[Record], SpanStep] = {
+    r.DurationBegin: SpanStep.BEGIN,
+    r.DurationEnd: SpanStep.END,
+    r.DurationComplete: SpanStep.COMPLETE,
+    r.Instant: SpanStep.INSTANT,
+    r.FlowBegin: SpanStep.FLOW,
+    r.FlowStep: SpanStep.FLOW,
+    r.FlowEnd: SpanStep.FLOW,
+}
+_SPANS = (SpanStep.BEGIN, SpanStep.END, SpanStep.COMPLETE)
+_MESSAGES = {
+    SpanFault.UNMATCHED: ("event.unmatched-end", "no span is open on this thread"),
+    SpanFault.NAME: ("event.end-name", "the end has another name or category than the begin at byte {other:,}"),
+    SpanFault.OVERLAP: ("event.overlap", "overlaps the complete event at byte {other:,} without nesting"),
+    SpanFault.CHILD_FIRST: (
+        "event.child-first",
+        "the complete event at byte {other:,} begins at the same tick, is shorter, and comes first",
+    ),
+    SpanFault.DEEP: ("event.too-deep", f"more than {DEEPEST} spans are open on this thread"),
+    SpanFault.NO_SPAN: ("flow.no-slice", "no span of this thread encloses the flow event"),
+    SpanFault.ON_INSTANT: ("flow.on-instant", "the flow event follows an instant, to which Perfetto binds it"),
+}
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Rows for the kernel, in the order of the file, and where they come from.
+
+    Attributes:
+        step: see `SpanStep` (int8).
+        provider: the index of the provider (int32).
+        thread: the code of the thread, valid in the batch (int32).
+        begin: the time in ticks (uint64).
+        end: the end of a complete event (uint64).
+        key: stands for name and category of a begin or end (uint64).
+        offset: the byte offset (int64).
+    """
+
+    step: Array
+    provider: Array
+    thread: Array
+    begin: Array
+    end: Array
+    key: Array
+    offset: Array
+
+    def take(self, rows: Array) -> _Rows:
+        """Return some of the rows."""
+        columns = (self.step, self.provider, self.thread, self.begin, self.end, self.key, self.offset)
+        return _Rows(*(column[rows] for column in columns))
+
+
+class Spans:
+    """The rules of spans."""
+
+    def __init__(self) -> None:
+        self._open: _Rows | None = None
+        self._threads: list[Thread] = []  # of the open rows
+        self._latest: dict[tuple[int, Thread], int] = {}
+        self._disordered: set[tuple[int, Thread]] = set()
+
+    def enter(self, view: View) -> None:
+        """Check a batch."""
+        present = [cls for cls in _STEPS if cls in view.present]
+        if not any(_STEPS[cls] != SpanStep.INSTANT for cls in present):
+            return
+        if not any(issubclass(cls, r.FlowBegin | r.FlowStep | r.FlowEnd) for cls in present):
+            present = [cls for cls in present if cls is not r.Instant]  # only arrows care for instants
+        rows = self._rows(view, present)
+        track, tracks = _tracks(rows)
+        self._check_order(view, rows, track, tracks)
+        order = None
+        if _native.late(track, rows.begin, np.zeros(tracks, np.uint64), np.empty(0, np.int64)):
+            order = np.lexsort((rows.begin, track))
+            rows, track = rows.take(order), track[order]
+        self._nest(view, rows, track, tracks)
+
+    def _rows(self, view: View, present: list[type[Record]]) -> _Rows:
+        """Return the rows of a batch behind those that are open."""
+        batch = view.batch
+        before = 0 if self._open is None else len(self._open.step)
+        count = before + len(batch)
+        steps = np.zeros(256, np.int8)
+        for cls in present:
+            steps[r.KINDS[cls]] = _STEPS[cls]
+        thread, begin, end, offset = (
+            np.empty(count, np.int32), np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
+        )  # fmt: skip
+        provider = np.empty(count, np.int32)
+        key = np.zeros(count, np.uint64)
+        step = np.concatenate([np.zeros(before, np.int8), steps[batch.frame.kind.view(np.uint8)]])
+        for cls in present:
+            rows, columns = batch.columns(cls)
+            self._fill(view, cls, rows + before, columns, (thread, begin, end, key))
+            if len(rows) < int(np.count_nonzero(batch.frame.kind == r.KINDS[cls])):
+                left_out = np.setdiff1d(batch.rows(cls), rows)
+                step[left_out + before] = SpanStep.NONE
+        step[before:][thread[before:] < 0] = SpanStep.NONE
+        offset[before:] = batch.frame.offsets
+        provider[before:] = batch.provider
+        if self._open is not None:
+            codes = [batch.threads.code(each) for each in self._threads]
+            self._open.thread = np.array(codes, np.int32)
+            for name, column in (("step", step), ("thread", thread), ("begin", begin), ("end", end), ("key", key),
+                                 ("offset", offset), ("provider", provider)):  # fmt: skip
+                column[:before] = getattr(self._open, name)
+        return _Rows(step, provider, thread, begin, end, key, offset)
+
+    def _fill(self, view: View, cls: type[Record], rows: Array, columns: Any, into: tuple[Array, ...]) -> None:
+        thread, begin, end, key = into
+        thread[rows] = view.threads(cls, "thread")
+        begin[rows] = columns["timestamp"]
+        if cls is r.DurationComplete:
+            end[rows] = columns["end"]
+        elif cls in (r.DurationBegin, r.DurationEnd):
+            key[rows] = view.name_keys(cls)
+
+    def _check_order(self, view: View, rows: _Rows, track: Array, tracks: int) -> None:
+        """Report begins and ends that are earlier than one before them on their thread."""
+        pairs = np.flatnonzero((rows.step == SpanStep.BEGIN) | (rows.step == SpanStep.END))
+        if not len(pairs):
+            return
+        numbers, first = np.unique(track[pairs], return_index=True)
+        owners = [self._owner(view, rows, row) for row in pairs[first].tolist()]
+        latest = np.zeros(tracks, np.uint64)
+        latest[numbers] = [self._latest.get(owner, 0) for owner in owners]
+        begin = rows.begin[pairs]
+        is_open = pairs < (0 if self._open is None else len(self._open.step))
+        begin[is_open] = latest[track[pairs[is_open]]]  # these were compared in their own batch
+        late = np.empty(len(pairs), np.int64)
+        count = _native.late(track[pairs], begin, latest, late)
+        for owner, number in zip(owners, numbers.tolist(), strict=True):
+            if owner in self._latest or len(self._latest) < MAX_KEPT:
+                self._latest[owner] = int(latest[number])
+        if count:
+            late = late[:count]
+            for number in np.unique(track[pairs[late]]).tolist():
+                self._disordered.add(owners[int(np.searchsorted(numbers, number))])
+            message = "the event is earlier than a begin or end before it on the same thread"
+            report_at(view.findings, "event.backwards", rows.offset[pairs[late]], message)
+
+    def _owner(self, view: View, rows: _Rows, row: int) -> tuple[int, Thread]:
+        return int(rows.provider[row]), view.batch.threads.values[int(rows.thread[row])]
+
+    def _nest(self, view: View, rows: _Rows, track: Array, tracks: int) -> None:
+        count = len(rows.step)
+        top, marked = np.full(tracks, -1, np.int64), np.zeros(tracks, np.int8)
+        below, depth = np.empty(count, np.int64), np.empty(count, np.int64)
+        kind, row, other = np.empty(MAX_FAULTS, np.int8), np.empty(MAX_FAULTS, np.int64), np.empty(MAX_FAULTS, np.int64)
+        counts = np.zeros(len(SpanFault), np.int64)
+        columns = (rows.step, track, rows.begin, rows.end, rows.key)
+        listed = _native.nest(*columns, top, marked, below, depth, kind, row, other, counts, DEEPEST)
+        orphans = np.empty(0, np.int64)
+        for fault in np.flatnonzero(counts).tolist():
+            mine = kind[:listed] == fault
+            if fault == SpanFault.NO_SPAN:
+                orphans = row[:listed][mine]
+            else:
+                self._report(view, rows, SpanFault(fault), row[:listed][mine], other[:listed][mine])
+        self._keep(view, rows, top, below, orphans)
+
+    def _report(self, view: View, rows: _Rows, fault: SpanFault, at: Array, other: Array) -> None:
+        rule, text = _MESSAGES[fault]
+        if fault in (SpanFault.UNMATCHED, SpanFault.NAME) and self._disordered:
+            good = [self._owner(view, rows, row) not in self._disordered for row in at.tolist()]
+            at, other = at[good], other[good]
+        if len(at):
+            report_at(
+                view.findings, rule, rows.offset[at], lambda index: text.format(other=int(rows.offset[other[index]]))
+            )
+
+    def _keep(self, view: View, rows: _Rows, top: Array, below: Array, orphans: Array) -> None:
+        """Keep the spans that are open, and arrows whose span may still come."""
+        is_before = _before_spans(rows, orphans)
+        if is_before.any():
+            message = "the flow event has the start tick of its span, and stands before it"
+            report_at(view.findings, "flow.before-slice", rows.offset[orphans[is_before]], message)
+            orphans = orphans[~is_before]
+        kept = orphans.tolist()
+        for row in top[top >= 0].tolist():
+            while row >= 0 and len(kept) < 2 * MAX_KEPT:
+                kept.append(row)
+                row = int(below[row])
+        kept.sort()
+        if len(kept) > MAX_KEPT:
+            message = f"more than {MAX_KEPT:,} spans are open; the oldest ones are left out of further checks"
+            view.findings.add("event.too-many-open", int(rows.offset[kept[0]]), message)
+            kept = kept[-MAX_KEPT:]
+        self._open = rows.take(np.array(kept, np.int64))
+        self._threads = [view.batch.threads.values[code] for code in self._open.thread.tolist()]
+
+    def finish(self, findings: Findings) -> None:
+        """Check what only the end of the trace decides."""
+        if self._open is None:
+            return
+        owners = zip(self._open.provider.tolist(), self._threads, strict=True)
+        ordered = np.array([owner not in self._disordered for owner in owners], bool)
+        begins = np.sort(self._open.offset[(self._open.step == SpanStep.BEGIN) & ordered])
+        if len(begins):
+            report_at(findings, "event.open", begins, "the span has no end")
+        flows = np.sort(self._open.offset[self._open.step == SpanStep.FLOW])
+        if len(flows):
+            report_at(findings, *_no_slice(flows))
+
+
+def _no_slice(offsets: Array) -> tuple[str, Array, str]:
+    rule, text = _MESSAGES[SpanFault.NO_SPAN]
+    return rule, offsets, text
+
+
+def _tracks(rows: _Rows) -> tuple[Array, int]:
+    """Return a track for each row, a number that stands for its provider and thread (int32), and how many there are."""
+    used = rows.step != SpanStep.NONE
+    if not used.all():
+        thread = np.where(used, rows.thread, -1)
+    else:
+        thread = rows.thread
+    count = int(thread.max(initial=-1)) + 1
+    provider = rows.provider
+    if not len(provider) or int(provider.min()) == int(provider.max()):
+        return thread, count
+    pairs = np.where(used, provider.astype(np.int64) * count + thread, -1)
+    _, track = np.unique(pairs, return_inverse=True)
+    track = track.astype(np.int32)
+    if not used.all():
+        track -= 1
+    return track, int(track.max()) + 1
+
+
+def _before_spans(rows: _Rows, flows: Array) -> Array:
+    """Return for each of some arrows whether a span of its thread begins at its tick behind it."""
+    if not len(flows):
+        return np.zeros(0, bool)
+    spans = np.flatnonzero((rows.step == SpanStep.BEGIN) | (rows.step == SpanStep.COMPLETE))
+    last: dict[tuple[int, int], int] = dict(
+        zip(zip(rows.thread[spans].tolist(), rows.begin[spans].tolist(), strict=True), spans.tolist(), strict=True)
+    )
+    places = zip(rows.thread[flows].tolist(), rows.begin[flows].tolist(), flows.tolist(), strict=True)
+    return np.array([last.get((thread, begin), -1) > row for thread, begin, row in places], bool)

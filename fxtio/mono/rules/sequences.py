@@ -1,0 +1,251 @@
+"""Checks of the order of events: of buffers and times, and of events that come in pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fxtio.mono import enums
+from fxtio.mono import records as r
+from fxtio.mono.rules.view import Array, Check, EventClass, Numbers, View, always
+from fxtio.mono.slices import OPEN, UNWOUND, pair_by_depth, pair_in_order
+
+_WRITTEN_LATE = (r.JitMethod, r.SampleHit, r.NativeSymbol, r.CounterDescriptions, r.CounterValues)
+"""The events that Mono writes with the time of something that happened before."""
+
+_ON_TIME = tuple(cls for cls in r.EVENTS if cls not in _WRITTEN_LATE)
+
+MOST_OPEN_CALLS = 1 << 20
+"""The most open calls of a thread that are remembered; the outermost ones are forgotten first."""
+
+_MOST_THREADS = 1 << 16
+
+
+class Times(Check):
+    """Finds events that are earlier than those before them: in their buffer, or before a synchronization point."""
+
+    classes = _ON_TIME
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._last_sync = -1  # the time of the latest synchronization point so far
+
+    def _add(self, view: View) -> None:
+        present = [cls for cls in _ON_TIME if view.has(cls)]
+        offsets = np.concatenate([view.offsets(cls) for cls in present])
+        order = np.argsort(offsets, kind="stable")
+        offsets = offsets[order]
+        times = np.concatenate([view.times(cls) for cls in present])[order]
+        buffers = np.concatenate([view.buffers(cls) for cls in present])[order]
+        is_sync = np.concatenate([np.full(len(view.offsets(cls)), cls is r.SyncPoint) for cls in present])[order]
+        back = np.append(False, (np.diff(times) < 0) & (np.diff(buffers) == 0))
+        self.report(
+            "time.backwards", back, offsets,
+            lambda row: f"the event is {int(times[row - 1] - times[row]):,} ns earlier than the one before it",
+        )  # fmt: skip
+        syncs = np.where(is_sync, times, -1)
+        latest = np.append(self._last_sync, np.maximum.accumulate(np.maximum(syncs, self._last_sync)))
+        self._last_sync = int(latest[-1])
+        self.report(
+            "sync.earlier-event", (times < latest[:-1]) & ~back, offsets,
+            lambda row: f"the event is {int(latest[row] - times[row]):,} ns earlier than a synchronization point",
+        )  # fmt: skip
+
+
+class Buffers(Check):
+    """Finds faults in the headers of buffers."""
+
+    classes = r.EVENTS
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._times: dict[int, int] = {}  # by thread: the time of its last buffer
+
+    def _add(self, view: View) -> None:
+        headers, offsets = view.headers, view.header_offsets
+        threads, times = headers["thread"].tolist(), headers["time"].tolist()
+        early = []
+        for row, (thread, time) in enumerate(zip(threads, times, strict=True)):
+            if time < self._times.get(thread, 0):
+                early.append(row)
+            if thread in self._times or len(self._times) < _MOST_THREADS:
+                self._times[thread] = time
+        self.report(
+            "buffer.order", np.array(early, np.int64), offsets,
+            lambda row: f"the buffer begins at {times[row]:,} ns, earlier than the last of thread {threads[row]:#x}",
+        )  # fmt: skip
+        self.report("buffer.thread-zero", headers["thread"] == 0, offsets, lambda _: "the thread of the buffer is 0")
+        if view.pointer_bits < 64:
+            bases = np.maximum(headers["pointer"], headers["method"])
+            self.report(
+                "buffer.wide-base", bases >= 1 << view.pointer_bits, offsets,
+                lambda row: f"the base {int(bases[row]):#x} has more than 32 bits",
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The events that open or close something.
+
+    Attributes:
+        cls: their class.
+        values: of `field`; empty for all events.
+        field: the field that decides.
+    """
+
+    cls: EventClass
+    values: tuple[int, ...] = ()
+    field: str = "event"
+
+    def rows(self, view: View) -> Array:
+        """Return the rows of the events."""
+        if not view.has(self.cls):
+            return np.empty(0, np.int64)
+        if not self.values:
+            return np.arange(len(view.offsets(self.cls)))
+        return np.flatnonzero(np.isin(view.values(self.cls, self.field), self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class PairRule:
+    """Events that come in pairs.
+
+    Attributes:
+        opens: the first event of a pair.
+        closes: the second one.
+        key: what a pair has in common: `thread` for that of the buffer, or fields of the events.
+        not_open: the rule that is broken by the second event without the first.
+        already_open: the rule that is broken by the first event twice; empty if that is allowed.
+        subject: what is opened, for messages.
+    """
+
+    opens: Step
+    closes: Step
+    key: tuple[str, ...]
+    not_open: str
+    subject: str
+    already_open: str = ""
+
+
+_GC, _MONITOR = enums.GcEventType, enums.MonitorEvent
+
+PAIR_RULES = (
+    PairRule(
+        Step(r.GcEvent, (_GC.START,)), Step(r.GcEvent, (_GC.END,)), ("generation",), "gc.end-without-start",
+        "a collection of this generation", "gc.start-twice",
+    ),
+    PairRule(
+        Step(r.GcEvent, (_GC.PRE_STOP_WORLD,)), Step(r.GcEvent, (_GC.POST_START_WORLD,)), ("thread",),
+        "gc.world-not-stopped", "a stop of the world by this thread",
+    ),
+    PairRule(
+        Step(r.FinalizeStart), Step(r.FinalizeEnd), ("thread",), "finalizer.end-without-start",
+        "a run of the finalizer queue on this thread",
+    ),
+    PairRule(
+        Step(r.FinalizeObjectStart), Step(r.FinalizeObjectEnd), ("thread", "object"),
+        "finalizer.object-end-without-start", "the finalizer of this object on this thread",
+    ),
+    PairRule(
+        Step(r.Monitor, (_MONITOR.CONTENTION,)), Step(r.Monitor, (_MONITOR.ACQUIRED, _MONITOR.FAILED)),
+        ("thread", "object"), "monitor.no-contention", "an attempt of this thread to enter this monitor",
+    ),
+    PairRule(
+        Step(r.HeapStart), Step(r.HeapEnd), (), "heap.end-without-start", "a heap shot", "heap.nested",
+    ),
+    PairRule(
+        Step(r.HandleCreated), Step(r.HandleDestroyed), ("handle",), "handle.not-created", "this handle",
+    ),
+)  # fmt: skip
+"""The rules about pairs of events."""
+
+
+class Pairs(Check):
+    """Finds second events of a pair without the first one."""
+
+    classes = tuple({step.cls for rule in PAIR_RULES for step in (rule.opens, rule.closes)})
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._open = [Numbers() for _ in PAIR_RULES]
+
+    def _add(self, view: View) -> None:
+        for rule, open_ in zip(PAIR_RULES, self._open, strict=True):
+            parts = [_keyed(rule, step, view) for step in (rule.opens, rule.closes)]
+            keys, offsets = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+            if not len(keys):
+                continue
+            opens = np.arange(len(keys)) < len(parts[0][0])
+            order = np.lexsort((offsets, keys))
+            keys, offsets, opens = keys[order], offsets[order], opens[order]
+            same = np.append(False, keys[1:] == keys[:-1])
+            was_open = np.where(same, np.append(False, opens[:-1]), open_.has(keys))
+            message = always(f"the event ends {rule.subject}, which did not begin")
+            self.report(rule.not_open, ~opens & ~was_open, offsets, message)
+            if rule.already_open and not open_.is_full:
+                message = always(f"the event begins {rule.subject}, but one has not ended")
+                self.report(rule.already_open, opens & was_open, offsets, message)
+            is_last = np.append(~same[1:], True)
+            open_.remove(keys[is_last & ~opens])
+            open_.add(keys[is_last & opens])
+
+
+def _keyed(rule: PairRule, step: Step, view: View) -> tuple[Array, Array]:
+    """Return the keys and the byte offsets of events; a key is a hash of what the pair has in common."""
+    rows = step.rows(view)
+    if not len(rows):
+        return np.empty(0, np.uint64), np.empty(0, np.int64)
+    keys = np.zeros(len(rows), np.uint64)
+    for name in rule.key:
+        column = view.threads(step.cls) if name == "thread" else view.values(step.cls, name)
+        keys = (keys + column[rows].astype(np.uint64)) * np.uint64(0x9E37_79B9_7F4A_7C15)  # wraps
+        keys ^= keys >> np.uint64(29)
+    return keys, view.offsets(step.cls)[rows]
+
+
+class Calls(Check):
+    """Finds exits from methods without an entry, and entries without an exit, for each thread."""
+
+    classes = (r.Call,)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._open: dict[int, Array] = {}  # by thread: the methods that are open, the outermost first
+
+    def _add(self, view: View) -> None:
+        threads, methods = view.threads(r.Call), view.values(r.Call, "method")
+        entries = view.values(r.Call, "action") == enums.MethodAction.ENTER
+        offsets = view.offsets(r.Call)
+        order = np.argsort(threads, kind="stable")
+        bounds = np.flatnonzero(np.diff(threads[order])) + 1
+        for rows in np.split(order, bounds):
+            thread = int(threads[rows[0]])
+            open_ = self._open.get(thread, np.empty(0, np.uint64))
+            still_open = self._check(thread, open_, entries[rows], methods[rows], offsets[rows])
+            if thread in self._open or len(self._open) < _MOST_THREADS:
+                self._open[thread] = still_open[-MOST_OPEN_CALLS:]
+
+    def _check(self, thread: int, open_: Array, entries: Array, methods: Array, offsets: Array) -> Array:
+        """Check the calls of a thread that has some open ones; return the methods that stay open."""
+        before = len(open_)
+        entries, methods = np.append(np.ones(before, bool), entries), np.append(open_, methods)
+        pairs = pair_by_depth(entries, methods)
+        if pairs is None:
+            pairs = pair_in_order(entries, methods)
+        first, last, _, state = pairs
+        has_pair = np.zeros(len(entries), bool)
+        has_pair[last[state != OPEN]] = True
+        without_entry = np.flatnonzero(~entries & ~has_pair)
+        self.report(
+            "call.leave-without-enter", without_entry - before, offsets,
+            lambda row: f"thread {thread:#x} leaves the method {int(methods[row + before]):#x}, which it did not enter",
+        )  # fmt: skip
+        ends = last[state == UNWOUND]
+        self.report(
+            "call.not-left", np.sort(ends) - before, offsets,
+            lambda row: f"thread {thread:#x} leaves the method {int(methods[row + before]):#x} before one called there",
+        )  # fmt: skip
+        still_open: Array = methods[np.sort(first[state == OPEN])]
+        return still_open

@@ -1,0 +1,228 @@
+"""The events of one recording within a batch, as columns; the base of all checks; sets of numbers of bounded size."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fxtio.finding import KEPT_PER_RULE, Findings
+from fxtio.mono import records as r
+from fxtio.mono.columns import Batch
+from fxtio.mono.frames import Recording
+from fxtio.mono.state import numbered
+from fxtio.mono.stream.declare import Item, Repeated, parts_of
+
+Array = np.ndarray[Any, Any]
+EventClass = type[r.Event]
+
+KINDS: dict[EventClass, int] = {cls: kind for kind, cls in enumerate(r.EVENTS)}
+"""The number of each class of events."""
+
+MOST_NUMBERS = 1 << 22
+"""The most numbers that a set of `Numbers` takes, so that a hostile recording cannot fill the memory."""
+
+
+class View:
+    """The events in some buffers in a row, which belong to one recording.
+
+    Args:
+        batch: the batch, with all columns filled.
+        bounds: for each buffer, and behind the last one, the rows before it by owner (int64).
+        first: the first buffer.
+        last: the buffer behind the last one.
+
+    Attributes:
+        version: the data version of the events.
+        headers: the headers of the buffers.
+        header_offsets: the byte offset of each of them in the trace.
+        data: the bytes of the batch (uint8).
+        place: where the events are in `data`.
+    """
+
+    def __init__(self, batch: Batch, bounds: Array, first: int, last: int) -> None:
+        self._batch = batch
+        self._begin, self._end = bounds[first], bounds[last]
+        self._counts = batch.counts[first:last]
+        frame = batch.frame
+        self.version = frame.dialect.version
+        self.pointer_bits = frame.dialect.width
+        self.headers = frame.headers[first:last]
+        self.header_offsets = frame.base + frame.begin[first:last] - self.headers.dtype.itemsize
+        self.data = frame.data
+        self.place = slice(int(frame.begin[first]), int(frame.end[last - 1])) if first < last else slice(0)
+
+    def has(self, cls: EventClass) -> bool:
+        """Return whether there are events of a class."""
+        return bool(self._end[KINDS[cls]] > self._begin[KINDS[cls]])
+
+    def _rows(self, owner: int) -> slice:
+        return slice(int(self._begin[owner]), int(self._end[owner]))
+
+    def column(self, cls: EventClass, field: str, role: str = "value") -> Array | None:
+        """Return a column of the events of a class, or None if the version does not have it."""
+        column = self._batch.column(KINDS[cls], field, role)
+        return None if column is None else column[self._rows(KINDS[cls])]
+
+    def values(self, cls: EventClass, field: str) -> Array:
+        """Return the numbers of a field that all versions have."""
+        column = self.column(cls, field)
+        assert column is not None
+        return column
+
+    def offsets(self, cls: EventClass) -> Array:
+        """Return where the events of a class begin, in bytes from the beginning of the trace (int64)."""
+        column = self.column(cls, "", "offset")
+        assert column is not None
+        return column
+
+    def times(self, cls: EventClass) -> Array:
+        """Return the times of the events of a class in nanoseconds (int64)."""
+        times: Array = self._batch.times(KINDS[cls])[self._rows(KINDS[cls])]
+        return times
+
+    def buffers(self, cls: EventClass) -> Array:
+        """Return the number of the buffer of each event of a class (int64)."""
+        return np.repeat(np.arange(len(self.headers)), self._counts[:, KINDS[cls]])
+
+    def threads(self, cls: EventClass) -> Array:
+        """Return the thread that wrote each event of a class (uint64)."""
+        return np.repeat(self.headers["thread"].astype(np.uint64), self._counts[:, KINDS[cls]])
+
+    def item_counts(self, cls: EventClass, field: str) -> Array | None:
+        """Return the number of items of a list in each event of a class (int64), or None if the version has no list."""
+        counts = self.column(cls, field, "count")
+        return None if counts is None else np.maximum(counts, 0)
+
+    def items(self, cls: EventClass, field: str, name: str = "") -> tuple[Array, Array] | None:
+        """Return the numbers in all lists of a field, and the byte offset of the event of each.
+
+        Args:
+            cls: the class of events.
+            field: the field of the list.
+            name: the field of the items; empty for a list of plain numbers.
+
+        Returns:
+            The two columns, or None if the version does not have the list or the field.
+        """
+        counts = self.item_counts(cls, field)
+        owner = self._batch.steps.list_owner(KINDS[cls], field)
+        if counts is None or owner is None:
+            return None
+        column = self._batch.column(owner, name)
+        return None if column is None else (column[self._rows(owner)], np.repeat(self.offsets(cls), counts))
+
+    def texts(self) -> Iterator[tuple[type[Item], str, Array, Array, Array]]:
+        """Yield all columns of texts: the class, the field, where texts begin in `data`, their sizes, the offsets."""
+        for cls in filter(self.has, KINDS):
+            for field, parts in parts_of(cls).items():
+                if (places := self._batch.texts(KINDS[cls], field)) is not None:
+                    begin, size = (column[self._rows(KINDS[cls])] for column in places)
+                    yield cls, field, begin, size, self.offsets(cls)
+                for part in parts:
+                    if isinstance(part, Repeated) and isinstance(part.of, type):
+                        yield from self._item_texts(cls, field, part.of)
+
+    def _item_texts(
+        self, cls: EventClass, field: str, item: type[Item]
+    ) -> Iterator[tuple[type[Item], str, Array, Array, Array]]:
+        owner, counts = self._batch.steps.list_owner(KINDS[cls], field), self.item_counts(cls, field)
+        if owner is None or counts is None:
+            return
+        for name in parts_of(item):
+            if (places := self._batch.texts(owner, name)) is not None:
+                begin, size = (column[self._rows(owner)] for column in places)
+                yield item, name, begin, size, np.repeat(self.offsets(cls), counts)
+
+
+class Check(ABC):
+    """The base of checks of one recording, which see its events view by view, in the order of the file.
+
+    Args:
+        recording: the recording.
+        findings: takes the findings.
+    """
+
+    classes: ClassVar[tuple[EventClass, ...]]
+    """The classes of events that it looks at; it skips views that have none of them."""
+
+    def __init__(self, recording: Recording, findings: Findings) -> None:
+        self.recording = recording
+        self.findings = findings
+
+    def add(self, view: View) -> None:
+        """Check the next events."""
+        if any(view.has(cls) for cls in self.classes):
+            self._add(view)
+
+    def finish(self) -> None:
+        """Check what follows from all events."""
+        self._finish()
+
+    @abstractmethod
+    def _add(self, view: View) -> None:
+        """Check the next events, of which there is at least one of `classes`."""
+
+    def _finish(self) -> None:  # noqa: B027  # most checks have nothing to do at the end
+        """Check what follows from all events."""
+
+    def report(self, rule: str, rows: Array, offsets: Array, message: Callable[[int], str]) -> None:
+        """Add a finding for each of some rows.
+
+        Args:
+            rule: the id of the rule without the format.
+            rows: the numbers of the rows, or a mask of them.
+            offsets: the byte offsets of all rows.
+            message: returns the message for the number of a row.
+        """
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        room = max(KEPT_PER_RULE - self.findings.counts[f"{self.findings.format}.{rule}"], 0)
+        for row in rows[:room].tolist():
+            self.findings.add(rule, int(offsets[row]), message(row))
+        if len(rest := rows[room:]):
+            first = int(rest[0])
+            self.findings.add(rule, int(offsets[first]), message(first), times=len(rest))
+
+
+def always(text: str) -> Callable[[int], str]:
+    """Return a function that gives the same message for each row."""
+    return lambda _: text
+
+
+class Numbers:
+    """A set of numbers (uint64) that grows, up to `MOST_NUMBERS`."""
+
+    def __init__(self) -> None:
+        self._values: Array = np.empty(0, np.uint64)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether numbers may have been left out."""
+        return len(self._values) >= MOST_NUMBERS
+
+    def add(self, values: Array) -> None:
+        """Add numbers."""
+        if len(values) and not self.is_full:
+            self._values = np.union1d(self._values, values[numbered(values)[1]])[:MOST_NUMBERS]
+
+    def remove(self, values: Array) -> None:
+        """Remove numbers."""
+        if len(values) and len(self._values):
+            self._values = np.setdiff1d(self._values, values, assume_unique=False)
+
+    def has(self, values: Array) -> Array:
+        """Return which numbers are in the set (bool); all, if it is full."""
+        if self.is_full:
+            return np.ones(len(values), bool)
+        place = np.searchsorted(self._values, values)
+        result: Array = np.zeros(len(values), bool)
+        inside = place < len(self._values)
+        result[inside] = self._values[place[inside]] == values[inside]
+        return result
+
+    @property
+    def values(self) -> Array:
+        """The numbers in ascending order (uint64)."""
+        return self._values

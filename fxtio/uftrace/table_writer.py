@@ -1,0 +1,345 @@
+"""Writes rows of tables to a new trace: the inverse of the tables of the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.integers import MAX_INT32
+from fxtio.errors import EncodeError
+from fxtio.table import MAX_TIME, Bytes, Categories, Optional, WritableTable
+from fxtio.uftrace.declarations import FUNCTION_SIZE
+from fxtio.uftrace.encode import CallOrder, call_states, checked_depth, integers, record_bytes, type_codes, wrapped
+from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.events import payload_of
+from fxtio.uftrace.groups import rows_by_value
+from fxtio.uftrace.new_trace import NewTrace
+from fxtio.uftrace.tables import NO_ENTRY
+
+Array = np.ndarray[Any, Any]
+Columns = dict[str, Any]
+
+
+class TableWriter:
+    """Writes rows; everything is checked before anything is written.
+
+    Args:
+        trace: the new trace.
+    """
+
+    def __init__(self, trace: NewTrace) -> None:
+        self._trace = trace
+
+    def write(self, name: str, columns: Columns, rows: int) -> None:
+        """Write rows of a table.
+
+        Args:
+            name: one of `WRITABLE`.
+            columns: the columns by name.
+            rows: the number of rows.
+
+        Raises:
+            EncodeError: a value does not fit, or the trace is a copy; nothing was written.
+        """
+        self._trace.check_declarable()
+        _WRITE[name](self, columns, rows)
+
+    # ---- records
+
+    def records(self, columns: Columns, rows: int) -> None:
+        """Append records as they are, and declare their tasks.
+
+        Payloads are in the optional column `payload`: they are not in the table of the reader, and can be read only if
+        the info file has their specifications.
+        """
+        fields = {name: integers(name, columns[name]) for name in ("time", "depth", "address")}
+        self._append(columns["tid"], type_codes(columns["type"]), fields, columns.get("payload"), "payload")
+
+    def events(self, columns: Columns, rows: int) -> None:
+        """Append events; their data are in the optional column `data`."""
+        data = _checked_bytes("data", columns.get("data"))
+        order = self._trace.order
+        payload = None if data is None else Bytes(payload_of(raw or None, order) or b"" for raw in data)
+        names = _texts("name", columns["name"])
+        numbers = self._event_numbers(names)
+        fields = {
+            "time": integers("time", columns["time"]),
+            "depth": np.zeros(rows, np.int64),
+            "address": np.array([numbers[name] for name in names], np.int64),
+        }
+        for tid, chosen in _rows_of("tid", columns["tid"]):
+            self._trace.processes.check_new_times(tid, fields["time"][chosen])
+        self._append(columns["tid"], np.full(rows, RecordType.EVENT, np.uint8), fields, payload, "data")
+        for name in numbers:
+            self._trace.event_id(name)
+
+    def _event_numbers(self, names: list[str | None]) -> dict[Any, int]:
+        """Return the numbers of events by name, as they will be when the names are declared in this order."""
+        numbers: dict[Any, int] = {}
+        new = 0
+        for name in names:
+            if name in numbers:
+                continue
+            text: Any = name
+            is_new = self._trace.is_new_event(text)
+            numbers[name] = self._trace.event_number(text) + new * is_new
+            new += is_new
+        return numbers
+
+    def lost(self, columns: Columns, rows: int) -> None:
+        """Append records that tell how many others are missing."""
+        zeros = np.zeros(rows, np.int64)
+        fields = {"time": zeros, "depth": zeros, "address": integers("count", columns["count"])}
+        self._append(columns["tid"], np.full(rows, RecordType.LOST, np.uint8), fields, None, "payload")
+
+    def _append(self, tids: Any, kind: Array, fields: dict[str, Array], payload: Any, where: str) -> None:
+        """Append records, and declare their tasks."""
+        trace, encoded = self._trace, []
+        payload = _checked_bytes(where, payload)
+        if payload is not None and any(payload):
+            trace.check_version(4, "payloads")
+        for tid, chosen in _rows_of("tid", tids):
+            raws = None if payload is None else [payload[row] or None for row in chosen.tolist()]
+            own = {name: column[chosen] for name, column in fields.items()}
+            raw = record_bytes(kind[chosen], **own, payload=raws, order=trace.order)
+            times = own["time"][kind[chosen] != RecordType.LOST]
+            trace.processes.checked_pid(tid, None)
+            encoded.append((tid, times, raw, len(chosen)))
+        for tid, times, raw, count in encoded:
+            trace.append(trace.processes.task(tid), times, raw, count)
+
+    # ---- calls
+
+    def slices(self, columns: Columns, rows: int) -> None:
+        """Write all calls of some tasks; functions that are new are declared.
+
+        A task whose calls without an entry begin before its first record becomes a copy of another process.
+        """
+        trace, names = self._trace, columns["name"]
+        start, duration, depth, state = _calls(columns, rows)
+        used = _used_names(names)
+        for name in used.values():
+            trace.declarations.check_function(name)
+        orders, forks = [], {}
+        for tid, chosen in _rows_of("tid", columns["tid"]):
+            order = CallOrder(start[chosen], (start + duration)[chosen], depth[chosen], state[chosen])
+            self._check_whole_calls(tid, order.time)
+            orders.append((tid, order, chosen[order.row]))
+            without_entry = start[chosen][state[chosen] == NO_ENTRY]
+            if len(without_entry) and self._is_copied(tid, without_entry, int(order.time[0])):
+                forks[tid] = int(without_entry[0])
+        parents = [tid for tid in [*trace.processes.tasks, *(tid for tid, _, _ in orders)] if tid not in forks]
+        if forks and not parents:
+            raise EncodeError("there is no other process, of which the task could be a copy", f"task {min(forks)}")
+        for tid, time in forks.items():
+            trace.processes.fork(tid, trace.processes.task(parents[0]), time)
+        address = np.zeros(len(names.values), np.uint64)
+        address[[*used]] = [trace.declarations.function(name).address for name in used.values()]
+        for tid, order, calls in orders:
+            wrapped_depth, wrapped_address = wrapped(depth[calls], address[names.codes[calls]])
+            raw = record_bytes(order.kind, order.time, wrapped_depth, wrapped_address, None, trace.order)
+            trace.append(trace.processes.task(tid), order.time, raw, len(order.time))
+
+    def _is_copied(self, tid: int, starts: Array, first: int) -> bool:
+        """Return whether a task must be a copy of a process so that its calls without an entry begin at some times.
+
+        Raises:
+            EncodeError: they would not begin at these times.
+        """
+        task = self._trace.processes.tasks.get(tid)
+        begin = first if task is None or task.first is None else task.first
+        if int(starts.min()) < int(starts.max()) or int(starts[0]) > begin:
+            raise EncodeError("calls without an entry begin at one time, at or before the first record", f"task {tid}")
+        if int(starts[0]) < begin and task is not None:
+            raise EncodeError("a call without an entry begins before the task", f"task {tid}")
+        return int(starts[0]) < begin
+
+    def _check_whole_calls(self, tid: int, times: Array) -> None:
+        """Raise an error if a task takes no calls of functions of the first program at some times."""
+        processes = self._trace.processes
+        processes.checked_pid(tid, None)
+        task = processes.tasks.get(tid)
+        if int(times[0]) < 0:
+            raise EncodeError("a time is negative", "start")
+        if task is None:
+            return
+        if task.open:
+            raise EncodeError("calls that `enter` began are open", f"task {tid}")
+        if (program := processes.session_of(task).program) != self._trace.declarations.path:
+            raise EncodeError(f"the task runs another program, {program}", f"task {tid}")
+        processes.check_times(task, times)
+
+    # ---- the other files
+
+    def sched(self, columns: Columns, rows: int) -> None:
+        """Append scheduler events to the files of CPUs."""
+        kinds = _texts("kind", columns["kind"])
+        names = _texts("name", columns["name"]) if "name" in columns else [None] * rows
+        parents = {name: _parents(name, columns.get(name), rows) for name in ("parent", "parent_pid")}
+        encoded = []
+        for cpu, chosen in _rows_of("cpu", columns["cpu"]):
+            fields = {name: integers(name, columns[name])[chosen] for name in ("time", "pid", "tid")}
+            indices = chosen.tolist()
+            raw = self._trace.sched.encode(
+                cpu, **fields, kind=[kinds[row] for row in indices], comm=[names[row] for row in indices],
+                **{name: column[chosen] for name, column in parents.items()},
+            )  # fmt: skip
+            encoded.append((cpu, int(fields["time"][-1]), raw))
+        for cpu, last, raw in encoded:
+            self._trace.sched.append(cpu, last, raw)
+
+    def messages(self, columns: Columns, rows: int) -> None:
+        """Append messages."""
+        times, texts = integers("time", columns["time"]).tolist(), _texts("text", columns["text"])
+        last, checked = None, []
+        for time, text in zip(times, texts, strict=True):
+            checked.append(self._trace.check_message(time, text, last))
+            last = time
+        self._trace.messages += checked
+
+    def enums(self, columns: Columns, rows: int) -> None:
+        """Declare enumerations."""
+        values = integers("value", columns["value"]).tolist()
+        enums: dict[Any, dict[Any, int]] = {}
+        for name, label, value in zip(_texts("name", columns["name"]), _texts("label", columns["label"]), values,
+                                      strict=True):  # fmt: skip
+            if enums.setdefault(name, {}).setdefault(label, value) != value:
+                raise EncodeError(f"{label!r} has two values", f"{name}")
+        for name, labels in enums.items():
+            self._trace.check_enum(name, labels)
+        for name, labels in enums.items():
+            self._trace.declarations.enum(name, labels)
+
+    def kernel(self, columns: Columns, rows: int) -> None:
+        """Append kernel events with their data as they are."""
+        data, names = _checked_bytes("data", columns["data"]), _texts("name", columns["name"])
+        missed = columns.get("missed", np.zeros(rows, np.bool_))
+        if not isinstance(missed, np.ndarray) or missed.dtype != np.bool_:
+            raise EncodeError("the values are neither true nor false", "missed")
+        times, tids = (integers(name, columns[name]).tolist() for name in ("time", "tid"))
+        kernel, checked = self._trace.kernel, []
+        for cpu, chosen in _rows_of("cpu", columns["cpu"]):
+            last = None
+            for row in chosen.tolist():
+                kernel.check_place(cpu, times[row], tids[row], last)
+                kernel.check_data(tids[row], names[row], data[row])
+                last = times[row]
+            checked.append((cpu, chosen.tolist()))
+        for cpu, indices in checked:
+            for row in indices:
+                kernel.add_data(cpu, times[row], names[row], data[row], missed=bool(missed[row]))
+
+    def kernel_slices(self, columns: Columns, rows: int) -> None:
+        """Append the calls of functions of the kernel, with all events of a call on one CPU."""
+        kernel = self._trace.kernel
+        start, duration, depth, state = _calls(columns, rows, limit=MAX_INT32)
+        used = _used_names(columns["name"])
+        for name in used.values():
+            kernel.check_function(name)
+        cpu, tids = integers("cpu", columns["cpu"]), integers("tid", columns["tid"])
+        call, kind, time = [], [], []
+        for tid, chosen in _rows_of("tid", tids):
+            kernel.check_no_open_call(tid)
+            order = CallOrder(start[chosen], (start + duration)[chosen], depth[chosen], state[chosen])
+            call.append(chosen[order.row])
+            kind.append(order.kind)
+            time.append(order.time)
+        calls, kinds, times = (np.concatenate(parts) for parts in (call, kind, time))
+        sequence = np.argsort(times, kind="stable")
+        calls, kinds, times = calls[sequence], kinds[sequence], times[sequence]
+        for number, chosen in _rows_of("cpu", cpu[calls]):
+            for row in chosen.tolist():  # the times of a CPU are in order, the first one is the smallest
+                kernel.check_place(number, int(times[row]), int(tids[calls[row]]))
+        codes = columns["name"].codes[calls].tolist()
+        starts, ends, depths = (column[calls].tolist() for column in (start, start + duration, depth))
+        for row, (code, is_exit) in enumerate(zip(codes, (kinds == RecordType.EXIT).tolist(), strict=True)):
+            at, place = int(calls[row]), (starts[row], ends[row]) if is_exit else None
+            kernel.add_call(int(cpu[at]), int(times[row]), int(tids[at]), used[code], depths[row], place)
+
+
+WRITABLE: Mapping[str, WritableTable] = {
+    "records": WritableTable(("tid", "type", "time", "depth", "address"), ("payload",), ("record", "offset", "name")),
+    "slices": WritableTable(("tid", "name", "start", "duration", "depth"), ("state",), ("address", "entry", "exit")),
+    "events": WritableTable(("tid", "time", "name"), ("data",), ("record", "id")),
+    "lost": WritableTable(("tid", "count"), (), ("record", "offset")),
+    "enums": WritableTable(("name", "label", "value"), (), ("file",)),
+    "sched": WritableTable(("time", "cpu", "pid", "tid", "kind"), ("name", "parent", "parent_pid")),
+    "kernel": WritableTable(
+        ("time", "cpu", "tid", "name", "data"), ("missed",), ("event", "id", "address", "function", "depth")
+    ),
+    "kernel_slices": WritableTable(
+        ("tid", "cpu", "name", "start", "duration", "depth"), ("state",), ("address", "entry", "exit")
+    ),
+    "messages": WritableTable(("time", "text")),
+}
+"""The tables that can be written."""
+
+_WRITE: Mapping[str, Callable[[TableWriter, Columns, int], None]] = {
+    name: getattr(TableWriter, name) for name in WRITABLE
+}
+
+
+def _calls(columns: Columns, rows: int, limit: int | None = None) -> tuple[Array, Array, Array, Array]:
+    """Return the starts, durations, depths and states of calls.
+
+    Raises:
+        EncodeError: a value cannot be that of a call.
+    """
+    start, duration = (integers(name, columns[name]) for name in ("start", "duration"))
+    depth = checked_depth(columns["depth"], FUNCTION_SIZE)
+    if int(duration.min()) < 0:
+        raise EncodeError("a duration is negative", "duration")
+    if max(int(start.max()), int(duration.max()), int(start.max()) + int(duration.max())) > MAX_TIME:
+        raise EncodeError("the end of a call does not fit in 63 bits", "duration")
+    if limit is not None and int(depth.max()) > limit:
+        raise EncodeError(f"a depth is not from 0 to {limit:,}", "depth")
+    return start, duration, depth, call_states(columns.get("state"), rows)
+
+
+def _used_names(names: Any) -> dict[int, str]:
+    """Return the names of calls that occur, by code.
+
+    Raises:
+        EncodeError: a call has no name.
+    """
+    if not isinstance(names, Categories) or bool((names.codes < 0).any()):
+        raise EncodeError("a call has no name", "name")
+    return {code: names.values[code] for code in np.unique(names.codes).tolist()}
+
+
+def _rows_of(name: str, column: Any) -> list[tuple[int, Array]]:
+    """Return the distinct values of a column of non-negative integers, and the rows of each.
+
+    Raises:
+        EncodeError: a value is not such an integer.
+    """
+    groups = list(rows_by_value(integers(name, column)))
+    if groups and groups[0][0] < 0:
+        raise EncodeError("a number is negative", name)
+    return groups
+
+
+def _parents(name: str, column: Any | None, rows: int) -> Array:
+    """Return the tasks or processes that created others, 0 where there is none."""
+    if column is None:
+        return np.zeros(rows, np.int64)
+    if isinstance(column, Optional):
+        return np.where(column.present, integers(name, column.values), 0)
+    return integers(name, column)
+
+
+def _checked_bytes(name: str, column: Any) -> Any:
+    """Return a column of bytes, or None."""
+    if column is not None and not isinstance(column, Bytes):
+        raise EncodeError("the values are not bytes", name)
+    return column
+
+
+def _texts(name: str, column: Any) -> list[str | None]:
+    if isinstance(column, Optional) and not column.present.any():
+        return [None] * len(column)
+    if not isinstance(column, Categories):
+        raise EncodeError("the values are not texts", name)
+    return column.to_list()

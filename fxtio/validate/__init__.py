@@ -1,0 +1,177 @@
+"""Validation: check traces against the rules of their format.
+
+    from fxtio.validate import validate
+
+    validation = validate("app.fxt", profile="recommended")
+    if not validation.is_valid():
+        for finding in validation.findings:
+            print(finding)
+
+The trace is read once, in bounded memory; of each rule, the first findings are kept and all are counted.
+`fxtio.validate.listing` shows the bytes of findings, `fxtio.validate.reports` makes SARIF, JUnit and JSON.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from os import PathLike, fspath, walk
+from pathlib import Path
+from typing import Any
+
+import fxtio
+from fxtio.finding import Finding
+from fxtio.formats import by_content, by_name, by_suffix, of_directory
+from fxtio.io.source import open_source
+from fxtio.rules import LEVELS, Rule, rule
+from fxtio.validate.selection import ALL, ROBUSTNESS, Selection, SelectionError, is_at_least
+
+__all__ = ["Selection", "SelectionError", "Validation", "traces_in", "validate"]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The result of checking a trace.
+
+    Attributes:
+        name: where the trace was read from.
+        format: the name of its format.
+        compression: `gzip`, `zstd`, `xz` or None.
+        size: the number of bytes that were read, decompressed; None if the format's reader does not count them.
+        seconds: how long it took.
+        selection: the rules that count.
+        findings: the first findings of each selected rule, by file and offset.
+        counts: the number of findings of each selected rule, by its id.
+        unselected: the number of findings of rules that are not selected.
+    """
+
+    name: str
+    format: str
+    compression: str | None
+    size: int | None
+    seconds: float
+    selection: Selection
+    findings: tuple[Finding, ...]
+    counts: Mapping[str, int]
+    unselected: int
+
+    @property
+    def total(self) -> int:
+        """The number of findings of selected rules."""
+        return sum(self.counts.values())
+
+    @property
+    def broken(self) -> list[Rule]:
+        """The selected rules that the trace breaks, the most binding ones first."""
+        rules = [rule(rule_id) for rule_id in self.counts]
+        return sorted(rules, key=lambda each: LEVELS.index(each.level.partition(":")[0]))
+
+    def is_valid(self, threshold: str = ROBUSTNESS) -> bool:
+        """Return whether the trace breaks no selected rule that is as binding as a level, or more.
+
+        Args:
+            threshold: one of `fxtio.rules.LEVELS`, from `required` to `robustness`, which stands for all rules; or
+                `never`, for which every trace is valid.
+        """
+        return not any(is_at_least(each, threshold) for each in self.broken)
+
+    def findings_of(self, rule_id: str) -> list[Finding]:
+        """Return the first findings of a rule."""
+        return [finding for finding in self.findings if finding.rule == rule_id]
+
+
+def validate(
+    target: Any,
+    *,
+    format: str | None = None,
+    profile: str = ALL,
+    rules: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    max_bytes: int | None = None,
+    progress: Callable[[int, int | None], None] | None = None,
+    **options: Any,
+) -> Validation:
+    """Read a trace once, in bounded memory, and check it against the rules of its format.
+
+    Args:
+        target: what to read, see `fxtio.open`.
+        format: the name of the format; by default it is recognized by content, then by suffix.
+        profile: the rules that count: `required`, `recommended` (with the required ones), the name of a program such
+            as `perfetto` (the required ones, and what the program needs), or `all`.
+        rules: patterns of rule ids, such as `fxt.framing.*`; if there are any, only rules that match one count.
+        ignore: patterns of rule ids that do not count.
+        max_bytes: the greatest number of decompressed bytes to read.
+        progress: called now and then with the number of bytes read and the number of bytes in total (or None).
+        options: options of the format's reader.
+
+    Raises:
+        SelectionError: there is no such profile, or no rule matches a pattern.
+        FormatError: the target is not a trace of a known format.
+        OSError: the target cannot be read.
+    """
+    selection = Selection(profile, tuple(rules), tuple(ignore))
+    started = time.perf_counter()
+    with fxtio.open(target, format=format, max_bytes=max_bytes, progress=progress, **options) as trace:
+        by_name(trace.format).rules.check(trace)
+        return _validation(trace, target, selection, time.perf_counter() - started)
+
+
+def _validation(trace: Any, target: Any, selection: Selection, seconds: float) -> Validation:
+    findings = trace.findings
+    counts = {rule_id: number for rule_id, number in findings.counts.items() if selection.has(rule(rule_id))}
+    return Validation(
+        name=trace.name,
+        format=trace.format,
+        compression=trace.compression,
+        size=_size_of(trace, target),
+        seconds=seconds,
+        selection=selection,
+        findings=tuple(finding for finding in findings if finding.rule in counts),
+        counts=counts,
+        unselected=len(findings) - sum(counts.values()),
+    )
+
+
+def _size_of(trace: Any, target: Any) -> int | None:
+    """Return the number of bytes of a trace that was read; of a directory, those of its files."""
+    if not by_name(trace.format).directory:
+        return getattr(trace, "position", None)
+    return sum(path.lstat().st_size for path in Path(target).iterdir())
+
+
+def traces_in(directory: str | PathLike[str]) -> Iterator[Path]:
+    """Yield the traces in a directory and the directories below it, in the order of their names.
+
+    A directory that is a trace itself is yielded as a whole.  A file is a trace if it begins like one, or if it has the
+    suffix of a format.  Symbolic links to directories are not followed.
+    """
+    for folder, folders, files in walk(fspath(directory)):
+        if _is_trace_directory(folder):
+            folders.clear()
+            yield Path(folder)
+            continue
+        folders.sort()
+        yield from (path for path in map(Path(folder).joinpath, sorted(files)) if _is_trace_file(path))
+
+
+def _is_trace_directory(folder: str) -> bool:
+    try:
+        of_directory(folder)
+    except fxtio.FormatError:
+        return False
+    return True
+
+
+def _is_trace_file(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        source = open_source(path)
+    except (OSError, fxtio.FxtioError):
+        return by_suffix(path.name) is not None
+    try:
+        chosen = by_content(source) or by_suffix(path.name)
+    finally:
+        source.close()
+    return chosen is not None and not chosen.directory

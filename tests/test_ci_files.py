@@ -1,0 +1,105 @@
+"""The files with which other projects validate traces in their CI: the GitHub Action and the hook of pre-commit."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import fxtio
+from fxtio.cli import common
+from fxtio.formats import formats
+from fxtio.fxt import synth
+from support.checkout import CHECKOUT, CORPUS
+
+pytestmark = pytest.mark.once
+
+ACTION = CHECKOUT / "conformance" / "action" / "action.yml"
+HOOKS = CHECKOUT / ".pre-commit-hooks.yaml"
+SCRIPTS = Path(sysconfig.get_path("scripts"))
+BROKEN = CORPUS / "fxt" / "ocaml-trace-second.fxt"
+
+
+def clean(path: Path) -> Path:
+    with fxtio.create(path, format="fxt") as writer:
+        synth.spans(writer, events=20, seed=0, threads=2)
+    return path
+
+
+def steps() -> list[dict[str, Any]]:
+    runs = yaml.safe_load(ACTION.read_text("utf-8"))["runs"]
+    assert runs["using"] == "composite"
+    found: list[dict[str, Any]] = runs["steps"]
+    return found
+
+
+def run_step(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
+    """Run the second step as GitHub does, with the installed fxtio where the first step would have installed it."""
+    (folder / "fxtio").mkdir(exist_ok=True)
+    if not (folder / "fxtio" / "bin").exists():
+        (folder / "fxtio" / "bin").symlink_to(SCRIPTS)
+    declared = yaml.safe_load(ACTION.read_text("utf-8"))["inputs"]
+    values = {name: inputs.get(name.replace("-", "_"), entry.get("default", "")) for name, entry in declared.items()}
+    step = steps()[1]
+    expression = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
+    environment = {name: expression.sub(lambda match: values[match[1]], text) for name, text in step["env"].items()}
+    script = folder / "script.sh"
+    script.write_text(step["run"])
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
+    variables = {**os.environ, **environment, "RUNNER_TEMP": str(folder)}
+    return subprocess.run(command, env=variables, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_inputs_reach_scripts_only_as_variables() -> None:
+    """A text in a workflow cannot become a command: no expression is within a script."""
+    declared = yaml.safe_load(ACTION.read_text("utf-8"))["inputs"]
+    assert all(entry["description"] for entry in declared.values())
+    assert all("${{" not in step["run"] and step["shell"] == "bash" for step in steps())
+    used = " ".join(steps()[1]["env"].values())
+    assert all(f"inputs.{name} " in used for name in declared)
+
+
+def test_the_action_installs_its_own_checkout() -> None:
+    install = steps()[0]["run"]
+    assert '"$GITHUB_ACTION_PATH/../.."' in install
+    assert (ACTION.parent / ".." / ".." / "pyproject.toml").resolve() == (CHECKOUT / "pyproject.toml").resolve()
+    assert subprocess.run(["bash", "-n", "-c", install], check=False).returncode == 0
+
+
+def test_the_action_validates(tmp_path: Path) -> None:
+    (tmp_path / "out put").mkdir()
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "b.fxt").write_bytes(BROKEN.read_bytes())
+    clean(tmp_path / "a.ftf")
+    sound = run_step(tmp_path, files="a.ftf")
+    assert (sound.returncode, sound.stderr) == (0, "")
+    broken = run_step(tmp_path, files="a.ftf\n**/*.fxt", sarif="report.sarif", fail_on="required")
+    assert broken.returncode == 1
+    assert "deep/b.fxt: " in broken.stdout
+    assert "fxt.bits.padding" in (tmp_path / "report.sarif").read_text()
+    assert run_step(tmp_path, files="deep/b.fxt", ignore="fxt.*").returncode == 0
+    assert run_step(tmp_path, files="deep/b.fxt", fail_on="never").returncode == 0
+    assert run_step(tmp_path, files="none.fxt").returncode == common.REFUSED
+
+
+def test_the_hook_of_pre_commit(tmp_path: Path) -> None:
+    (hook,) = yaml.safe_load(HOOKS.read_text("utf-8"))
+    assert hook.keys() >= {"id", "name", "entry", "language", "files"}
+    pattern = re.compile(hook["files"])
+    suffixes = [suffix for each in formats().values() if not each.directory for suffix in each.suffixes]
+    for suffix in suffixes:
+        assert all(pattern.search(f"out/a{suffix}{packed}") for packed in ("", ".gz", ".zst", ".xz"))
+    assert not pattern.search("a.py")
+    assert not pattern.search("fxt")
+    command = shlex.split(hook["entry"])
+    command[0] = str(SCRIPTS / command[0])
+    traces = (clean(tmp_path / "a"), BROKEN)
+    children = [subprocess.run([*command, str(path)], capture_output=True, check=False) for path in traces]
+    assert [child.returncode for child in children] == [0, 1]

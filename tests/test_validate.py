@@ -1,0 +1,495 @@
+"""Validation: the result of checking a trace, its reports, and the command `fxtio validate`."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+import fxtio
+from fxtio.cli import main
+from fxtio.errors import FormatError
+from fxtio.finding import Finding
+from fxtio.formats import Format, by_name, formats
+from fxtio.fxt import synth
+from fxtio.io.source import open_source
+from fxtio.report import human_size
+from fxtio.rules import LEVELS, Rule, Severity
+from fxtio.rules import rule as rule_of
+from fxtio.validate import Selection, SelectionError, listing, reports, traces_in, validate
+from fxtio.validate.selection import NEVER, THRESHOLDS, all_rules, is_at_least, profiles
+from support import toy_format
+from support.checkout import CORPUS
+
+Capture = pytest.CaptureFixture[str]
+
+
+def synthetic() -> bytes:
+    """Return a small trace without a fault."""
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        synth.spans(writer, events=40, seed=1, threads=2)
+    return out.getvalue()
+
+
+CLEAN = synthetic()
+PLACES = [entry.offset for entry in fxtio.open(CLEAN).entries()]
+BAD_WORD = struct.pack("<Q", 4)  # the header of an event whose size is 0
+AT = PLACES[20]
+BROKEN = CLEAN[:AT] + BAD_WORD + CLEAN[AT:]
+"""A trace with a record of size 0 at the byte AT, which breaks a rule of the level `required`."""
+
+RULE = "fxt.framing.zero-size"
+SCHEMA = json.loads(Path(__file__).parent.joinpath("schemas", "sarif-2.1.0-rtm.5.json").read_text("utf-8"))
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    path = tmp_path / "broken.fxt"
+    path.write_bytes(BROKEN)
+    return path
+
+
+# ---- the rooms of a format
+
+
+def test_a_format_without_rules_is_checked_by_its_reader(tmp_path: Path) -> None:
+    path = tmp_path / "broken"
+    toy = toy_format.FILES
+    toy.breaks.BREAKS["toy.line.empty"](path)
+    trace = toy.open(path, source=open_source(path))
+    toy.rules.check(trace)
+    assert trace.findings.counts == {"toy.line.empty": 1}
+
+
+def test_a_format_without_broken_traces_has_none() -> None:
+    assert Format("bare", "a bare format", "fxtio.codec", (), "", "").breaks.BREAKS == {}
+
+
+# ---- selections
+
+
+def rule(level: str, rule_id: str = "fxt.framing.zero-size") -> Rule:
+    return Rule(rule_id, level, "", "", "", "", "1", Severity.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ("all", ["required", "recommended", "interop:perfetto", "interop:uftrace", "robustness"]),
+        ("required", ["required"]),
+        ("recommended", ["required", "recommended"]),
+        ("perfetto", ["required", "interop:perfetto"]),
+    ],
+)
+def test_profiles(monkeypatch: pytest.MonkeyPatch, profile: str, expected: list[str]) -> None:
+    levels = ["required", "recommended", "interop:perfetto", "interop:uftrace", "robustness"]
+    monkeypatch.setattr("fxtio.validate.selection.all_rules", lambda: [rule(level) for level in levels])
+    assert list(profiles()) == ["all", "required", "recommended", "perfetto", "uftrace"]
+    assert [level for level in levels if Selection(profile).has(rule(level))] == expected
+
+
+def test_patterns() -> None:
+    selection = Selection(rules=("fxt.framing.*", "*.source.empty"), ignored=("*.zero-size",))
+    selected = [each.id for each in all_rules() if selection.has(each)]
+    assert {"fxt.framing.truncated", "fxt.source.empty", "mono.source.empty"} <= {*selected}
+    assert not {"fxt.framing.zero-size", "fxt.source.cut"} & {*selected}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"profile": "chrome"}, "there is no profile 'chrome', only all, required, recommended"),
+        ({"rules": ("fxt.nothing.*",)}, "no rule has an id like 'fxt.nothing.*'"),
+        ({"ignored": ("zero-size",)}, "no rule has an id like 'zero-size'"),
+    ],
+)
+def test_a_selection_that_cannot_be_meant_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(SelectionError, match=message.replace("*", r"\*")):
+        Selection(**arguments)
+
+
+def test_rules_without_texts_can_be_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = {**formats(), "toy": toy_format.FILES}
+    monkeypatch.setattr("fxtio.validate.selection.formats", lambda: everything)
+    selection = Selection(ignored=("toy.line.*",))
+    assert not selection.has(rule_of("toy.line.empty"))
+    assert selection.has(rule_of("toy.other"))
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_thresholds(threshold: str) -> None:
+    reached = [level for level in LEVELS if is_at_least(rule(level), threshold)]
+    assert reached == ([] if threshold == NEVER else list(LEVELS[: LEVELS.index(threshold) + 1]))
+    assert is_at_least(rule("interop:perfetto"), threshold) == ("interop" in reached)
+
+
+# ---- validations
+
+
+def test_a_clean_trace_is_valid() -> None:
+    validation = validate(CLEAN)
+    assert validation.is_valid()
+    assert (validation.format, validation.size, validation.total, validation.broken) == ("fxt", len(CLEAN), 0, [])
+
+
+def test_a_broken_trace(broken: Path) -> None:
+    validation = validate(broken)
+    assert (validation.name, validation.counts) == (str(broken), {RULE: 1})
+    assert [(finding.rule, finding.offset) for finding in validation.findings] == [(RULE, AT)]
+    assert [each.id for each in validation.broken] == [RULE]
+    assert [threshold for threshold in THRESHOLDS if validation.is_valid(threshold)] == [NEVER]
+
+
+def test_rules_that_are_not_selected_do_not_count(broken: Path) -> None:
+    validation = validate(broken, ignore=["fxt.framing.*"])
+    assert validation.is_valid()
+    assert (validation.counts, validation.findings, validation.unselected) == ({}, (), 1)
+
+
+def test_the_most_binding_rules_come_first() -> None:
+    validation = validate(CORPUS / "dcpi" / "crlf.dcpi")
+    assert {each.level for each in validation.broken} == {"required", "recommended"}
+    places = [LEVELS.index(each.level) for each in validation.broken]
+    assert places == sorted(places)
+    assert not validation.is_valid("required")
+    assert validate(CORPUS / "dcpi" / "given-specification.dcpi").is_valid("required")
+
+
+def test_a_directory_has_the_size_of_its_files() -> None:
+    directory = CORPUS / "uftrace" / "synth-lost"
+    assert validate(directory).size == sum(path.stat().st_size for path in directory.iterdir())
+
+
+def test_what_is_no_trace_is_refused() -> None:
+    with pytest.raises(FormatError):
+        validate(b"no trace")
+    assert validate(b"", format="fxt").counts == {"fxt.source.empty": 1}
+
+
+def test_traces_in_directories(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "no-suffix").write_bytes(CLEAN)
+    (tmp_path / "b" / "notes.txt").write_text("text")
+    (tmp_path / "b" / "empty.mlpd").touch()
+    (tmp_path / "link").symlink_to(tmp_path)
+    with by_name("uftrace").create(tmp_path / "a.data"):
+        pass
+    expected = [tmp_path / "a.data", tmp_path / "b" / "empty.mlpd", tmp_path / "b" / "no-suffix"]
+    assert list(traces_in(tmp_path)) == expected
+
+
+# ---- bytes
+
+
+def shown(path: Path, **options: Any) -> list[str]:
+    return list(listing.text_of(validate(path), path, **options))
+
+
+def test_the_bytes_of_the_first_findings_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "a.fxt"
+    places = PLACES[10:40:10]
+    parts = [CLEAN[begin:end] for begin, end in pairwise([0, *places, len(CLEAN)])]
+    path.write_bytes(BAD_WORD.join(parts))
+    first, second, third = (place + 8 * index for index, place in enumerate(places))
+    lines = shown(path)
+    assert lines[0] == f"{path}: 3 findings of 1 rule (fxt, {human_size(len(CLEAN) + 24)})"
+    assert lines[2] == f"required: {RULE}, 3 findings, at bytes {first:,}, {second:,}, {third:,}"
+    assert lines[3:6] == [
+        '  A record whose size is 0 words (section "Record header").',
+        f"  Why: {rule_of(RULE).why}",
+        f"  Mend: {rule_of(RULE).mend}",
+    ]
+    assert [line for line in lines if "no record" in line] == [
+        f"  no record, though it begins like Instant, 8 bytes at {first:,} (spec: Instant event)"
+    ]
+    assert f"8 bytes at {second:,}" in "\n".join(shown(path, shown=2))
+    assert "8 bytes at" not in "\n".join(shown(path, shown=0))
+
+
+def test_a_finding_of_another_rule_is_not_shown() -> None:
+    path = CORPUS / "dcpi" / "crlf.dcpi"
+    blocks = "\n".join(shown(path)).split("\n\nrequired: ")[1].split("\n\nrecommended: ")
+    for block in blocks:
+        name = block.partition(",")[0]
+        marked = {line[line.rindex("[") + 1 : -1] for line in block.splitlines() if "  ! " in line and "[dcpi" in line}
+        assert marked <= {name}
+
+
+def test_a_finding_within_a_record_is_marked_on_its_bytes() -> None:
+    at = next(
+        entry.offset for entry in fxtio.open(CLEAN).entries() if type(entry.record).__name__ == "DurationComplete"
+    )
+    record = listing.record_of(CLEAN, Finding(RULE, at + 8, "the time is wrong"), "fxt")
+    assert record is not None
+    assert [byte_range.label for byte_range in record.ranges if byte_range.fault] == ["timestamp"]
+    assert record.faults == ["the time is wrong"]
+    whole = listing.record_of(CLEAN, Finding(RULE, at, "the record is wrong"), "fxt")
+    assert whole is not None
+    assert [each.message for each in whole.findings] == ["the record is wrong"]
+
+
+def test_findings_in_files_of_a_directory(tmp_path: Path) -> None:
+    path = tmp_path / "t.data"
+    by_name("uftrace").synth.synth(
+        path, "calls", events=50, size=None, threads=2, seed=0, progress=lambda done, total: None
+    )
+    tasks = sorted(each.name for each in path.glob("*.dat"))
+    with (path / tasks[1]).open("r+b") as file:
+        file.seek(16 * 5 + 8)
+        file.write(bytes(8))
+    validation = validate(path)
+    (finding, *_) = [each for each in validation.findings if each.file == tasks[1]]
+    record = listing.record_of(path, finding, "uftrace")
+    assert record is not None
+    assert record.offset == (path / tasks[0]).stat().st_size + finding.offset - finding.offset % 16
+    text = listing.record_of(path, Finding("uftrace.x.y", 9, "a line", "task.txt"), "uftrace")
+    assert text is not None
+    assert (text.name, text.offset, len(text.ranges[0].raw)) == ("task.txt", 8, 32)
+    for name in ("absent", "../t.data"):
+        assert listing.record_of(path, Finding("uftrace.x.y", 0, "", name), "uftrace") is None
+
+
+def test_records_that_are_far_away_or_cannot_be_read_again_are_not_shown(broken: Path) -> None:
+    finding = validate(broken).findings[0]
+    assert listing.record_of(io.BytesIO(BROKEN), finding, "fxt") is None
+    far = Finding(RULE, listing.MAX_OFFSET + 1, "far")
+    assert listing.record_of(broken, far, "fxt") is None
+    broken.unlink()
+    assert listing.record_of(broken, finding, "fxt") is None
+    assert f"  ! {finding}" in list(listing.text_of(validate(BROKEN), broken))
+
+
+def test_showing_records_takes_a_bounded_time(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"8 bytes at {AT:,} " in "\n".join(shown(broken))
+    monkeypatch.setattr(listing, "MAX_SECONDS", -1.0)
+    assert f"8 bytes at {AT:,} " not in "\n".join(shown(broken))
+
+
+# ---- reports
+
+
+def results(broken: Path) -> reports.Results:
+    other = broken.with_name("\udcff <other> & #1%.fxt")
+    other.write_bytes(CLEAN)
+    directory = validate(CORPUS / "uftrace" / "synth-lost")
+    return [
+        validate(broken),
+        validate(other),
+        directory,
+        validate(CORPUS / "dcpi" / "crlf.dcpi"),
+        reports.Unreadable("none\x1b.fxt", "there is no such file\x00"),
+    ]
+
+
+def test_json(broken: Path) -> None:
+    report = json.loads(reports.json_of(results(broken), "required"))
+    assert [trace.get("valid") for trace in report["traces"]] == [False, True, True, False, None]
+    first = report["traces"][0]
+    assert first["findings"][0] | {"message": ""} == {"rule": RULE, "offset": AT, "message": ""}
+    assert first["counts"] == {RULE: 1}
+    assert report["traces"][-1]["error"] == "there is no such file\\x00"
+    assert report["rules"][RULE]["mend"] == rule_of(RULE).mend
+    assert {"fxt", "dcpi"} == {name.partition(".")[0] for name in report["rules"]}
+
+
+def test_sarif(broken: Path) -> None:
+    report = json.loads(reports.sarif_of(results(broken)))
+    jsonschema.validate(report, SCHEMA, jsonschema.Draft4Validator)
+    (run,) = report["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert all(rules[result["ruleIndex"]]["id"] == result["ruleId"] for result in run["results"])
+    first = run["results"][0]
+    assert (first["ruleId"], first["level"]) == (RULE, "error")
+    place = first["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": str(broken)}, "region": {"byteOffset": AT}}
+    assert {result["level"] for result in run["results"]} == {"error", "warning"}
+    assert run["artifacts"][1]["location"]["uri"].endswith("%FF%20%3Cother%3E%20%26%20%231%25.fxt")
+    assert run["invocations"][0]["executionSuccessful"] is False
+
+
+def test_sarif_without_findings() -> None:
+    report = json.loads(reports.sarif_of([validate(CLEAN)]))
+    jsonschema.validate(report, SCHEMA, jsonschema.Draft4Validator)
+    assert report["runs"][0]["results"] == []
+
+
+def test_the_schema_refuses_what_is_no_sarif() -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"version": "2.1.0", "runs": [{}]}, SCHEMA, jsonschema.Draft4Validator)
+
+
+def test_junit(broken: Path) -> None:
+    suites = ET.fromstring(reports.junit_of(results(broken), "required"))
+    assert (suites.tag, suites.get("errors")) == ("testsuites", "1")
+    for suite in suites:
+        cases = suite.findall("testcase")
+        for count, tag in (("tests", "."), ("failures", "failure"), ("errors", "error")):
+            assert suite.get(count) == str(len([case for case in cases if case.find(tag) is not None]))
+    assert suites.get("failures") == str(len(suites.findall(".//failure")))
+    (failure,) = suites[0].findall("testcase/failure")
+    assert failure.get("type") == "required"
+    assert failure.text is not None
+    assert f"at byte {AT:,}" in failure.text
+    assert suites[0].find(f"testcase[@name='{RULE}']/failure") is failure
+    assert suites[3].find("testcase[@name='dcpi.header.size']/system-out") is not None
+    assert suites[3].find("testcase[@name='dcpi.header.size']/failure") is None
+
+
+# ---- the command
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    code = main(["validate", *map(str, arguments)])
+    return code, *capsys.readouterr()
+
+
+def test_exit_codes(broken: Path, capsys: Capture) -> None:
+    clean = broken.with_name("clean.fxt")
+    clean.write_bytes(CLEAN)
+    assert run(capsys, clean)[:2] == (0, f"{clean}: valid (fxt, {human_size(len(CLEAN))})\n")
+    assert run(capsys, broken)[0] == 1
+    assert run(capsys, clean, broken)[0] == 1
+    assert run(capsys, "--fail-on", "never", broken)[0] == 0
+    assert run(capsys, "--ignore", RULE, broken)[0] == 0
+    assert run(capsys, "--fail-on", "required", CORPUS / "dcpi" / "given-specification.dcpi")[0] == 0
+    assert run(capsys, CORPUS / "dcpi" / "given-specification.dcpi")[0] == 1
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(broken: Path, capsys: Capture) -> None:
+    text = broken.with_name("a.txt")
+    text.write_text("text")
+    code, out, err = run(capsys, broken.with_name("none\x1b.fxt"), text, broken)
+    assert code == 2
+    assert out.startswith(f"{broken}: 1 finding (fxt, ")
+    first, second = err.splitlines()
+    assert first.endswith("none\\x1b.fxt: No such file or directory")
+    assert "is not a trace of a known format" in second
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "FILE is missing"),
+        (["--show", "-1", "a.fxt"], "the number cannot be negative"),
+        (["--output", "xml", "a.fxt"], "invalid choice: 'xml'"),
+        (["--fail-on", "error", "a.fxt"], "invalid choice: 'error'"),
+        (["--list-rules", "--output", "sarif"], "--output is text or json"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as refusal:
+        main(["validate", *arguments])
+    assert refusal.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--profile", "chrome"], ["--rule", "nothing"], ["--explain", "fxt.zero"]])
+def test_unknown_names_are_refused(arguments: list[str], broken: Path, capsys: Capture) -> None:
+    code, out, err = run(capsys, *arguments, broken)
+    assert (code, out) == (2, "")
+    assert err.startswith("fxtio: ")
+
+
+def test_directories(broken: Path, capsys: Capture) -> None:
+    broken.with_name("clean.fxt").write_bytes(CLEAN)
+    code, out, _ = run(capsys, "--show", 0, broken.parent)
+    assert code == 1
+    assert [line.partition(": ")[0] for line in out.splitlines() if ".fxt: " in line] == [
+        str(broken),
+        str(broken.with_name("clean.fxt")),
+    ]
+    (empty := broken.parent / "empty").mkdir()
+    assert run(capsys, empty)[0] == 2
+
+
+def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(BROKEN)))
+    code, out, _ = run(capsys, "-")
+    assert code == 1
+    assert out.startswith("<stdin>: 1 finding")
+    assert f"! error at byte {AT:,}" in out
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run(capsys, "-")[0] == 2
+
+
+@pytest.mark.parametrize("output", ["text", "json", "sarif", "junit"])
+def test_reports_go_to_a_file(output: str, broken: Path, capsys: Capture) -> None:
+    target = broken.with_name("report")
+    code, shown_text, _ = run(capsys, "--output", output, broken)
+    assert run(capsys, "--output", output, "-o", target, broken)[:2] == (code, "")
+    written = target.read_text("utf-8")
+    assert RULE in written
+    if output != "junit":  # that has the time it took
+        assert written == shown_text
+
+
+def test_colors(broken: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = run(capsys, broken)[1]
+    monkeypatch.setattr("fxtio.cli.validate.has_color", lambda: True)
+    colored = run(capsys, broken)[1]
+    assert "\x1b[1m" in colored
+    assert "\x1b" not in plain + run(capsys, "--output", "json", broken)[1]
+    for escape in ("\x1b[1m", "\x1b[31m", "\x1b[0m"):
+        colored = colored.replace(escape, "")
+    assert colored == plain
+
+
+def test_explain_a_rule(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "--explain", RULE)
+    assert code == 0
+    assert out.splitlines()[0] == f"{RULE}, level required"
+    for text in (rule_of(RULE).why, rule_of(RULE).mend, rule_of(RULE).section):
+        assert text in out
+    assert "similar ones are fxt.framing.zero-size" in run(capsys, "--explain", "fxt.framing.zero")[2]
+
+
+def test_list_rules(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "--list-rules", "--rule", "fxt.framing.*")
+    assert code == 0
+    listed = [line.split()[0] for line in out.splitlines()[1:]]
+    assert RULE in listed
+    assert all(name.startswith("fxt.framing.") for name in listed)
+    out = run(capsys, "--list-rules", "--output", "json", "--format", "dcpi", "--profile", "required")[1]
+    rules = json.loads(out)
+    assert {each["level"] for each in rules.values()} == {"required"}
+    assert all(name.startswith("dcpi.") for name in rules)
+
+
+# ---- traces that are broken on purpose
+
+
+def test_break_a_rule(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = {**formats(), "toy": toy_format.FILES}
+    monkeypatch.setattr("fxtio.formats.formats", lambda: everything)
+    monkeypatch.setattr("fxtio.formats.by_name", everything.__getitem__)
+    path = tmp_path / "broken"
+    assert main(["synth", "--break", "toy.line.empty", "-o", str(path)]) == 0
+    assert capsys.readouterr().err == f"fxtio: wrote a trace that breaks toy.line.empty to {path}\n"
+    assert path.read_bytes() == b"toy 1\nhello\n\n"
+    assert main(["synth", "--break", "list"]) == 0
+    assert "toy.line.empty" in capsys.readouterr().out
+    assert main(["synth", "--break", "toy.other", "-o", str(path)]) == 2
+    assert "there is no trace that breaks 'toy.other'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["synth", "--break", "toy.line.empty"])
+    with pytest.raises(SystemExit):
+        main(["synth", "--break", "toy.line.empty", "spans", "-o", str(path)])
+    assert "without SHAPE" in capsys.readouterr().err
+
+
+def test_break_a_rule_of_directories(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = {**formats(), "toy": toy_format.DIRECTORIES}
+    monkeypatch.setattr("fxtio.formats.formats", lambda: everything)
+    monkeypatch.setattr("fxtio.formats.by_name", everything.__getitem__)
+    assert main(["synth", "--break", "toy.line.empty", "-o", str(tmp_path / "new")]) == 0
+    assert main(["synth", "--break", "toy.line.empty", "-o", str(tmp_path)]) == 2
+    assert "must not exist yet" in capsys.readouterr().err
