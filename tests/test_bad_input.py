@@ -299,7 +299,7 @@ def test_text_that_is_not_utf_8() -> None:
     assert b"".join([encode(record) for record in trace.records(resolve=False)]) == data
     tables = trace.tables("events", "logs", "strings")
     assert tables["events"]["name"][0] == text == tables["logs"]["message"][0]
-    assert not trace.findings
+    assert trace.findings.counts == {"fxt.text.not-utf8": 3}
     pytest.importorskip("pyarrow")
     assert tables["events"].to_arrow()["name"].to_pylist() == ["\ufffd\ufffd\ufffdok"]
 

@@ -37,7 +37,15 @@ INEXACT = {
 }
 """The rules of records that are not encoded to the same bytes."""
 
-OTHERS = {"fxt.event.end-before-start", "fxt.framing.unknown-record", "fxt.arg.unknown", "fxt.bits.unknown-value"}
+OTHERS = {
+    "fxt.event.end-before-start",
+    "fxt.event.scope",
+    "fxt.framing.unknown-record",
+    "fxt.framing.unknown-trace-info",
+    "fxt.arg.unknown",
+    "fxt.bits.unknown-value",
+    "fxt.text.not-utf8",
+}
 ERRORS = {
     "fxt.framing.record-short",
     "fxt.framing.stream-over-record",
@@ -164,8 +172,44 @@ def test_every_value_without_a_name(cls: type[Record], name: str) -> None:
         b"".join(encode(minimal(cls, **{name: value})) for value in values) for values in (known, sorted(unknown))
     )
     assert every_way(alone(right)) == {}
-    expected = len(unknown) if cls is not rec.TraceInfo else 0  # the only one with a name is that of the magic number
-    assert every_way(alone(wrong)) == ({"fxt.bits.unknown-value": expected} if expected else {})
+    # The only type of trace info with a name is that of the magic number, which is another record.
+    rule = "fxt.framing.unknown-trace-info" if cls is rec.TraceInfo else "fxt.bits.unknown-value"
+    assert every_way(alone(wrong)) == ({rule: len(unknown)} if unknown else {})
+
+
+@for_orders
+def test_scopes_without_a_meaning(order: Order) -> None:
+    def instants(*scopes: int | None) -> bytes:
+        return encoded([*HEAD, *(rec.Instant(1, 1, 0, 0, (), scope) for scope in scopes)], order)
+
+    assert every_way(instants(None, 0, 1, 2)) == {}
+    assert every_way(instants(3, 0, None, 2**64 - 1)) == {"fxt.event.scope": 2}
+
+
+TEXTS: dict[str, tuple[Any, int]] = {
+    "string": (rec.String(2, "a\udcff"), 1),
+    "name": (rec.Instant(1, 1, "", "\udc80", ()), 1),
+    "category and name": (rec.Instant(1, 1, "\udcc3", "text \udced\udca0\udc80", ()), 2),
+    "argument": (rec.Instant(1, 1, 0, 0, (arg.StringArgument("\udcff", "\udcff"), arg.NullArgument("\udcff"))), 3),
+    "log": (rec.Log(1, 1, "x" * 100 + "\udcff"), 1),
+    "module": (rec.ProfilerModule(1, 1, 1, "\udcff", b"\xff"), 1),
+    "userspace object": (rec.UserspaceObject(1, 1, "\udcff", ()), 1),
+    "kernel object": (rec.KernelObject(1, 1, "\udcff", ()), 0),
+    "argument of a kernel object": (rec.KernelObject(1, 1, "\udcff", (arg.NullArgument("\udcff"),)), 1),
+    "other languages": (rec.Log(1, 1, "é漢字😀 \x7f\0"), 0),
+    "blobs": (rec.Blob("ä", 1, b"\xff"), 0),
+    "large blob": (rec.LargeBlobNoMetadata("ä", "\udcff", b"\xff"), 1),
+}
+"""Records with texts, and how many of these are a finding."""
+
+
+@for_orders
+@pytest.mark.parametrize("kind", TEXTS)
+def test_texts_that_are_not_utf8(kind: str, order: Order) -> None:
+    record, expected = TEXTS[kind]
+    assert every_way(encoded([*HEAD, record], order)) == ({"fxt.text.not-utf8": expected} if expected else {})
+    more = [*HEAD, rec.Log(1, 1, "before"), record, rec.Log(1, 1, "behind"), record, rec.Log(1, 1, "ü")]
+    assert every_way(encoded(more, order)) == ({"fxt.text.not-utf8": 2 * expected} if expected else {})
 
 
 def test_padding_and_lengths_of_arguments() -> None:

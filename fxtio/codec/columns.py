@@ -25,6 +25,17 @@ from fxtio.codec.word import Field
 Array = np.ndarray[Any, Any]
 
 
+_NOT_ASCII = 0x8080_8080_8080_8080  # the bits that no byte of ASCII text has
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Consecutive words of a trace.
@@ -65,6 +76,20 @@ class StreamColumn:
         """Return all streams as bytes objects."""
         data = self.raw.data.cast("B")
         return [bytes(data[a : a + n]) for a, n in zip((self.at * 8).tolist(), self.length.tolist(), strict=True)]
+
+    def not_utf8(self) -> Array:
+        """Return the streams that are not UTF-8 (indices)."""
+        count = (self.length + 7) // 8
+        ends = np.cumsum(count)
+        if not len(ends) or not ends[-1]:
+            return np.empty(0, np.int64)
+        words = self.raw.take(np.repeat(self.at - ends + count, count) + np.arange(ends[-1]))
+        if not int(np.bitwise_or.reduce(words)) & _NOT_ASCII:
+            return np.empty(0, np.int64)
+        unusual = np.flatnonzero(words & np.uint64(_NOT_ASCII))
+        rows = np.unique(np.searchsorted(ends, unusual, side="right"))
+        texts = self.take(rows).to_bytes()
+        return rows[[not _is_utf8(text) for text in texts]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +230,17 @@ class Rows:
         if self.oddities is not None and len(rows):
             self.oddities.append(Oddity(rule, rows, message))
 
-    def note_stream(self, stream: StreamColumn, limit: int | None, where: Array | None = None) -> None:
-        """Note padding that is not zero, and texts that are longer than `limit` bytes, in the records `where`."""
+    def note_stream(
+        self, stream: StreamColumn, limit: int | None, where: Array | None = None, *, text: bool = False
+    ) -> None:
+        """Note odd streams of the records `where`.
+
+        Args:
+            stream: the streams; padding that is not zero is noted.
+            limit: longer ones, in bytes, are noted.
+            where: the records that have one (indices), None for all.
+            text: they are text, and such as are not UTF-8 are noted.
+        """
         if self.oddities is None or not len(stream.length):
             return
         numbers = np.arange(len(self.at)) if where is None else where
@@ -219,6 +253,8 @@ class Rows:
         if limit is not None and int(stream.length.max()) > limit:
             long = numbers[stream.length > limit]
             self.note("text.too-long", long, f"a text has more than {limit:,} bytes")
+        if text and self.bad is None:  # otherwise some streams are beyond the end, and what is noted means nothing
+            self.note("text.not-utf8", numbers[stream.not_utf8()], "a text is not UTF-8")
 
     def note_size(self, union: int) -> None:
         """Note records that have more words than their content.
@@ -393,7 +429,7 @@ def _(part: Stream, rows: Rows, header: Columns, layout: Layout, index: int) -> 
     length = header[part.size].astype(np.int64)
     stream = StreamColumn(rows.block.raw, rows.here(), length)
     rows.claim(length + 7 >> 3)
-    rows.note_stream(stream, part.max_bytes)
+    rows.note_stream(stream, part.max_bytes, text=part.text)
     return stream
 
 

@@ -70,7 +70,7 @@ def _(part: StringReference, rows: Rows, header: Columns, layout: Layout, index:
     length = slot[inline].astype(np.int64)
     stream = StreamColumn(rows.block.raw, rows.here()[inline], length)
     rows.claim((length + 7) // 8, inline)
-    rows.note_stream(stream, MAX_TEXT_BYTES, inline)
+    rows.note_stream(stream, MAX_TEXT_BYTES, inline, text=True)
     slot = slot.copy()
     slot[inline] = 0
     return StringColumn(slot, inline, stream)

@@ -31,7 +31,7 @@ from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.enums import RecordType
+from fxtio.fxt.enums import RecordType, Scope
 from fxtio.fxt.frames import UNKNOWN, Frame
 from fxtio.fxt.layout import RecordWord
 from fxtio.fxt.records import (
@@ -39,11 +39,13 @@ from fxtio.fxt.records import (
     RECORDS,
     DurationComplete,
     Initialization,
+    Instant,
     KernelObject,
     ProviderInfo,
     ProviderSection,
     String,
     ThreadRecord,
+    TraceInfo,
     UserspaceObject,
 )
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
@@ -445,6 +447,14 @@ def _oddities_of(cls: type[Record], columns: Columns, oddities: list[Oddity]) ->
         if early.any():
             message = "a complete event ends before it begins"
             return [*oddities, Oddity("event.end-before-start", np.flatnonzero(early), message)]
+    if cls is Instant and int(columns["scope"].values.max(initial=0)) > max(Scope):
+        message = "the scope of an instant is none that has a meaning"
+        return [*oddities, Oddity("event.scope", np.flatnonzero(columns["scope"].values > max(Scope)), message)]
+    if cls is TraceInfo and len(columns["data"]):
+        message = "a trace info record of a type that the specification does not define"
+        return [*oddities, Oddity("framing.unknown-trace-info", np.arange(len(columns["data"])), message)]
+    if cls is KernelObject:  # their names are any bytes
+        return [oddity for oddity in oddities if oddity.rule != "text.not-utf8"]
     if cls is String and oddities:  # a record for slot 0 without a text fills a gap; its other words mean nothing
         is_filler = (columns["index"] == 0) & (columns["text"].length == 0)
         kept = [(oddity, oddity.rows[~is_filler[oddity.rows]]) for oddity in oddities]

@@ -18,16 +18,19 @@ from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, W
 from fxtio.codec.record import Opaque, Record, TaggedUnion, layout_of
 from fxtio.codec.word import Field
 from fxtio.fxt.arguments import ARGUMENTS
+from fxtio.fxt.enums import Scope
 from fxtio.fxt.layout import StringRefWord
 from fxtio.fxt.records import (
     RECORDS,
     DurationComplete,
     Initialization,
+    Instant,
     Magic,
     ProviderInfo,
     ProviderSection,
     String,
     ThreadRecord,
+    TraceInfo,
 )
 from fxtio.fxt.references import StringReference, Thread, ThreadReference
 
@@ -92,10 +95,10 @@ def traces(draw: st.DrawFn, *, order: Order = "little", most: int = 16, odd: boo
         draw: the function that hypothesis passes.
         order: the byte order.
         most: the largest number of records behind the first one.
-        odd: there may be records, arguments and values of unknown types, and complete events that end before they
-            begin, so that there are warnings.
+        odd: there may be records, arguments and values of unknown types, texts that are not UTF-8, and complete events
+            that end before they begin, so that there are warnings.
     """
-    classes = [cls for cls in RECORDS.classes if cls is not Magic]
+    classes = [cls for cls in RECORDS.classes if cls is not Magic and (odd or cls is not TraceInfo)]
     often: list[type[Record]] = [String, ThreadRecord, ProviderInfo, ProviderSection]
     unknown = [None] if odd else []
     kinds = draw(st.lists(st.sampled_from([*classes, *often, *unknown]), max_size=most))
@@ -109,16 +112,20 @@ def traces(draw: st.DrawFn, *, order: Order = "little", most: int = 16, odd: boo
 
 
 def _without_oddities(record: Any) -> Any:
-    """Return the record, changed where the specification does not define a value or an argument."""
+    """Return a record or an argument, changed where the specification does not define a value or an argument."""
     changes: dict[str, Any] = {}
     for name, part in layout_of(type(record)).parts:
         value = getattr(record, name)
         if isinstance(part, Header) and (names := [one.value for one in part.field.meaning or ()]):
             changes[name] = value if value in names else max(_one_of(names, value), part.field.least)
         elif isinstance(part, Many):
-            changes[name] = tuple([one for one in value if not isinstance(one, Opaque)])
+            changes[name] = tuple([_without_oddities(one) for one in value if not isinstance(one, Opaque)])
+        elif isinstance(value, str):
+            changes[name] = value.encode("utf-8", "replace").decode()
     if isinstance(record, DurationComplete):
         changes["end"] = max(record.timestamp, record.end)
+    if isinstance(record, Instant) and record.scope is not None:
+        changes["scope"] = record.scope % len(Scope)
     return record.replace(**changes)
 
 

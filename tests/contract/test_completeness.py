@@ -27,6 +27,7 @@ from contract.samples import SYNTHETIC, Sample, recordings, same_style
 from fxtio.codec.record import Opaque
 from fxtio.errors import EncodeError
 from fxtio.formats import Format, formats
+from fxtio.fxt.records import TraceInfo
 from support.checkout import CHECKOUT
 
 TRIES = 6
@@ -34,6 +35,9 @@ TRIES = 6
 
 ENCODED = {"offset", "buffers.size"}
 """Columns that follow from the lengths of encoded records, or from their places, and so show no field."""
+
+UNDEFINED: dict[str, list[Any]] = {"fxt": [TraceInfo(5, 6), TraceInfo(7, 8)]}
+"""Records that no shape has, since their types are such as the specification does not define."""
 
 
 def fullest(name: str) -> list[Sample]:
@@ -222,11 +226,14 @@ def hidden_fields(contents: list[Content], folder: Path) -> set[str]:
 
 def contents_of(name: str, folder: Path) -> list[Content]:
     """Return the fullest traces of a format, a file of several recordings as one for each."""
-    return [
+    contents = [
         Content.of(sample.format, path)
         for sample in fullest(name)
         for path in recordings(sample, Path(mkdtemp(dir=folder)))
     ]
+    for content in contents:
+        content.records += [(record, {}) for record in UNDEFINED.get(name, ())]
+    return contents
 
 
 def left_out(name: str) -> set[str]:

@@ -180,7 +180,7 @@ def _codes_before(slots: SlotLookup, provider: Array, slot: Array, code: Array, 
     is_first[1:] = (np.diff(slot[order]) != 0) | (np.diff(provider[order]) != 0)
     for index in order[is_first].tolist():
         table = slots.before.get(int(provider[index]), slots.initial)
-        before[index] = table[min(int(slot[index]), len(table) - 1)]
+        before[index] = table.take(slot[index : index + 1])[0]
     return before
 
 
