@@ -307,7 +307,8 @@ def _shown(raw: Any, record: Any, provider: int | None, rate: int) -> Json:
 def write(records: Sequence[Json], path: Path) -> None:
     """Write a trace that contains these canonical records; references whose form is free are inline.
 
-    A provider section is added where a record belongs to another provider than the one before.
+    A magic number is added at the beginning, and a provider section where a record belongs to another provider than the
+    one before.
 
     Raises:
         EncodeError: the format cannot express a record.
@@ -315,6 +316,8 @@ def write(records: Sequence[Json], path: Path) -> None:
     """
     with FxtWriter(path) as writer:
         current = None
+        if records[0]["type"] != "magic":
+            writer.put(r.Magic())
         for record in records:
             if record["type"] in {"provider-info", "provider-section"}:
                 current = record["provider_id"]
