@@ -34,6 +34,7 @@ class Meaning:
             matters within a group only.
         times: keys that are times, in units of a second divided by the value of the key `rate`.
         rates: keys that are rates, which a writer may choose.
+        owner: a type of records whose value of the first group key holds for the records behind it, up to the next one.
         divided: returns the records that a record is compared as, for records that a writer may divide or join.
     """
 
@@ -43,6 +44,7 @@ class Meaning:
     groups: tuple[str, ...] = ()
     times: frozenset[str] = frozenset()
     rates: frozenset[str] = frozenset()
+    owner: str = ""
     divided: Callable[[JsonRecord], list[JsonRecord]] = lambda record: [record]
 
 
@@ -69,6 +71,7 @@ MEANINGS: dict[str, Meaning] = {
         rates=frozenset({"ticks_per_second", "rate"}),
     ),
     "dcpi": Meaning(divided=_samples),
+    "mono": Meaning(dropped_types=frozenset({"buffer"}), groups=("thread_id",), owner="buffer"),
 }
 """The rules by the name of the format; formats without tables have none, so their records are compared exactly."""
 
@@ -177,13 +180,18 @@ def _groups(meaning: Meaning, records: Sequence[Any]) -> dict[tuple[str, ...], l
     """Return the meanings of records by group; those that may stand anywhere are sorted in a group of their own."""
     ordered: dict[tuple[str, ...], list[Any]] = defaultdict(list)
     unordered: dict[tuple[str, ...], list[Any]] = defaultdict(list)
+    owner: Any = None
     for record in records:
         if not isinstance(record, Mapping):
             ordered[()].append(record)
             continue
         kind = record.get("type")
+        if meaning.owner and kind == meaning.owner:
+            owner = record.get(meaning.groups[0])
         if kind in meaning.dropped_types:
             continue
+        if owner is not None and meaning.groups[0] not in record:
+            record = {**record, meaning.groups[0]: owner}
         divided = meaning.divided(_resolved(meaning, record))
         group = next(((meaning.groups[0], _shown(record[key])) for key in meaning.groups if key in record), ())
         if kind in meaning.unordered_types:

@@ -16,6 +16,7 @@ from fxtio.formats import by_name
 _MODULES = {
     "fxt": "fxtio.conformance.canonical.fxt",
     "dcpi": "fxtio.conformance.canonical.dcpi",
+    "mono": "fxtio.conformance.canonical.mono",
 }
 
 
