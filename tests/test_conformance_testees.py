@@ -36,6 +36,7 @@ AVAILABLE: dict[str, Callable[[], str | None]] = {
     "JavaScript reader of the kit": needs("node"),
     "PyPI fxt": pypi_fxt.available,
     "Perfetto trace processor": perfetto.available,
+    "mprof-report of Mono 6.8": needs("mprof-report"),
 }
 
 
