@@ -10,6 +10,7 @@ import array
 import gzip
 import io
 import lzma
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from fxtio.fxt import records as rec
 from fxtio.fxt.arguments import Int32Argument, KoidArgument, NullArgument, StringArgument
 from fxtio.fxt.enums import BlobType
 from fxtio.fxt.references import Thread
+from support.fxt_bad import MIB, memory
 
 PREAMBLE = [rec.Magic(), rec.ProviderInfo(1, "fxtio"), rec.ProviderSection(1), rec.Initialization(10**9)]
 DEFINITIONS = rec.String | rec.ThreadRecord
@@ -329,6 +331,14 @@ def test_every_friendly_record() -> None:
         rec.ProviderEvent(1, 0),
         rec.LargeBlob("cat", "large", 32, Thread(1, 2), (StringArgument("a", "text"),), b"bytes"),
     ]
+
+
+@pytest.mark.parametrize("blob_type", BlobType)
+def test_the_memory_for_a_blob_of_any_size(blob_type: BlobType) -> None:
+    data = bytes(8 * MIB)
+    with fxtio.create(os.devnull, format="fxt") as writer, memory(MIB // 2):
+        writer.main.blob("name", data, blob_type)
+        assert writer.position > len(data)
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 32_000, 32_001, 64_000, 1_000_003])

@@ -46,10 +46,10 @@ def written(write: Callable[[FxtWriter], object]) -> bytes:
 
 
 def right(data: bytes) -> Iterator[Any]:
-    """Yield the records; nothing is wrong with them."""
+    """Yield the records; nothing is wrong with them but texts with surrogate escapes, which stand for any bytes."""
     trace = fxtio.open(data)
     yield from trace
-    assert not trace.findings.counts
+    assert {*trace.findings.counts} <= {"fxt.text.not-utf8"}
 
 
 def events(data: bytes) -> list[Any]:

@@ -109,7 +109,7 @@ class FxtWriter(FileWriter):
         self._out = bytearray()
         self._order: Order = order
         main = Provider(self, provider_id, provider, Initialization(ticks_per_second, base_ticks, wall_clock))
-        self._providers = {provider_id: main}
+        self._providers = {main.id: main}
         self._main = main
         self._current: Provider | None = None  # the provider that the next record belongs to
         self._is_empty = True  # nothing was written
@@ -138,8 +138,10 @@ class FxtWriter(FileWriter):
             if len(buffer) > BUFFER_BYTES:
                 self.flush()
                 self._sink.write(buffer)
-            else:
-                self._out += buffer
+                continue
+            self._out += buffer
+            if len(self._out) > BUFFER_BYTES:
+                self.flush()
 
     def _check_end(self) -> None:
         """Refuse a record behind a trace that ends within another one, as whose rest it would be read."""
@@ -168,8 +170,6 @@ class FxtWriter(FileWriter):
                 provider._is_introduced = False
         self._is_empty = False
         self._append(buffers)
-        if len(self._out) > BUFFER_BYTES:
-            self.flush()
 
     def _buffers(self, record: Any) -> Sequence[bytes | memoryview]:
         """Return the bytes of a record of a class in `_UNUSUAL`."""
@@ -208,6 +208,7 @@ class FxtWriter(FileWriter):
         self._check_open()
         number = self._free_id() if id is None else id
         provider = Provider(self, number, name, Initialization(ticks_per_second))
+        number = provider.id
         if number in self._providers:
             raise EncodeError(f"{number} is the id of {self._providers[number].name!r}", "provider id")
         self._providers[number] = provider
@@ -364,6 +365,7 @@ class Provider:
         self._is_introduced = False
         self._encoder = ProviderEncoder(writer._out, writer._order, self._call)
         self._use_order()
+        self.id = operator.index(id)
         if clock.ticks_per_second == 0:
             raise EncodeError("must not be 0", "ticks_per_second")
 
@@ -458,11 +460,12 @@ class Provider:
         if len(view) > MAX_BLOB_BYTES and type(blob_type) in (int, BlobType) and blob_type == BlobType.DATA:
             self._put_large(lambda e: LargeBlobNoMetadata(0, e.string_slot(name), view))
             return
-        parts = [view[begin : begin + MAX_BLOB_BYTES] for begin in range(0, len(view) or 1, MAX_BLOB_BYTES)]
         with Call(self) as encoder:
-            slot = encoder.string_slot(name)
-            records = [encode(Blob(slot, blob_type, part), encoder.order) for part in parts]
-        self._writer._append(records)
+            slot, order = encoder.string_slot(name), encoder.order
+            encoder.out += encode(Blob(slot, blob_type, view[:MAX_BLOB_BYTES]), order)
+        # What is true of the first part is true of all: none of them can be refused.
+        later = range(MAX_BLOB_BYTES, len(view), MAX_BLOB_BYTES)
+        self._writer._append(encode(Blob(slot, blob_type, view[at : at + MAX_BLOB_BYTES]), order) for at in later)
 
     def context_switch(
         self, timestamp: int, cpu: int, outgoing: int, incoming: int, outgoing_state: int, args: Args = None

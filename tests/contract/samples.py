@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +27,13 @@ class Sample:
         format: its format.
         shape: the synthetic shape, or empty.
         path: the file or directory of the corpus, or None.
+        write: writes a synthetic trace that no shape has by itself.
     """
 
     format: Format
     shape: str = ""
     path: Path | None = None
+    write: Callable[[Path], object] | None = None
 
     def __str__(self) -> str:
         return f"{self.format.name}-{self.shape or (self.path and self.path.name)}"
@@ -39,14 +43,37 @@ class Sample:
         if self.path is not None:
             return self.path
         path = folder / f"sample{self.format.suffixes[0]}"
-        if not path.exists():
+        if not path.exists() and self.write is not None:
+            self.write(path)
+        elif not path.exists():
             self.format.synth.synth(
                 str(path), self.shape, events=EVENTS, size=None, threads=None, seed=1, progress=lambda *_: None
             )
         return path
 
 
+def _big_endian(path: Path) -> None:
+    """Write the shape `everything` of FXT as a machine with the other byte order does."""
+    with fxtio.create(path, order="big") as writer:
+        formats()["fxt"].synth.everything(writer, events=EVENTS, seed=1)
+
+
+def _base_ticks_only(path: Path) -> None:
+    """Write that shape with clocks whose base tick is known, but not the time on the wall."""
+    whole = io.BytesIO()
+    with fxtio.create(whole, format="fxt") as writer:
+        formats()["fxt"].synth.everything(writer, events=EVENTS, seed=1)
+    with fxtio.create(path) as writer, fxtio.open(whole.getvalue()) as trace:
+        for record in trace.records(resolve=False):
+            is_clock = type(record).__name__ == "Initialization"
+            writer.put(record.replace(base_ticks=5, wall_clock=None) if is_clock else record)
+
+
 SYNTHETIC = [Sample(item, shape) for item in formats().values() for shape in item.synth.SHAPES]
+SYNTHETIC += [
+    Sample(formats()["fxt"], "everything big-endian", write=_big_endian),
+    Sample(formats()["fxt"], "everything with base ticks only", write=_base_ticks_only),
+]
 
 RECORDED = [
     Sample(item, path=path)

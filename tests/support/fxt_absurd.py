@@ -80,7 +80,7 @@ def _plain() -> dict[str, Any]:
 
 def _columns() -> dict[str, Any]:
     return {
-        "numpy integer": np.int64(5),
+        "numpy integer": np.int64(6),
         "numpy float": np.float64(1.5),
         "array": np.array([1, 2]),
         "array of text": np.array(["a", "b"]),
