@@ -346,7 +346,7 @@ class Batch:
         self.report(rule, rows, message)
 
     def _is_right(self, words: Array) -> bool:
-        """Return whether some words are a record that would be encoded to the same bytes; the scope is no part of it."""
+        """Return whether some words are a record that is encoded to the same bytes, without a scope."""
         block = Block(words, words.byteswap() if self.frame.big_endian else words)
         record = decode_exactly(block, 0, len(words), self.frame.big_endian)
         return isinstance(record, Record) and getattr(record, "scope", None) is None

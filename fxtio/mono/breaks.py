@@ -142,8 +142,8 @@ def _counter(**changes: Any) -> Values:
     return r.CounterDescriptions, {"counters": (r.CounterDescription(**fields | changes),)}
 
 
-def _counted(type: int, index: int = 1) -> Values:
-    return r.CounterValues, {"values": (r.CounterValue(index=index, type=type, value=1),)}
+def _counted(type: int, index: int = 1, value: int | str = 5) -> Values:
+    return r.CounterValues, {"values": (r.CounterValue(index=index, type=type, value=value),)}
 
 
 def _image(action: int) -> Values:
@@ -240,7 +240,7 @@ _METADATA: dict[str, Break] = {
         (r.VtableLoad, {"pointer": _NOWHERE, "domain": 1, "class_pointer": _CLASS}),
     ),
     "image.undefined": _with((r.ClassLoad, {"pointer": _NOWHERE, "image": _NOWHERE, "name": "Lost"})),
-    "image.unload": _with(_image(_UNLOAD)),
+    "image.unload": _with(_image(_UNLOAD), (r.GcResize, {"size": 1})),
     "domain.undefined": _with((r.Context, {"action": _LOAD, "id": 1, "domain": 9})),
     "thread.undefined": _with((r.GcResize, {"size": 1}), heads=({"thread": _NOWHERE},)),
     "load.missing": _with((r.Assembly, {"action": _UNLOAD, "pointer": _NOWHERE, "image": _IMAGE, "name": "lost"})),
@@ -259,13 +259,23 @@ _MEMORY: dict[str, Break] = {
     ),
     "gc.end-without-start": _with((r.GcEvent, {"event": _GC.END, "generation": 0})),
     "gc.world-not-stopped": _with((r.GcEvent, {"event": _GC.POST_START_WORLD, "generation": 0})),
-    "handle.unknown-type": _with((r.HandleCreated, {"handle_type": 4, "handle": 1, "object": _OBJECT})),
+    "handle.unknown-type": _with(
+        (r.HandleCreated, {"handle_type": 4, "handle": 1, "object": _OBJECT}), (r.GcResize, {"size": 1})
+    ),
     "handle.not-created": _with((r.HandleDestroyed, {"handle_type": enums.HandleType.NORMAL, "handle": 1})),
     "finalizer.end-without-start": _with((r.FinalizeEnd, {})),
     "finalizer.object-end-without-start": _with((r.FinalizeObjectEnd, {"object": _OBJECT})),
     "heap.end-without-start": _with((r.HeapEnd, {})),
     "heap.nested": _with((r.HeapStart, {}), *_shot({})),
     "heap.outside": _with((r.HeapObject, _HEAP_OBJECT)),
+    "heap.other-thread": _bytes(
+        lambda: _recording(
+            ((r.HeapStart, {}),),
+            ((r.HeapObject, _HEAP_OBJECT),),
+            ((r.HeapEnd, {}),),
+            heads=({}, {"thread": _OTHER_THREAD}, {}),
+        )
+    ),
     "heap.missing-object": _with(*_shot({"references": (r.Reference(field_offset=16, object=_OTHER_OBJECT),)})),
     "heap.no-size": _with(*_shot({"size": 0})),
     "heap.second-size": _with(*_shot({}, {})),
@@ -307,6 +317,7 @@ _MEASUREMENTS: dict[str, Break] = {
     "counter.other-type": _with(_counter(), _counted(enums.CounterType.INT)),
     "counter.unknown-type": _with(_counter(type=9)),
     "counter.unknown-attribute": _with(_counter(unit=1)),
+    "counter.text": _with(_counter(type=enums.CounterType.STRING), _counted(enums.CounterType.STRING, value="text")),
     "counter.performance": _with(
         _counter(section=enums.CounterSection.PERFCOUNTERS, category="Broken"), *(_counted(enums.CounterType.LONG),) * 2
     ),

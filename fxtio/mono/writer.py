@@ -298,13 +298,12 @@ class MonoWriter(FileWriter):
         """Append an event to the buffer of its thread."""
         if type(thread) is not int:  # True and 1.0 would find the buffer of 1
             thread = checked_integer(thread, "thread")
-        if type(event) is r.SyncPoint:  # stands behind all earlier events
-            self._end_buffers()
+        is_sync_point = type(event) is r.SyncPoint  # stands behind all earlier events, also of other threads
         buffer = self._buffers.get(thread)
-        if buffer is not None and buffer.append(event):
+        if buffer is not None and not is_sync_point and buffer.append(event):
             return
         new = self._bases.buffer(thread, event, self._dialect)  # raises before anything is written
-        if self._exact is not None:
+        if is_sync_point or self._exact is not None:
             self._end_buffers()
         elif buffer is not None:
             self._end_buffer(buffer)

@@ -71,4 +71,4 @@ def _views(batch: Batch) -> Iterator[tuple[Recording | None, View]]:
         while begin < last or begins is not None:
             end = min(max(int(np.searchsorted(rows, rows[begin] + _MOST_ROWS)), begin + 1), last)
             yield begins, View(batch, bounds, begin, end)
-            begin, begins = end, None  # noqa: PLW2901  # the range is worked off
+            begin, begins = end, None

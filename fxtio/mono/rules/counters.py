@@ -31,6 +31,8 @@ class Counters(Check):
         indices, types = (view.items(r.CounterValues, "values", name) for name in ("index", "type"))
         if indices is None or types is None:
             return
+        for _, _, begin, _, offsets in view.item_texts(r.CounterValues, "values", r.CounterValue):
+            self.report("counter.text", begin >= 0, offsets, always("the value of a counter is a text"))
         described = [self._types.get(index) for index in indices[0].tolist()]
         broken = np.array(
             [kind not in (None, actual) for kind, actual in zip(described, types[0].tolist(), strict=True)], bool
@@ -46,14 +48,14 @@ class Counters(Check):
             return
         (indices, offsets), (types, _) = fields["index"], fields["type"]
         self.report("counter.index-zero", indices == 0, offsets, lambda _: "a counter has the index 0")
-        again = []
+        repeated_rows = []
         for row, (index, kind) in enumerate(zip(indices.tolist(), types.tolist(), strict=True)):
             if index in self._types:
-                again.append(row)
+                repeated_rows.append(row)
             if len(self._types) < MOST_NUMBERS:
                 self._types[index] = kind
         self.report(
-            "counter.index-twice", np.array(again, np.int64), offsets,
+            "counter.index-twice", np.array(repeated_rows, np.int64), offsets,
             lambda row: f"the index {int(indices[row])} has a counter already",
         )  # fmt: skip
         self.report(

@@ -10,7 +10,7 @@ import numpy as np
 
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Array, Check, EventClass, Numbers, View, always
+from fxtio.mono.rules.view import Array, Check, EventClass, Numbers, View, always, mixed
 from fxtio.mono.state import numbered
 
 MOST_UNDEFINED = 1 << 16
@@ -172,6 +172,8 @@ class References(Check):
 
     def _add(self, view: View) -> None:
         for rule, defined, unresolved in zip(REFERENCE_RULES, self._defined, self._open, strict=True):
+            if not any(view.has(place.cls) for place in (*rule.uses, *rule.definitions)):
+                continue
             used, use_offsets = first_places(rule.uses, view)
             new, definition_offsets = first_places(rule.definitions, view)
             if len(used):
@@ -245,9 +247,6 @@ class _Rows:
     count: int = 0
 
 
-_MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
-"""An odd number without a pattern, with which two numbers are made one."""
-
 _MOST_LOADS = 1 << 20
 """The most loads and unloads of a kind that are compared."""
 
@@ -273,7 +272,7 @@ class Loads(Check):
             selected = np.flatnonzero(actions != enums.NameAction.NAME)[: _MOST_LOADS - rows.count]
             ids = view.values(cls, field)
             if cls is r.Context:  # every domain has a context 0
-                ids = ids + view.values(cls, "domain") * _MIX
+                ids = mixed(ids, view.values(cls, "domain"))
             rows.ids.append(ids[selected])
             rows.times.append(view.times(cls)[selected])
             rows.actions.append(actions[selected])

@@ -9,7 +9,7 @@ import numpy as np
 
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Array, Check, EventClass, Numbers, View, always
+from fxtio.mono.rules.view import Array, Check, EventClass, Numbers, View, always, mixed
 from fxtio.mono.slices import OPEN, UNWOUND, pair_by_depth, pair_in_order
 
 _WRITTEN_LATE = (r.JitMethod, r.SampleHit, r.NativeSymbol, r.CounterDescriptions, r.CounterValues)
@@ -197,11 +197,8 @@ def _keyed(rule: PairRule, step: Step, view: View) -> tuple[Array, Array]:
     rows = step.rows(view)
     if not len(rows):
         return np.empty(0, np.uint64), np.empty(0, np.int64)
-    keys = np.zeros(len(rows), np.uint64)
-    for name in rule.key:
-        column = view.threads(step.cls) if name == "thread" else view.values(step.cls, name)
-        keys = (keys + column[rows].astype(np.uint64)) * np.uint64(0x9E37_79B9_7F4A_7C15)  # wraps
-        keys ^= keys >> np.uint64(29)
+    columns = [view.threads(step.cls) if name == "thread" else view.values(step.cls, name) for name in rule.key]
+    keys = mixed(*(column[rows] for column in columns)) if columns else np.zeros(len(rows), np.uint64)
     return keys, view.offsets(step.cls)[rows]
 
 

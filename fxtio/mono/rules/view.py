@@ -123,11 +123,12 @@ class View:
                     yield cls, field, begin, size, self.offsets(cls)
                 for part in parts:
                     if isinstance(part, Repeated) and isinstance(part.of, type):
-                        yield from self._item_texts(cls, field, part.of)
+                        yield from self.item_texts(cls, field, part.of)
 
-    def _item_texts(
+    def item_texts(
         self, cls: EventClass, field: str, item: type[Item]
     ) -> Iterator[tuple[type[Item], str, Array, Array, Array]]:
+        """Yield the columns of texts in the items of a list, as `texts` does; a text that is null begins at -1."""
         owner, counts = self._batch.steps.list_owner(KINDS[cls], field), self.item_counts(cls, field)
         if owner is None or counts is None:
             return
@@ -184,6 +185,18 @@ class Check(ABC):
         if len(rest := rows[room:]):
             first = int(rest[0])
             self.findings.add(rule, int(offsets[first]), message(first), times=len(rest))
+
+
+_FACTOR = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, and without a pattern
+
+
+def mixed(*columns: Array) -> Array:
+    """Return a number (uint64) for each row, the same for equal rows and hardly ever for others."""
+    numbers: Array = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        numbers = (numbers + column.astype(np.uint64)) * _FACTOR  # wraps
+        numbers ^= numbers >> np.uint64(29)
+    return numbers
 
 
 def always(text: str) -> Callable[[int], str]:
