@@ -349,7 +349,7 @@ class SlotLookup:
         return int(self.after.get(provider, self.initial).take(np.zeros(1, np.int64))[0])
 
     def defined(self, provider: int | Array) -> int:
-        """Return how many slots from 0 on are defined for all records of a batch without definitions; maybe more are."""
+        """Return a number below which all slots are defined, in a batch that has no definitions itself."""
         if not isinstance(provider, int):
             return 0
         table = self.after.get(provider, self.initial)
