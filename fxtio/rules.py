@@ -37,6 +37,7 @@ class Rule:
         id: format, group and name, for example `fxt.framing.zero-size`.
         level: how binding it is, see `LEVELS`.
         section: the heading of the specification that it follows from, or empty.
+        quote: the words of that section that demand it, or empty.
         found: what is wrong in a trace that breaks it.
         why: why that matters.
         mend: how to mend the program that wrote the trace.
@@ -57,6 +58,7 @@ class Rule:
     since: str
     severity: Severity = Severity.WARNING
     reading: str = ""
+    quote: str = ""
     also: str = ""
     excepted: str = ""
     implied: tuple[str, ...] = ()

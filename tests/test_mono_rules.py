@@ -15,7 +15,6 @@ import pytest
 
 import fxtio
 from contract.damage import DAMAGE
-from contract.samples import SAMPLES, Sample
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono import frames
 from fxtio.mono import records as r
@@ -27,28 +26,11 @@ from fxtio.mono.rules import view as views
 from fxtio.mono.rules.values import VALUE_RULES, ValueRule
 from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
-from fxtio.rules import Rule, rules_of
+from fxtio.rules import rules_of
 from support.mono_every import every_event
 from support.mono_samples import header, written
 
 RULES = rules_of("mono")
-
-_MONO = {"mono.sync.earlier-event"}
-_EVERY = {"mono.image.unload", "mono.counter.performance"}
-_OLD_EVERY = {"mono.counter.performance", "mono.monitor.no-contention"}
-
-LISTED: dict[str, set[str]] = {
-    "mono-everything": {*_EVERY, "mono.text.empty-name", "mono.counter.text"},
-    "mono-alloc-zip.mlpd": {*_MONO, "mono.vtable.late"},
-    "mono-i386-heap.mlpd.gz": _MONO,
-    "mono-sample.mlpd.gz": set(),
-    "mono-minimal-v17.mlpd": {"mono.thread.undefined"},
-    **dict.fromkeys(
-        (f"mono-synth-v{version}{part}.mlpd" for version in (13, 14) for part in ("", "-nocov")), _OLD_EVERY
-    ),
-    **dict.fromkeys((f"mono-synth-v{version}.mlpd" for version in (16, 17)), _OLD_EVERY | _EVERY),
-}
-"""The rules that sound samples break: what Mono itself does, and what is rare on purpose."""
 
 
 def broken(target: Path | bytes) -> Counter[str]:
@@ -61,34 +43,10 @@ def broken(target: Path | bytes) -> Counter[str]:
         return counts | trace.findings.counts
 
 
-def test_every_rule_has_a_recording() -> None:
-    assert {*BREAKS} == {*RULES}
+def test_required_rules_cite_the_specification() -> None:
+    required = [rule for rule in RULES.values() if rule.level == "required"]
+    assert all('The specification says: "' in rule.why for rule in required)
     assert len(RULES) > 80
-
-
-@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
-def test_every_rule_has_its_texts(rule: Rule) -> None:
-    assert rule.found
-    assert rule.why.endswith(".")
-    assert rule.mend.endswith(".")
-    assert rule.section or rule.group == "source"
-    if rule.level == "required":
-        assert 'The specification says: "' in rule.why
-
-
-@pytest.mark.parametrize("rule", BREAKS)
-def test_a_broken_recording_breaks_one_rule(rule: str, tmp_path: Path) -> None:
-    path = tmp_path / "broken.mlpd"
-    BREAKS[rule](path)
-    first = path.read_bytes()
-    assert {*broken(path)} == {rule, *RULES[rule].implied}
-    BREAKS[rule](path)
-    assert path.read_bytes() == first
-
-
-@pytest.mark.parametrize("sample", [sample for sample in SAMPLES if sample.format.name == "mono"], ids=str)
-def test_a_sound_recording_breaks_no_rule(sample: Sample, tmp_path: Path) -> None:
-    assert {*broken(sample.make(tmp_path))} == LISTED.get(str(sample), set())
 
 
 @pytest.mark.parametrize("rule", [rule for rule in BREAKS if not RULES[rule].reading])

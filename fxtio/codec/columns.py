@@ -159,11 +159,13 @@ class Oddity(NamedTuple):
         rule: the id of the rule.
         rows: the records (indices).
         message: a description.
+        kind: the kind of the small records of these records that are odd; -1 if the records themselves are.
     """
 
     rule: str
     rows: Array
     message: str
+    kind: int = -1
 
 
 class Rows:
@@ -527,7 +529,7 @@ def members_of(union: TaggedUnion, block: Block, many: ManyColumn, oddities: lis
         if bad is not None:
             short[np.arange(len(short))[mine][bad]] = True
         groups.append((kind, mine, columns))
-        notes += [(mine, one) for one in odd]
+        notes += [(mine, one._replace(kind=kind)) for one in odd]
     if not short.any():
         if oddities is not None and notes:
             owners = np.repeat(np.arange(len(many.count)), many.count)

@@ -173,7 +173,8 @@ class Round:
         cpu, state = self.number % 4, self.number % len(ThreadState)
         own, other = self.thread.thread or 0, self.other.thread or 0
         one, two = (self.slot, self.other) if self.turn % 2 else (self.other, self.slot)
-        yield r.LegacyContextSwitch(cpu, state, 16, 20, self.tick(), one, two)
+        left = ThreadState.BLOCKED if state == ThreadState.RUNNING else state  # a thread that has left does not run
+        yield r.LegacyContextSwitch(cpu, left, 16, 20, self.tick(), one, two)
         yield r.ThreadWakeup(0xFFFF if self.at_limits else cpu, self.tick(), own, waker)
         yield r.ContextSwitch(0xFFFF if self.at_limits else cpu, state, self.tick(), other, own, weights)
         text = "x" * MAX_TEXT_BYTES if self.at_limits else f"message {self.below(100)}"

@@ -389,7 +389,7 @@ class FrameReader:
     def _check_end(self) -> None:
         if self.tail and not self._truncated:
             message = f"{len(self.tail)} bytes at the end are not a whole word"
-            self.findings.add("framing.truncated", self._base, message)
+            self.findings.add("framing.odd-length", self._base, message)
 
 
 def _leading_zeros(words: Array) -> int:

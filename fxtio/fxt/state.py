@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.codec.columns import (
+    Block,
     Columns,
     ManyColumn,
     Members,
@@ -31,10 +32,10 @@ from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
+from fxtio.fxt import faults
 from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.enums import RecordType, Scope
-from fxtio.fxt.frames import UNKNOWN, Frame
-from fxtio.fxt.layout import RecordWord
+from fxtio.fxt.enums import ArgumentType, Scope
+from fxtio.fxt.frames import UNKNOWN, Frame, decode_exactly
 from fxtio.fxt.records import (
     KINDS,
     RECORDS,
@@ -241,6 +242,7 @@ class Batch:
         self.resets: dict[int, int] = {}
         self._columns: dict[type[Record], tuple[Array, Columns]] = {}
         self._arguments: dict[type[Record], tuple[Array, Members]] = {}
+        self._refusals = 0  # of records that could not be decoded
         kinds = frame.kind.tobytes()  # searching bytes for a number is much faster than comparing an array with it
         self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if kind in kinds]
         self._string_slots: SlotLookup
@@ -284,10 +286,10 @@ class Batch:
                 columns, _ = columns_of(cls, self.frame.block, self.frame.at[rows], self.frame.size[rows], oddities)
             for column in columns.values():
                 if isinstance(column, ManyColumn) and len(column.broken):
-                    message = "an argument has no usable size; the arguments behind it are lost"
-                    self.report("arg.size", rows[column.broken], message)
+                    oddities.insert(0, Oddity("arg.size", column.broken, ""))
             self._columns[cls] = rows, columns
-            self._report_oddities(rows, _oddities_of(cls, columns, oddities))
+            for oddity in _oddities_of(cls, columns, oddities):
+                self._report_oddity(cls, oddity.rule, rows[oddity.rows], oddity.message)
         return self._columns[cls]
 
     def ticks(self, cls: type[Record]) -> list[tuple[Array, Array]]:
@@ -323,7 +325,8 @@ class Batch:
                 message = "an argument of a type that the specification does not define"
                 oddities.append(Oddity("arg.unknown", owners[members.many.kind < 0], message))
             self._arguments[cls] = rows, members
-            self._report_oddities(rows, [_of_arguments(oddity) for oddity in oddities])
+            for oddity in oddities:
+                self._report_odd_arguments(oddity, rows[oddity.rows])
         return self._arguments[cls]
 
     def check(self) -> None:
@@ -331,9 +334,30 @@ class Batch:
         for cls in self.classes():
             self.arguments(cls)
 
-    def _report_oddities(self, rows: Array, oddities: list[Oddity]) -> None:
-        for rule, odd, message in oddities:
-            self.report(rule, rows[odd], message)
+    def _report_oddity(self, cls: type[Record], rule: str, rows: Array, message: str) -> None:
+        """Report what is odd about records of a class, as exactly as it can be told."""
+        if faults.can_refine(cls, rule):
+            for (refined, text), numbers in faults.refined(self.frame, cls, rule, rows, self._is_right):
+                self.report(refined, numbers, text)
+        elif rule == "bits.unknown-value":
+            self.report(faults.undefined_value(cls), rows, message)
+        else:
+            self.report(rule, rows, message)
+
+    def _report_odd_arguments(self, oddity: Oddity, rows: Array) -> None:
+        """Report what is odd about arguments of some records."""
+        rule, _, message, kind = oddity
+        if rule == "framing.record-long":
+            rule, message = "arg.long", "an argument has more words than its content"
+        elif rule == "bits.reserved" and kind == ArgumentType.BOOL:
+            rule, message = "arg.bool-bit", "a boolean argument has bits beside its value"
+        self.report(rule, rows, message)
+
+    def _is_right(self, words: Array) -> bool:
+        """Return whether some words are a record that is encoded to the same bytes, without a scope."""
+        block = Block(words, words.byteswap() if self.frame.big_endian else words)
+        record = decode_exactly(block, 0, len(words), self.frame.big_endian)
+        return isinstance(record, Record) and getattr(record, "scope", None) is None
 
     def provider_of(self, rows: Array) -> int | Array:
         """Return the index of the provider of some records: an int for all, or int32 per record."""
@@ -445,7 +469,15 @@ class Batch:
         try:
             decode(RECORDS, words, self.frame.raw(row), 0, size, [])
         except DecodeError as error:
-            self.reading.findings.add(error.rule, self.frame.offset(row), error.message)
+            cls, native = RECORDS.classes[int(self.frame.kind[row])], self.frame.block.words[at : at + size]
+            self._refusals += 1
+            is_right = self._is_right if self._refusals <= faults.MAX_EXAMINED else _never
+            rule, message = faults.refusal(cls, error.rule, error.message, native, is_right)
+            self.reading.findings.add(rule, self.frame.offset(row), message)
+
+
+def _never(_: Array) -> bool:
+    return False
 
 
 def _oddities_of(cls: type[Record], columns: Columns, oddities: list[Oddity]) -> list[Oddity]:
@@ -468,13 +500,6 @@ def _oddities_of(cls: type[Record], columns: Columns, oddities: list[Oddity]) ->
         kept = [(oddity, oddity.rows[~is_filler[oddity.rows]]) for oddity in oddities]
         return [oddity._replace(rows=rows) for oddity, rows in kept if len(rows)]
     return oddities
-
-
-def _of_arguments(oddity: Oddity) -> Oddity:
-    """Return an oddity of arguments as that of the records that have them."""
-    if oddity.rule != "framing.record-long":
-        return oddity
-    return Oddity("arg.long", oddity.rows, "an argument has more words than its content")
 
 
 class Reading:
@@ -544,10 +569,12 @@ class Reading:
     def _report_unknown(self, batch: Batch) -> None:
         """Report records of unknown types."""
         rows = np.flatnonzero(batch.frame.kind == UNKNOWN)
-        number = int(RecordWord.fields["type"].get(batch.frame.block.words[batch.frame.at[rows[0]]]))
-        known = number in {one.value for one in RecordType}
-        subject = f"a record of type {number} with a subtype" if known else f"a record of type {number},"
-        batch.report("framing.unknown-record", rows, f"{subject} that the specification does not define")
+        headers, inverse = np.unique(
+            batch.frame.block.words[batch.frame.at[rows]] & np.uint64(faults.TYPE_BITS), return_inverse=True
+        )
+        for number, header in enumerate(headers.tolist()):
+            rule, message = faults.undefined_type(header)
+            batch.report(rule, rows[inverse == number], message)
 
     def _drop_unused(self) -> None:
         """Bound the memory for strings and threads.  Batches keep the lists that they refer to."""

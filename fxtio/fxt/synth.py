@@ -108,11 +108,13 @@ class _Generator:
         bits: the random numbers.
         groups: the groups of threads.
         used_ids: the last id that was used.
+        running: the thread koid that runs on the cpu of `system`, 0 before the first one.
     """
 
     bits: np.random.PCG64
     groups: list[_Group]
     used_ids: int = 0
+    running: int = 0
 
     def below(self, limit: int | Array, *shape: int) -> Array:
         """Return random numbers from 0 to `limit` - 1 (int64)."""
@@ -491,16 +493,18 @@ def _system(state: _Generator, group: _Group, count: int) -> list[_Rows]:
         _Rows("mmaps", {**mmaps, "module": 1, "flags": 5, "address": 1 << 30, "size": 1 << 16, "vaddr": 0}),
         _Rows("logs", {**logs, "message": _take(NAMES, logs["thread"])}),
         _Rows("blobs", {"name": "samples", "type": "data", "payload": [bytes(24)] * len(blobs["ticks"])}),
-        _Rows("scheduling", _switches(switches["ticks"], switches["thread"])),
+        _Rows("scheduling", _switches(state, switches["ticks"], switches["thread"])),
     ]
 
 
-def _switches(ticks: Array, thread: Array) -> dict[str, Any]:
+def _switches(state: _Generator, ticks: Array, thread: Array) -> dict[str, Any]:
     """Return the columns for a cpu on which threads are woken up and run in turn."""
     count = len(ticks)
     is_switch = np.arange(count) % 2 == 1
     incoming = np.repeat(thread[::2], 2)[:count]  # a thread is woken up, then it runs
-    outgoing = np.concatenate([incoming[:2], incoming[:-2]])[:count]
+    before = state.running or incoming[0]
+    outgoing = np.concatenate([[before, before], incoming[:-2]])[:count]
+    state.running = int(incoming[is_switch][-1]) if is_switch.any() else state.running
     kinds = ["thread_wakeup", "context_switch"]
     return {
         "type": Categories(is_switch.astype(np.int32), kinds),

@@ -57,6 +57,7 @@ def _check_kernel(reading: Reading) -> None:
             message = f"the description {path[:60]!r} has {size:,} bytes, more than {MAX_DESCRIPTION:,}"
             findings.add("kernel.long-description", offset, message, file=kernel.HEADER_FILE)
     last: dict[str, int] = {}
+    _ = reading.kernel_functions  # parsed for its findings
     has_symbols = kernel.SYMBOLS_FILE in reading.directory
     for name, event in reading.kernel_events():
         if not event.name and kernel.HEADER_FILE in reading.directory:

@@ -46,7 +46,8 @@ def check(trace: UftraceTrace) -> None:
         if task is None or task.tid != chunk.tid:
             task = _TaskRules(chunk.tid, reading, deepest, info.pointer_size)
         task.check(chunk)
-        payload_columns(chunk, DistinctStrings(), combined)  # for its findings
+        if bool((chunk.size > _HEADER).any()):
+            payload_columns(chunk, DistinctStrings(), combined)  # for its findings
     check_cpus(reading)
     check_files(reading, info)
 
@@ -153,9 +154,10 @@ class _TaskRules:
         before = self._previous or (1, DEPTHS)
         # An entry may be one deeper than an entry before it, and as deep as the call whose exit is before it.
         most = np.append(before[1] + (before[0] > 0), depths[:-1] + (steps[:-1] > 0))
-        losses = np.searchsorted(lost, rows)  # the number of losses in the chunk before each record
-        is_after_loss = np.diff(losses, prepend=0) > 0
-        jump = (steps > 0) & (depths > most) & ~is_after_loss
+        jump = (steps > 0) & (depths > most)
+        if len(lost):
+            losses = np.searchsorted(lost, rows)  # the number of losses in the chunk before each record
+            jump &= np.diff(losses, prepend=0) == 0
         if self._is_first_call and not self._forked and jump[0]:
             message = f"the first call has the depth {int(depths[0])}, not 0"
             self._report("record.first-depth", chunk, rows[:1], message)

@@ -235,6 +235,7 @@ class TableWriter:
         """Append the calls of functions of the kernel, with all events of a call on one CPU."""
         kernel = self._trace.kernel
         start, duration, depth, state = _calls(columns, rows, limit=MAX_INT32)
+        kernel.check_calls()
         used = _used_names(columns["name"])
         for name in used.values():
             kernel.check_function(name)

@@ -1,8 +1,8 @@
 """The rules that take more than one record to check; `conformance/rules/fxt.toml` describes them.
 
 What one record shows, readers report whenever they read it.  `check` adds the rest: it reads the trace once, batch by
-batch.  Each rule first asks of all records of a batch together whether anything is odd, and looks for the places only if
-so.  What is remembered between batches is bounded.
+batch.  Each rule first asks of all records of a batch together whether anything is odd, and only then looks for the
+places.  What is remembered between batches is bounded.
 """
 
 from __future__ import annotations

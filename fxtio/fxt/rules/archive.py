@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.errors import shown
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ProviderEventId
-from fxtio.fxt.rules.view import View, report_at
+from fxtio.fxt.rules.view import View
 from fxtio.fxt.state import NS_PER_SECOND, Clock
 
 Array = np.ndarray[Any, Any]
@@ -19,7 +20,7 @@ Array = np.ndarray[Any, Any]
 TIMED = tuple(cls for cls in r.RECORDS.classes if "timestamp" in cls.__struct_fields__)
 """The classes of records with a time."""
 
-MAX_ERROR = 1_000
+MAX_ERROR = 100
 """The greatest error in nanoseconds of a time in Perfetto that is not reported."""
 
 _BEFORE_PROVIDERS = (r.Magic, r.ProviderInfo, r.ProviderSection, r.ProviderEvent, r.TraceInfo, r.Initialization)
@@ -76,7 +77,7 @@ class Archive:
             rate = self._rates.get(index, NS_PER_SECOND)
             if times.zeros and times.most and apart > max(_FAR * (times.most - times.least), rate):
                 message = f"the time is 0; other events come {apart:,} ticks later and behind that"
-                report_at(findings, "time.zero", np.full(times.zeros, times.first_zero), message)
+                findings.add("time.zero", times.first_zero, message, times=times.zeros)
 
     def _check_magic(self, view: View) -> None:
         frame = view.batch.frame
@@ -117,7 +118,7 @@ class Archive:
 
     def _introduce(self, view: View, row: Any, number: int, name: str) -> None:
         if number in self._names:
-            message = f"provider {number}, {self._names[number]!r}, is introduced once more, as {name!r}"
+            message = f"provider {number}, {shown(self._names[number])}, is introduced once more, as {shown(name)}"
             view.report("provider.again", np.array([row]), message)
         elif not name:
             view.report("provider.name-empty", np.array([row]), f"provider {number} has no name")
@@ -129,8 +130,11 @@ class Archive:
     def _check_rates(self, view: View) -> None:
         rows, columns = view.batch.columns(r.Initialization)
         indices = np.broadcast_to(view.batch.provider_of(rows), len(rows))
+        rates = dict(self._rates)
         for row, index, rate in zip(rows, indices.tolist(), columns["ticks_per_second"].tolist(), strict=True):
-            before = self._rates.get(index, rate)
+            before = rates.get(index, rate)
+            if rate:
+                rates[index] = rate
             if rate and before != rate:
                 message = f"the rate changes from {before:,} to {rate:,} ticks per second"
                 view.report("clock.changed", np.array([row]), message)
@@ -184,10 +188,11 @@ class Archive:
         for code in np.unique(clocks).tolist():
             limit = self._wrong_from[code]
             if limit is not None:
-                wrong = (clocks == code) & (ticks >= np.uint64(limit))
+                wrong = rows[(clocks == code) & (ticks >= np.uint64(limit))]
                 rate = view.batch.reading.clocks[code].ticks_per_second
-                message = f"Perfetto converts this time at {rate:,} ticks per second with an error of over 1 microsecond"
-                view.report("clock.inexact", rows[wrong], message)
+                message = f"Perfetto converts this time at {rate:,} ticks per second with an error of over 100 ns"
+                if len(wrong):
+                    view.batch.report("clock.inexact", wrong, message)
 
     def _note_times(self, view: View, rows: Array, ticks: Array) -> None:
         provider = view.batch.provider_of(rows)

@@ -23,7 +23,10 @@ MAX_EXACT = 1 << 53
 """The greatest integer up to which a double holds all integers."""
 
 _NUMERIC = (ArgumentType.INT32, ArgumentType.UINT32, ArgumentType.INT64, ArgumentType.UINT64, ArgumentType.DOUBLE)
-_WORD_INTEGERS = {ArgumentType.INT64: INTEGER_LIMITS[Int32Argument], ArgumentType.UINT64: INTEGER_LIMITS[Uint32Argument]}
+_WORD_INTEGERS = {
+    ArgumentType.INT64: INTEGER_LIMITS[Int32Argument],
+    ArgumentType.UINT64: INTEGER_LIMITS[Uint32Argument],
+}
 _SIGN = np.uint64(1 << 63)
 _REFERENCE = ArgumentWord.fields["name"]
 _INLINE = StringRefWord(index=0, inline=1).value

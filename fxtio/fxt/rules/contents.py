@@ -13,7 +13,7 @@ from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType, BlobType, ObjectType, ThreadState
 from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_RECORD_WORDS, ProfilerMmapWord
 from fxtio.fxt.rules.slots import Koids, Names
-from fxtio.fxt.rules.view import View, empty_references, report_at, thread_fields
+from fxtio.fxt.rules.view import MAX_KEPT, View, empty_references, report_at, thread_fields
 
 Array = np.ndarray[Any, Any]
 
@@ -70,15 +70,20 @@ class Contents:
     def finish(self, findings: Findings) -> None:
         """Check what only the end of the trace decides."""
         self.names.finish(findings)
+        if self.names.named.is_full:
+            message = f"more than {MAX_KEPT:,} objects; what refers to the others is not checked"
+            findings.add("object.too-many", max(self.names.named.offsets.values()), message)
         if not self.names.named.is_full:
-            missing = [(at, koid) for koid, at in self._scheduled.offsets.items() if koid not in self.names.named.offsets]
+            missing = [
+                (at, koid) for koid, at in self._scheduled.offsets.items() if koid not in self.names.named.offsets
+            ]
             if missing:
                 missing.sort()
                 texts = [f"thread {koid:,} is scheduled, and has no kernel object record" for _, koid in missing]
                 report_at(findings, "sched.no-object", np.array([at for at, _ in missing]), texts.__getitem__)
         if self._logs:
             message = "Perfetto does not show log records"
-            report_at(findings, "log.not-shown", np.full(self._logs, self._first_log), message)
+            findings.add("log.not-shown", self._first_log, message, times=self._logs)
 
     # ---- objects
 
@@ -138,6 +143,8 @@ class Contents:
 
     def _check_order(self, view: View, rows: Array, columns: Any) -> None:
         """Report threads that leave a CPU on which another one ran."""
+        if not len(rows):
+            return
         cpu, ticks = columns["cpu"].astype(np.int64), columns["timestamp"]
         order = np.lexsort((ticks, cpu))
         outgoing, incoming = columns["outgoing"][order], columns["incoming"][order]
@@ -149,7 +156,9 @@ class Contents:
             number = int(cpu[order[start]])
             time, running = self._running.get(number, (0, int(outgoing[start])))
             before[start] = running if time <= int(ticks[order[start]]) else outgoing[start]
-            self._running[number] = max((time, running), (int(ticks[order[end]]), int(incoming[end])), key=lambda x: x[0])
+            self._running[number] = max(
+                (time, running), (int(ticks[order[end]]), int(incoming[end])), key=lambda x: x[0]
+            )
         wrong = np.flatnonzero(outgoing != before)
         if len(wrong):
             wrong = wrong[np.argsort(rows[order[wrong]], kind="stable")]

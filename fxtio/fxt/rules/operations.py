@@ -118,7 +118,8 @@ def _events(view: View, present: list[type[Record]], is_flow: bool, waiting: _Ev
         key = np.zeros(len(rows), np.uint64) if is_flow or cls is r.AsyncInstant else view.name_keys(cls)
         step = np.full(len(rows), _FLOWS[cls] if is_flow else _ASYNC[cls], np.int8)
         time = view.batch.times(columns["timestamp"], rows)
-        process = view.batch.threads.koids()[:, 0].take(view.threads(cls, "thread"))
+        threads = view.threads(cls, "thread")
+        process = view.batch.threads.koids()[:, 0].take(threads)
         parts.append((rows, (columns["id"], step, time, key, process, view.offsets(rows))))
     order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
     columns = [np.concatenate([part[place] for _, part in parts])[order] for place in range(6)]

@@ -12,6 +12,7 @@ from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAX_STRING_SLOT
 from fxtio.fxt.reference_columns import Definitions, SlotLookup, StringColumn
+from fxtio.fxt.references import Thread
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at, string_fields
 
 Array = np.ndarray[Any, Any]
@@ -19,10 +20,16 @@ Array = np.ndarray[Any, Any]
 MIN_UNUSED = 8
 """From so many strings on, it is reported if most of them are not used."""
 
+MAX_TABLES = 32
+"""The most providers whose strings are checked for use."""
+
 MIN_REDEFINED = 32
 """From so many definitions on, an index is reported that is redefined nearly as often as it is used."""
 
 _NO_OFFSET = -1
+
+_WITHOUT_THREAD = (r.ProfilerModule, r.ProfilerMmap)
+"""The classes whose thread koid is 0, since they concern a whole process.  spec: Module record, Mmap record"""
 
 
 class _Slots:
@@ -31,7 +38,8 @@ class _Slots:
     Attributes:
         defined: how often each slot was defined.
         used: how often it was used, as far as that is counted.
-        first: the offset of the first definition of each slot.
+        first: the offset of the first definition of each slot, -1 for none.
+        undefined: the offset of the first use of each slot that was not defined there, -1 for none.
     """
 
     def __init__(self) -> None:
@@ -39,7 +47,6 @@ class _Slots:
         self.used = np.zeros(MAX_STRING_SLOT + 1, np.int64)
         self.first = np.full(MAX_STRING_SLOT + 1, _NO_OFFSET, np.int64)
         self.undefined = np.full(MAX_STRING_SLOT + 1, _NO_OFFSET, np.int64)
-        self.must_count = False
 
     def needs_uses(self) -> bool:
         """Return whether it matters which slots are used: some are not used yet, or are defined again and again."""
@@ -74,8 +81,11 @@ class Strings:
         if len(definitions.slot):
             self._check_later(view, definitions)
 
-    def _table(self, provider: int) -> _Slots:
-        return self._slots.setdefault(provider, _Slots())
+    def _table(self, provider: int) -> _Slots | None:
+        """Return the table of a provider; None for all but the first `MAX_TABLES`."""
+        if provider not in self._slots and len(self._slots) < MAX_TABLES:
+            self._slots[provider] = _Slots()
+        return self._slots.get(provider)
 
     # ---- definitions
 
@@ -96,6 +106,8 @@ class Strings:
         offsets = view.offsets(row)
         for number in np.unique(provider).tolist():
             table, mine = self._table(number), provider == number
+            if table is None:
+                continue
             table.defined += np.bincount(slot[mine], minlength=MAX_STRING_SLOT + 1)
             initial = table.first[slot[mine]] == _NO_OFFSET
             table.first[slot[mine][initial][::-1]] = offsets[mine][initial][::-1]
@@ -151,6 +163,8 @@ class Strings:
         offsets = view.offsets(rows[undefined])
         for number in np.unique(numbers).tolist():
             table, mine = self._table(number), numbers == number
+            if table is None:
+                continue
             slot = slots[undefined][mine]
             initial = table.undefined[slot] == _NO_OFFSET
             table.undefined[slot[initial][::-1]] = offsets[mine][initial][::-1]
@@ -177,9 +191,10 @@ def _codes_before(slots: SlotLookup, provider: Array, slot: Array, code: Array, 
     before[order[1:]] = code[order[:-1]]
     is_first = np.ones(len(slot), bool)
     is_first[1:] = (np.diff(slot[order]) != 0) | (np.diff(provider[order]) != 0)
-    for index in order[is_first].tolist():
-        table = slots.before.get(int(provider[index]), slots.initial)
-        before[index] = table.take(slot[index : index + 1])[0]
+    initial = order[is_first]
+    for number in np.unique(provider[initial]).tolist():
+        mine = initial[provider[initial] == number]
+        before[mine] = slots.before.get(number, slots.initial).take(slot[mine])
     return before
 
 
@@ -238,13 +253,14 @@ class Names:
             where, first = np.unique(codes[fresh], return_index=True)
             for code, row in zip(where.tolist(), rows[fresh][first].tolist(), strict=True):
                 self._seen[code] = True
-                self._add(view, view.batch.threads.values[code], row)
+                self._add(view, view.batch.threads.values[code], row, is_optional=cls in _WITHOUT_THREAD)
 
-    def _add(self, view: View, thread: Any, row: int) -> None:
+    def _add(self, view: View, thread: Thread, row: int, *, is_optional: bool) -> None:
         offset = view.batch.frame.offset(row)
         if self._processes.add(thread.process, offset):
             self._check_low(view, "process", thread.process, row)
-        if thread.thread is not None and self._threads.add(thread.thread, offset):
+        has_thread = bool(thread.thread) or not is_optional
+        if thread.thread is not None and has_thread and self._threads.add(thread.thread, offset):
             self._check_low(view, "thread", thread.thread, row)
 
     def _check_low(self, view: View, what: str, koid: int, row: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
+from fxtio.errors import shown
 from fxtio.finding import KEPT_PER_RULE, Findings
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.references import Thread
@@ -126,7 +127,7 @@ class View:
 
     def text(self, code: int) -> str:
         """Return the text of a code for messages."""
-        return repr(self.batch.strings.values[code]) if code >= 0 else "a name that is not defined"
+        return shown(self.batch.strings.values[code]) if code >= 0 else "a name that is not defined"
 
     def thread(self, code: int) -> Thread | None:
         """Return the thread of a code; None for -1."""
