@@ -412,6 +412,7 @@ def test_directories(broken: Path, capsys: Capture) -> None:
     ]
     (empty := broken.parent / "empty").mkdir()
     assert run(capsys, empty)[0] == 2
+    assert run(capsys, "--format", "uftrace", empty)[2] == f"fxtio: {empty}: the file info is missing or empty\n"
 
 
 def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
