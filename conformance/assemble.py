@@ -234,12 +234,15 @@ class Kit:
         self.root = root
         self.faults: list[str] = []
         self.settings = tomllib.loads((root / "kit.toml").read_text(encoding="utf-8"))
-        self.rules: set[str] = set()
+        self.rules: set[str] = set()  # ids
         for name in self.settings["formats"]:
             path = root / "rules" / f"{name}.toml"
             if path.is_file():
-                groups = tomllib.loads(path.read_text(encoding="utf-8"))[name]
-                self.rules |= {f"{name}.{group}.{rule}" for group, rules in groups.items() for rule in rules}
+                for group, rules in tomllib.loads(path.read_text(encoding="utf-8"))[name].items():
+                    self.rules |= {f"{name}.{group}.{rule}" for rule in rules}
+                    for rule, row in rules.items():
+                        if section := row.get("section"):
+                            self.check_sections(path, name, [section], f"{group}.{rule}: ")
 
     def fault(self, path: Path, text: str) -> None:
         """Record a fault of a file."""
@@ -326,11 +329,15 @@ class Kit:
             return None
         if not 1 <= int(value["since"]) <= int(self.settings["version"]):
             self.fault(path, "since is not a version of the kit")
-        known = self.settings["formats"][value["format"]].get("sections", [])
-        for section in value["sections"]:
-            if known and section not in known:
-                self.fault(path, f"the specification has no section {section!r}")
+        self.check_sections(path, value["format"], value["sections"])
         return dict(value)
+
+    def check_sections(self, path: Path, format_name: str, sections: list[str], place: str = "") -> None:
+        """Check that the specification of a format has these headings."""
+        known = self.settings["formats"][format_name]["sections"]
+        for section in sections:
+            if section not in known:
+                self.fault(path, f"{place}the specification has no section {section!r}")
 
     def check_tags(self, path: Path, value: dict[str, Any]) -> None:
         """Check that the tags name all types of records and arguments that are expected."""

@@ -155,7 +155,7 @@ def small_kit(folder: Path) -> Path:
         for suffix in (".hex", ".json", ".fxt"):
             shutil.copyfile(KIT / f"cases/fxt/{name}{suffix}", _made(root / f"cases/fxt/{name}{suffix}"))
     (root / "rules").mkdir()
-    (root / "rules/fxt.toml").write_text("[fxt.framing.zero-size]\n", "utf-8")
+    (root / "rules/fxt.toml").write_text('[fxt.framing.zero-size]\nsection = "Record header"\n', "utf-8")
     settings = (root / "kit.toml").read_text("utf-8")
     start, end = settings.index("tags = ["), settings.index("sections = [")
     settings = settings[:start] + 'tags = ["record.magic"]\n' + settings[end:]
@@ -199,6 +199,12 @@ INVALID = "cases/fxt/invalid/framing.zero-size"
         (f"{INVALID}.json", "fxt.framing.zero-size", "fxt.framing.zero", "there is no rule fxt.framing.zero"),
         (f"{INVALID}.json", '"fxt.framing.zero-size"', "", "is not that of a rule that it breaks"),
         ("rules/fxt.toml", "zero-size", "other", "no case breaks the rule fxt.framing.other"),
+        (
+            "rules/fxt.toml",
+            '"Record header"',
+            '"Header"',
+            "framing.zero-size: the specification has no section 'Header'",
+        ),
     ],
 )
 def test_the_check_finds_faults(tmp_path: Path, name: str, old: str, new: str, fault: str) -> None:

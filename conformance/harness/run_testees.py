@@ -1,6 +1,6 @@
 """Run all programs of `testees.toml` through the kit, and make the scoreboard of the documents:
 
-    python conformance/harness/run_testees.py -o docs/reference/scoreboard.md
+python conformance/harness/run_testees.py -o docs/reference/scoreboard.md
 """
 
 from __future__ import annotations
