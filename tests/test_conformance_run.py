@@ -5,6 +5,7 @@ Each wrong harness must get exactly the verdict of its fault, in both modes wher
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from fxtio.conformance.harness import HarnessError, Limits
-from fxtio.conformance.judge import standard_judges
+from fxtio.conformance.judge import MissingJudgeError, standard_judges
 from fxtio.conformance.kit import KitError, read_kit
 from fxtio.conformance.runner import Run, Runner
 from fxtio.conformance.verdict import KnownFailures
@@ -396,6 +397,17 @@ def test_writers_of_rubbish(kit: Path, tmp_path: Path, content: bytes) -> None:
     result = run(kit, command, patterns=["fxt/events"])
     assert verdicts(result) == {"fxt/events": "fail"}
     assert result.results[0].circles["valid"] is False
+
+
+def test_a_missing_judge_is_an_error(kit: Path, tmp_path: Path) -> None:
+    """A written trace of a format that fxtio cannot judge must not look like a success."""
+    (kit / "kit.toml").write_text('version = "9"\n[formats.fxt]\nsuffix = ".fxt"\n[formats.other]\n')
+    scenario = json.loads((kit / "scenarios" / "fxt" / "events.json").read_text())
+    (kit / "scenarios" / "other").mkdir()
+    (kit / "scenarios" / "other" / "x.json").write_text(json.dumps(scenario | {"id": "other/x", "format": "other"}))
+    command = make_harness(tmp_path / "h.py", "target.write_bytes(b'trace')")
+    with pytest.raises(MissingJudgeError, match="of the format other cannot be judged"):
+        run(kit, command, patterns=["other/x"])
 
 
 # ------------------------------------------------------------------------------------------------------- known failures

@@ -100,7 +100,7 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.once
 def test_every_command_has_a_page() -> None:
     usage = run_python("-m", "fxtio", "--help").stdout
-    assert set(re.findall(r"^    (\w+) ", usage, re.MULTILINE)) == {*COMMANDS}
+    assert set(re.findall(r"^    (\w+)(?: |$)", usage, re.MULTILINE)) == {*COMMANDS}
     assert {path.stem for path in COMMAND_PAGES.glob("*.md")} - {"index"} == {*COMMANDS}
 
 
@@ -108,6 +108,9 @@ def test_every_command_has_a_page() -> None:
 @pytest.mark.parametrize("page", sorted(COMMAND_PAGES.glob("[!i]*.md")), ids=lambda page: page.stem)
 def test_every_option_is_on_its_page(page: Path) -> None:
     usage = run_python("-m", "fxtio", page.stem, "--help").stdout
+    for action in re.findall(r"^    ([a-z-]+)(?: |$)", usage, re.MULTILINE):
+        assert f"`{action}" in page.read_text(encoding="utf-8")
+        usage += run_python("-m", "fxtio", page.stem, action, "--help").stdout
     options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", usage)) - {"--help"}
     text = page.read_text(encoding="utf-8")
     assert [option for option in sorted(options) if f"`{option}" not in text] == []

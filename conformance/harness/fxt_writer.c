@@ -79,7 +79,6 @@ static uint64_t thread_ref(Node *record) {
     if (!get(ref, "slot")) put(number(ref, "process")), put(number(ref, "thread"));
     return get(ref, "slot") ? number(ref, "slot") : 0;
 }
-
 static uint64_t arguments(Node *record) {  // returns their number
     static const char *types[] = {"null", "int32", "uint32", "int64", "uint64", "double", "string", "pointer", "koid",
                                   "bool", "blob"};
@@ -139,7 +138,8 @@ int main(int argc, char **argv) {
     char *scenario = allocate((1 << 24) + 1), *provider = NULL;
     if (!in || !out || fread(scenario, 1, 1 << 24, in) == 1 << 24) stop(2, "a file cannot be opened, or is too large");
     at = scenario;
-    for (Node *r = need(json(), "write")->child; r; r = r->next) {
+    Node magic = {.child = &(Node){.key = "type", .text = "magic"}}, *first = need(json(), "write")->child;
+    for (Node *r = strcmp(need(first, "type")->text, "magic") ? magic.next = first, &magic : first; r; r = r->next) {
         Node *own = get(r, "provider") ? get(r, "provider") : get(r, "provider_id");
         if (own && provider && strcmp(own->text, provider) && !get(r, "provider_id")) stop(77, "no provider sections");
         provider = own ? own->text : provider;

@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from timelines import TESTS, Refused, arguments, double, run, text, thread
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests")]
 
-sys.path.insert(0, str(TESTS))
+from timelines import Refused, arguments, double, run, text, thread  # noqa: E402
 
 from judges import perfetto
 
@@ -32,7 +33,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def timeline(trace: perfetto.Perfetto) -> dict[str, Any]:
-    """Return the timeline of a loaded trace.  A slice of no duration is an instant, as Perfetto does not tell them apart."""
+    """Return the timeline of a loaded trace.  Perfetto does not tell an instant from a slice of no duration."""
     own = [item for item in trace.slices() if item.track is None]
     slices = [item for item in own if item.dur != 0]
     return {

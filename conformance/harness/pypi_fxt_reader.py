@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from fxt import reader
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # not there by itself if PYTHONSAFEPATH is set
+
 from timelines import Refused, arguments, double, run, text, thread
 
 
@@ -76,17 +79,17 @@ class Builder:
         self.members["slices"].append({**self.element(record), **times})
 
     def DurationBegin(self, record: Any) -> None:
-        slice = {**self.element(record), "begin": str(record.timestamp_ns), "end": None}
-        self.members["slices"].append(slice)
-        self.open[record.thread.process_id, record.thread.thread_id].append(slice)
+        span = {**self.element(record), "begin": str(record.timestamp_ns), "end": None}
+        self.members["slices"].append(span)
+        self.open[record.thread.process_id, record.thread.thread_id].append(span)
 
     def DurationEnd(self, record: Any) -> None:
         waiting = self.open[record.thread.process_id, record.thread.thread_id]
         if waiting:
-            slice = waiting.pop()
-            slice["end"] = str(record.timestamp_ns)
-            merged = [*slice["arguments"], *arguments(record.args)]
-            slice["arguments"] = sorted(merged, key=lambda item: item["name"]["text"])
+            span = waiting.pop()
+            span["end"] = str(record.timestamp_ns)
+            merged = [*span["arguments"], *arguments(record.args)]
+            span["arguments"] = sorted(merged, key=lambda item: item["name"]["text"])
 
     def AsyncBegin(self, record: Any) -> None:
         times = {"begin": str(record.timestamp_ns), "end": None}

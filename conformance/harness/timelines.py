@@ -10,9 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parents[2] / "tests"
-"""The folder of the package `judges`, which drives the other programs."""
-
 
 class Refused(Exception):
     """The testee refuses the trace."""
@@ -57,17 +54,18 @@ def thread(process: int | None, thread: int | None) -> dict[str, str]:
     return {"process": str(process), "thread": str(thread)}
 
 
-def run(name: str, version: str, read: Callable[[Path], dict[str, Any]]) -> int:
-    """Run a harness that reads FXT traces in the mode that the arguments say, and return its exit status.
+def run(name: str, version: str, read: Callable[[Path], dict[str, Any]], form: str = "fxt") -> int:
+    """Run a harness that reads traces in the mode that the arguments say, and return its exit status.
 
     Args:
         name: the name of the testee.
         version: its version.
         read: returns the timeline of a trace, or raises `Refused` or `Unsupported`.
+        form: the name of the format.
     """
     try:
         if sys.argv[1:] == ["serve"]:
-            return _serve({"protocol": 1, "name": name, "version": version, "formats": {"fxt": ["read"]}}, read)
+            return _serve({"protocol": 1, "name": name, "version": version, "formats": {form: ["read"]}}, read)
         answer = _perform(sys.argv[1], sys.argv[2], sys.argv[3], read)
     except Exception:
         traceback.print_exc()
@@ -78,8 +76,8 @@ def run(name: str, version: str, read: Callable[[Path], dict[str, Any]]) -> int:
 
 def _perform(operation: str, source: str, target: str, read: Callable[[Path], dict[str, Any]]) -> dict[str, str]:
     try:
-        if operation != "read" or not source.endswith(".fxt"):
-            raise Unsupported("it only reads FXT")
+        if operation != "read":
+            raise Unsupported("it is a reader")
         Path(target).write_text(json.dumps({"timeline": read(Path(source))}), "utf-8")
     except Refused as error:
         return {"status": "refused", "reason": str(error)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -34,6 +34,8 @@ class Meaning:
             matters within a group only.
         times: keys that are times, in units of a second divided by the value of the key `rate`.
         rates: keys that are rates, which a writer may choose.
+        owner: a type of records whose value of the first group key holds for the records behind it, up to the next one.
+        divided: returns the records that a record is compared as, for records that a writer may divide or join.
     """
 
     dropped_types: frozenset[str] = frozenset()
@@ -42,6 +44,21 @@ class Meaning:
     groups: tuple[str, ...] = ()
     times: frozenset[str] = frozenset()
     rates: frozenset[str] = frozenset()
+    owner: str = ""
+    divided: Callable[[JsonRecord], list[JsonRecord]] = lambda record: [record]
+
+
+def _samples(record: JsonRecord) -> list[JsonRecord]:
+    """Return the counts of a chunk that are not 0, each with its address."""
+    offset, counts = record.get("offset"), record.get("counts")
+    if record.get("type") != "chunk" or not isinstance(counts, list) or not _is_integer(offset):
+        return [record]
+    first = int(str(offset))
+    return [
+        {"type": "samples", "offset": str(first + 4 * number), "count": count}
+        for number, count in enumerate(counts)
+        if count != "0"
+    ]
 
 
 MEANINGS: dict[str, Meaning] = {
@@ -53,6 +70,8 @@ MEANINGS: dict[str, Meaning] = {
         times=frozenset({"timestamp", "end_time"}),
         rates=frozenset({"ticks_per_second", "rate"}),
     ),
+    "dcpi": Meaning(divided=_samples),
+    "mono": Meaning(dropped_types=frozenset({"buffer"}), groups=("thread_id",), owner="buffer"),
 }
 """The rules by the name of the format; formats without tables have none, so their records are compared exactly."""
 
@@ -161,19 +180,24 @@ def _groups(meaning: Meaning, records: Sequence[Any]) -> dict[tuple[str, ...], l
     """Return the meanings of records by group; those that may stand anywhere are sorted in a group of their own."""
     ordered: dict[tuple[str, ...], list[Any]] = defaultdict(list)
     unordered: dict[tuple[str, ...], list[Any]] = defaultdict(list)
+    owner: Any = None
     for record in records:
         if not isinstance(record, Mapping):
             ordered[()].append(record)
             continue
         kind = record.get("type")
+        if meaning.owner and kind == meaning.owner:
+            owner = record.get(meaning.groups[0])
         if kind in meaning.dropped_types:
             continue
+        if owner is not None and meaning.groups[0] not in record:
+            record = {**record, meaning.groups[0]: owner}
+        divided = meaning.divided(_resolved(meaning, record))
         group = next(((meaning.groups[0], _shown(record[key])) for key in meaning.groups if key in record), ())
-        resolved = _resolved(meaning, record)
         if kind in meaning.unordered_types:
-            unordered[*group, str(kind)].append(resolved)
+            unordered[*group, str(kind)] += divided
         else:
-            ordered[group].append(resolved)
+            ordered[group] += divided
     for items in unordered.values():
         items.sort(key=_sort_key)
     return {**unordered, **ordered}
@@ -197,9 +221,13 @@ def _resolved(meaning: Meaning, value: Any) -> Any:
     }
 
 
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, str) and _INTEGER.fullmatch(value) is not None
+
+
 def _seconds(time: Any, rate: Any) -> Any:
     """Return a time as a fraction of seconds, in text; what is no time stays as it is."""
-    if isinstance(time, str) and isinstance(rate, str) and _INTEGER.fullmatch(time) and _INTEGER.fullmatch(rate):
+    if _is_integer(time) and _is_integer(rate):
         ticks, per_second = int(time), int(rate)
         if per_second > 0:
             return f"{Fraction(ticks, per_second)} s"

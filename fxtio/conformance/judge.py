@@ -14,8 +14,7 @@ from fxtio.conformance.harness import Answer, Limits, Status
 from fxtio.conformance.kit import READ, Case
 from fxtio.conformance.verdict import Result, Verdict
 from fxtio.errors import FxtioError
-from fxtio.formats import by_name
-from fxtio.rules import rule
+from fxtio.validate import validate
 
 VALID, SAME_MEANING, SAME_BYTES = "valid", "same meaning", "same bytes"
 """The circles in which a written trace is judged."""
@@ -151,6 +150,8 @@ def _circles(case: Case, target: Path, judges: Judges) -> tuple[dict[str, bool],
     problems = [f"it breaks the rule {rule}" for rule in rules[:_MAX_RULES]]
     try:
         differences = compare.differences_in_meaning(case.format, case.records, judges.read(target, case.format))
+    except MissingJudgeError:
+        raise
     except (FxtioError, OSError) as error:
         differences = [f"it cannot be read: {error}"]
     circles[SAME_MEANING] = not differences
@@ -180,17 +181,22 @@ def standard_judges() -> Judges:
 
 
 def _records(path: Path, format: str) -> list[Any]:
-    """Return the canonical records of a trace."""
-    records: list[Any] = canonical.read(path, format)["records"]
+    """Return the canonical records of a trace.
+
+    Raises:
+        MissingJudgeError: there is no canonical JSON of the format.
+        FxtioError: it is not a trace.
+    """
+    try:
+        records: list[Any] = canonical.read(path, format)["records"]
+    except canonical.UnsupportedError as error:
+        raise MissingJudgeError(f"written traces of the format {format} cannot be judged: {error}") from error
     return records
 
 
 def _broken_rules(path: Path, format: str) -> list[str]:
     """Return the ids of the rules of the level `required` that a trace breaks."""
     try:
-        with by_name(format).open(path) as trace:
-            for _ in trace.entries():
-                pass
-            return [name for name in sorted(trace.findings.counts) if rule(name).level == "required"]
+        return [rule.id for rule in validate(path, format=format, profile="required").broken]
     except (FxtioError, OSError) as error:
         return [f"(it is not a trace: {error})"]

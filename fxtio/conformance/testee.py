@@ -1,6 +1,6 @@
 """fxtio itself as a testee: a harness in both modes of the protocol, `python -m fxtio.conformance.testee`.
 
-It reads and writes canonical JSON with `fxtio.conformance.canonical`.
+It reads and writes canonical JSON with `fxtio.conformance.canonical`, and reports the rules that a trace breaks.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from fxtio.conformance import canonical
 from fxtio.conformance.harness import OPERATIONS, PROTOCOL, REFUSED_STATUS, UNSUPPORTED_STATUS
 from fxtio.errors import FxtioError
+from fxtio.validate import validate
 
 _STATUSES = {"ok": 0, "refused": REFUSED_STATUS, "unsupported": UNSUPPORTED_STATUS}
 
@@ -36,7 +37,9 @@ def perform(operation: str, source: Path, target: Path, format: str = "") -> tup
         if operation == "write":
             canonical.write(json.loads(source.read_bytes()), target)
         else:
-            result = canonical.read(source, format or _format_of(source))
+            name = format or _format_of(source)
+            result = canonical.read(source, name)
+            result["findings"] = list(validate(source, format=name).counts)
             target.write_text(json.dumps(result), "utf-8")
     except canonical.UnsupportedError as error:
         return "unsupported", str(error)

@@ -13,7 +13,11 @@ from typing import Any, Protocol, cast
 from fxtio.errors import EncodeError, FxtioError
 from fxtio.formats import by_name
 
-_MODULES = {"fxt": "fxtio.conformance.canonical.fxt"}
+_MODULES = {
+    "fxt": "fxtio.conformance.canonical.fxt",
+    "dcpi": "fxtio.conformance.canonical.dcpi",
+    "mono": "fxtio.conformance.canonical.mono",
+}
 
 
 class UnsupportedError(FxtioError):

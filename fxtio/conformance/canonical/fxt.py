@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from fxtio.codec.generate import Order, decode
 from fxtio.codec.record import Opaque, Record
+from fxtio.conformance.canonical.values import parsed_double, parsed_text, shown_double, shown_text
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
@@ -41,28 +42,13 @@ class _Value:
     parse: Callable[[Any], Any]
 
 
-def _shown_text(text: str) -> Json:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return {"hex": text.encode("utf-8", "surrogateescape").hex()}
-    return {"text": text}
-
-
-def _parsed_text(value: Json) -> str:
-    if "hex" in value:
-        return bytes.fromhex(value["hex"]).decode("utf-8", "surrogateescape")
-    text: str = value["text"]
-    return text
-
-
 def _shown_reference(raw: Any, resolved: Any) -> Json:
-    text = {"text": None} if isinstance(resolved, int) else _shown_text(resolved)
+    text = {"text": None} if isinstance(resolved, int) else shown_text(resolved)
     return {"inline": True, **text} if isinstance(raw, str) else {"slot": str(raw), **text}
 
 
 def _parsed_reference(value: Json) -> int | str:
-    return int(value["slot"]) if "slot" in value else _parsed_text(value)
+    return int(value["slot"]) if "slot" in value else parsed_text(value)
 
 
 def _integer_or_none(value: int | None) -> str | None:
@@ -85,15 +71,6 @@ def _parsed_thread(value: Json) -> int | Thread:
         return int(value["slot"])
     thread = value.get("thread")
     return Thread(int(value["process"]), None if thread is None else int(thread))
-
-
-def _shown_double(raw: Any, value: float) -> str:
-    return f"f64:{struct.pack('>d', value).hex()}"
-
-
-def _parsed_double(value: str) -> float:
-    number: float = struct.unpack(">d", bytes.fromhex(value.removeprefix("f64:")))[0]
-    return number
 
 
 def _shown_arguments(raw: Sequence[Any], resolved: Sequence[Any]) -> list[Json]:
@@ -137,8 +114,8 @@ def _frame_converters(order: Order) -> tuple[Callable[[Any, Any], str], Callable
 _INTEGER = _Value(lambda raw, value: str(value), int)
 _BOOLEAN = _Value(lambda raw, value: bool(value), bool)
 _BYTES = _Value(lambda raw, value: bytes(value).hex(), bytes.fromhex)
-_DOUBLE = _Value(_shown_double, _parsed_double)
-_TEXT = _Value(lambda raw, value: _shown_text(value), _parsed_text)
+_DOUBLE = _Value(lambda raw, value: shown_double(value), parsed_double)
+_TEXT = _Value(lambda raw, value: shown_text(value), parsed_text)
 _REFERENCE = _Value(_shown_reference, _parsed_reference)
 _THREAD = _Value(_shown_thread, _parsed_thread)
 _PROCESS = _Value(_shown_process, _parsed_thread)
@@ -330,7 +307,8 @@ def _shown(raw: Any, record: Any, provider: int | None, rate: int) -> Json:
 def write(records: Sequence[Json], path: Path) -> None:
     """Write a trace that contains these canonical records; references whose form is free are inline.
 
-    A provider section is added where a record belongs to another provider than the one before.
+    A magic number is added at the beginning, and a provider section where a record belongs to another provider than the
+    one before.
 
     Raises:
         EncodeError: the format cannot express a record.
@@ -338,6 +316,8 @@ def write(records: Sequence[Json], path: Path) -> None:
     """
     with FxtWriter(path) as writer:
         current = None
+        if records[0]["type"] != "magic":
+            writer.put(r.Magic())
         for record in records:
             if record["type"] in {"provider-info", "provider-section"}:
                 current = record["provider_id"]
