@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness import best, peak_memory, show
 
-from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
+from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, rules
 from fxtio.coreprofiler.simulator import Simulator
 from fxtio.coreprofiler.tables import TABLES
 
@@ -82,7 +82,8 @@ def run(folder: Path) -> list[tuple[str, str]]:
             ("to columns, every table", lambda path=path: CoreProfilerTrace(path).tables(*TABLES)),
             ("typed records", lambda path=path: drain(CoreProfilerTrace(path))),
             ("whole stacks", lambda path=path: drain(CoreProfilerTrace(path).samples())),
-            ("all rules", lambda path=path: CoreProfilerTrace(path).info),
+            ("rules of readers", lambda path=path: CoreProfilerTrace(path).info),
+            ("all rules", lambda path=path: rules.check(CoreProfilerTrace(path))),
             ("written", rewrite(path)),
             ("written from tables", write_tables(path)),
         ):

@@ -21,6 +21,7 @@ from harness import best, peak_memory, show
 
 import fxtio
 from fxtio.mono.reader import MonoTrace
+from fxtio.mono.rules import check
 from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
 
@@ -56,6 +57,12 @@ def batches(path: Path) -> None:
     """Read all fields of all events to columns, in batches."""
     for _ in fxtio.open(path, format="mono").batches(*TABLES):
         pass
+
+
+def all_rules(path: Path) -> None:
+    """Check a recording against all rules."""
+    with MonoTrace(path) as trace:
+        check(trace)
 
 
 def plain_decoder(data: bytes) -> int:
@@ -115,10 +122,12 @@ def run(folder: Path, file: Path | None) -> list[tuple[str, str, str]]:
     read = best(lambda: batches(path))
     memory = peak_memory(MEMORY, str(path), *TABLES)
     whole = best(lambda: MonoTrace(path).tables(*TABLES), 3)
+    checked = best(lambda: all_rules(path), 2)
     label = f"{events / 1e6:.1f} M events, {size / 1e6:,.0f} MB: "
     rows = [
         (f"{label}to columns, in batches", f"{events / read / 1e6:.1f} M events/s", f"{memory / 1e6:.0f} MB of memory"),
         (f"{label}to columns, whole tables", f"{events / whole / 1e6:.1f} M events/s", ""),
+        (f"{label}check of all rules", f"{events / checked / 1e6:.1f} M events/s", f"{size / checked / 1e6:.0f} MB/s"),
     ]
     if shutil.which("mprof-report"):
         command = ["mprof-report", "--reports=stats", str(path)]

@@ -20,6 +20,7 @@ from harness import best, peak_memory, show, without_kernels
 import fxtio
 from fxtio import _native
 from fxtio.table import Categories
+from fxtio.uftrace import rules
 from fxtio.uftrace.synth import synth
 
 RECURSIVE = r"""
@@ -67,6 +68,13 @@ def tables(directory: Path, *names: str) -> object:
 def batches(directory: Path, *names: str) -> int:
     """Read tables in bounded memory; return the number of rows."""
     return sum(table.num_rows for batch in fxtio.open(directory).batches(*names) for table in batch.values())
+
+
+def checked(directory: Path) -> int:
+    """Check a trace against all rules; return the number of findings."""
+    with fxtio.open(directory) as trace:
+        rules.check(trace)
+    return len(trace.findings)
 
 
 def twins(directory: Path, *names: str) -> float:
@@ -139,6 +147,7 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
         rows.append((f"{what}: by batches", rate(count, by_batch), ""))
         rows.append((f"{what}: `uftrace report`", rate(count, report), f"{report / seconds:.1f} times slower"))
         rows.append((f"{what}: `uftrace dump`", rate(count, dump), f"{dump / seconds:.1f} times slower"))
+        rows.append((f"{what}: checked against all rules", rate(count, best(lambda d=directory: checked(d), 3)), ""))
         rows.append((f"{what}: to tables, without C", rate(count, twins(directory, *names)), ""))
     peak = peak_memory(MEMORY, str(folder / "plain.data"))
     rows.append(("peak memory, plain by batches", f"{peak / 1e6:.0f} MB", ""))

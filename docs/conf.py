@@ -8,6 +8,7 @@ import importlib
 import importlib.metadata
 import pkgutil
 import shutil
+from itertools import groupby
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -63,12 +64,13 @@ def public_modules() -> list[str]:
     return ["fxtio", *(name for name in names if not any(p.startswith("_") or p in PRIVATE for p in name.split(".")))]
 
 
-def toctree(pages: list[str]) -> str:
-    return "\n".join(["```{toctree}", ":maxdepth: 1", "", *(f"../_generated/{page}" for page in pages), "```", ""])
+def toctree(pages: list[str], folder: str = "../_generated") -> str:
+    """Return a table of contents; `folder` is that of the generated pages, seen from the page that includes it."""
+    return "\n".join(["```{toctree}", ":maxdepth: 1", "", *(f"{folder}/{page}" for page in pages), "```", ""])
 
 
 def rule_markdown(rule: Rule) -> str:
-    """Return the section of a rule."""
+    """Return the section of a rule, below that of its group."""
     source = f', from the section "{rule.section}"' if rule.section else ""
     lines = [f"### {rule.id}", "", f"**{rule.found[0].upper()}{rule.found[1:]}** ({rule.level}{source})", ""]
     return "\n".join([*lines, *(f"- {title}: {text}" for title, text in rule.facts), ""])
@@ -92,12 +94,14 @@ def generate(_app: Sphinx) -> None:
         if describe is not None:
             (GENERATED / "layouts" / f"{point.name}.md").write_text(describe(), encoding="utf-8")
             formats.append(point.name)
-        rules = rules_of(point.name).values()
-        page = "\n".join([f"# Rules: {point.name}", "", *(rule_markdown(rule) for rule in rules)])
+        lines = [f"# Rules: {point.name}", ""]
+        for group, rules in groupby(rules_of(point.name).values(), lambda rule: rule.group):
+            lines += [f"## {point.name}.{group}", "", *map(rule_markdown, rules)]
+        page = "\n".join(lines)
         (GENERATED / "rules" / f"{point.name}.md").write_text(page, encoding="utf-8")
         formats_with_rules.append(point.name)
     (GENERATED / "rules-toctree.md").write_text(
-        toctree([f"rules/{name}" for name in formats_with_rules]), encoding="utf-8"
+        toctree([f"rules/{name}" for name in formats_with_rules], "_generated"), encoding="utf-8"
     )
     (GENERATED / "layouts-toctree.md").write_text(toctree([f"layouts/{name}" for name in formats]), encoding="utf-8")
 

@@ -91,7 +91,7 @@ def trace_bytes() -> bytes:
         main.blob("large", bytes(40_000))
         track.large_blob("large", b"", 15, category="cat", args={"a": 1})
         main.context_switch(16, 0xFFFF, TOP, 1, 3, {"outgoing_weight": -5, "incoming_weight": 6})
-        main.context_switch(17, 1, 1, 2, 9)
+        writer.put(rec.ContextSwitch(1, 9, 17, 1, 2, ()))  # calls refuse a state without a name
         main.thread_wakeup(18, 1, TOP, {"waker": Koid(TOP), "weight": 7})
         main.legacy_context_switch(19, 255, track, writer.thread(3, 4), 3, 255, 0)
         main.module(20, 1, 0xFFFF, "module", b"build id")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 import fxtio
 import judges
+from fxtio.formats import by_name
 from judges import perfetto
 from support.checkout import CHECKOUT, CORPUS, run_python
 
@@ -25,7 +27,7 @@ def run(name: str, *arguments: str | Path) -> str:
 def test_every_example_is_tested_and_small() -> None:
     tested = {"write_a_trace.py", "read_a_trace.py", "copy_exactly.py", "make_a_big_trace.py"}
     tested |= {"write_a_uftrace_directory.py", "read_a_mono_profile.py"}
-    tested |= {"read_a_coreprofiler_trace.py", "write_a_dcpi_profile.py"}
+    tested |= {"read_a_coreprofiler_trace.py", "write_a_dcpi_profile.py", "validate_a_trace.py"}
     tested |= {"trace_asyncio_service.py", "trace_thread_pool.py", "trace_recursion.py", "trace_a_crash.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
     for name in tested:
@@ -177,3 +179,17 @@ def test_write_a_uftrace_directory(tmp_path: Path) -> None:
     with fxtio.open(str(tmp_path / "t"), format="uftrace", strict=True) as trace:
         values = [item.values for item in trace.entries() if item.name == "handle"]
     assert values[0] == {"arg1": "/", "arg2": 0} and values[-1] == {"retval": 404}
+
+
+@pytest.mark.once
+def test_validate_a_trace(tmp_path: Path) -> None:
+    by_name("fxt").breaks.BREAKS["fxt.bits.padding"](broken := tmp_path / "broken.fxt")
+    child = subprocess.run(
+        [sys.executable, EXAMPLES / "validate_a_trace.py", broken], capture_output=True, text=True, check=False
+    )
+    assert (child.returncode, child.stderr) == (1, "")
+    title, rule, _, record = child.stdout.splitlines()
+    assert title == f"{broken}: 1 findings"
+    assert rule.startswith("  fxt.bits.padding (required), 1 times: ")
+    assert "first in String at byte 144: " in record
+    assert run("validate_a_trace.py", FXT / "janestreet-demo.fxt").endswith(": 0 findings\n")

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
+import io
+import random
 import tracemalloc
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 from unittest.mock import patch
 
 import pytest
 
 import fxtio
-from contract.samples import SAMPLES, Sample
-from fxtio.errors import DecodeError
+from contract.damage import DAMAGE
+from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono import frames
+from fxtio.mono import records as r
 from fxtio.mono.breaks import BREAKS
+from fxtio.mono.enums import MethodAction
+from fxtio.mono.headers import BufferHeader, encode_buffer_header, encode_header
 from fxtio.mono.rules import check, references, sequences
 from fxtio.mono.rules import view as views
+from fxtio.mono.rules.values import VALUE_RULES, ValueRule
+from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
 from fxtio.rules import rules_of
-from support.mono_samples import header
+from support.mono_every import every_event
+from support.mono_samples import header, written
 
 RULES = rules_of("mono")
-
-_MONO = {"mono.sync.earlier-event"}
-_EVERY = {"mono.image.unload", "mono.counter.performance"}
-_OLD_EVERY = {"mono.counter.performance", "mono.monitor.no-contention"}
-
-LISTED: dict[str, set[str]] = {
-    "mono-everything": {*_EVERY, "mono.text.empty-name"},
-    "mono-alloc-zip.mlpd": {*_MONO, "mono.vtable.late"},
-    "mono-i386-heap.mlpd.gz": _MONO,
-    "mono-sample.mlpd.gz": set(),
-    "mono-minimal-v17.mlpd": {"mono.thread.undefined"},
-    **dict.fromkeys(
-        (f"mono-synth-v{version}{part}.mlpd" for version in (13, 14) for part in ("", "-nocov")), _OLD_EVERY
-    ),
-    **dict.fromkeys((f"mono-synth-v{version}.mlpd" for version in (16, 17)), _OLD_EVERY | _EVERY),
-}
-"""The rules that sound samples break: what Mono itself does, and what is rare on purpose."""
 
 
 def broken(target: Path | bytes) -> Counter[str]:
@@ -50,24 +43,10 @@ def broken(target: Path | bytes) -> Counter[str]:
         return counts | trace.findings.counts
 
 
-def test_every_rule_has_a_recording() -> None:
-    assert {*BREAKS} == {*RULES}
+def test_required_rules_cite_the_specification() -> None:
+    required = [rule for rule in RULES.values() if rule.level == "required"]
+    assert all('The specification says: "' in rule.why for rule in required)
     assert len(RULES) > 80
-
-
-@pytest.mark.parametrize("rule", BREAKS)
-def test_a_broken_recording_breaks_one_rule(rule: str, tmp_path: Path) -> None:
-    path = tmp_path / "broken.mlpd"
-    BREAKS[rule](path)
-    first = path.read_bytes()
-    assert {*broken(path)} == {rule, *RULES[rule].implied}
-    BREAKS[rule](path)
-    assert path.read_bytes() == first
-
-
-@pytest.mark.parametrize("sample", [sample for sample in SAMPLES if sample.format.name == "mono"], ids=str)
-def test_a_sound_recording_breaks_no_rule(sample: Sample, tmp_path: Path) -> None:
-    assert {*broken(sample.make(tmp_path))} == LISTED.get(str(sample), set())
 
 
 @pytest.mark.parametrize("rule", [rule for rule in BREAKS if not RULES[rule].reading])
@@ -91,6 +70,199 @@ def test_findings_do_not_depend_on_batches(block: int, tmp_path: Path) -> None:
         whole = broken(path)
         with patch.object(frames, "BLOCK", block), patch.object(frames, "MAX_HEADER", 80):
             assert broken(path) == whole
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_recordings_are_checked(kind: str, tmp_path: Path) -> None:
+    """Any bytes give findings only; those of the reader are among them."""
+    path = tmp_path / "shape.mlpd"
+    synth(path, "everything", events=300)
+    data = path.read_bytes()[:50_000]
+    for seed in range(10):
+        damaged = DAMAGE[kind](data, random.Random(seed))
+        with fxtio.open(damaged, format="mono") as trace:
+            list(trace)
+            reported = trace.findings.counts
+            check(trace)
+            assert trace.findings.counts >= reported
+            assert {*trace.findings.counts} <= {*RULES}
+
+
+@pytest.mark.parametrize("rule", VALUE_RULES, ids=lambda rule: f"{rule.rule}-{rule.cls.__name__}-{rule.since}")
+def test_exactly_the_forbidden_values_are_found(rule: ValueRule) -> None:
+    """Whatever number stands in the field, in each version that has it."""
+    tried = set()
+    for version in (4, 12, 13, 14, 17):
+        event = next((event for event in every_event(version) if type(event) is rule.cls), None)
+        if event is None or not rule.since <= version < rule.before:
+            continue
+        for value in (*range(20), 24, 127, 255):
+            try:
+                data = written(version, [event.replace(**{rule.field: value})])
+            except EncodeError:
+                continue  # the version does not have the field, or no room for the value
+            assert (f"mono.{rule.rule}" in broken(data)) == (value not in rule.allowed), (version, value)
+            tried.add(value in rule.allowed)
+    assert tried == {True, False}
+
+
+def expected_of_shots(events: list[tuple[int, r.Event]]) -> Counter[str]:
+    """Return how often events break the rules of heap shots, found event by event."""
+    counts: Counter[str] = Counter()
+    shot: tuple[int, set[int], set[int]] | None = None  # the thread, the objects, the targets of references
+    for thread, event in events:
+        if isinstance(event, r.HeapObject) and shot is not None:
+            owner, objects, targets = shot
+            is_first = event.object not in objects
+            counts["mono.heap.other-thread"] += thread != owner
+            counts["mono.heap.no-size"] += is_first and not event.size
+            counts["mono.heap.second-size"] += not is_first and event.size > 0
+            objects.add(event.object)
+            targets |= {reference.object for reference in event.references}
+        elif isinstance(event, r.HeapObject):
+            counts["mono.heap.outside"] += 1
+        else:
+            is_start = isinstance(event, r.HeapStart)
+            counts["mono.heap.nested"] += is_start and shot is not None
+            counts["mono.heap.end-without-start"] += not is_start and shot is None
+            counts["mono.heap.missing-object"] += 0 if shot is None else len(shot[2] - shot[1])
+            shot = (thread, set(), set()) if is_start else None
+    return +counts
+
+
+@pytest.mark.parametrize("block", [64, 500, frames.BLOCK])
+def test_heap_shots_are_checked_as_if_event_by_event(block: int) -> None:
+    for seed in range(40):
+        draw = random.Random(seed)
+        events: list[tuple[int, r.Event]] = []
+        out = io.BytesIO()
+        with MonoWriter(out, header=header()) as writer:
+            for time in range(1, 60):
+                objects = [8 * draw.randrange(1, 7) for _ in range(4)]
+                refers = tuple(r.Reference(field_offset=8, object=each) for each in objects[: draw.randrange(3)])
+                size = draw.choice([0, 24])
+                event = draw.choice(
+                    [
+                        r.HeapStart(time=time),
+                        r.HeapEnd(time=time),
+                        *[
+                            r.HeapObject(
+                                time=time, object=objects[3], vtable=8, size=size, generation=0, references=refers
+                            )
+                        ]
+                        * 4,
+                    ]
+                )
+                thread = draw.choice([1, 1, 1, 2])
+                if draw.random() < 0.3 or not events or thread != events[-1][0]:
+                    writer.put(BufferHeader(time=time, thread=thread))
+                writer.put(event)
+                events.append((thread, event))
+        with patch.object(frames, "BLOCK", block), patch.object(frames, "MAX_HEADER", 80):
+            counts = broken(out.getvalue())
+        assert Counter({rule: count for rule, count in counts.items() if ".heap." in rule}) == expected_of_shots(events)
+
+
+def expected_of_calls(events: list[tuple[int, r.Event]]) -> Counter[str]:
+    """Return how often events break the rules of calls and of methods, found event by event."""
+    counts: Counter[str] = Counter()
+    stacks: dict[int, list[int]] = {}
+    defined: set[int] = set()
+    undefined: set[int] = set()
+    for thread, event in events:
+        if isinstance(event, r.JitMethod):
+            counts["mono.method.late"] += event.method in undefined
+            undefined.discard(event.method)
+            defined.add(event.method)
+            continue
+        assert isinstance(event, r.Call)
+        undefined |= {event.method} - defined
+        stack = stacks.setdefault(thread, [])
+        if event.action == MethodAction.ENTER:
+            stack.append(event.method)
+        elif event.method in stack:
+            while stack.pop() != event.method:
+                counts["mono.call.not-left"] += 1
+        else:
+            counts["mono.call.leave-without-enter"] += 1
+    counts["mono.method.undefined"] = len(undefined)
+    return +counts
+
+
+@pytest.mark.parametrize("block", [64, 500, frames.BLOCK])
+def test_calls_are_checked_as_if_event_by_event(block: int) -> None:
+    for seed in range(40):
+        draw = random.Random(seed)
+        events: list[tuple[int, r.Event]] = []
+        out = io.BytesIO()
+        with MonoWriter(out, header=header()) as writer:
+            for time in range(1, 60):
+                method = draw.randrange(1, 8)
+                action = draw.choice([*MethodAction, MethodAction.ENTER])
+                event: r.Event = r.Call(time=time, action=action, method=method)
+                if draw.random() < 0.1:
+                    event = r.JitMethod(time=time, method=method, code=0, size=0, name="Method")
+                thread = draw.choice([1, 1, 1, 2])
+                if draw.random() < 0.3 or not events or thread != events[-1][0]:
+                    writer.put(BufferHeader(time=time, thread=thread))
+                writer.put(event)
+                events.append((thread, event))
+        with patch.object(frames, "BLOCK", block), patch.object(frames, "MAX_HEADER", 80):
+            counts = broken(out.getvalue())
+        counts.pop("mono.thread.undefined")
+        assert counts == expected_of_calls(events)
+
+
+def buffers(events: str) -> Callable[[int], bytes]:
+    """Return a function that makes a recording with so many times some events in one buffer, and a header."""
+
+    def make(count: int) -> bytes:
+        data = bytes.fromhex(events) * count
+        return encode_header(header()) + encode_buffer_header(BufferHeader(thread=1), len(data)) + data
+
+    return make
+
+
+def many(events: str, *, recordings: bool = False) -> Callable[[int], bytes]:
+    """Return a function that makes a recording with so many buffers of different threads, or so many recordings."""
+    head, data = encode_header(header()), bytes.fromhex(events)
+
+    def make(count: int) -> bytes:
+        threads = [encode_buffer_header(BufferHeader(thread=number + 1), len(data)) + data for number in range(count)]
+        return head.join([b"", *threads]) if recordings else head + b"".join(threads)
+
+    return make
+
+
+HOSTILE: dict[str, tuple[Callable[[int], bytes], int]] = {
+    "starts of heap shots": (buffers("06 00"), 4000),
+    "heap shots": (buffers("06 00 26 00 00 00 08 00 00 16 00"), 1000),
+    "references": (buffers("26 00 08 00 08 00 02 08 10 08 18"), 1000),
+    "threads that enter": (many("23 00 08"), 100),
+    "threads that leave": (many("13 00 08"), 100),
+    "recordings": (many("21 05 4d", recordings=True), 30),
+    "exits": (buffers("13 00 08"), 3000),
+    "entries": (buffers("23 00 08"), 3000),
+    "collections": (buffers("11 00 00 00"), 3000),
+    "methods": (buffers("43 00 08 00 00 00"), 2000),
+    "counters": (buffers("37 00 01 00 00 00 00 00 00"), 1000),
+    "values of counters": (buffers("47 00 01 00 00 00"), 2000),
+    "texts": (buffers("1a 00 ff 00"), 2000),
+    "images": (buffers("22 00 02 08 41 00 41 00"), 1000),
+}
+"""Events that are cheap to write, and how many of them are few."""
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_sixteen_times_as_many_events_do_not_take_much_more_than_sixteen_times_as_long(name: str) -> None:
+    make, few = HOSTILE[name]
+    seconds = []
+    for count in (few, few, 16 * few):
+        start = process_time()
+        with fxtio.open(make(count), format="mono") as trace:
+            check(trace)
+        seconds.append(process_time() - start)
+    assert seconds[2] < 40 * max(min(seconds[:2]), 0.01)
 
 
 def test_recordings_in_a_file_have_nothing_in_common(tmp_path: Path) -> None:

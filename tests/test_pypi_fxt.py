@@ -98,7 +98,7 @@ def test_logs_objects_and_blobs() -> None:
         track.log("a message ü", 5)
         main.userspace_object(0x1000, KOID, "object", {"a": 1})
         main.blob("blob", b"bytes")
-        main.blob("blob", bytes(32_000), 255)
+        writer.put(rec.Blob("blob", 255, bytes(32_000)))  # calls refuse a type without a name
         main.blob("large", b"x" * 32_001)
         track.large_blob("larger", b"y" * 100_001, 6, category="cat", args={"a": Koid(1)})
 
@@ -229,6 +229,8 @@ ROWS = st.lists(st.tuples(u64, st.integers(0, 2), texts, texts, u64, i64), max_s
 
 @given(st.sampled_from(EVENTS), ROWS, st.lists(st.tuples(u64, u64), min_size=3, max_size=3))
 def test_bulk_events(kind: str, rows: list[tuple[Any, ...]], threads: list[tuple[int, int]]) -> None:
+    if kind == "duration_complete":  # its end is not before its begin
+        rows = [(time, *others, max(time, end), number) for time, *others, end, number in rows]
     times, indices, names, values, tails, numbers = zip(*rows, strict=True) if rows else ((),) * 6
     known_names, known_values = sorted(set(names)), sorted(set(values))
     tail = {"duration_complete": "end", "instant": None, "duration_begin": None, "duration_end": None}.get(kind, "id")

@@ -23,6 +23,7 @@ from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 from fxtio.uftrace.tasks import BINARY, BinaryTaskFile
+from fxtio.uftrace.tracefs import DESCRIPTIONS
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import SAMPLES, UFTRACE, opened
 
@@ -498,6 +499,26 @@ def test_kernel_events_and_calls_as_columns(tmp_path: Path) -> None:
         (7, 0, "outer", 5, 1, 0, "whole"), (7, 1, "inner", 210, 10, 1, "whole"), (7, 1, "outer", 200, 30, 0, "whole"),
         (8, 1, "other", 215, 25, 0, "whole"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [10, 318])
+def test_an_event_with_the_id_of_a_common_one(number: int, tmp_path: Path) -> None:
+    """Rows of events are refused as a whole, also if only the last of them cannot be described."""
+    description = DESCRIPTIONS["sched:sched_switch"].replace("316", str(number)).replace("sched_switch", "odd")
+    with UftraceWriter(tmp_path / "rows") as writer:
+        writer.task(7).enter("main", 1)
+        for name in ("sched:sched_switch", "sched:sched_wakeup", "ftrace:funcgraph_exit"):
+            writer.kernel_event(0, 100, 7, name)
+    table = UftraceTrace(tmp_path / "rows").table("kernel")
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.task(7).enter("main", 1)
+        writer.kernel_format("x", description)
+        match = f"the id {number} belongs to another event"
+        refused(writer, match, lambda: writer.write_table("kernel", table))
+        if number == 10:
+            calls = {"tid": 7, "cpu": 0, "name": "f", "start": 1, "duration": 1, "depth": 0}
+            refused(writer, match, lambda: writer.write_table("kernel_slices", calls))
+    assert not UftraceTrace(tmp_path / "t", strict=True).table("kernel").num_rows
 
 
 def test_events_losses_and_enumerations_as_columns(tmp_path: Path) -> None:

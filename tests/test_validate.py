@@ -153,6 +153,9 @@ def test_rules_that_are_not_selected_do_not_count(broken: Path) -> None:
     validation = validate(broken, ignore=["fxt.framing.*"])
     assert validation.is_valid()
     assert (validation.counts, validation.findings, validation.unselected) == ({}, (), 1)
+    first, second = listing.text_of(validation, broken)
+    assert first.startswith(f"{broken}: valid (fxt, ")
+    assert second == "  1 finding of rules that are not selected"
 
 
 def test_the_most_binding_rules_come_first() -> None:

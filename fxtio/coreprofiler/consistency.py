@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Protocol
 
+import numpy as np
+
 from fxtio.coreprofiler import records as r
+from fxtio.coreprofiler.frames import Block
 from fxtio.coreprofiler.layout import NS_PER_MS, OsThread, Style
+from fxtio.coreprofiler.records import TIME_FIELD
+from fxtio.coreprofiler.sampling import Samples, iid_of
 from fxtio.coreprofiler.state import MAX_OPEN, Stacks, ThreadStack, Timeline
 from fxtio.finding import Findings
+
+Array = np.ndarray[Any, Any]
+
+_TRACKING = "StackTrackingEnabled"
+
+_NO_PLACE = "no stack sample of the thread comes before the allocation"
 
 _TRUE = frozenset({"T", "t", "true", "1"})
 
@@ -150,10 +162,76 @@ class Rules:
         self.started_at: datetime | None = None
         self.first: int | None = None
         self.last: int | None = None
-        self._defined: dict[str, set[int | None]] = {kind: {None} for kind in ("thread", "function", "class")}
+        # With the offsets of their first definitions and first stack samples.
+        self._defined: dict[str, dict[int | None, int]] = {kind: {None: -1} for kind in ("thread", "function", "class")}
+        self._sampled: dict[int | None, int] = {}
         self._named: dict[str, set[int | None]] = {kind: {None} for kind in ("function", "class")}
         self._used: dict[str, set[int | None]] = {kind: set() for kind in self._defined}
-        self._sampled: set[int | None] = set()  # threads that have had a stack sample
+        self._tracking: list[tuple[int, bool]] = []  # where stack tracking is turned on or off, as far as it matters
+
+    def add_block(self, block: Block, timeline: Timeline) -> None:
+        """Take in the records of the next block, all samples together; there is no watcher."""
+        samples = Samples(block)
+        destroyed = {*block.columns(r.ThreadDestroyed)[1]["thread"].tolist()}
+        odd = samples.follow(self._stacks, destroyed)
+        others = block.placed(*(block.classes() - {r.StackSample, r.MemorySample}))
+        if len(odd):
+            others = sorted(others + block.placed(r.StackSample, r.MemorySample, among=odd), key=itemgetter(0))
+        for offset, record in others:
+            cls = type(record)
+            if cls is r.StackSample:
+                self._stacks.change(offset, record)
+            elif cls is r.MemorySample:
+                self._stacks.current(offset, record)
+            else:
+                if (timestamp := getattr(record, TIME_FIELD, None)) is not None:
+                    self._add_time(offset, timestamp)
+                self._stacks.observe(record)
+                self._add_other(offset, record)
+                self._timeline.add(offset, record, timeline)
+        if len(samples.rows):
+            self._add_samples(block.offsets(), samples)
+        del self._tracking[:-1]
+
+    def _add_samples(self, offsets: Array, samples: Samples) -> None:
+        """Check the times and the Internal IDs of samples, and memory samples."""
+        places, times = offsets[samples.rows], samples.time
+        for offset, time in zip(places[times < 0].tolist(), times[times < 0].tolist(), strict=True):
+            self._add_time(offset, time)
+        for row in (int(times.argmin()), int(times.argmax())):
+            if times[row] >= 0:
+                self._add_time(int(places[row]), int(times[row]))
+        self._use_all("thread", samples.thread, places)
+        frames, items = samples.stack["frames"], samples.memory["items"]
+        stacked, allocated = offsets[samples.stack_rows], offsets[samples.memory_rows]
+        self._use_all("function", frames.columns["function_iid"], np.repeat(stacked, frames.counts))
+        item_places = np.repeat(allocated, items.counts)
+        self._use_all("class", items.columns["class_iid"], item_places)
+        threads, first = np.unique(samples.stack["thread"], return_index=True)
+        for thread, offset in zip(threads.tolist(), stacked[first].tolist(), strict=True):
+            if len(self._sampled) < MAX_IDS:
+                self._sampled.setdefault(iid_of(thread), offset)
+        if any(is_on for _, is_on in self._tracking):
+            self._check_places(samples.memory["thread"], allocated)
+        for offset in item_places[items.columns["count"] == 0].tolist():
+            self._findings.add("allocation.empty", offset, "an allocation of no objects")
+
+    def _check_places(self, thread: Array, offsets: Array) -> None:
+        """Check that a stack sample comes before each memory sample where stacks are tracked."""
+        begins, is_on = zip(*self._tracking, strict=True)
+        at = np.searchsorted(begins, offsets) - 1
+        tracked = np.array(is_on)[at] & (at >= 0)
+        threads, which = np.unique(thread, return_inverse=True)
+        none = int(offsets[-1]) + 1 if len(offsets) else 0
+        first = np.array([self._sampled.get(iid_of(number), none) for number in threads.tolist()], np.int64)
+        for offset in offsets[tracked & (first[which] > offsets)].tolist():
+            self._findings.add("allocation.place", offset, _NO_PLACE)
+
+    def _use_all(self, kind: str, numbers: Array, offsets: Array) -> None:
+        """Take in uses of Internal IDs in the order of the file."""
+        values, first = np.unique(numbers, return_index=True)
+        for value, offset in zip(values.tolist(), offsets[first].tolist(), strict=True):
+            self._use(kind, iid_of(value), offset)
 
     def add(self, offsets: Iterable[int], records: Iterable[Any], timeline: Timeline) -> None:
         """Take in the next records."""
@@ -207,16 +285,15 @@ class Rules:
         for frame in record.frames:
             self._use("function", frame.function_iid, offset)
         if len(self._sampled) < MAX_IDS:
-            self._sampled.add(record.thread)
+            self._sampled.setdefault(record.thread, offset)
 
     def _add_allocation(self, offset: int, record: r.MemorySample) -> None:
         thread = self._stacks.current(offset, record)
         if self._watcher is not None:
             self._watcher.allocation(record, thread)
         self._use("thread", record.thread, offset)
-        if self.config.get("StackTrackingEnabled") in _TRUE and record.thread not in self._sampled:
-            message = "no stack sample of the thread comes before the allocation"
-            self._findings.add("allocation.place", offset, message)
+        if self._tracking and self._tracking[-1][1] and record.thread not in self._sampled:
+            self._findings.add("allocation.place", offset, _NO_PLACE)
         for item in record.items:
             self._use("class", item.class_iid, offset)
             if item.count == 0:
@@ -229,36 +306,38 @@ class Rules:
                 self._findings.add("profiling.start-again", offset, "profiling starts a second time")
             self.started_at = self.started_at or record.started_at
         elif cls is r.ProfilerConfig:
+            if record.name == _TRACKING:
+                self._tracking.append((offset, record.value in _TRUE))
             if len(self.config) < MAX_PARAMETERS:
                 self.config[record.name] = record.value
         elif cls is r.ThreadCreated:
             if record.thread in self.threads and record.thread is not None:
                 self._findings.add("thread.again", offset, f"thread {record.thread:#x} is created a second time")
-            self._define("thread", record.thread)
+            self._define("thread", record.thread, offset)
             self._assign(record.thread, self.threads.get(record.thread))
         elif cls is r.ThreadAssigned:
-            self._define("thread", record.thread)
+            self._define("thread", record.thread, offset)
             self._assign(record.thread, record.os_thread)
         elif cls is r.ThreadCpu:  # it may come before the thread's creation
-            self._define("thread", record.thread)
+            self._define("thread", record.thread, offset)
         elif cls in (r.FunctionInfo, r.FunctionCompiled, r.FunctionFound):
-            self._define("function", record.function_iid)
+            self._define("function", record.function_iid, offset)
         elif cls in (r.FunctionName, r.FunctionNameOld):
-            self._define("function", record.function_iid)
+            self._define("function", record.function_iid, offset)
             self._name("function", record.function_iid)
         elif cls is r.ClassLoaded:
-            self._define("class", record.class_iid)
+            self._define("class", record.class_iid, offset)
         elif cls is r.ClassName:
-            self._define("class", record.class_iid)
+            self._define("class", record.class_iid, offset)
             self._name("class", record.class_iid)
 
     def _assign(self, thread: int | None, os_thread: int | None) -> None:
         if thread in self.threads or len(self.threads) < MAX_IDS:
             self.threads[thread] = os_thread
 
-    def _define(self, kind: str, iid: int | None) -> None:
+    def _define(self, kind: str, iid: int | None, offset: int) -> None:
         if len(self._defined[kind]) < MAX_IDS:
-            self._defined[kind].add(iid)
+            self._defined[kind].setdefault(iid, offset)
 
     def _name(self, kind: str, iid: int | None) -> None:
         if len(self._named[kind]) < MAX_IDS:
@@ -269,6 +348,7 @@ class Rules:
         if iid in used or len(used) >= MAX_IDS:
             return
         used.add(iid)
-        if iid not in self._defined[kind] and len(self._defined[kind]) < MAX_IDS:
+        defined = self._defined[kind]
+        if len(defined) < MAX_IDS and defined.get(iid, offset) >= offset:
             message = f"{kind} {iid:#x} is used before it is defined"
             self._findings.add("id.undefined", offset, message)

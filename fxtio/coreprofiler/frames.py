@@ -9,6 +9,7 @@ one by one by `lines`, so both ways give the same records.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
@@ -395,6 +396,14 @@ class Block:
         """Return the classes of the records."""
         return self._groups.keys() | {type(record) for record in self._single.values()}
 
+    def counts(self) -> Counter[str]:
+        """Return the number of records of each class by its name; lines that are not records are `Opaque`."""
+        counts = Counter({cls.__name__: len(rows) for cls, (rows, _) in self._groups.items()})
+        counts.update(type(record).__name__ for record in self._single.values())
+        if opaque := len(self) - counts.total():
+            counts[Opaque.__name__] += opaque
+        return counts
+
     def columns(self, cls: type[Any]) -> tuple[Array, dict[str, Any]]:
         """Return the rows and the columns of all records of a class."""
         single = {row: record for row, record in self._single.items() if type(record) is cls}
@@ -408,12 +417,20 @@ class Block:
         order = np.argsort(rows, kind="stable")
         return rows[order], {name: column[order] for name, column in columns.items()}
 
-    def placed(self, *classes: type[Any]) -> list[tuple[int, Any]]:
-        """Return the records of some classes in the order of the lines, each with its byte offset in the file."""
+    def placed(self, *classes: type[Any], among: Array | None = None) -> list[tuple[int, Any]]:
+        """Return the records of some classes in the order of the lines, each with its byte offset in the file.
+
+        Args:
+            classes: the classes.
+            among: only those of these rows, if it is given.
+        """
         offsets = self.offsets()
         pairs: list[tuple[int, Any]] = []
         for cls in classes:
             rows, columns = self.columns(cls)
+            if among is not None:
+                chosen = np.flatnonzero(np.isin(rows, among))
+                rows, columns = rows[chosen], {name: column[chosen] for name, column in columns.items()}
             pairs += zip(offsets[rows].tolist(), map(cls, *lists_of(cls, columns)), strict=True)
         return sorted(pairs, key=itemgetter(0))
 

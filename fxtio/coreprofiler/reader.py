@@ -19,6 +19,9 @@ from fxtio.finding import Findings
 from fxtio.io.reading import FileReader, TraceInfo
 from fxtio.table import Table
 
+_STYLE_BYTES = 1 << 22
+"""A summary has the style of so many bytes; looking for letters in numbers that have none takes long."""
+
 
 class Entry(NamedTuple):
     """A record with its place and its time.
@@ -49,7 +52,7 @@ class Info(TraceInfo):
     """A summary of a trace.  Times are from the start of profiling; the first record gives its local time.
 
     Attributes:
-        style: how the file is written.
+        style: how the file is written, as far as its first 4 MiB show it.
         config: the profiler's parameters.
         threads: Internal IDs of threads, with the newest thread of the operating system (None unknown).
         timeline: collections, compilations, pauses and CPU time.
@@ -172,7 +175,13 @@ class CoreProfilerTrace(FileReader[Info]):
         """The names of all tables, empty ones included."""
         return TABLES
 
-    def _blocks(self, *, detect: bool = False) -> Iterator[Block | tuple[int, bytes]]:
+    def _blocks(self, *, detect: bool = False, within: int | None = None) -> Iterator[Block | tuple[int, bytes]]:
+        """Yield the blocks of the file, and parts of lines that are too long.
+
+        Args:
+            detect: take the style of the file from its lines.
+            within: only from lines in so many bytes at the beginning; None for all.
+        """
         if detect and self._detector is None:
             self._style = self._style or dialect("D2")
             self._detector = Detector(self._style)
@@ -190,7 +199,7 @@ class CoreProfilerTrace(FileReader[Info]):
                         message = "pointers have different widths, in these lines or in later ones"
                         findings.add("line.pointer-width", block.base, message)
                     sizes |= block.lines.pointer_sizes
-                    if detect and self._detector is not None:
+                    if detect and self._detector is not None and (within is None or block.base < within):
                         self._detector.look(block.data, first=first)
                 first = False
                 yield block
@@ -220,14 +229,18 @@ class CoreProfilerTrace(FileReader[Info]):
         info = Info(self.name, self.format, self.compression)
         rules: Rules | None = None
         more: BlockRules | None = None
-        for block in self._blocks(detect=True):
+        for block in self._blocks(detect=True, within=_STYLE_BYTES):
             assert self._findings is not None
             if rules is None:
                 rules = Rules(self._findings, watcher)
                 more = checks(self._findings) if checks is not None else None
-            offsets, records = _records_of(block)
-            info.records.update(map(_class_name, records))
-            rules.add(offsets, records, info.timeline)
+            if watcher is None and isinstance(block, Block):
+                info.records.update(block.counts())
+                rules.add_block(block, info.timeline)
+            else:
+                offsets, records = _records_of(block)
+                info.records.update(map(_class_name, records))
+                rules.add(offsets, records, info.timeline)
             if more is not None and isinstance(block, Block):
                 more.add(block)
         if more is not None:

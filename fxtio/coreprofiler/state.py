@@ -191,6 +191,33 @@ class Stacks:
             self._frames -= depth - size
         return thread
 
+    @property
+    def frame_count(self) -> int:
+        """The number of frames of all threads together."""
+        return self._frames
+
+    @property
+    def thread_count(self) -> int:
+        """The number of threads that have a stack."""
+        return len(self._threads)
+
+    def get(self, iid: int | None) -> ThreadStack | None:
+        """Return the stack of a thread, or None if it has none so far."""
+        return self._threads.get(iid)
+
+    def skip(self, iid: int | None, depth: int, timestamp: int) -> None:
+        """Take in that samples without a fault led to a stack of so many frames; the frames become unknown ones.
+
+        Args:
+            iid: the thread; it is one of `MAX_THREADS`.
+            depth: the number of frames; all stacks together have `MAX_FRAMES` at most.
+            timestamp: the time of the last sample in milliseconds.
+        """
+        thread = self._threads.setdefault(iid, ThreadStack())
+        self._frames += depth - len(thread.frames)
+        thread.frames[:] = [UNKNOWN_FRAME] * depth
+        thread.cached, thread.timestamp = None, timestamp
+
     def _give_up(self, offset: int, thread: ThreadStack) -> None:
         """Clear a stack that is too deep, or with which there are too many frames."""
         size = len(thread.frames)

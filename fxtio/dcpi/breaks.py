@@ -18,6 +18,7 @@ HEADER = (
 
 LISTING = (
     b"name synthetic\nimage 00112233\nepoch 200212042334\nplatform synthetic\n"
+    b"text_start 0x120000000\ntext_size 0x1000\n"
     b"event 10 cycles:62000:9900\nevent 3 misses:1000:100\n0x120000000 4 0\n0x120000008 6 3\n"
 )
 """A listing that breaks no rule."""
@@ -66,6 +67,8 @@ BREAKS: dict[str, Break] = {
     "dcpi.header.size": _file(HEADER + b"x yzw\nsamples\n" + struct.pack("<5I", 0, 1, 5, 1, 5)),
     "dcpi.header.bytes": _file(_with_line(b"platform synthetic", b"platform caf\xe9")),
     "dcpi.header.unaligned": _file(_with_line(b"tstart 120000000", b"tstart 120000002")),
+    "dcpi.header.no-version": _file(_with_line(b"version pdb-0.07\n", b"")),
+    "dcpi.header.epoch-form": _file(_with_line(b"epoch 9706011230", b"epoch 199706011230")),
     "dcpi.body.opaque": _file(_with_line(b"pdb-0.07", b"pdb-1.01")),
     "dcpi.chunk.order": _file(_profile(8, 1, 5, 0, 1, 5, 2, 10)),
     "dcpi.chunk.overlap": _file(_profile(0, 2, 5, 5, 4, 1, 5, 3, 15)),
@@ -73,6 +76,9 @@ BREAKS: dict[str, Break] = {
     "dcpi.chunk.over-end": _file(_profile(0, 4, 5, 5, 5)),
     "dcpi.chunk.unaligned": _file(_profile(2, 1, 5, 1, 5)),
     "dcpi.chunk.beyond-text": _file(_profile(4096, 1, 5, 1, 5)),
+    "dcpi.chunk.mergeable": _file(_profile(0, 1, 5, 4, 1, 5, 2, 10)),
+    "dcpi.chunk.padded": _file(_profile(0, 2, 5, 0, 1, 5)),
+    "dcpi.chunk.zeros": _file(_profile(0, 1, 0, 8, 1, 5, 1, 5)),
     "dcpi.footer.missing": _file(_profile(0)),
     "dcpi.footer.trailing": _file(SOUND + b"\0"),
     "dcpi.footer.addresses": _file(_profile(0, 1, 5, 2, 5)),
@@ -82,4 +88,9 @@ BREAKS: dict[str, Break] = {
     "dcpi.listing.row": _file(LISTING + b"0x120000010 1\n"),
     "dcpi.listing.order": _file(LISTING + b"0x120000004 0 0\n"),
     "dcpi.listing.total": _file(LISTING.replace(b"event 10", b"event 11")),
+    "dcpi.listing.lines-order": _file(LISTING.replace(b"text_size 0x1000\n", b"")),
+    "dcpi.listing.zero-row": _file(LISTING + b"0x120000010 0 0\n"),
+    "dcpi.listing.unaligned": _file(LISTING.replace(b"0x120000008", b"0x120000007")),
+    "dcpi.listing.outside-text": _file(LISTING.replace(b"0x120000008", b"0x120001000")),
+    "dcpi.listing.duty": _file(LISTING.replace(b":9900", b":10001")),
 }

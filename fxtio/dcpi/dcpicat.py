@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.dcpi.layout import MAX_COUNT
+from fxtio.dcpi.layout import MAX_COUNT, STEP
 from fxtio.dcpi.reader import DcpiTrace
-from fxtio.dcpi.records import Line
+from fxtio.dcpi.records import Line, Terminator, decode_line
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.io.source import Source, open_source
@@ -29,6 +29,11 @@ FULL_DUTY = 10_000
 MAX_LINES = 1 << 14
 """The most lines of words and values that are read."""
 
+WORDS = ("name", "image", "label", "path", "epoch", "platform", "text_start", "text_size")
+"""The words of the lines before the events, in the order in which `dcpicat` printed them."""
+
+_OPTIONAL = ("label", "path")
+_HEXADECIMAL = re.compile(r"(?:0x)?[0-9A-Fa-f]{1,16}")
 _ROW = re.compile(rb"[ \t]*0x([0-9A-Fa-f]{1,16})((?:[ \t]+[0-9]{1,18})+)[ \t]*")
 _LINE = re.compile(r"[ \t]*([^ \t]+)[ \t]+(.*?)[ \t]*")
 _EVENT = re.compile(r"([0-9]{1,18})[ \t]+(\S+):([0-9]{1,18}):([0-9]{1,18})")
@@ -63,6 +68,7 @@ class Listing:
         address: the addresses, rising (uint64).
         counts: the samples, an array (int64) for each event.
         findings: the faults that were found when it was read.
+        offsets: the byte offsets of the events' lines when it was read.
     """
 
     lines: list[Line] = field(default_factory=list)
@@ -70,6 +76,7 @@ class Listing:
     address: Array = field(default_factory=lambda: np.empty(0, np.uint64))
     counts: list[Array] = field(default_factory=list)
     findings: Findings = field(default_factory=lambda: Findings("dcpi"))
+    offsets: list[int] = field(default_factory=list)
 
     def get(self, word: str) -> str | None:
         """Return the value of the first line with this word, or None."""
@@ -99,7 +106,7 @@ def read(target: Any, *, strict: bool = False, max_bytes: int | None = None) -> 
     addresses: list[int] = []
     rows: list[list[int]] = []
     with closing(open_source(target, limit=max_bytes)) as source:
-        for address, counts in _rows(source, listing):
+        for _, address, counts in _rows(source, listing):
             addresses.append(address)
             rows.append(counts)
         if source.fault is not None:
@@ -110,8 +117,14 @@ def read(target: Any, *, strict: bool = False, max_bytes: int | None = None) -> 
 
 
 def looks_like_listing(head: bytes) -> bool:
-    """Return whether a file that begins with these bytes is a listing: it has the line of an event, or a row."""
-    for raw in head.splitlines():
+    """Return whether a file that begins with these bytes is a listing.
+
+    A listing has the line of an event, or a row, and no line that ends the header of a profile before that.
+    """
+    for line in head.split(b"\n"):
+        raw = line.removesuffix(b"\r")
+        if isinstance(decode_line(raw + b"\n"), Terminator):
+            return False
         match = _LINE.fullmatch(raw.decode("ascii", "surrogateescape"))
         if _ROW.fullmatch(raw) or (match and match[1] == "event" and _EVENT.fullmatch(match[2])):
             return True
@@ -124,12 +137,41 @@ def check(source: Source, findings: Findings) -> None:
     Raises:
         DecodeError: the findings are strict, at the first fault.
     """
-    for _ in _rows(source, Listing(findings=findings)):
-        pass
+    listing = Listing(findings=findings)
+    start = end = None
+    for offset, address, counts in _rows(source, listing):
+        if start is None:
+            start, end = _check_lines(listing)
+        if not any(counts):
+            findings.add("listing.zero-row", offset, f"there are no samples at {address:#x}")
+        if address % STEP:
+            findings.add("listing.unaligned", offset, f"{address:#x} is not a multiple of {STEP}")
+        if end is not None and not start <= address < end:
+            findings.add("listing.outside-text", offset, f"{address:#x} is not from {start:#x} to before {end:#x}")
+    if start is None:
+        _check_lines(listing)
 
 
-def _rows(source: Source, listing: Listing) -> Iterator[tuple[int, list[int]]]:
-    """Yield the address and the counts of each row, and add lines, events and findings to the listing."""
+def _check_lines(listing: Listing) -> tuple[int, int | None]:
+    """Check the lines before the rows; return the begin and the end of the text, or 0 and None."""
+    words = [line.word for line in listing.lines]
+    placed = [word for word in words if word in WORDS]
+    if [*dict.fromkeys(placed)] != [word for word in WORDS if word in placed or word not in _OPTIONAL]:
+        message = f"the lines are not {', '.join(WORDS)}, in this order"
+        listing.findings.add("listing.lines-order", 0, message)
+    for event, offset in zip(listing.events, listing.offsets, strict=True):
+        if not 0 < event.duty <= FULL_DUTY:
+            message = f"the event {event.name[:40]} was counted {event.duty:,} of {FULL_DUTY:,} parts of the time"
+            listing.findings.add("listing.duty", offset, message)
+    texts = [listing.get(word) or "" for word in ("text_start", "text_size")]
+    if not all(map(_HEXADECIMAL.fullmatch, texts)):
+        return 0, None
+    start, size = (int(text, 16) for text in texts)
+    return start, start + size
+
+
+def _rows(source: Source, listing: Listing) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield the byte offset, the address and the counts of each row; add lines, events and findings to the listing."""
     totals: list[int] = []
     last = -1
     for offset, raw in _lines(source, listing.findings):
@@ -146,12 +188,12 @@ def _rows(source: Source, listing: Listing) -> Iterator[tuple[int, list[int]]]:
         else:
             last = address
             totals = list(map(sum, zip(totals, counts, strict=True))) if totals else counts
-            yield address, counts
-    for number, event in enumerate(listing.events):
+            yield offset, address, counts
+    for number, (event, offset) in enumerate(zip(listing.events, listing.offsets, strict=True)):
         total = totals[number] if totals else 0
         if event.total != total:
             message = f"the counts of {event.name} add up to {total:,}, its line says {event.total:,}"
-            listing.findings.add("listing.total", 0, message)
+            listing.findings.add("listing.total", offset, message)
 
 
 def _lines(source: Source, findings: Findings) -> Iterator[tuple[int, bytes]]:
@@ -185,6 +227,7 @@ def _header(listing: Listing, offset: int, raw: bytes, *, in_rows: bool) -> None
     elif match[1] != "event":
         listing.lines.append(Line(match[1], match[2]))
     elif event := _EVENT.fullmatch(match[2]):
+        listing.offsets.append(offset)
         listing.events.append(Event(int(event[1]), event[2], int(event[3]), int(event[4])))
     else:
         listing.findings.add("listing.line", offset, f"not an event: {match[2][:40]!r}")

@@ -40,6 +40,7 @@ _BYTES = {  # of the file for each address with samples
 }
 
 HEADER: dict[str, Value] = {
+    "version": "pdb-0.07",
     "image": "199706011200000a1b2c",
     "epoch": "9706011230",
     "platform": "synthetic.example",

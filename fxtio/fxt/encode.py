@@ -1,6 +1,6 @@
 """Encode tables to the bytes of many records, the inverse of `tables`.
 
-The table of events is checked, and divided into columns of events, see `event_columns`.  Tables that usually have few
+The table of events is checked, and divided into columns of events, see `events`.  Tables that usually have few
 rows are converted to typed records, row by row, with inline references.
 """
 
@@ -22,8 +22,7 @@ from fxtio.errors import EncodeError, shown
 from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, Scope, ThreadState
-from fxtio.fxt.event_columns import MAX_COLUMN_TEXT, EventColumns, Indexed, texts
-from fxtio.fxt.events import ENDS_EARLY, check_count, text_bytes
+from fxtio.fxt.events import ENDS_EARLY, MAX_COLUMN_TEXT, EventColumns, Indexed, check_count, text_bytes, texts
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.references import Thread
 from fxtio.fxt.state import NS_PER_SECOND, Clock

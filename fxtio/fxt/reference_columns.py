@@ -1,12 +1,17 @@
-"""The numpy code for string and thread references, and how they are described.
+"""References to strings and threads in columns: decode, encode, describe and resolve many of them at once.
 
-It is registered with the shared codec when a record with such a part is first decoded to columns, encoded from columns,
-or described, see `fxtio.codec.parts.Part.extension`.
+The code for the first three is registered with the shared codec when a record with such a part is first decoded to
+columns, encoded from columns, or described, see `fxtio.codec.parts.Part.extension`.
+
+A value of a slot has a code.  Since any record may define a slot anew, a reference is resolved as of its position in
+the file: `SlotTables` has the codes at the end of a batch, and a `SlotLookup` those at every record of the batch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -172,3 +177,220 @@ def _(part: ThreadReference, name: str) -> str:
     koids = "a word, the process koid" if part.process_only else "two words, the process koid and the thread koid"
     short = " (some producers leave out the thread koid; the record's size tells)" if part.short_form else ""
     return f"`{name}`: {koids}{short}; omitted unless the header field `{part.ref}` is 0"
+
+
+# ---- the values of slots
+
+UNDEFINED = -1
+"""The code of a slot that is not defined."""
+
+_MAX_ROWS = 1 << 40  # more records than a batch can have
+
+_SMALL = 256  # a table with so many slots has an array entry for each of them
+_MOST_EMPTY = 8  # a larger one has, if the slots with a value are at least one in so many
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """The slots that a batch defines, in the order of the file.
+
+    Attributes:
+        provider: the index of the provider that each belongs to (int32).
+        slot: the slot (int64).
+        row: the number of the record in the batch (int64).
+        code: the code of the slot's value from there on (int32).
+    """
+
+    provider: Array
+    slot: Array
+    row: Array
+    code: Array
+
+
+_NONE = np.empty(0, np.int64)
+
+NO_DEFINITIONS = Definitions(_NONE.astype(np.int32), _NONE, _NONE, _NONE.astype(np.int32))
+"""The definitions of a batch that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotValues:
+    """A value for each slot, -1 for most of them; the memory is proportional to the number of the others.
+
+    Attributes:
+        slots: the slots that have a value (ascending), or None if `values` has an entry for every slot.
+        values: the values of `slots`, or of the slots from 0 on; behind the last is one -1, for all further slots.
+    """
+
+    slots: Array | None
+    values: Array
+
+    @classmethod
+    def of(cls, slots: Array, values: Array) -> SlotValues:
+        """Return an object with the given values.
+
+        Args:
+            slots: the slots (int64); of several entries for a slot, the last is its value.
+            values: their values.
+        """
+        length = int(slots.max()) + 1
+        if length <= max(_SMALL, _MOST_EMPTY * len(slots)):
+            dense = np.full(length + 1, -1, values.dtype)
+            dense[slots] = values
+            return cls(None, dense)
+        distinct, last = np.unique(slots[::-1], return_index=True)
+        return cls(distinct, np.append(values[::-1][last], values.dtype.type(-1)))
+
+    def take(self, slot: Array) -> Array:
+        """Return the values of many slots."""
+        if self.slots is None:
+            return self.values.take(slot, mode="clip")
+        index = np.searchsorted(self.slots, slot)
+        return np.where(self.slots.take(index, mode="clip") == slot, self.values.take(index), self.values[-1])
+
+    def items(self) -> tuple[Array, Array]:
+        """Return the slots whose value is not -1 (int64, ascending), and their values."""
+        slots = np.flatnonzero(self.values >= 0)
+        values = self.values[slots]
+        return (slots if self.slots is None else self.slots[slots]), values
+
+    def changed(self, slots: Array, values: Array) -> SlotValues:
+        """Return a new object in which some slots have other values; the arguments are those of `of`."""
+        old_slots, old_values = self.items()
+        return SlotValues.of(np.concatenate([old_slots, slots]), np.concatenate([old_values, values]))
+
+
+class SlotTables:
+    """The codes of the slots of every provider at the end of the last batch.
+
+    The tables are never changed, only replaced: a `SlotLookup` that refers to one stays right.
+    """
+
+    def __init__(self, *initial: int) -> None:
+        self._initial = SlotValues(None, np.array([*initial, UNDEFINED], np.int32))
+        self._tables: dict[int, SlotValues] = {}
+
+    def used(self) -> Array:
+        """Return all codes that some slot has (ascending)."""
+        tables = [self._initial, *self._tables.values()]
+        codes = np.unique(np.concatenate([table.values for table in tables]))
+        return codes[codes >= 0]
+
+    def renumber(self, old: Array) -> None:
+        """Replace the codes `old` (ascending, as from `used`) by the numbers 0, 1, 2, ..."""
+        for provider, table in self._tables.items():
+            codes = np.where(table.values < 0, UNDEFINED, np.searchsorted(old, table.values)).astype(np.int32)
+            self._tables[provider] = SlotValues(table.slots, codes)
+
+    def enter(self, definitions: Definitions, resets: Mapping[int, int] = MappingProxyType({})) -> SlotLookup:
+        """Apply the definitions of a batch, and return what resolves the batch's references.
+
+        Args:
+            definitions: the definitions.
+            resets: the rows at which all slots of a provider become as they were at first, with the provider's index.
+        """
+        before = dict(self._tables)
+        if resets:
+            definitions = self._with_resets(definitions, resets)
+        last_row: dict[int, SlotValues] = {}
+        for provider, rows in _groups(definitions.provider):
+            slot = definitions.slot[rows]
+            self._tables[provider] = before.get(provider, self._initial).changed(slot, definitions.code[rows])
+            last_row[provider] = SlotValues.of(slot, definitions.row[rows])
+        return SlotLookup(self._initial, before, dict(self._tables), last_row, definitions)
+
+    def _with_resets(self, definitions: Definitions, resets: Mapping[int, int]) -> Definitions:
+        """Return the definitions of a batch and, for every slot that a reset changes, one more at the reset."""
+        rows_of = dict(_groups(definitions.provider))
+        none = np.empty(0, np.int64)
+        parts = [definitions]
+        for provider, numbers in _groups(np.fromiter(resets.values(), np.int64)):
+            at = np.sort(np.fromiter(resets, np.int64)[numbers])
+            table = self._tables.get(provider, self._initial)
+            old, code = table.items()
+            old = old[code != self._initial.take(old)]
+            own = rows_of.get(provider, none)
+            slot = np.append(old, definitions.slot[own])
+            after = np.searchsorted(at, np.append(np.full(len(old), -1), definitions.row[own]))
+            slot, after = slot[after < len(at)], after[after < len(at)]
+            code = self._initial.take(slot)
+            parts.append(Definitions(np.full(len(slot), provider, np.int32), slot, at[after], code))
+        order = np.argsort(np.concatenate([part.row for part in parts]), kind="stable")
+        return Definitions(
+            np.concatenate([part.provider for part in parts])[order],
+            np.concatenate([part.slot for part in parts])[order],
+            np.concatenate([part.row for part in parts])[order],
+            np.concatenate([part.code for part in parts])[order],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLookup:
+    """Resolves the references of one batch.
+
+    Attributes:
+        initial: the codes of the slots of a provider that has defined none.
+        before: the tables of the providers before the batch.
+        after: the tables of the providers behind the batch.
+        last_row: for every provider and slot, the row of the last definition in the batch, -1 for none.
+        definitions: all definitions of the batch.
+    """
+
+    initial: SlotValues
+    before: dict[int, SlotValues]
+    after: dict[int, SlotValues]
+    last_row: dict[int, SlotValues]
+    definitions: Definitions
+
+    def only(self, provider: int | Array) -> int | None:
+        """Return the code of slot 0 if it is the same for all records of the batch, else None."""
+        if not isinstance(provider, int) or provider in self.last_row:
+            return None
+        return int(self.after.get(provider, self.initial).take(np.zeros(1, np.int64))[0])
+
+    def codes(self, provider: int | Array, slot: Array, row: Array) -> Array:
+        """Return the code of each reference (int32), `UNDEFINED` if its slot is not defined before it.
+
+        Args:
+            provider: the index of the provider of each reference, or of all.
+            slot: the slots.
+            row: the numbers of the records in the batch, ascending (int64).
+        """
+        if isinstance(provider, int):
+            return self._codes(provider, slot, row)
+        codes = np.empty(len(slot), np.int32)
+        for index, rows in _groups(provider):
+            codes[rows] = self._codes(index, slot[rows], row[rows])
+        return codes
+
+    def _codes(self, provider: int, slot: Array, row: Array) -> Array:
+        codes = self.after.get(provider, self.initial).take(slot)
+        last = self.last_row.get(provider)
+        if last is None or not len(row) or int(last.values.max()) < int(row[0]):
+            return codes
+        redefined = np.flatnonzero(last.take(slot) > row)
+        if len(redefined):
+            codes[redefined] = self._codes_at(provider, slot[redefined].astype(np.int64), row[redefined])
+        return codes
+
+    def _codes_at(self, provider: int, slot: Array, row: Array) -> Array:
+        """Return the codes of slots that are defined again behind the reference: by the last definition before it."""
+        own = self.definitions.provider == provider
+        order = np.lexsort((self.definitions.row[own], self.definitions.slot[own]))
+        slots = self.definitions.slot[own][order]
+        keys = slots * _MAX_ROWS + self.definitions.row[own][order]
+        index = np.searchsorted(keys, slot * _MAX_ROWS + row) - 1
+        in_batch = (index >= 0) & (slots[index] == slot)
+        old = self.before.get(provider, self.initial).take(slot)
+        return np.where(in_batch, self.definitions.code[own][order][index], old)
+
+
+def _groups(values: Array) -> list[tuple[int, Array]]:
+    """Return every distinct value with the rows that hold it, in order."""
+    if not len(values):
+        return []
+    if int(values.min()) == int(values.max()):
+        return [(int(values[0]), np.arange(len(values)))]
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.diff(values[order], prepend=values[order[0]] - 1))
+    return [(int(values[rows[0]]), rows) for rows in np.split(order, starts[1:])]

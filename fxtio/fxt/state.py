@@ -1,7 +1,8 @@
 """Keep the state that earlier records define for later ones: providers, clocks, and slots of strings and threads.
 
 `Reading` takes frames in the order of the file and turns each into a `Batch`, which resolves references.  Distinct
-strings and threads get codes that are valid for the whole reading.  The slots of a provider map to codes, see `slots`.
+strings and threads get codes that are valid for the whole reading.  The slots of a provider map to
+codes, see `reference_columns`.
 spec: Provider section metadata, String record, Thread record, Initialization record
 """
 
@@ -49,9 +50,16 @@ from fxtio.fxt.records import (
     TraceInfo,
     UserspaceObject,
 )
-from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
+from fxtio.fxt.reference_columns import (
+    NO_DEFINITIONS,
+    UNDEFINED,
+    Definitions,
+    SlotLookup,
+    SlotTables,
+    StringColumn,
+    ThreadColumn,
+)
 from fxtio.fxt.references import Thread
-from fxtio.fxt.slots import NO_DEFINITIONS, UNDEFINED, Definitions, SlotLookup, SlotTables
 from fxtio.table import MAX_TIME
 
 Array = np.ndarray[Any, Any]

@@ -27,8 +27,7 @@ from fxtio.fxt.encode import (
     table_records,
 )
 from fxtio.fxt.enums import BlobType, ObjectType, ProviderEventId, Scope, ThreadState
-from fxtio.fxt.event_columns import EventColumns, event_columns, words_of_events
-from fxtio.fxt.events import BUFFER_BYTES, Args, ProviderEncoder
+from fxtio.fxt.events import BUFFER_BYTES, Args, EventColumns, ProviderEncoder, event_columns, words_of_events
 from fxtio.fxt.frames import OpaqueGap
 from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_PROVIDER_ID
 from fxtio.fxt.records import (

@@ -69,6 +69,11 @@ class ValueSpec:
         return (self.kind, self.index)
 
     @property
+    def in_register(self) -> bool:
+        """Return whether a register is specified, for which readers need the type of the processor."""
+        return bool(self.place) and not self.place.startswith("%stack")
+
+    @property
     def is_text(self) -> bool:
         """Return whether the value is a string."""
         return self.format in "sS"
@@ -260,6 +265,10 @@ class ArgumentSpecs:
     Args:
         info: the info file.
         findings: receives the faults in the specifications, also those that are met later.
+
+    Attributes:
+        saved: the specifications that the info file has.
+        triggers: the return values of triggers, whose formats uftrace saves nowhere but in the command line.
     """
 
     def __init__(self, info: InfoFile, findings: Findings) -> None:
@@ -273,7 +282,9 @@ class ArgumentSpecs:
             texts = info.placed_specs(key)
             return [rule for place, text in texts for rule in parse_rules(text, kind, size, findings, place)]
 
-        self._rules = rules("argspec", kind) + rules("retspec", kind) + self._trigger_rules(info, kind)
+        self.saved = rules("argspec", kind) + rules("retspec", kind)
+        self.triggers = self._trigger_rules(info, kind)
+        self._rules = self.saved + self.triggers
         self._prototypes: dict[str, ValueSpecs] = {}
         for rule in rules("argauto") + rules("retauto"):
             name = simple_name(rule.text)
@@ -296,7 +307,7 @@ class ArgumentSpecs:
             del self._patterns[MAX_PATTERNS:]
 
     def _trigger_rules(self, info: InfoFile, kind: str) -> list[SpecRule]:
-        """Return the return values of triggers, whose formats uftrace saves nowhere but in the command line."""
+        """Return the return values of the triggers in the command line."""
         try:
             words = shlex.split((info.get("cmdline") or "")[:_MAX_COMMAND])
         except ValueError:

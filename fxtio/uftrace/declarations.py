@@ -333,7 +333,7 @@ class Declarations:
     def needs_registers(self) -> bool:
         """Return whether a specification names a register, for which readers need the type of the processor."""
         values: list[ValueSpec] = [value for pair in self.specs.values() for specs in pair for value in specs]
-        return any(value.place and not value.place.startswith("%stack") for value in values)
+        return any(value.in_register for value in values)
 
     def spec_lines(self) -> list[str]:
         """Return the lines of the argument block of the info file."""

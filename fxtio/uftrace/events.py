@@ -73,8 +73,26 @@ MAX_VARIABLE = 8
 ADDRESSES = frozenset({"address", "caller"})
 """The names of values that are addresses in the traced program."""
 
-_LENGTH = 2
+MAX_MESSAGE = 1023
+"""The largest number of bytes of a message in `extern.dat` that uftrace reads."""
+
+_LENGTH, _WORD, _CPU = 2, 8, 4
 _MAX_DATA = 65_535
+
+
+FIRST_OWN_EVENT = 100_000
+"""The number below which events are tracepoints of the kernel."""
+
+
+def sizes_of(event: int, pointer_size: int = 8) -> range:
+    """Return the sizes in bytes that the data of an event may have; none if uftrace knows no data of the event."""
+    if event in _VALUES:
+        return range(_WORD * len(_VALUES[event]), _WORD * len(_VALUES[event]) + 1)
+    if event == EventId.WATCH_CPU:
+        return range(_CPU, _CPU + 1)
+    if event == EventId.WATCH_VAR:
+        return range(pointer_size + 1, pointer_size + MAX_VARIABLE + 1)
+    return range(0)
 
 
 def data_of(payload: bytes | None, order: Order = "little") -> bytes:
@@ -104,13 +122,16 @@ def values_of(event: int, data: bytes, order: Order = "little", pointer_size: in
     Sizes are in kB, except the size of a watched variable, which is in bytes; differences may be negative.
     """
     names = _VALUES.get(event, ())
-    if names and len(data) == 8 * len(names):
-        signed = event in _SIGNED
-        return {name: int.from_bytes(data[8 * n : 8 * n + 8], order, signed=signed) for n, name in enumerate(names)}
-    if event == EventId.WATCH_CPU and len(data) == 4:
+    if len(data) not in sizes_of(event, pointer_size):
+        return {}
+    if names:
+        signed, places = event in _SIGNED, range(0, len(data), _WORD)
+        values = (int.from_bytes(data[at : at + _WORD], order, signed=signed) for at in places)
+        return dict(zip(names, values, strict=True))
+    if event == EventId.WATCH_CPU:
         return {"cpu": int.from_bytes(data, order, signed=True)}
     size = len(data) - pointer_size
-    if event == EventId.WATCH_VAR and 0 < size <= MAX_VARIABLE:
+    if event == EventId.WATCH_VAR:
         address, value = data[:pointer_size], data[pointer_size:]
         return {"address": int.from_bytes(address, order), "value": int.from_bytes(value, order), "size": size}
     return {}
@@ -128,10 +149,10 @@ def encode_values(event: int, values: Mapping[str, int], order: Order = "little"
     Raises:
         EncodeError: the event has other values, or a value does not fit.
     """
-    sizes = dict.fromkeys(_VALUES.get(event, ()), (8, event in _SIGNED))
+    sizes = dict.fromkeys(_VALUES.get(event, ()), (_WORD, event in _SIGNED))
     given = dict(values)
     if event == EventId.WATCH_CPU:
-        sizes = {"cpu": (4, True)}
+        sizes = {"cpu": (_CPU, True)}
     elif event == EventId.WATCH_VAR:
         size = given.pop("size", MAX_VARIABLE)
         size = checked_integer(size, "size", 1, MAX_VARIABLE)
@@ -152,10 +173,12 @@ class EventsFile:
     Attributes:
         lines: the lines of the text.
         names: the names by event id.
+        places: the byte offsets, the ids and the names in the lines that were read.
     """
 
     lines: list[str] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
+    places: list[tuple[int, int, str]] = field(default_factory=list)
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> EventsFile:
@@ -166,6 +189,7 @@ class EventsFile:
             match = re.fullmatch(r"EVENT: (\d{1,15}) (.*)", line, re.DOTALL)
             if match:
                 parsed.names[int(match[1])] = match[2]
+                parsed.places.append((offset, int(match[1]), match[2]))
             elif line:
                 message = "the line is not the name of an event"
                 findings.add("event.line", offset, message, file=NAMES_FILE)

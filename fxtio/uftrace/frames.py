@@ -125,6 +125,13 @@ class Chunk:
             _native.gather(self.block.words, self.at, delta, out)
         return out
 
+    def payloads(self, rows: Array) -> list[bytes]:
+        """Return the payloads of some records, empty for records without one."""
+        data = self.block.data
+        begins = (self.at[rows] + _HEADER) * 8
+        ends = (self.at[rows] + self.size[rows]) * 8
+        return [bytes(data[begin:end]) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+
     def offsets(self) -> Array:
         """Return the byte offsets of the records in the file (int64)."""
         return self.at * 8 + self.base

@@ -25,6 +25,8 @@ INFO_FILE = "info"
 HEADER_SIZE = 40
 DEFAULT_MAX_STACK = 1024
 VERSIONS = (3, 4)
+TEXT_VERSION = 4
+"""The first version with a task file of text, with payloads, and with a date in `info`."""
 
 BLOCKS: dict[InfoBit, tuple[str, ...]] = {
     InfoBit.EXE_NAME: ("exename",),
@@ -64,6 +66,16 @@ def _header(big: bool) -> Any:
 
 HEADERS = {"little": _header(False), "big": _header(True)}
 """The header by byte order; its byte `endian` selects one.  spec: The info file"""
+
+
+def field_offset(name: str) -> int:
+    """Return the byte offset of a field of the header."""
+    offset = 0
+    for part in HEADERS["little"].subcons:
+        if part.name == name:
+            return offset
+        offset += part.sizeof()
+    raise KeyError(name)
 
 
 def _is_plausible(header: Any) -> bool:

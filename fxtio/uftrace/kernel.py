@@ -190,13 +190,25 @@ class KernelHeader:
 
     def to_bytes(self) -> bytes:
         """Return the bytes of the file."""
+        return b"".join([self._head(), *map(_block_bytes, self.blocks), self.rest])
+
+    def _head(self) -> bytes:
         if self.headless:
-            return self.rest
+            return b""
         order = "LE" if self.order == "little" else "BE"
-        head = f"PAGE_SIZE: {self.page_size}\nLONG_SIZE: {self.long_size}\nENDIAN: {order}\n".encode()
-        blocks = [f"TRACEFS: {path}: {len(content)}\n".encode("utf-8", "surrogateescape") + content
-                  for path, content in self.blocks]  # fmt: skip
-        return head + b"".join(blocks) + self.rest
+        return f"PAGE_SIZE: {self.page_size}\nLONG_SIZE: {self.long_size}\nENDIAN: {order}\n".encode()
+
+    def placed_blocks(self) -> Iterator[tuple[int, str, int]]:
+        """Yield the byte offset of each block in the file, its path, and the size of its content in bytes."""
+        offset = len(self._head())
+        for path, content in self.blocks:
+            yield offset, path, len(content)
+            offset += len(_block_bytes((path, content)))
+
+
+def _block_bytes(block: tuple[str, bytes]) -> bytes:
+    path, content = block
+    return f"TRACEFS: {path}: {len(content)}\n".encode("utf-8", "surrogateescape") + content
 
 
 @dataclass(frozen=True, slots=True)

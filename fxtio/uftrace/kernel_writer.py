@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from fxtio.codec.integers import MAX_INT32, checked_integer
@@ -48,6 +49,13 @@ class _OpenCall:
     time: int
 
 
+@cache
+def _common_layout(name: str) -> EventFormat:
+    layout = parse_format(tracefs.DESCRIPTIONS[name])
+    assert layout is not None
+    return layout
+
+
 class KernelFiles:
     """Collects what the files of the kernel will contain.
 
@@ -86,8 +94,7 @@ class KernelFiles:
             raise EncodeError("the fields common_type and common_pid are missing", "description")
         described = self._formats.get(f"{system}:{layout.name}")
         if described is None:
-            if any(other.id == layout.id for other in self._formats.values()):
-                raise EncodeError(f"the id {layout.id} belongs to another event", "description")
+            self._check_id(layout)
             self._formats[f"{system}:{layout.name}"] = layout
             self._blocks.append((tracefs.path_of(system, layout.name), description.encode()))
         elif described != layout:
@@ -187,6 +194,15 @@ class KernelFiles:
         if self._open.get(tid):
             raise EncodeError("calls that `kernel_enter` began are open", f"task {tid}")
 
+    def check_calls(self) -> None:
+        """Raise an error if calls of functions cannot be described.
+
+        Raises:
+            EncodeError: another event has the id of the entries or exits.
+        """
+        for name in (_ENTRY, _EXIT):
+            self._layout(name)
+
     def add_call(self, cpu: int, time: int, tid: int, function: str, depth: int, call: tuple[int, int] | None) -> None:
         """Append the entry of a call, or its exit, given its start and end in nanoseconds."""
         values = {"func": self.function(function), "depth": depth}
@@ -228,9 +244,16 @@ class KernelFiles:
         """Return the description of an event, whether it was given or is that of a common event."""
         if check_text(name, "event") not in self._formats and name not in tracefs.DESCRIPTIONS:
             raise EncodeError("the event is not described", repr(name))
-        layout = self._formats.get(name) or parse_format(tracefs.DESCRIPTIONS[name])
-        assert layout is not None
+        layout = self._formats.get(name)
+        if layout is None:
+            layout = _common_layout(name)
+            self._check_id(layout)
         return layout
+
+    def _check_id(self, layout: EventFormat) -> None:
+        """Raise an error if an event that is described has the id of a new one."""
+        if any(other.id == layout.id for other in self._formats.values()):
+            raise EncodeError(f"the id {layout.id} belongs to another event", "description")
 
     def _check_size(self, name: str, data: bytes) -> None:
         if len(data) > _MAX_DATA:

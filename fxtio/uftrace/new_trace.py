@@ -15,6 +15,7 @@ from fxtio.uftrace.declarations import Declarations
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.events import EVENT_IDS, Message
+from fxtio.uftrace.info import TEXT_VERSION
 from fxtio.uftrace.kernel_writer import KernelFiles
 from fxtio.uftrace.processes import NewTask, Processes
 from fxtio.uftrace.records import encode
@@ -83,17 +84,21 @@ class NewTrace:
         if self.is_copy:
             raise EncodeError("a copy takes no further tasks, functions and events; records can be put", "copy")
 
-    def check_version(self, least: int, feature: str) -> None:
+    @property
+    def is_old(self) -> bool:
+        """Return whether the task file is binary, and records have no payloads."""
+        return self.version < TEXT_VERSION
+
+    def check_version(self, feature: str) -> None:
         """Raise an error if the version of the format is too old for something.
 
         Args:
-            least: the first version that has it.
             feature: a description of it, in the plural.
 
         Raises:
-            EncodeError: the version is older.
+            EncodeError: the version is older than 4.
         """
-        if self.version < least:
+        if self.is_old:
             raise EncodeError(f"version {self.version} of the format has no {feature}", "version")
 
     def put(self, tid: int, record: Any) -> None:
@@ -187,5 +192,5 @@ class NewTrace:
         Raises:
             EncodeError: see `Declarations.check_enum`; or the version has no enumerations.
         """
-        self.check_version(4, "enumerations")
+        self.check_version("enumerations")
         self.declarations.check_enum(name, values)

@@ -35,6 +35,12 @@ SCHED_IN, SCHED_OUT, PREEMPTED, TASK_NEW, TASK_EXIT, TASK_NAME, EXEC, OTHER = ra
 _HEADER, _SAMPLE, _COMM, _TASK = (dtype.itemsize for dtype in (PERF_HEADER, PERF_SAMPLE, PERF_COMM, PERF_TASK))
 _MISC = PerfMiscWord.fields
 _MAX_COMM = 15
+_ALIGNED, _LONGEST_NAME = 8, 16  # bytes
+_SIZES: list[tuple[tuple[int, ...], int, int]] = [
+    ((PerfType.SWITCH,), _HEADER + _SAMPLE, _HEADER + _SAMPLE),
+    ((PerfType.FORK, PerfType.EXIT), _HEADER + _TASK + _SAMPLE, _HEADER + _TASK + _SAMPLE),
+    ((PerfType.COMM,), _HEADER + _COMM + _ALIGNED + _SAMPLE, _HEADER + _COMM + _LONGEST_NAME + _SAMPLE),
+]  # the least and the greatest sizes of records by type
 _COLUMNS = ("time", "pid", "tid", "parent", "comm", "parent_pid")
 _TYPES = {
     SCHED_IN: PerfType.SWITCH, SCHED_OUT: PerfType.SWITCH, PREEMPTED: PerfType.SWITCH, TASK_NEW: PerfType.FORK,
@@ -81,6 +87,7 @@ class PerfBlock:
         base: the byte offset of the block in the file.
         at: the place of each record in the block (int64, bytes).
         size: the size of each record (int64, bytes).
+        type: the type of each record (uint32, `PerfType` or another one).
         time: nanoseconds (uint64).
         pid: the processes (int64).
         tid: the tasks (int64).
@@ -95,6 +102,7 @@ class PerfBlock:
     base: int
     at: Array
     size: Array
+    type: Array
     time: Array
     pid: Array
     tid: Array
@@ -105,6 +113,14 @@ class PerfBlock:
 
     def __len__(self) -> int:
         return len(self.at)
+
+    def has_odd_size(self) -> Array:
+        """Return for each record whether its size is not one that records of its type have (bool)."""
+        odd = self.size % _ALIGNED != 0
+        for types, least, most in _SIZES:
+            odd |= np.isin(self.type, types) & ((self.size < least) | (self.size > most))
+        result: Array = odd
+        return result
 
     def events(self) -> Iterator[PerfEvent]:
         """Yield the events as objects."""
@@ -217,7 +233,7 @@ def _decode(cpu: int, raw: bytes, base: int, places: list[int], end: int, order:
     time[rows], pid[rows], tid[rows] = task["time"], task["pid"], task["tid"]
     parent[rows], parent_pid[rows] = task["ptid"], task["ppid"]
     kind[rows] = np.where(forks[rows], TASK_NEW, TASK_EXIT)
-    return PerfBlock(cpu, raw, base, at, size, time, pid, tid, kind, parent, parent_pid, comms)
+    return PerfBlock(cpu, raw, base, at, size, header["type"], time, pid, tid, kind, parent, parent_pid, comms)
 
 
 def _comms(data: Array, at: Array, size: Array, rows: Array) -> dict[int, str]:

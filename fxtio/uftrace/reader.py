@@ -347,11 +347,12 @@ class UftraceTrace(TraceReader[Info]):
     def chunks_of(self, reading: Reading, tids: list[int] | None = None) -> Iterator[Chunk]:
         """Yield chunks of records in a reading, see `chunks`."""
         findings, listed = reading.findings, frozenset(self.info_file.tids)
+        has_list = self.info_file.get("taskinfo", "tids") is not None
         _ = reading.events  # parsed for its findings, even if no name of an event is needed
         left, total = self._max_bytes, self._total()
         for tid in self.tids if tids is None else tids:
             name = f"{tid}{_DAT}"
-            if tid not in listed:
+            if has_list and tid not in listed:
                 message = "the info file does not list this task"
                 findings.add("info.unlisted-task", 0, message, file=name)
             size = self.directory.size(name)
@@ -424,7 +425,7 @@ def _other_entries(reading: Reading) -> Iterator[Entry]:
         place = kernel_event.offset, min(kernel_event.time, MAX_TIME)
         decoded, names = kernel_event.values or None, reading.kernel_meanings(kernel_event)
         yield Entry(*place, kernel_event, kernel_event.tid, name, None, decoded, names, file, kernel_event.cpu)
-    extern = reading.extern()
+    extern = reading.extern
     for offset, message in zip(extern.places, extern.messages, strict=True):
         yield Entry(offset, min(message.time, MAX_TIME), message, None, file=EXTERN_FILE)
 

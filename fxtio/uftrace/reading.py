@@ -96,22 +96,23 @@ class Reading:
     def kernel_events(self) -> Iterator[tuple[str, kernel.KernelEvent]]:
         """Yield the kernel events with the names of their files, file by file."""
         for name, pages in self._kernel_pages():
-            for event in kernel.parse_pages(pages, self._kernel_header, name, self.findings):
+            for event in kernel.parse_pages(pages, self.kernel_header, name, self.findings):
                 yield name, event
 
     def ring_entries(self) -> Iterator[kernel.RingEntry]:
         """Yield the kernel events without their values, file by file."""
         for name, pages in self._kernel_pages():
-            yield from kernel.parse_entries(pages, self._kernel_header, name, self.findings)
+            yield from kernel.parse_entries(pages, self.kernel_header, name, self.findings)
 
     def _kernel_pages(self) -> Iterator[tuple[str, Iterator[bytes]]]:
         """Yield the names and the pages of the files of kernel events."""
-        size = kernel.checked_page_size(self._kernel_header, self.findings)
+        size = kernel.checked_page_size(self.kernel_header, self.findings)
         for name in filter(kernel.is_name, self.directory.names):
             yield name, self.directory.blocks(name, size)
 
     @cached_property
-    def _kernel_header(self) -> kernel.KernelHeader:
+    def kernel_header(self) -> kernel.KernelHeader:
+        """Return the descriptions of kernel events."""
         return kernel.KernelHeader.parse(self.directory.read(kernel.HEADER_FILE, self.findings), self.findings)
 
     @cached_property
@@ -132,10 +133,11 @@ class Reading:
         [name] = self.kernel_functions.of(np.array([event.function], np.uint64))
         return {kernel.FUNCTION: name} if name else {}
 
+    @cached_property
     def extern(self) -> ExternFile:
         """Return the file of messages."""
         return ExternFile.parse(self.directory.read(EXTERN_FILE, self.findings), self.findings)
 
     def messages(self) -> list[Message]:
         """Return the messages of `extern.dat`."""
-        return self.extern().messages
+        return self.extern.messages

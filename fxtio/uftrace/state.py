@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
@@ -277,12 +277,15 @@ class Sessions:
         programs: the program of each process.
         empty: an address space without functions.
         bytes_read: the bytes of records that were read so far; their readers add to it.
+        specs: the argument specifications.
+        parsed: the names of the maps and the files of symbols and debug information that were parsed so far.
     """
 
     def __init__(self, directory: Directory, info: InfoFile, findings: Findings) -> None:
         self._directory = directory
         self._findings = findings
-        self._specs = ArgumentSpecs(info, findings)
+        self.specs = ArgumentSpecs(info, findings)
+        self.parsed: set[str] = set()
         self.file: TaskFile | BinaryTaskFile
         if TEXT in directory or BINARY not in directory:
             self.file = TaskFile.parse(directory.read(TEXT, findings), findings)
@@ -315,9 +318,10 @@ class Sessions:
         self._file_names: dict[tuple[Module, str], str | None] = {}
         self._build_ids: dict[str, dict[str, str]] = {}
         self._address_spaces: OrderedDict[tuple[str, int], AddressSpace] = OrderedDict()
+        self._epochs: dict[int, list[Epoch]] = {}
         self._arranged = 0
         self.bytes_read = 0
-        self.empty = AddressSpace([], self._specs)
+        self.empty = AddressSpace([], self.specs)
 
     def _loaded(self, loads: list[Dlopen]) -> dict[str, list[Dlopen]]:
         """Return the loaded libraries by session, ordered by time."""
@@ -338,11 +342,16 @@ class Sessions:
 
         The first one begins at time 0, so that every record is in an epoch.
         """
+        if tid not in self._epochs:
+            self._epochs[tid] = self._epochs_of(tid)
+        return self._epochs[tid]
+
+    def _epochs_of(self, tid: int) -> list[Epoch]:
         lines = self._tasks.get(tid, [])
         begins = [(task.time, self._session_of(task.pid, task.time)) for task in lines]
         if not begins:
             begins = [(0, self._session_of(tid, None))]
-        if not lines and tid not in self._forks:
+        if not lines and tid not in self._forks and self.file.events:
             message = f"task {tid} is not in the task file; its records are read with the symbols of another session"
             self._findings.add("task.unknown", 0, message, file=f"{tid}.dat")
         fork = self._forks.get(tid)
@@ -359,6 +368,18 @@ class Sessions:
                 epochs.append(Epoch(begin, session, first))
             epochs += [Epoch(times[count], session, count + 1) for count in range(first, last)]
         return [epoch for epoch, after in zip_longest(epochs, epochs[1:]) if after is None or epoch.begin < after.begin]
+
+    def begin_of(self, tid: int) -> int | None:
+        """Return the time in nanoseconds at which a task begins by the task file, or None if it is not there."""
+        fork = self._forks.get(tid)
+        times = [*(task.time for task in self._tasks.get(tid, [])[:1]), *([] if fork is None else [fork.time])]
+        return min(times, default=None)
+
+    def session_changes(self, tid: int) -> list[int]:
+        """Return the times in nanoseconds at which a task moved to another session, as after exec."""
+        epochs = self.epochs(tid)
+        changes = (after.begin for before, after in pairwise(epochs) if before.session is not after.session)
+        return [min(time, MAX_TIME) for time in changes]
 
     def forked(self, tid: int) -> int | None:
         """Return the time in nanoseconds at which a task began as a copy of another process, or None."""
@@ -405,7 +426,7 @@ class Sessions:
                 message = "sessions and libraries change too often; functions have the names of an earlier time"
                 self._findings.add("session.too-many", 0, message, file=TEXT)
                 return next(reversed(self._address_spaces.values()))
-            functions = self._address_spaces[key] = AddressSpace(self._modules(*key), self._specs)
+            functions = self._address_spaces[key] = AddressSpace(self._modules(*key), self.specs)
             self._arranged += len(functions) + _COST_OF_SPACE
             self._forget_spaces()
         self._address_spaces.move_to_end(key)
@@ -423,6 +444,7 @@ class Sessions:
             name = map_name(sid)
             self._maps[sid] = None
             if name in self._directory:
+                self.parsed.add(name)
                 self._maps[sid] = MapFile.parse(self._directory.read(name, self._findings), name, self._findings)
             else:
                 message = f"session {sid} has no map; its functions have no names"
@@ -456,29 +478,31 @@ class Sessions:
         return parts
 
     def _symbols_of(self, module: Module) -> ModuleSymbols | None:
-        name = self._file_of(module, ".sym")
+        name = self.file_of(module, ".sym")
         if name is None:
             return None
         begin, end, symbols = self._symbols(name)
         base = np.uint64(module.base)
         fits = int(np.searchsorted(begin, np.uint64(LAST_ADDRESS - module.base)))
         begin, end = begin[:fits] + base, np.minimum(end[:fits], np.uint64(LAST_ADDRESS - module.base)) + base
-        debug = self._file_of(module, ".dbg")
+        debug = self.file_of(module, ".dbg")
         return ModuleSymbols(module, begin, end, symbols, None if debug is None else self._debug(debug))
 
     def _symbols(self, name: str) -> tuple[Array, Array, Sequence[Symbol]]:
         if name not in self._symbol_files:
+            self.parsed.add(name)
             raw = self._directory.read(name, self._findings)
             self._symbol_files[name] = SymbolFile.parse(raw, name, self._findings).ranges()
         return self._symbol_files[name]
 
     def _debug(self, name: str) -> DebugFile:
         if name not in self._debug_files:
+            self.parsed.add(name)
             raw = self._directory.read(name, self._findings)
             self._debug_files[name] = DebugFile.parse(raw, name, self._findings)
         return self._debug_files[name]
 
-    def _file_of(self, module: Module, suffix: str) -> str | None:
+    def file_of(self, module: Module, suffix: str) -> str | None:
         """Return the name of a file of a module, or None; never a file of another module with the same base name."""
         if (module, suffix) not in self._file_names:
             self._file_names[module, suffix] = self._choose(module, suffix)

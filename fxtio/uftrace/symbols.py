@@ -29,6 +29,12 @@ STACK = "[stack]"
 END = "?"
 """The type of a symbol that only marks the end of the previous one."""
 
+END_MARKS = frozenset({"__sym_end", "__dynsym_end", "__func_end"})
+"""The names of such marks; in old files, they have the types of functions."""
+
+SYMBOL_TYPES = frozenset("TtwWPKDdvVuibBrR?")
+"""The types that symbols have: those of nm(1), P for library functions, K for the kernel, and ? for marks."""
+
 PLT = "P"
 """The type of a library function in the symbol table of a module that calls it."""
 
@@ -114,10 +120,12 @@ class MapFile:
     Attributes:
         lines: the lines of the text.
         mappings: the mappings that they describe.
+        places: the byte offsets of the mappings that were read.
     """
 
     lines: list[str] = field(default_factory=list)
     mappings: list[Mapping] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
 
     @classmethod
     def parse(cls, raw: bytes, name: str, findings: Findings) -> MapFile:
@@ -128,6 +136,7 @@ class MapFile:
             mapping = parse_mapping(line)
             if mapping is not None:
                 parsed.mappings.append(mapping)
+                parsed.places.append(offset)
             elif line and not line.startswith("#"):
                 findings.add("session.map-line", offset, "the line is not a mapping", file=name)
         return parsed
@@ -200,12 +209,16 @@ class SymbolFile:
         symbols: the symbols in the order of the file.
         path: the path of the module in the heading, or empty.
         build_id: the build id in the heading, or empty.
+        places: the byte offsets of the symbols that were read.
+        count: the number of symbols without marks in the heading, or None.
     """
 
     lines: list[str] = field(default_factory=list)
     symbols: list[Symbol] = field(default_factory=list)
     path: str = ""
     build_id: str = ""
+    places: list[int] = field(default_factory=list)
+    count: int | None = None
 
     @classmethod
     def parse(cls, raw: bytes, name: str, findings: Findings) -> SymbolFile:
@@ -217,11 +230,14 @@ class SymbolFile:
             if match:
                 address, size, kind, text, _ = match.groups()
                 parsed.symbols.append(Symbol(int(address, 16), text, kind, int(size, 16) if size else None))
+                parsed.places.append(offset)
             elif heading := _HEADING.fullmatch(line):
                 if heading[1] == "path name":
                     parsed.path = heading[2]
                 elif heading[1] == "build-id":
                     parsed.build_id = heading[2]
+                elif re.fullmatch(r"\d{1,12}", heading[2], re.ASCII):
+                    parsed.count = int(heading[2])
             elif line and not line.startswith("#"):
                 findings.add("symbol.line", offset, "the line is not a symbol", file=name)
         return parsed
@@ -231,7 +247,7 @@ class SymbolFile:
         """Return a new file, with a heading if a path is given."""
         new = cls([], list(symbols), path, build_id)
         if path:
-            new.lines += [f"# symbols: {len(new.symbols)}", f"# path name: {path}"]
+            new.lines += [f"# symbols: {sum(symbol.type != END for symbol in new.symbols)}", f"# path name: {path}"]
             new.lines += [f"# build-id: {build_id}"] if build_id else []
         new.lines += [*(str(symbol) for symbol in new.symbols), ""]
         return new

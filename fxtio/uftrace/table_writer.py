@@ -99,7 +99,7 @@ class TableWriter:
         trace, encoded = self._trace, []
         payload = _checked_bytes(where, payload)
         if payload is not None and any(payload):
-            trace.check_version(4, "payloads")
+            trace.check_version("payloads")
         for tid, chosen in _rows_of("tid", tids):
             raws = None if payload is None else [payload[row] or None for row in chosen.tolist()]
             own = {name: column[chosen] for name, column in fields.items()}
@@ -235,6 +235,7 @@ class TableWriter:
         """Append the calls of functions of the kernel, with all events of a call on one CPU."""
         kernel = self._trace.kernel
         start, duration, depth, state = _calls(columns, rows, limit=MAX_INT32)
+        kernel.check_calls()
         used = _used_names(columns["name"])
         for name in used.values():
             kernel.check_function(name)

@@ -89,6 +89,7 @@ class EndedCalls:
         state: codes in `STATES` (int8).
         entry: the numbers of their entry records, or -1 (int64).
         exit: the numbers of their exit records, or -1 (int64).
+        ended_by: the numbers of the records that ended them, exits or not; -1 if there is none (int64).
     """
 
     name: Array
@@ -99,6 +100,7 @@ class EndedCalls:
     state: Array
     entry: Array
     exit: Array
+    ended_by: Array
 
 
 class CallPairing:
@@ -116,10 +118,14 @@ class CallPairing:
 
     Attributes:
         open: the calls that have not ended.
+        depth: the depths of the records of the last chunk, not wrapped and corrected (int64).
+        wraps: whether calls are deeper than a record can hold.
     """
 
     def __init__(self) -> None:
         self.open = OpenCalls.empty()
+        self.depth = np.empty(0, np.int64)
+        self.wraps = False
         self._laps = 0  # the number of times that the depth has wrapped around
         self._previous: tuple[int, int] = (0, 0)  # the step and depth of the last entry or exit
         self._before: tuple[int, int, int] = (0, 0, 0)  # the step, depth and address of the record before the chunk
@@ -155,6 +161,7 @@ class CallPairing:
             depth, address = self._unwrapped(previous, step, depth, address)
         if self._exits_lower is not False and len(step):
             depth = self._corrected(step, depth, address)
+        self.depth = depth
         before, height = self.open, len(self.open.depth)
         size = height + len(step)
         # The stack of open calls; an entry is a row of the chunk, or -1, -2, ... for calls that were open before.
@@ -183,10 +190,11 @@ class CallPairing:
             without_entry = state == NO_ENTRY
             start[without_entry] = self._first
             entry[without_entry] = -1
-            exits[state == NO_EXIT] = -1
+            exits = np.where(state == NO_EXIT, -1, exits)
         return EndedCalls(
             _chosen_codes(begin, address, before.name, codes_of), start, times[end],
             _chosen(begin, depth, before.depth), _chosen(begin, address, before.address), state, entry, exits,
+            end + record,
         )  # fmt: skip
 
     def finish(self) -> EndedCalls:
@@ -196,8 +204,13 @@ class CallPairing:
         return EndedCalls(
             rest.name[order], rest.start[order], np.full(len(order), self._last, np.int64), rest.depth[order],
             rest.address[order], np.full(len(order), OPEN, np.int8), rest.entry[order],
-            np.full(len(order), -1, np.int64),
+            np.full(len(order), -1, np.int64), np.full(len(order), -1, np.int64),
         )  # fmt: skip
+
+    @property
+    def has_lower_exits(self) -> bool:
+        """Return whether the depths of exits are one lower than those of entries."""
+        return self._exits_lower is True
 
     def skip(self) -> None:
         """Go on after bytes that are not a record."""
@@ -238,6 +251,7 @@ class CallPairing:
             np.minimum.accumulate(np.minimum(laps, 0)), 0
         )  # the depth cannot fall below that of the first record
         self._laps = int(laps[-1]) if len(laps) else self._laps
+        self.wraps = self.wraps or bool(laps.any())
         depth, address = depth.copy(), address.copy()
         depth[rows] += laps * DEPTHS
         address[rows] -= laps.view(np.uint64)
@@ -409,7 +423,7 @@ class TableBuilder:
     def payloads(self, chunk: Chunk) -> Columns:
         """Return the payloads as they are."""
         rows = np.flatnonzero(_FIELDS["more"].get(chunk.words))
-        return {"record": rows + self.record, "payload": Bytes(_payloads_of(chunk, rows))}
+        return {"record": rows + self.record, "payload": Bytes(chunk.payloads(rows))}
 
     def _texts(self, texts: Sequence[str | None]) -> Categories:
         codes = [-1 if text is None else self.names.code(text) for text in texts]
@@ -433,7 +447,7 @@ class TableBuilder:
         rows = _event_rows(chunk)
         values: list[tuple[int, str, int]] = []
         ids = _FIELDS["address"].get(chunk.words[rows]).tolist()
-        for row, event, payload in zip(rows.tolist(), ids, _payloads_of(chunk, rows), strict=True):
+        for row, event, payload in zip(rows.tolist(), ids, chunk.payloads(rows), strict=True):
             data = data_of(payload or None, chunk.order)
             named = values_of(event, data, chunk.order, self._pointer_size)
             values += [(row, name, value) for name, value in named.items()]
@@ -461,14 +475,6 @@ class TableBuilder:
 
 def _event_rows(chunk: Chunk) -> Array:
     return np.flatnonzero(_FIELDS["type"].get(chunk.words) == RecordType.EVENT)
-
-
-def _payloads_of(chunk: Chunk, rows: Array) -> list[bytes]:
-    """Return the payloads of some records, empty for records without one."""
-    data = chunk.block.data
-    begins = chunk.at[rows] * 8
-    ends = begins + chunk.size[rows] * 8
-    return [bytes(data[begin + _HEADER : end]) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
 
 
 RECORD_TABLES: dict[str, Callable[[TableBuilder, Chunk], Columns]] = {

@@ -156,7 +156,7 @@ class TaskWriter:
             ValueError: the writer is closed.
         """
         self._trace.check_declarable()
-        self._trace.check_version(4, "libraries that are loaded")
+        self._trace.check_version("libraries that are loaded")
         time = self._trace.processes.checked_time(self._task, time)
         self._trace.processes.load(self._task, library, time)
 
@@ -186,7 +186,7 @@ class TaskWriter:
             raw = encode_values(number, _addressed(values), self._trace.order, self._trace.declarations.pointer_size)
         payload = payload_of(raw, self._trace.order)
         if payload is not None:
-            self._trace.check_version(4, "data of events")
+            self._trace.check_version("data of events")
         if isinstance(event, str):
             self._trace.event_id(event)
         self._trace.put_at(self._task, time, Event(time, 0, number, payload))
@@ -240,7 +240,7 @@ class TaskWriter:
         kinds, depths = _checked_column("type", type), _checked_column("depth", depth)
         raw = record_bytes(kinds, times, depths, address, payload, self._trace.order)
         if payload is not None and any(payload):
-            self._trace.check_version(4, "payloads")
+            self._trace.check_version("payloads")
         self._trace.append(self._task, times, raw, len(times))
 
     # ---- checks; nothing is written before all of them

@@ -215,7 +215,7 @@ class UftraceWriter(TraceWriter):
         if not isinstance(library, bool):
             raise EncodeError(f"{library!r} is neither True nor False", "library")
         if arguments or returns:
-            self._trace.check_version(4, "values of arguments")
+            self._trace.check_version("values of arguments")
         if line is not None or source:
             check_text(name, "name")
             self._trace.declarations.check_place(name, check_text(module, "module"), source, line or 0)
@@ -409,7 +409,7 @@ class UftraceWriter(TraceWriter):
     def _task_file(self) -> dict[str, Any]:
         """Return the task file by its name, which depends on the version."""
         events = self._trace.processes.events()
-        if self._trace.version < 4:
+        if self._trace.is_old:
             return {BINARY: BinaryTaskFile.of(events, self.order)}
         return {TEXT: TaskFile.of(events)}
 
@@ -442,7 +442,7 @@ class UftraceWriter(TraceWriter):
         info.set_block(InfoBit.TASKINFO, "taskinfo:lines=2", f"taskinfo:nr_tid={len(tids)}", f"taskinfo:tids={listed}")
         if program.specs or program.enums:
             info.set_block(InfoBit.ARG_SPEC, *program.spec_lines())
-        if trace.version < 4:
+        if trace.is_old:
             return info  # the other blocks are newer
         elapsed = trace.processes.duration
         elapsed_line = f"elapsed_time:{elapsed // NS}.{elapsed % NS:09d} sec"

@@ -53,7 +53,7 @@ def text_of(validation: Validation, target: Any, *, shown: int = 1, color: bool 
     verdict = f"{red}{_numbers(validation)}" if validation.total else "valid"
     yield f"{bold}{printable(validation.name)}: {verdict}{plain} ({kind})"
     if validation.unselected:
-        yield f"  {validation.unselected:,} findings of rules that are not selected"
+        yield f"  {_plural(validation.unselected, 'finding')} of rules that are not selected"
     deadline = time.monotonic() + MAX_SECONDS
     for rule in validation.broken:
         findings = validation.findings_of(rule.id)
@@ -69,7 +69,7 @@ def text_of(validation: Validation, target: Any, *, shown: int = 1, color: bool 
 
 def _numbers(validation: Validation) -> str:
     """Return how many findings there are: `3 findings of 2 rules`."""
-    findings = "1 finding" if validation.total == 1 else f"{validation.total:,} findings"
+    findings = _plural(validation.total, "finding")
     return findings if validation.total == 1 else f"{findings} of {_plural(len(validation.counts), 'rule')}"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import fxtio
 from fxtio.formats import Format, formats
+from fxtio.fxt import synth
 from support.checkout import CHECKOUT
 
 CORPUS = CHECKOUT / "tests" / "corpus"
@@ -55,14 +56,14 @@ class Sample:
 def _big_endian(path: Path) -> None:
     """Write the shape `everything` of FXT as a machine with the other byte order does."""
     with fxtio.create(path, order="big") as writer:
-        formats()["fxt"].synth.everything(writer, events=EVENTS, seed=1)
+        synth.everything(writer, events=EVENTS, seed=1)
 
 
 def _base_ticks_only(path: Path) -> None:
     """Write that shape with clocks whose base tick is known, but not the time on the wall."""
     whole = io.BytesIO()
     with fxtio.create(whole, format="fxt") as writer:
-        formats()["fxt"].synth.everything(writer, events=EVENTS, seed=1)
+        synth.everything(writer, events=EVENTS, seed=1)
     with fxtio.create(path) as writer, fxtio.open(whole.getvalue()) as trace:
         for record in trace.records(resolve=False):
             is_clock = type(record).__name__ == "Initialization"

@@ -21,7 +21,7 @@ import numpy as np
 
 from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import CORPUS, Change, Target, require
-from fxtio.dcpi import DcpiTrace, explain, frames, reader, report
+from fxtio.dcpi import DcpiTrace, dcpicat, explain, frames, reader, report, rules
 from fxtio.dcpi import records as r
 from fxtio.dcpi.layout import HEAD_WORDS, STEP, WORD_TYPE
 from oracle import dcpi as oracle
@@ -56,16 +56,26 @@ def check(data: bytes) -> bool:
     require(info.records == class_names(entries), "the summary counts the records")
     total = sum(count for _, count in samples)
     require((info.addresses, info.samples) == (len(samples), total), "the summary adds up what there is")
+    faults = faults_of(DcpiTrace(data))
+    is_listing = dcpicat.looks_like_listing(DcpiTrace(data).head())
+    require(is_listing or findings.counts.items() <= faults.items(), "a check finds what readers find")
     block = HEAD_WORDS * SIZE + SIZE * (1 + len(data) % 9)
     with patch.object(frames, "BLOCK", block), patch.object(reader, "MAX_COUNTS", 3):
         for other in (DcpiTrace(data), DcpiTrace(Trickle(data, 61))):
             other_entries = list(other.entries())
             require(samples_of(other_entries) == (chunks, samples), "pieces give the same records")
             require(counts_and_places(other.findings) == counts_and_places(findings), "pieces give the same findings")
+            require(faults_of(DcpiTrace(Trickle(data, 61))) == faults, "pieces break the same rules")
         require(DcpiTrace(data).info.records == class_names(other_entries), "the summary counts the records")
         for name, table in DcpiTrace(Trickle(data, 5)).tables(*trace.table_names).items():
             require(list(table.rows()) == list(tables[name].rows()), "pieces give the same columns")
     return bool(findings)
+
+
+def faults_of(trace: DcpiTrace) -> dict[str, int]:
+    """Return how often each rule is broken, those included that only a check finds."""
+    rules.check(trace)
+    return {**trace.findings.counts}
 
 
 def class_names(entries: list[Any]) -> Counter[str]:

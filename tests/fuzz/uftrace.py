@@ -5,7 +5,7 @@ An input holds the files of a directory: for each file its name, a NUL, the size
 Checked for each input: no reading raises an error, except that the directory is not one of uftrace (and in strict mode
 a `DecodeError`, exactly if there are findings); every file is copied to the same bytes; no byte of a task's file is
 missing in its records; tables have as many rows as there are records; without findings, small blocks give the same
-result; everything that the commands print can be made.
+result; everything that the commands print can be made; a check against all rules finds what reading finds, and more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import random
 import re
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ from unittest.mock import patch
 
 from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import LONGEST, Change, Target, require
-from fxtio.codec.record import Opaque
 from fxtio.errors import FormatError
-from fxtio.uftrace import explain, frames, report
+from fxtio.uftrace import explain, frames, kernel, perf, report, rules
 from fxtio.uftrace.directory import is_file_name
+from fxtio.uftrace.events import Message
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.records import encode
+from fxtio.uftrace.records import CLASSES, encode
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_kernel import kernel_trace
 from support.uftrace_samples import EXTREMES, SAMPLES, UFTRACE, minimal
@@ -61,8 +61,11 @@ def check_directory(trace: UftraceTrace, target: Path, files: dict[str, bytes]) 
     tables = trace.tables(*trace.table_names)
     for table in tables.values():
         require(len(list(table.rows())) == table.num_rows, "a table has its rows")
-    complete = [item for item in entries if not isinstance(item.record, Opaque)]
+    complete = [item for item in entries if type(item.record) in CLASSES.values()]
     require(tables["records"].num_rows == len(complete), "columns hold as many records")
+    for name, cls in (("sched", perf.PerfEvent), ("kernel", kernel.KernelEvent), ("messages", Message)):
+        number = sum(isinstance(item.record, cls) for item in entries)
+        require(tables[name].num_rows == number, f"the table {name} has a row for each record")
     require(sum(UftraceTrace(target).info.records.values()) == len(entries), "the summary counts the records")
     for _ in (*trace.perf_events(), *trace.kernel_events()):
         pass
@@ -74,10 +77,25 @@ def check_directory(trace: UftraceTrace, target: Path, files: dict[str, bytes]) 
         writer.copy(trace)
     require({path.name: path.read_bytes() for path in copy.iterdir()} == files, "a copy is the same bytes")
     check_presented(UftraceTrace(target), report, explain)
+    check_rules(target, findings[0])
     if not findings[0]:
         with patch.object(frames, "BLOCK", 1024), patch.object(frames, "_MAX_RECORD", 1024):
             require(repr(list(UftraceTrace(target).entries())) == repr(entries), "small blocks give the same records")
     return bool(findings[0])
+
+
+def check_rules(target: Path, of_reading: Mapping[str, int]) -> None:
+    """Check a directory against all rules: it finds what reading finds, in blocks of any size."""
+    checked = UftraceTrace(target)
+    rules.check(checked)
+    counts = dict(checked.findings.counts)
+    require(of_reading.keys() <= counts.keys(), "a check finds what reading finds")
+    check_strict(lambda: rules.check(UftraceTrace(target, strict=True)), checked.findings)
+    if not of_reading:
+        with patch.object(frames, "BLOCK", 1024), patch.object(frames, "_MAX_RECORD", 1024):
+            again = UftraceTrace(target)
+            rules.check(again)
+            require(dict(again.findings.counts) == counts, "small blocks give the same findings")
 
 
 def packed(files: dict[str, bytes]) -> bytes:

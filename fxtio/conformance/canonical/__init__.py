@@ -45,8 +45,12 @@ def _module(format: str) -> _Module:
     return cast("_Module", import_module(_MODULES[format]))
 
 
-def read(path: Path, format: str) -> dict[str, Any]:
+def read(target: Any, format: str) -> dict[str, Any]:
     """Read a trace.
+
+    Args:
+        target: what to read, see `fxtio.open`.
+        format: the name of its format.
 
     Returns:
         An object with the canonical records.
@@ -57,7 +61,7 @@ def read(path: Path, format: str) -> dict[str, Any]:
         OSError: it cannot be read.
     """
     module = _module(format)
-    with by_name(format).open(path) as trace:
+    with by_name(format).open(target) as trace:
         records: list[dict[str, Any]] = module.records(trace)
     return {"format": format, "records": records}
 

@@ -11,10 +11,9 @@ from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAX_STRING_SLOT
-from fxtio.fxt.reference_columns import StringColumn
+from fxtio.fxt.reference_columns import Definitions, SlotLookup, StringColumn
 from fxtio.fxt.references import Thread
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at, string_fields
-from fxtio.fxt.slots import Definitions, SlotLookup
 
 Array = np.ndarray[Any, Any]
 

@@ -1,0 +1,127 @@
+"""The rules of DCPI profiles and listings that only a check finds: where, how often, across blocks, within bounds."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import pytest
+
+import fxtio
+from fxtio.dcpi import dcpicat, frames, rules
+from fxtio.dcpi.breaks import HEADER, LISTING, SOUND
+from fxtio.dcpi.reader import DcpiTrace
+from fxtio.errors import DecodeError
+from fxtio.finding import Findings
+
+BODY = len(SOUND) - 20
+
+
+def checked(data: bytes, *, strict: bool = False) -> Findings:
+    trace = fxtio.open(data, format="dcpi", strict=strict)
+    assert isinstance(trace, DcpiTrace)
+    rules.check(trace)
+    return trace.findings
+
+
+def places(findings: Findings) -> list[tuple[str, int]]:
+    return [(finding.rule.removeprefix("dcpi."), finding.offset) for finding in findings]
+
+
+def body(*chunks: list[int]) -> bytes:
+    """Return a profile of chunks, each an index of an instruction and counts."""
+    words = [word for begin, *counts in chunks for word in (4 * begin, len(counts), *counts)]
+    counts = [count for _, *counts in chunks for count in counts]
+    words += [sum(count > 0 for count in counts), sum(counts)]
+    return SOUND[:BODY] + struct.pack(f"<{len(words)}I", *words)
+
+
+def test_a_sound_profile_and_a_sound_listing() -> None:
+    assert places(checked(SOUND)) == []
+    assert places(checked(LISTING)) == []
+
+
+CHUNKS = ([0, 1, 0, 2], [3, 0, 4], [5, 6, 0], [9, 0, 0, 0], [20, 1], [21, 0])
+PLACES = [
+    ("chunk.mergeable", 20), ("chunk.padded", 20), ("chunk.mergeable", 36), ("chunk.padded", 36), ("chunk.zeros", 52),
+    ("chunk.mergeable", 84), ("chunk.zeros", 84),
+]  # fmt: skip
+
+
+def test_where_chunks_are_too_long() -> None:
+    assert sorted(places(checked(body(*CHUNKS)))) == sorted((rule, BODY + at) for rule, at in PLACES)
+
+
+@pytest.mark.parametrize("block", [12, 16, 20, 28, 40])
+def test_blocks_make_no_difference(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "BLOCK", block)
+    test_where_chunks_are_too_long()
+
+
+def test_chunks_that_a_writer_had_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = body([0, *[1] * 8], [8, 1], [9, 1])
+    assert [rule for rule, _ in places(checked(data))] == ["chunk.mergeable", "chunk.mergeable"]
+    monkeypatch.setattr(rules, "MAX_COUNTS", 8)
+    assert places(checked(data)) == [("chunk.mergeable", BODY + 52)]
+
+
+def test_many_faults_are_counted() -> None:
+    findings = checked(body(*([2 * number, 0] for number in range(500))))
+    assert findings.counts == {"dcpi.chunk.zeros": 500}
+    assert len(list(findings)) <= 100
+
+
+def test_times_that_the_grammar_does_not_have() -> None:
+    data = SOUND.replace(b"epoch 9706011230", b"epoch 19970601123000")
+    assert places(checked(data)) == [("header.epoch-form", HEADER.index(b"epoch"))]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule", "at"),
+    [
+        (b"text_start 0x120000000\ntext_size 0x1000", b"text_size 0x1000\ntext_start 0x120000000", "lines-order", b""),
+        (b"image", b"label x\nimage", "lines-order", b""),
+        (b":9900", b":0", "duty", b"event 10"),
+        (b"0x120000008 6", b"0x120000006 6", "unaligned", b"0x120000006"),
+        (b"0x120000008 6", b"0x120001000 6", "outside-text", b"0x120001000"),
+        (b"0x120000008 6", b"0x120000004 0 0\n0x120000008 6", "zero-row", b"0x120000004"),
+    ],
+)
+def test_listings(old: bytes, new: bytes, rule: str, at: bytes) -> None:
+    data = LISTING.replace(old, new)
+    assert places(checked(data)) == [(f"listing.{rule}", data.index(at))]
+
+
+@pytest.mark.parametrize("line", [b"label a", b"path /a\npath /b", b"label a\npath /a", b"other word"])
+def test_lines_that_listings_may_have(line: bytes) -> None:
+    assert places(checked(LISTING.replace(b"epoch", line + b"\nepoch"))) == []
+
+
+def test_a_listing_from_a_pipe() -> None:
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    trace = fxtio.open(Pipe(LISTING + b"0x120000010 0 0\n"), format="dcpi")
+    assert isinstance(trace, DcpiTrace)
+    rules.check(trace)
+    assert [*trace.findings.counts] == ["dcpi.listing.zero-row"]
+
+
+def test_a_profile_is_no_listing() -> None:
+    assert not dcpicat.looks_like_listing(SOUND)
+    assert not dcpicat.looks_like_listing(b"samples\n" + LISTING)
+    assert dcpicat.looks_like_listing(LISTING.replace(b"\n", b"\r\n"))
+
+
+def test_the_lines_of_a_listing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dcpicat, "MAX_LINES", 10)
+    data = LISTING.replace(b"event 10", b"word value\n" * 9 + b"event 10")
+    findings = checked(data)
+    assert findings.counts["dcpi.listing.line"] == 7  # five words and two events do not fit
+    assert len(dcpicat.read(data).lines) == 10
+
+
+def test_a_strict_check_raises() -> None:
+    with pytest.raises(DecodeError, match="begins where"):
+        checked(body([0, 1], [1, 1]), strict=True)
