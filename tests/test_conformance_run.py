@@ -276,7 +276,7 @@ WRONG_ANSWERS = {
     ),
     "an exit": ("sys.stderr.write('I give up'); os._exit(5)", "crash", "it ended with exit status 5"),
     "a signal": ("os.kill(os.getpid(), signal.SIGKILL)", "crash", "it was ended by the signal SIGKILL"),
-    "a hang": ("time.sleep(1000)", "timeout", "no answer after 2 seconds"),
+    "a hang": ("time.sleep(1000)", "timeout", "no answer after 5 seconds"),
 }
 
 
