@@ -27,7 +27,7 @@ from fxtio.rules import rule as rule_of
 from fxtio.validate import Selection, SelectionError, listing, reports, traces_in, validate
 from fxtio.validate.selection import NEVER, THRESHOLDS, all_rules, is_at_least, profiles
 from support import toy_format
-from support.checkout import CORPUS
+from support.checkout import CHECKOUT, CORPUS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -301,6 +301,11 @@ def results(broken: Path) -> reports.Results:
 
 def test_json(broken: Path) -> None:
     report = json.loads(reports.json_of(results(broken), "required"))
+    schema = json.loads((CHECKOUT / "conformance" / "schema" / "validation.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(report, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**report, "traces": [{"name": "a"}]}, schema)
     assert [trace.get("valid") for trace in report["traces"]] == [False, True, True, False, None]
     first = report["traces"][0]
     assert first["findings"][0] | {"message": ""} == {"rule": RULE, "offset": AT, "message": ""}
