@@ -229,7 +229,7 @@ def test_stats_of_losses(capsys: Capture, tmp_path: Path) -> None:
     assert stats["findings"]["counts"] == {
         "fxt.string.undefined": 1,
         "fxt.thread.undefined": 1,
-        "fxt.bits.unknown-value": 1,
+        "fxt.provider.event": 1,
     }
     assert {"name": None, "records": 1, "bytes": 16} in stats["categories"]
     assert main(["stats", str(path)]) == 1

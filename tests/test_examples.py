@@ -62,7 +62,7 @@ def test_read_a_trace(name: str) -> None:
     out = run("read_a_trace.py", FXT / name)
     assert "records by" in out
     assert ("longest complete event: 'outer', 4,258,436 ticks" in out) == (name == "ftr-demo.fxt")
-    assert ("fxt.arg.size" in out) == (name == "ftr-counter-malformed.fxt")
+    assert ("fxt.arg.counter-id-first" in out) == (name == "ftr-counter-malformed.fxt")
 
 
 @pytest.mark.once

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,11 @@ from fxtio.fxt.references import Thread
 from fxtio.testing import strategies
 from fxtio.testing.strategies import encoded
 from support.fxt_hostile import damaged, damaged_traces
-from support.fxt_readings import in_batches, rules
+from support.fxt_readings import faults_of_the_codec, in_batches, rules
 from support.fxt_samples import CLASSES, for_classes, for_orders, minimal, share
 
 INEXACT = {
+    "fxt.arg.bool-bit",
     "fxt.bits.reserved",
     "fxt.bits.padding",
     "fxt.framing.record-long",
@@ -55,6 +56,13 @@ ERRORS = {
 }
 HEAD = [rec.Magic(), rec.ProviderInfo(1, "p"), rec.String(1, "text"), rec.ThreadRecord(1, 2, 3)]
 KERNELS = ("walk", "gather", "walk_many")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _codec() -> Iterator[None]:
+    """Compare what the codec notices; the contract of rules tests how its faults are told apart."""
+    with faults_of_the_codec():
+        yield
 
 
 def found(data: bytes, read: Callable[[FxtTrace], object]) -> dict[str, int]:
@@ -155,7 +163,8 @@ def with_word(cls: type[Record], number: int, value: int) -> bytes:
     ids=lambda each: each.__name__ if isinstance(each, type) else str(each),
 )
 def test_every_reserved_bit(cls: type[Record], number: int, bit: int) -> None:
-    assert every_way(with_word(cls, number, 1 << bit)) == {"fxt.bits.reserved": 1}
+    rule = "fxt.arg.bool-bit" if cls is arg.BoolArgument else "fxt.bits.reserved"
+    assert every_way(with_word(cls, number, 1 << bit)) == {rule: 1}
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from fxtio.rules import rule as rule_of
 from fxtio.validate import Selection, SelectionError, listing, reports, traces_in, validate
 from fxtio.validate.selection import NEVER, THRESHOLDS, all_rules, is_at_least, profiles
 from support import toy_format
-from support.checkout import CORPUS
+from support.checkout import CHECKOUT, CORPUS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -193,6 +193,14 @@ def test_traces_in_directories(tmp_path: Path) -> None:
 # ---- bytes
 
 
+def calls(path: Path) -> Path:
+    """Write a uftrace directory without a fault, with two tasks."""
+    by_name("uftrace").synth.synth(
+        path, "calls", events=50, size=None, threads=2, seed=0, progress=lambda done, total: None
+    )
+    return path
+
+
 def shown(path: Path, **options: Any) -> list[str]:
     return list(listing.text_of(validate(path), path, **options))
 
@@ -241,16 +249,14 @@ def test_a_finding_within_a_record_is_marked_on_its_bytes() -> None:
 
 
 def test_findings_in_files_of_a_directory(tmp_path: Path) -> None:
-    path = tmp_path / "t.data"
-    by_name("uftrace").synth.synth(
-        path, "calls", events=50, size=None, threads=2, seed=0, progress=lambda done, total: None
-    )
+    path = calls(tmp_path / "t.data")
     tasks = sorted(each.name for each in path.glob("*.dat"))
     with (path / tasks[1]).open("r+b") as file:
         file.seek(16 * 5 + 8)
         file.write(bytes(8))
     validation = validate(path)
     (finding, *_) = [each for each in validation.findings if each.file == tasks[1]]
+    assert f", at {tasks[1]}:{finding.offset}" in "\n".join(shown(path))
     record = listing.record_of(path, finding, "uftrace")
     assert record is not None
     assert record.offset == (path / tasks[0]).stat().st_size + finding.offset - finding.offset % 16
@@ -283,11 +289,11 @@ def test_showing_records_takes_a_bounded_time(broken: Path, monkeypatch: pytest.
 def results(broken: Path) -> reports.Results:
     other = broken.with_name("\udcff <other> & #1%.fxt")
     other.write_bytes(CLEAN)
-    directory = validate(CORPUS / "uftrace" / "synth-lost")
+    directory = calls(broken.with_name("t.data"))
     return [
         validate(broken),
         validate(other),
-        directory,
+        validate(directory),
         validate(CORPUS / "dcpi" / "crlf.dcpi"),
         reports.Unreadable("none\x1b.fxt", "there is no such file\x00"),
     ]
@@ -295,6 +301,11 @@ def results(broken: Path) -> reports.Results:
 
 def test_json(broken: Path) -> None:
     report = json.loads(reports.json_of(results(broken), "required"))
+    schema = json.loads((CHECKOUT / "conformance" / "schema" / "validation.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(report, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**report, "traces": [{"name": "a"}]}, schema)
     assert [trace.get("valid") for trace in report["traces"]] == [False, True, True, False, None]
     first = report["traces"][0]
     assert first["findings"][0] | {"message": ""} == {"rule": RULE, "offset": AT, "message": ""}
@@ -412,6 +423,7 @@ def test_directories(broken: Path, capsys: Capture) -> None:
     ]
     (empty := broken.parent / "empty").mkdir()
     assert run(capsys, empty)[0] == 2
+    assert run(capsys, "--format", "uftrace", empty)[2] == f"fxtio: {empty}: the file info is missing or empty\n"
 
 
 def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def _validate(options: Namespace, write: Callable[[str], object], *, color: bool
 
     results: list[Validation | Unreadable] = []
     separator = ""
-    for file in _files(options.files):
+    for file in _files(options):
         result = _check(file, options)
         results.append(result)
         if isinstance(result, reports.Unreadable):
@@ -118,17 +118,19 @@ def _code(results: Results, threshold: str) -> int:
     return FINE if all(result.is_valid(threshold) for result in validations) else FOUND
 
 
-def _files(names: list[str]) -> list[str]:
+def _files(options: Namespace) -> list[str]:
     """Return the traces that the arguments name, with those in directories.
 
     Raises:
         UsageError: there are none in a directory.
     """
+    from fxtio.formats import by_name
     from fxtio.validate import traces_in
 
+    is_trace = options.format is not None and by_name(options.format).directory  # whatever is in the directory
     files = []
-    for name in names:
-        if name == "-" or not Path(name).is_dir():
+    for name in options.files:
+        if name == "-" or is_trace or not Path(name).is_dir():
             files.append(name)
             continue
         traces = [str(path) for path in traces_in(name)]

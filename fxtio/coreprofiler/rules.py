@@ -28,6 +28,8 @@ _NO_PARENT = frozenset({0, 0xFFFFFFFD})  # the second one is the runtime's PROFI
 
 _GENERATIONS = 4  # large objects, generation 2, 1 and 0
 
+_THREAD_EVENTS = tuple(cls for cls in r.RECORDS if issubclass(cls, r.ThreadEvent))
+
 _FUNCTIONS = (r.FunctionInfo, r.FunctionCompiled, r.FunctionFound)
 
 _FINDINGS_PER_BLOCK = 20  # of one rule; further ones in the same block are only counted
@@ -221,7 +223,7 @@ def _is_utf8(raw: bytes) -> bool:
 
 
 class _Threads(_Rules):
-    """Threads that are destroyed."""
+    """Threads that are destroyed, and threads by the number of the operating system."""
 
     def __init__(self, report: _Report) -> None:
         super().__init__(report)
@@ -229,6 +231,10 @@ class _Threads(_Rules):
         self._are_all_followed = True
 
     def add(self, block: Block) -> None:
+        for cls in _THREAD_EVENTS:
+            rows, columns = block.columns(cls)
+            message = "the thread is a number of the operating system, not an Internal ID"
+            self.report.rows("thread.os-number", block, rows[columns["thread"].os], message)
         for offset, record in block.placed(r.ThreadCreated, r.ThreadAssigned, r.ThreadDestroyed):
             iid = record.thread
             if iid is None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +66,7 @@ _UNDEFINED_TYPES: dict[RecordType, tuple[str, str, type[Any], str]] = {
 
 def _type_bits() -> int:
     fields = [w.RecordWord.fields["type"], *(word.fields[name] for _, _, word, name in _UNDEFINED_TYPES.values())]
-    return reduce(or_, (field.put(field.mask) for field in fields))
+    return sum({1 << bit for field in fields for bit in range(field.lo, field.hi + 1)})
 
 
 TYPE_BITS = _type_bits()

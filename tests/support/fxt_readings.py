@@ -17,7 +17,7 @@ from fxtio.codec.generate import Order
 from fxtio.codec.parts import Many
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.finding import Findings
-from fxtio.fxt import FxtTrace, frames, state
+from fxtio.fxt import FxtTrace, faults, frames, state
 from fxtio.fxt import records as rec
 from fxtio.fxt.references import StringReference, ThreadReference
 from fxtio.table import Table
@@ -33,6 +33,18 @@ def in_batches(words: int, records: int | None = None, kept_names: int | None = 
         patch.object(frames, "BATCH_WORDS", words),
         patch.object(frames, "BATCH_RECORDS", records or words),
         patch.object(state, "MAX_UNUSED", kept_names or state.MAX_UNUSED),
+    ):
+        yield
+
+
+@contextmanager
+def faults_of_the_codec() -> Iterator[None]:
+    """Let readers report faults as the shared codec notices them, without telling them apart further."""
+    with (
+        patch.object(faults, "can_refine", lambda cls, rule: False),
+        patch.object(faults, "refusal", lambda cls, rule, message, words, is_right: (rule, message)),
+        patch.object(faults, "undefined_value", lambda cls: "bits.unknown-value"),
+        patch.object(faults, "undefined_type", lambda header: ("framing.unknown-record", "an unknown type")),
     ):
         yield
 

@@ -122,11 +122,11 @@ def _events(view: View, present: list[type[Record]], is_flow: bool, waiting: _Ev
         process = view.batch.threads.koids()[:, 0].take(threads)
         parts.append((rows, (columns["id"], step, time, key, process, view.offsets(rows))))
     order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
-    columns = [np.concatenate([part[place] for _, part in parts])[order] for place in range(6)]
+    values = [np.concatenate([part[place] for _, part in parts])[order] for place in range(6)]
     if waiting is not None:
         before = (waiting.id, waiting.step, waiting.time, waiting.key, waiting.process, waiting.offset)
-        columns = [np.concatenate(pair) for pair in zip(before, columns, strict=True)]
-    return _Events(*columns)
+        values = [np.concatenate(pair) for pair in zip(before, values, strict=True)]
+    return _Events(*values)
 
 
 def _examined(findings: Findings, events: _Events, is_flow: bool, *, is_last: bool) -> _Events | None:
