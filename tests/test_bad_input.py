@@ -263,7 +263,11 @@ def test_an_argument_too_short_for_its_type() -> None:
 
 
 def test_an_argument_count_beyond_the_record() -> None:
-    check(encode(rec.Instant(9, 1, 1, 1, ())).replace(b"\x24\0\0\1", b"\x24\0\x30\1"), [("fxt.arg.count-high", 0)], inside=1)
+    check(
+        encode(rec.Instant(9, 1, 1, 1, ())).replace(b"\x24\0\0\1", b"\x24\0\x30\1"),
+        [("fxt.arg.count-high", 0)],
+        inside=1,
+    )
 
 
 def test_broken_arguments_before_a_payload_of_any_size() -> None:

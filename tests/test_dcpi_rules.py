@@ -101,6 +101,13 @@ def test_lines_that_listings_may_have(line: bytes) -> None:
     assert places(checked(LISTING.replace(b"epoch", line + b"\nepoch"))) == []
 
 
+def test_listings_that_are_made_of_profiles() -> None:
+    profile = SOUND.replace(b"cpuspeed", b"path /a/b\ncpuspeed").replace(b"samples ", b"samples")
+    with DcpiTrace(profile) as trace:
+        text = "".join(f"{line}\n" for line in dcpicat.text(dcpicat.of_profile(trace)))
+    assert places(checked(text.encode())) == []
+
+
 def test_a_listing_from_a_pipe() -> None:
     class Pipe(io.BytesIO):
         def seekable(self) -> bool:

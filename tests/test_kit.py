@@ -140,6 +140,13 @@ def test_the_kit_is_current_and_without_faults() -> None:
     assert ASSEMBLE.check(KIT) == []
 
 
+RULE = """
+[fxt.framing.zero-size]
+level = "required"
+section = "Record header"
+"""
+
+
 def small_kit(folder: Path) -> Path:
     """Copy the kit without all cases but one and its neighbor."""
     root = folder / "kit"
@@ -150,7 +157,7 @@ def small_kit(folder: Path) -> Path:
         for suffix in (".hex", ".json", ".fxt"):
             shutil.copyfile(KIT / f"cases/fxt/{name}{suffix}", _made(root / f"cases/fxt/{name}{suffix}"))
     (root / "rules").mkdir()
-    (root / "rules/fxt.toml").write_text('[fxt.framing.zero-size]\nsection = "Record header"\n', "utf-8")
+    (root / "rules/fxt.toml").write_text(RULE, "utf-8")
     settings = (root / "kit.toml").read_text("utf-8")
     start, end = settings.index("tags = ["), settings.index("sections = [")
     settings = settings[:start] + 'tags = ["record.magic"]\n' + settings[end:]
@@ -190,6 +197,7 @@ INVALID = "cases/fxt/invalid/framing.zero-size"
         (f"{VALID}.json", "Magic number record (", "Magic record (", "the specification has no section"),
         (f"{VALID}.json", '"title"', '"name"', "keys are missing (['title']), unknown (['name'])"),
         (f"{VALID}.json", '{"type": "magic"}', '{"type": "magic", "optional": true}', "only an invalid case"),
+        (f"{VALID}.json", '"tags"', '"remarks": ["fxt.framing.zero-size"], "tags"', "the verdict cannot be valid"),
         (f"{VALID}.json", '"expect": {', '"expect": {{', "not JSON"),
         (f"{INVALID}.json", "fxt.framing.zero-size", "fxt.framing.zero", "there is no rule fxt.framing.zero"),
         (f"{INVALID}.json", '"fxt.framing.zero-size"', "", "is not that of a rule that it breaks"),

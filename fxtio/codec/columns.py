@@ -342,7 +342,7 @@ def _header(cls: type[Record], rows: Rows) -> tuple[Columns, list[int]]:
             rows.note("bits.reserved", set_bits, "bits that must be zero are set in a header")
         for field in word.fields.values():
             if field.role == "bits" and field.name != SIZE:
-                header[field.name] = _lane(value, field)
+                header[field.name] = lane(value, field)
         mask, constant = word.pattern("const")
         if mask:
             unlike = value & mask != constant
@@ -382,7 +382,7 @@ def _checks_of(cls: type[Record]) -> list[_Checked]:
     return checks
 
 
-def _lane(words: Array, field: Field) -> Array:
+def lane(words: Array, field: Field) -> Array:
     """Return a field of many words, in the narrowest integer type that holds it.
 
     A field that fills an aligned part of the word is a view of that part, without arithmetic.

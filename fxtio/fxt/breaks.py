@@ -216,7 +216,7 @@ BREAKS: dict[str, Break] = {
     "fxt.bits.reserved": _trace(words(header(RecordType.THREAD, 3, bit_16=3, bit_24=1), PROCESS, THREAD)),
     "fxt.bits.padding": _trace(words(header(RecordType.STRING, 2, bit_16=_TEXT_SLOT, bit_32=1), 0x4241)),
     "fxt.text.not-utf8": _trace(r.String(_TEXT_SLOT, "caf\udce9")),
-    "fxt.text.nul": _trace(r.String(_TEXT_SLOT, "a\0b")),
+    "fxt.text.nul": _trace(r.String(_TEXT_SLOT, "a\0b"), instant(name=_TEXT_SLOT)),
     "fxt.text.too-long": _trace(
         words(header(RecordType.STRING, 4002, bit_16=3, bit_32=32_001), *[0x2020202020202020] * 4000, 0x20)
     ),

@@ -348,6 +348,15 @@ class SlotLookup:
             return None
         return int(self.after.get(provider, self.initial).take(np.zeros(1, np.int64))[0])
 
+    def defined(self, provider: int | Array) -> int:
+        """Return a number below which all slots are defined, in a batch that has no definitions itself."""
+        if not isinstance(provider, int):
+            return 0
+        table = self.after.get(provider, self.initial)
+        if table.slots is not None:
+            return 0
+        return int(np.argmax(table.values < 0))
+
     def codes(self, provider: int | Array, slot: Array, row: Array) -> Array:
         """Return the code of each reference (int32), `UNDEFINED` if its slot is not defined before it.
 

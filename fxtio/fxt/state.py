@@ -9,12 +9,14 @@ spec: Provider section metadata, String record, Thread record, Initialization re
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fxtio import _native
 from fxtio.codec.columns import (
     Block,
     Columns,
@@ -84,6 +86,9 @@ _MEAN_LENGTH = 64  # more characters than this times `MAX_UNUSED` in all strings
 NS_PER_SECOND = 1_000_000_000
 
 _MAX_WORD = (1 << 64) - 1
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_SEED = secrets.randbits(64)
 
 KERNEL = -1
 """The process of kernel objects in the keys of objects: their koids are the same in all processes."""
@@ -179,11 +184,16 @@ class Threads:
         """Return the codes of many pairs of koids (int32)."""
         if not len(process):
             return np.empty(0, np.int32)
-        pairs = np.stack([process, thread, has_thread.astype(np.uint64)], axis=1)
-        change = np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1  # inline threads come in runs
-        starts = np.concatenate([[0], change])
-        codes = [self.code(Thread(p, t if has else None)) for p, t, has in pairs[starts].tolist()]
-        return np.repeat(np.array(codes, np.int32), np.diff(np.append(starts, len(pairs))))
+        digest = (process * _MULTIPLIER ^ thread) * _MULTIPLIER ^ has_thread
+        number, first = np.empty(len(process), np.int32), np.empty(len(process), np.int64)
+        first = first[: _native.distinct(digest, number, first, _SEED)]
+        like = first[number]
+        other = (process != process[like]) | (thread != thread[like]) | (has_thread != has_thread[like])
+        distinct = zip(process[first].tolist(), thread[first].tolist(), has_thread[first].tolist(), strict=True)
+        codes = np.array([self.code(Thread(p, t if has else None)) for p, t, has in distinct], np.int32)[number]
+        for row in np.flatnonzero(other).tolist():  # another thread with the same digest
+            codes[row] = self.code(Thread(int(process[row]), int(thread[row]) if has_thread[row] else None))
+        return codes
 
     def objects(self) -> Array:
         """Return the threads as an array of objects; one more at the end stands for the code -1."""

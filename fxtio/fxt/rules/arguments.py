@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fxtio import _native
-from fxtio.codec.columns import Members
+from fxtio.codec.columns import Members, lane
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
@@ -102,7 +102,7 @@ def _check_names(view: View, rows: Array, members: Members) -> None:
         return
     header = np.empty(len(members.many.at), np.uint64)
     _native.gather(view.batch.frame.block.words, members.many.at, 0, header)
-    name = _REFERENCE.get(header)
+    name = lane(header, _REFERENCE)
     owners = None
     for distance in range(1, most):
         same = np.flatnonzero(name[distance:] == name[:-distance])

@@ -96,12 +96,16 @@ class Operations:
         if not is_flow:
             other = (events.step == _END) & (events.key != events.key[first][codes])
             is_plain[codes[other]] = False
-        done = is_plain & (ends == 1)
-        if done.all():
-            self._waiting[is_flow] = None
-            return
-        rest = events.take(np.flatnonzero(~done[codes]))
-        self._waiting[is_flow] = _examined(view.findings, rest, is_flow, is_last=False)
+        is_open = is_plain & (ends == 0)  # the end may come in a later batch
+        others = ~is_plain
+        waiting = np.flatnonzero(is_open[codes]) if is_open.any() else first[:0]
+        if others.any():
+            odd = np.flatnonzero(others[codes])
+            waiting = np.append(waiting, odd[_examined(view.findings, events.take(odd), is_flow, is_last=False)])
+        if len(waiting) > MAX_KEPT:
+            _examined(view.findings, events.take(waiting[:-MAX_KEPT]), is_flow, is_last=True)
+            waiting = waiting[-MAX_KEPT:]
+        self._waiting[is_flow] = events.take(np.sort(waiting)) if len(waiting) else None
 
     def finish(self, findings: Findings) -> None:
         """Check what only the end of the trace decides."""
@@ -129,8 +133,8 @@ def _events(view: View, present: list[type[Record]], is_flow: bool, waiting: _Ev
     return _Events(*values)
 
 
-def _examined(findings: Findings, events: _Events, is_flow: bool, *, is_last: bool) -> _Events | None:
-    """Report the faults of events whose ids are not open any more; return the others.
+def _examined(findings: Findings, events: _Events, is_flow: bool, *, is_last: bool) -> Array:
+    """Report the faults of events whose ids are not open any more; return the numbers of the others.
 
     Args:
         findings: takes the faults.
@@ -158,7 +162,7 @@ def _examined(findings: Findings, events: _Events, is_flow: bool, *, is_last: bo
             faults += own
     for rule, offset, message in sorted(faults, key=lambda fault: fault[1]):
         report_at(findings, rule, np.array([offset]), message)
-    return events.take(np.sort(np.concatenate(kept))) if kept else None
+    return np.concatenate([order[:0], *kept])
 
 
 def _async_faults(events: Iterable[_Event]) -> tuple[list[Fault], bool]:

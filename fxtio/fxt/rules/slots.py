@@ -48,6 +48,13 @@ class _Slots:
         self.first = np.full(MAX_STRING_SLOT + 1, _NO_OFFSET, np.int64)
         self.undefined = np.full(MAX_STRING_SLOT + 1, _NO_OFFSET, np.int64)
 
+    def count(self, slots: Array) -> None:
+        """Count the uses of slots."""
+        if len(slots) < len(self.used) // 8:
+            np.add.at(self.used, slots, 1)
+        else:
+            self.used += np.bincount(slots, minlength=len(self.used))
+
     def needs_uses(self) -> bool:
         """Return whether it matters which slots are used: some are not used yet, or are defined again and again."""
         return bool(((self.defined > 0) & (self.used == 0)).any()) or int(self.defined.max()) > 1
@@ -60,26 +67,39 @@ class Strings:
         self._slots: dict[int, _Slots] = {}
         self._with_nul: Array = np.zeros(1, bool)
         self._strings: DistinctStrings | None = None
+        self._counted: list[int] = []  # the providers whose uses of strings are counted in this batch
+        self._defined = 0  # all slots below it are defined
 
     def enter(self, view: View) -> None:
         """Check a batch."""
         definitions = view.batch.string_slots.definitions
         if len(definitions.slot):
             self._check_definitions(view, definitions)
+        self._counted = [number for number, table in self._slots.items() if table.needs_uses()]
+        self._defined = 0 if len(definitions.slot) else view.batch.string_slots.defined(view.batch.provider)
         for cls in view.batch.classes():
             rows, columns = view.batch.columns(cls)
             for name in string_fields(cls, columns):
-                self._check_references(view, rows, columns[name], view.codes(cls, name))
+                if not self._is_plain(columns[name]):
+                    self._check_references(view, rows, columns[name], view.codes(cls, name))
             members_rows, members = view.batch.arguments(cls)
             if len(members.many.kind):
-                owners = np.repeat(members_rows, members.many.count)
+                owners = None
                 for _, indices, argument in members.groups:
                     for column in argument.values():
-                        if isinstance(column, StringColumn):
+                        if isinstance(column, StringColumn) and not self._is_plain(column):
+                            if owners is None:
+                                owners = np.repeat(members_rows, members.many.count)
                             mine = owners[indices]
                             self._check_references(view, mine, column, view.argument_codes(column, mine))
         if len(definitions.slot):
             self._check_later(view, definitions)
+
+    def _is_plain(self, column: StringColumn) -> bool:
+        """Return whether all references are to slots that are defined, and their number does not matter."""
+        if self._counted or len(column.rows):
+            return False
+        return not len(column.slot) or int(column.slot.max()) < self._defined
 
     def _table(self, provider: int) -> _Slots | None:
         """Return the table of a provider; None for all but the first `MAX_TABLES`."""
@@ -151,12 +171,11 @@ class Strings:
         provider = view.batch.provider_of(rows)
         if int(codes.min()) < 0:
             self._note_undefined(view, rows, column.slot, codes < 0, provider)
-        numbers = [provider] if isinstance(provider, int) else np.flatnonzero(np.bincount(provider)).tolist()
-        for number in numbers:
-            table = self._slots.get(number)
-            if table is not None and table.needs_uses():
-                slots = column.slot if isinstance(provider, int) else column.slot[provider == number]
-                table.used += np.bincount(slots, minlength=MAX_STRING_SLOT + 1)
+        for number in self._counted:
+            if not isinstance(provider, int):
+                self._slots[number].count(column.slot[provider == number])
+            elif provider == number:
+                self._slots[number].count(column.slot)
 
     def _note_undefined(self, view: View, rows: Array, slots: Array, undefined: Array, provider: Any) -> None:
         numbers = np.broadcast_to(provider, len(rows))[undefined]
@@ -248,6 +267,8 @@ class Names:
             self._list = threads
             self._seen = np.concatenate([self._seen[:have], np.zeros(len(threads.values) + 1 - have, bool)])
             self._seen[-1] = True  # the code of a thread that is not defined
+        if self._seen.all():
+            return
         fresh = ~self._seen[codes]
         if fresh.any():
             where, first = np.unique(codes[fresh], return_index=True)
