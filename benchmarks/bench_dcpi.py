@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness import best, show
 
-from fxtio.dcpi import DcpiTrace, DcpiWriter
+from fxtio.dcpi import DcpiTrace, DcpiWriter, rules
 from fxtio.dcpi.synth import HEADER, synth
 from fxtio.table import Table
 
@@ -58,6 +58,7 @@ def run(folder: Path) -> list[tuple[str, str]]:
         addresses, size = synth(path, shape, size=SIZE)
         for what, seconds in (
             ("checked, added up", best(lambda path=path: DcpiTrace(path).info)),  # type: ignore[misc]
+            ("all rules", best(lambda path=path: rules.check(DcpiTrace(path)))),  # type: ignore[misc]
             ("to columns, by batches", best(lambda path=path: batches(path))),  # type: ignore[misc]
             ("to columns, as a whole", best(lambda path=path: whole(path))),  # type: ignore[misc]
             ("from columns", best(rewrite(path), 3)),

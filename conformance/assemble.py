@@ -234,13 +234,13 @@ class Kit:
         self.root = root
         self.faults: list[str] = []
         self.settings = tomllib.loads((root / "kit.toml").read_text(encoding="utf-8"))
-        self.rules: set[str] = set()  # ids
+        self.rules: dict[str, str] = {}  # id to level
         for name in self.settings["formats"]:
             path = root / "rules" / f"{name}.toml"
             if path.is_file():
                 for group, rules in tomllib.loads(path.read_text(encoding="utf-8"))[name].items():
-                    self.rules |= {f"{name}.{group}.{rule}" for rule in rules}
                     for rule, row in rules.items():
+                        self.rules[f"{name}.{group}.{rule}"] = row["level"]
                         if section := row.get("section"):
                             self.check_sections(path, name, [section], f"{group}.{rule}: ")
 
@@ -282,6 +282,9 @@ class Kit:
             for rule in [*case.get("rules", []), *case.get("remarks", [])]:
                 if rule not in self.rules:
                     self.fault(path, f"there is no rule {rule}")
+            required = [rule for rule in case.get("remarks", []) if self.rules.get(rule) == "required"]
+            if required and case["verdict"] == "valid":
+                self.fault(path, f"the specification demands {required[0]}, so the verdict cannot be valid")
             if case["verdict"] == "invalid":
                 broken |= set(case["rules"])
                 if kind == "invalid" and f"{case['format']}.{path.stem.partition('--')[0]}" not in case["rules"]:

@@ -41,7 +41,7 @@ class Finding:
 
     @property
     def level(self) -> str:
-        """How binding the rule is, for example `required` or `interop:perfetto`."""
+        """How binding the rule is, see `fxtio.rules.LEVELS`."""
         return rule(self.rule).level
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fxtio.coreprofiler import CoreProfilerTrace, explain, report
+from fxtio.coreprofiler import CoreProfilerTrace, explain, report, rules
 from support.costs import operations
 
 FEW = 60
@@ -49,6 +49,10 @@ LINES: dict[str, Callable[[int], bytes]] = {
     "code": lambda count: b"fun inf 0x1 0x2 0x3 0x4 0x5" + b" 0x1:0x2" * count + b" 0x1:0x2:0x3" * count + b"\n",
     "survivors": lambda count: b"gch alt 1" + b" 0x1:1:1" * count + b"\n",
     "flags": lambda count: b"gch gcs 0x0 1 ? " + b"t " * count + b"t\n",
+    "modules": numbered(b"mod ata 0x%x 0x5\n", b'mod ldf 0x%x 0x1 0x%x 0x0 "a"\n'),
+    "places": numbered(b"lin src 0x%x 0x%x 0x1 2 1 1 1\n"),
+    "classes": numbered(b"cls ldf 0x%x 0x1 0x%x 0x1 0x0\n", b'cls nam 0x1 "%x"\n'),
+    "ends of threads": numbered(b"thr dst 0x%08x\n", b"sam str 0x%x 1 0 0:0\n"),
     "unknown": repeated(b"xyz abc 1\n"),
     "faults": repeated(b"prf tps x\nfun nam 0x1\n\n"),
 }
@@ -67,6 +71,7 @@ def show(trace: CoreProfilerTrace) -> None:
 READINGS: dict[str, Callable[[CoreProfilerTrace], object]] = {
     "stats": lambda trace: report.stats(trace, 3),
     "info": report.info,
+    "all rules": rules.check,
     "tables": tabulate,
     "raw records": lambda trace: list(trace.records(resolve=False)),
     "dump": show,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import pytest
 
 import fxtio
@@ -10,7 +13,11 @@ from fxtio.coreprofiler.breaks import SOUND
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
+from fxtio.rules import rule as rule_of
 from fxtio.rules import rules_of
+from oracle import coreprofiler as oracle
+from oracle.fxt_words import OracleError
+from support import coreprofiler as support
 
 CLASS = b"cls ldf 0x0000000000000020 0x%08X 0x0000000000000000 0x02000001 0x00000000"
 SAMPLE = b"sam str 0x00000000 5 1 0:0 0x00000001"
@@ -104,3 +111,42 @@ def test_readers_do_not_report_the_rules_of_a_check() -> None:
     trace = fxtio.open(SOUND + SAMPLE + b"\n" + NOTHING + b"\n", format="coreprofiler")
     assert trace.findings.counts == {}
     assert rules_of("coreprofiler")["coreprofiler.stack.nothing"].reading == ""
+
+
+OTHERS = {"coreprofiler.stack.ip-without-lines", "coreprofiler.stack.count-in-instrumentation"}
+"""Rules about the parameters of the profiler, which the oracle does not know."""
+
+_PART = re.compile(rb"(?<=[ :])(?:0x[0-9A-F]+|[0-9]+|[tf]{4})(?=[ :]|$)")
+
+
+_FLAGS = re.compile(rb" ([tf])([tf])([tf])([tf])$")  # the specification has spaces between them
+
+
+def mutant(draw: random.Random) -> list[bytes]:
+    """Return the lines of a trace, with another value in one item of one line, or without a line."""
+    data, *_ = support.simulated(draw.randrange(5), shape="mixed", threads=2, steps=40)
+    lines = [line for line in data.splitlines() if not line.startswith((b"prf stm", b"prf cfg"))]
+    at = draw.randrange(len(lines))
+    parts = list(_PART.finditer(lines[at]))
+    if not parts or draw.randrange(10) == 0:
+        del lines[at]
+        return lines
+    part = draw.choice(parts)
+    value = draw.choice([b"0", b"1", b"3", b"7", b"0x3", b"?", b"", b"x", b"0xG", b"tf", b"1.5"])
+    lines[at] = lines[at][: part.start()] + value + lines[at][part.end() :]
+    return lines
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_what_the_specification_forbids_is_found(seed: int) -> None:
+    lines = mutant(random.Random(seed))
+    broken = {*checked(*lines, sound=b"prf stm 2018-04-10 12:00:00.000\n").counts}
+    required = {each for each in broken - OTHERS if rule_of(each).level == "required"}
+    try:
+        for line in lines:
+            oracle.parse(_FLAGS.sub(rb" \1 \2 \3 \4", line).decode())
+        oracle.stacks([line.decode() for line in lines])
+    except OracleError:
+        assert required or "coreprofiler.thread.os-number" in broken
+    else:  # the oracle does not compare records of other kinds with each other
+        assert not any(each.startswith(("coreprofiler.line.", "coreprofiler.stack.")) for each in required)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import struct
 
 import pytest
@@ -13,6 +14,9 @@ from fxtio.dcpi.breaks import HEADER, LISTING, SOUND
 from fxtio.dcpi.reader import DcpiTrace
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
+from fxtio.rules import rule
+from oracle import dcpi as oracle
+from oracle.fxt_words import OracleError
 
 BODY = len(SOUND) - 20
 
@@ -97,6 +101,13 @@ def test_lines_that_listings_may_have(line: bytes) -> None:
     assert places(checked(LISTING.replace(b"epoch", line + b"\nepoch"))) == []
 
 
+def test_listings_that_are_made_of_profiles() -> None:
+    profile = SOUND.replace(b"cpuspeed", b"path /a/b\ncpuspeed").replace(b"samples ", b"samples")
+    with DcpiTrace(profile) as trace:
+        text = "".join(f"{line}\n" for line in dcpicat.text(dcpicat.of_profile(trace)))
+    assert places(checked(text.encode())) == []
+
+
 def test_a_listing_from_a_pipe() -> None:
     class Pipe(io.BytesIO):
         def seekable(self) -> bool:
@@ -125,3 +136,46 @@ def test_the_lines_of_a_listing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_strict_check_raises() -> None:
     with pytest.raises(DecodeError, match="begins where"):
         checked(body([0, 1], [1, 1]), strict=True)
+
+
+LINES = [(line.split(b" ", 1)[0].decode(), line.split(b" ", 1)[1]) for line in HEADER.splitlines()]
+
+
+def mutant(draw: random.Random) -> bytes:
+    """Return a profile with another value in one field, or with one line more or less."""
+    lines = list(LINES)
+    chunks = [(4 * begin, [draw.randrange(1, 9) for _ in range(draw.randrange(1, 5))]) for begin in (0, 8, 20)]
+    kind = draw.choice(["value", "less", "more", "word", "word", "word"])
+    at = draw.randrange(len(lines))
+    if kind == "value":
+        lines[at] = lines[at][0], draw.choice([b"0", b"x", b"-1", b"12 ", b"0x10", b"9" * 40, b"9713011230", b"pdb-1"])
+    elif kind == "less":
+        del lines[at]
+    elif kind == "more":
+        lines.insert(draw.randrange(len(lines)), lines[at])
+    data = bytearray(oracle.build(lines, chunks))
+    if kind == "word":
+        body = oracle.HEADER.match(data)
+        assert body is not None
+        place = draw.randrange(body.end(), len(data), 4)
+        word = int.from_bytes(data[place : place + 4], "little")
+        changed = draw.choice([word + 1, word - 1, word + 4, 0, 2**32 - 1, draw.randrange(2**32)])
+        data[place : place + 4] = (changed % 2**32).to_bytes(4, "little")
+    return bytes(data)
+
+
+WARNED = {"dcpi.header.version-form", "dcpi.header.repeated-optional"}
+"""The rules of faults that the oracle has and that are recommendations: of `version`, and of two lines `period`."""
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_what_the_specification_forbids_is_found(seed: int) -> None:
+    data = mutant(random.Random(seed))
+    broken = {*checked(data).counts}
+    required = {each for each in broken if rule(each).level == "required"}
+    try:
+        oracle.parse(data)
+    except OracleError:
+        assert required | broken & WARNED
+    else:  # the oracle knows no dates, and numbers of any size
+        assert required <= {"dcpi.header.value"}

@@ -16,7 +16,7 @@ import pytest
 import fxtio
 from contract.damage import DAMAGE
 from fxtio.errors import DecodeError, EncodeError
-from fxtio.mono import frames
+from fxtio.mono import columns, frames
 from fxtio.mono import records as r
 from fxtio.mono.breaks import BREAKS
 from fxtio.mono.enums import MethodAction
@@ -24,9 +24,11 @@ from fxtio.mono.headers import BufferHeader, encode_buffer_header, encode_header
 from fxtio.mono.rules import check, references, sequences
 from fxtio.mono.rules import view as views
 from fxtio.mono.rules.values import VALUE_RULES, ValueRule
+from fxtio.mono.stream.kernels import Kernels
 from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
 from fxtio.rules import rules_of
+from support.mono_columns import all_kernels
 from support.mono_every import every_event
 from support.mono_samples import header, written
 
@@ -70,6 +72,15 @@ def test_findings_do_not_depend_on_batches(block: int, tmp_path: Path) -> None:
         whole = broken(path)
         with patch.object(frames, "BLOCK", block), patch.object(frames, "MAX_HEADER", 80):
             assert broken(path) == whole
+
+
+@pytest.mark.parametrize("kernels", all_kernels(), ids=lambda kernels: type(kernels).__name__)
+def test_findings_do_not_depend_on_kernels(kernels: Kernels, tmp_path: Path) -> None:
+    path = tmp_path / "broken.mlpd"
+    with patch.object(columns, "kernels", lambda: kernels):
+        for rule in BREAKS.keys() - {"mono.stack.text"}:  # takes long in Python
+            BREAKS[rule](path)
+            assert {*broken(path)} == {rule, *RULES[rule].implied}
 
 
 @pytest.mark.parametrize("kind", DAMAGE)

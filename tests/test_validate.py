@@ -27,7 +27,7 @@ from fxtio.rules import rule as rule_of
 from fxtio.validate import Selection, SelectionError, listing, reports, traces_in, validate
 from fxtio.validate.selection import NEVER, THRESHOLDS, all_rules, is_at_least, profiles
 from support import toy_format
-from support.checkout import CORPUS
+from support.checkout import CHECKOUT, CORPUS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -193,6 +193,14 @@ def test_traces_in_directories(tmp_path: Path) -> None:
 # ---- bytes
 
 
+def calls(path: Path) -> Path:
+    """Write a uftrace directory without a fault, with two tasks."""
+    by_name("uftrace").synth.synth(
+        path, "calls", events=50, size=None, threads=2, seed=0, progress=lambda done, total: None
+    )
+    return path
+
+
 def shown(path: Path, **options: Any) -> list[str]:
     return list(listing.text_of(validate(path), path, **options))
 
@@ -241,16 +249,14 @@ def test_a_finding_within_a_record_is_marked_on_its_bytes() -> None:
 
 
 def test_findings_in_files_of_a_directory(tmp_path: Path) -> None:
-    path = tmp_path / "t.data"
-    by_name("uftrace").synth.synth(
-        path, "calls", events=50, size=None, threads=2, seed=0, progress=lambda done, total: None
-    )
+    path = calls(tmp_path / "t.data")
     tasks = sorted(each.name for each in path.glob("*.dat"))
     with (path / tasks[1]).open("r+b") as file:
         file.seek(16 * 5 + 8)
         file.write(bytes(8))
     validation = validate(path)
     (finding, *_) = [each for each in validation.findings if each.file == tasks[1]]
+    assert f", at {tasks[1]}:{finding.offset}" in "\n".join(shown(path))
     record = listing.record_of(path, finding, "uftrace")
     assert record is not None
     assert record.offset == (path / tasks[0]).stat().st_size + finding.offset - finding.offset % 16
@@ -283,11 +289,11 @@ def test_showing_records_takes_a_bounded_time(broken: Path, monkeypatch: pytest.
 def results(broken: Path) -> reports.Results:
     other = broken.with_name("\udcff <other> & #1%.fxt")
     other.write_bytes(CLEAN)
-    directory = validate(CORPUS / "uftrace" / "synth-lost")
+    directory = calls(broken.with_name("t.data"))
     return [
         validate(broken),
         validate(other),
-        directory,
+        validate(directory),
         validate(CORPUS / "dcpi" / "crlf.dcpi"),
         reports.Unreadable("none\x1b.fxt", "there is no such file\x00"),
     ]
@@ -295,6 +301,11 @@ def results(broken: Path) -> reports.Results:
 
 def test_json(broken: Path) -> None:
     report = json.loads(reports.json_of(results(broken), "required"))
+    schema = json.loads((CHECKOUT / "conformance" / "schema" / "validation.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(report, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**report, "traces": [{"name": "a"}]}, schema)
     assert [trace.get("valid") for trace in report["traces"]] == [False, True, True, False, None]
     first = report["traces"][0]
     assert first["findings"][0] | {"message": ""} == {"rule": RULE, "offset": AT, "message": ""}
@@ -383,9 +394,9 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(broken: Path, capsy
     [
         ([], "FILE is missing"),
         (["--show", "-1", "a.fxt"], "the number cannot be negative"),
-        (["--output", "xml", "a.fxt"], "invalid choice: 'xml'"),
+        (["--report", "xml", "a.fxt"], "invalid choice: 'xml'"),
         (["--fail-on", "error", "a.fxt"], "invalid choice: 'error'"),
-        (["--list-rules", "--output", "sarif"], "--output is text or json"),
+        (["--list-rules", "--report", "sarif"], "--report is text or json"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str, capsys: Capture) -> None:
@@ -412,6 +423,7 @@ def test_directories(broken: Path, capsys: Capture) -> None:
     ]
     (empty := broken.parent / "empty").mkdir()
     assert run(capsys, empty)[0] == 2
+    assert run(capsys, "--format", "uftrace", empty)[2] == f"fxtio: {empty}: the file info is missing or empty\n"
 
 
 def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -427,8 +439,8 @@ def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("output", ["text", "json", "sarif", "junit"])
 def test_reports_go_to_a_file(output: str, broken: Path, capsys: Capture) -> None:
     target = broken.with_name("report")
-    code, shown_text, _ = run(capsys, "--output", output, broken)
-    assert run(capsys, "--output", output, "-o", target, broken)[:2] == (code, "")
+    code, shown_text, _ = run(capsys, "--report", output, broken)
+    assert run(capsys, "--report", output, "-o", target, broken)[:2] == (code, "")
     written = target.read_text("utf-8")
     assert RULE in written
     if output != "junit":  # that has the time it took
@@ -440,7 +452,7 @@ def test_colors(broken: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("fxtio.cli.validate.has_color", lambda: True)
     colored = run(capsys, broken)[1]
     assert "\x1b[1m" in colored
-    assert "\x1b" not in plain + run(capsys, "--output", "json", broken)[1]
+    assert "\x1b" not in plain + run(capsys, "--report", "json", broken)[1]
     for escape in ("\x1b[1m", "\x1b[31m", "\x1b[0m"):
         colored = colored.replace(escape, "")
     assert colored == plain
@@ -461,7 +473,7 @@ def test_list_rules(capsys: Capture) -> None:
     listed = [line.split()[0] for line in out.splitlines()[1:]]
     assert RULE in listed
     assert all(name.startswith("fxt.framing.") for name in listed)
-    out = run(capsys, "--list-rules", "--output", "json", "--format", "dcpi", "--profile", "required")[1]
+    out = run(capsys, "--list-rules", "--report", "json", "--format", "dcpi", "--profile", "required")[1]
     rules = json.loads(out)
     assert {each["level"] for each in rules.values()} == {"required"}
     assert all(name.startswith("dcpi.") for name in rules)
@@ -496,3 +508,22 @@ def test_break_a_rule_of_directories(tmp_path: Path, capsys: Capture, monkeypatc
     assert main(["synth", "--break", "toy.line.empty", "-o", str(tmp_path / "new")]) == 0
     assert main(["synth", "--break", "toy.line.empty", "-o", str(tmp_path)]) == 2
     assert "must not exist yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", formats())
+def test_broken_traces_of_every_format_are_reported(name: str, tmp_path: Path, capsys: Capture) -> None:
+    broken_rules = [each for each in by_name(name).breaks.BREAKS if rule_of(each).level == "required"]
+    rule_id = next(each for each in broken_rules if not each.partition(".")[2].startswith("source."))
+    path = tmp_path / "broken"
+    assert main(["synth", "--break", rule_id, "-o", str(path)]) == 0
+    capsys.readouterr()
+    code, out, _ = run(capsys, "--format", name, path)
+    assert code == 1
+    assert f"\nrequired: {rule_id}, 1 finding, at " in out
+    assert f"fxtio synth --break {rule_id} -o broken" in run(capsys, "--explain", rule_id)[1]
+
+
+def test_a_broken_trace_goes_to_standard_output(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
+    assert main(["synth", "--break", RULE, "-o", "-"]) == 0
+    by_name("fxt").breaks.BREAKS[RULE](path := tmp_path / "a")
+    assert capsysbinary.readouterr().out == path.read_bytes()

@@ -1,9 +1,5 @@
 """The plug-in of pytest, which pytest loads by itself: the fixture `validate_trace`.
 
-    def test_my_tracer(validate_trace, tmp_path):
-        my_tracer.record(tmp_path / "app.fxt")
-        validate_trace(tmp_path / "app.fxt")
-
 It loads the readers only when a test uses the fixture.
 """
 

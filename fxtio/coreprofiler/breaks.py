@@ -88,6 +88,7 @@ BREAKS: dict[str, Break] = {
         b"jit cms 1234 3 0x0000000000000006",
         b"jit cmf 1234 4 0x0000000000000006 0x00000000",
     ),
+    "coreprofiler.thread.os-number": _lines(b"gch gcs 1234 1 ? tfff", b"gch gcf 1234 2"),
     "coreprofiler.thread.usage-negative": _lines(b"thr cpu 0x00000000 85403 18446744073709551586"),
     "coreprofiler.thread.not-alive": _lines(b"thr dst 0x00000000", b"thr dst 0x00000000"),
     "coreprofiler.profiling.start-again": _lines(b"prf stm 2018-04-10 13:00:00.000"),

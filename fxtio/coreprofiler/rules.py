@@ -28,6 +28,8 @@ _NO_PARENT = frozenset({0, 0xFFFFFFFD})  # the second one is the runtime's PROFI
 
 _GENERATIONS = 4  # large objects, generation 2, 1 and 0
 
+_THREAD_EVENTS = tuple(cls for cls in r.RECORDS if issubclass(cls, r.ThreadEvent))
+
 _FUNCTIONS = (r.FunctionInfo, r.FunctionCompiled, r.FunctionFound)
 
 _FINDINGS_PER_BLOCK = 20  # of one rule; further ones in the same block are only counted
@@ -221,7 +223,7 @@ def _is_utf8(raw: bytes) -> bool:
 
 
 class _Threads(_Rules):
-    """Threads that are destroyed."""
+    """Threads that are destroyed, and threads by the number of the operating system."""
 
     def __init__(self, report: _Report) -> None:
         super().__init__(report)
@@ -229,6 +231,10 @@ class _Threads(_Rules):
         self._are_all_followed = True
 
     def add(self, block: Block) -> None:
+        for cls in _THREAD_EVENTS:
+            rows, columns = block.columns(cls)
+            message = "the thread is a number of the operating system, not an Internal ID"
+            self.report.rows("thread.os-number", block, rows[columns["thread"].os], message)
         for offset, record in block.placed(r.ThreadCreated, r.ThreadAssigned, r.ThreadDestroyed):
             iid = record.thread
             if iid is None:
@@ -292,7 +298,7 @@ class _Loads(_Rules):
         for kind, (definitions, uses) in _LOADS.items():
             for cls, name in definitions:
                 _, columns = block.columns(cls)
-                _add_some(self._defined[kind], np.unique(columns[name]).tolist())
+                _add_bounded(self._defined[kind], np.unique(columns[name]).tolist())
             for cls, name in uses:
                 self._use(kind, block, *block.columns(cls), name)
         rows, columns = block.columns(r.SourceLine)
@@ -321,7 +327,7 @@ class _Loads(_Rules):
                     self.report.findings.add(f"load.{kind}-missing", offset, message)
 
 
-def _add_some(target: set[int], values: Iterable[int]) -> None:
+def _add_bounded(target: set[int], values: Iterable[int]) -> None:
     """Add values to a set, as long as there are not too many."""
     for value in values:
         if len(target) >= MAX_IDS:
@@ -377,8 +383,8 @@ class _Collections(_Rules):
             owner, iid = _owners(items), items.columns["class_iid"]
             order = np.lexsort((iid, owner))
             owner, iid = owner[order], iid[order]
-            again = (owner[1:] == owner[:-1]) & (iid[1:] == iid[:-1]) & (iid[1:] >= 0)
-            self.report.rows("gc.class-again", block, rows[owner[1:][again]], "the table has a class twice")
+            is_repeated = (owner[1:] == owner[:-1]) & (iid[1:] == iid[:-1]) & (iid[1:] >= 0)
+            self.report.rows("gc.class-again", block, rows[owner[1:][is_repeated]], "the table has a class twice")
         rows, columns = block.columns(r.HeapGenerations)
         odd = columns["items"].counts != _GENERATIONS
         self.report.rows("gc.heap-generations", block, rows[odd], f"there are not {_GENERATIONS} items")

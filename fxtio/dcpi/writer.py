@@ -32,7 +32,7 @@ class DcpiWriter(FileWriter):
     """A writer of DCPI profiles.
 
     The sum of all samples may be more than 32 bits: the footer has it modulo 2**32, and a reader reports it as
-    `footer-overflow`.  What `chunk` and `write_table` accept has no other findings; `put` writes what is odd.
+    `dcpi.footer.overflow`.  What `chunk` and `write_table` accept has no other findings; `put` writes what is odd.
 
     Without a header, the first samples are preceded by one of placeholders (`encode.DEFAULT_HEADER`).
 

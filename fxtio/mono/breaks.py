@@ -259,6 +259,12 @@ _MEMORY: dict[str, Break] = {
     ),
     "gc.end-without-start": _with((r.GcEvent, {"event": _GC.END, "generation": 0})),
     "gc.world-not-stopped": _with((r.GcEvent, {"event": _GC.POST_START_WORLD, "generation": 0})),
+    "gc.step-order": _with(
+        *(
+            (r.GcEvent, {"event": event, "generation": 0})
+            for event in (_GC.PRE_STOP_WORLD, _GC.PRE_START_WORLD, _GC.POST_STOP_WORLD, _GC.POST_START_WORLD)
+        )
+    ),
     "handle.unknown-type": _with(
         (r.HandleCreated, {"handle_type": 4, "handle": 1, "object": _OBJECT}), (r.GcResize, {"size": 1})
     ),

@@ -3,9 +3,7 @@
     from fxtio.validate import validate
 
     validation = validate("app.fxt", profile="recommended")
-    if not validation.is_valid():
-        for finding in validation.findings:
-            print(finding)
+    print(validation.is_valid("required"), validation.counts)
 
 The trace is read once, in bounded memory; of each rule, the first findings are kept and all are counted.
 `fxtio.validate.listing` shows the bytes of findings, `fxtio.validate.reports` makes SARIF, JUnit and JSON.

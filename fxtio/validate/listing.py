@@ -78,10 +78,12 @@ def _plural(number: int, noun: str) -> str:
 
 
 def _places(findings: list[Finding], number: int) -> str:
-    """Return how often a rule is broken, and first where: `3 findings, at bytes 16, 40, 64`."""
-    offsets = [f"{finding.offset:,}" for finding in findings[:_OFFSETS_SHOWN]]
-    more = ", ..." if number > len(offsets) else ""
-    return f"{_plural(number, 'finding')}, at {'byte' if number == 1 else 'bytes'} {', '.join(offsets)}{more}"
+    """Return how often a rule is broken, and first where: `3 findings, at bytes 16, 40, 64`, or `at task.txt:16`."""
+    first = findings[:_OFFSETS_SHOWN]
+    places = [f"{finding.file}:{finding.offset}" if finding.file else f"{finding.offset:,}" for finding in first]
+    unit = "" if any(finding.file for finding in first) else "byte " if number == 1 else "bytes "
+    more = ", ..." if number > len(places) else ""
+    return f"{_plural(number, 'finding')}, at {unit}{printable(', '.join(places))}{more}"
 
 
 def _advice(rule: Rule) -> Iterator[str]:

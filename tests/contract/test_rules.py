@@ -62,9 +62,13 @@ LISTED: dict[str, set[str]] = {
     **{f"mono-synth-v{version}.mlpd": _OLD_MONO | _MONO for version in (16, 17)},
     # These have all records of all dialects.
     "coreprofiler-dialects": {"coreprofiler.line.dialects"},
-    "coreprofiler-everything": {"coreprofiler.line.dialects"},
+    "coreprofiler-everything": {"coreprofiler.line.dialects", "coreprofiler.thread.os-number"},
+    # It is of a later version of the profiler.
+    "coreprofiler-program": {"coreprofiler.thread.os-number"},
     "coreprofiler-oldest.log": {"coreprofiler.load.module-missing", "coreprofiler.profiling.no-start"},
-    "coreprofiler-rewritten.log": {"coreprofiler.source.windows-lines", "coreprofiler.thread.usage-negative"},
+    "coreprofiler-rewritten.log": {
+        "coreprofiler.source.windows-lines", "coreprofiler.thread.usage-negative", "coreprofiler.thread.os-number"
+    },
     "coreprofiler-torn.log": {"coreprofiler.line.field-form", "coreprofiler.line.no-end"},
     "coreprofiler-unknown-lines.log": {"coreprofiler.line.unknown", "coreprofiler.line.open-quote"},
     "dcpi-crlf.dcpi": {

@@ -2,7 +2,8 @@
 
 What is checked of each input: no reading raises anything (strict ones a `DecodeError`, and that exactly where there are
 findings); everything is copied to the same bytes, by records and as a whole; the columns that each kernel makes hold
-what events hold; a few bytes at a time give the same, and so do small blocks; the commands tell of it.
+what events hold; a few bytes at a time give the same, and so do small blocks, also for all rules; the commands tell of
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from unittest.mock import patch
 from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import CORPUS, LONGEST, Change, Target, require
 from fxtio.finding import Finding
-from fxtio.mono import explain, frames, report
+from fxtio.mono import explain, frames, report, rules
 from fxtio.mono.buffers import encode_events
 from fxtio.mono.headers import (
     BUFFER_HEADER_SIZE,
@@ -94,10 +95,13 @@ def check_blocks(data: bytes) -> None:
             require(all_of(data) == expected, "small blocks give the same")
 
 
-def all_of(data: bytes) -> tuple[str, list[Finding], dict[str, int]]:
-    """Return the entries of an input, the findings that are kept, and the number of all findings."""
+def all_of(data: bytes) -> tuple[str, list[Finding], dict[str, int], dict[str, int]]:
+    """Return the entries of an input, the findings that are kept, and how often the reader and a check find each."""
     trace = MonoTrace(data)
-    return repr(list(trace.entries())), list(trace.findings), dict(trace.findings.counts)
+    entries, findings = repr(list(trace.entries())), trace.findings
+    rules.check(trace)
+    require(findings.counts <= trace.findings.counts, "a check finds what readers find")
+    return entries, list(findings), dict(findings.counts), dict(trace.findings.counts)
 
 
 def check_buffers(data: bytes, trace: MonoTrace, entries: list[Any]) -> None:

@@ -46,7 +46,7 @@ def make_kit(folder: Path) -> Path:
     (folder / "kit.toml").write_text('version = "9"\n[formats.fxt]\nsuffix = ".fxt"\n', "utf-8")
     two = TRACE + bytes.fromhex("2000110000001000 7000000000000000 1000130000000000".replace(" ", ""))
     add_case(folder, "fxt/valid/magic", TRACE, RECORDS, tags=["record.magic"])
-    add_case(folder, "fxt/valid/two", two, TWO, tags=["record.provider-event"])
+    add_case(folder, "fxt/valid/two", two, TWO, tags=["record.provider-event"], remarks=["fxt.provider.lost"])
     broken = [{"type": "magic"}, {**TWO[1], "optional": True}]
     add_case(folder, "fxt/invalid/cut", two[:16], broken, rules=["fxt.framing.truncated"])
     scenario = {
@@ -65,7 +65,14 @@ def make_kit(folder: Path) -> Path:
 
 
 def add_case(
-    kit: Path, name: str, trace: bytes, records: list[dict[str, Any]], *, tags: Any = (), rules: Any = ()
+    kit: Path,
+    name: str,
+    trace: bytes,
+    records: list[dict[str, Any]],
+    *,
+    tags: Any = (),
+    rules: Any = (),
+    remarks: Any = (),
 ) -> None:
     """Write a case of a kit; it is invalid if it breaks rules."""
     content: dict[str, Any] = {
@@ -78,6 +85,7 @@ def add_case(
         "tags": list(tags),
         "expect": {"records": records, **({"refuse": "may"} if rules else {})},
         **({"rules": list(rules)} if rules else {}),
+        **({"remarks": list(remarks)} if remarks else {}),
     }
     path = kit / "cases" / name
     path.with_suffix(".json").write_text(json.dumps(content), "utf-8")

@@ -18,13 +18,13 @@ from fxtio.mono.rules.counters import Counters, Coverage
 from fxtio.mono.rules.headers import check_header
 from fxtio.mono.rules.heap import HeapShots
 from fxtio.mono.rules.references import Loads, References, Threads
-from fxtio.mono.rules.sequences import Buffers, Calls, Pairs, Times
+from fxtio.mono.rules.sequences import Buffers, Calls, GcSteps, Pairs, Times
 from fxtio.mono.rules.values import ClauseObjects, ImageUnloads, ItemCounts, SingleValues, Sizes, Texts
 from fxtio.mono.rules.view import Check, View
 
 CHECKS: tuple[type[Check], ...] = (
     Buffers, Texts, SingleValues, Sizes, ClauseObjects, ItemCounts, ImageUnloads, References, Threads, Loads, Times,
-    Pairs, Calls, HeapShots, Counters, Coverage,
+    Pairs, GcSteps, Calls, HeapShots, Counters, Coverage,
 )  # fmt: skip
 """All checks of events."""
 

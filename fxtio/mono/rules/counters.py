@@ -14,6 +14,15 @@ from fxtio.mono.stream.declare import Byte
 _ATTRIBUTES = (("section", enums.CounterSection), ("unit", enums.CounterUnit), ("variance", enums.CounterVariance))
 
 
+def _columns(view: View, cls: EventClass, field: str) -> tuple[Array, Array, Array]:
+    """Return the indices, the types and the byte offsets of the counters in a list; empty columns without events."""
+    if view.has(cls):
+        indices, types = (view.items(cls, field, name) for name in ("index", "type"))
+        if indices is not None and types is not None:
+            return indices[0], types[0], indices[1]
+    return np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64)
+
+
 class Counters(Check):
     """Finds faults in descriptions of counters, and values of another type than the description says."""
 
@@ -24,40 +33,36 @@ class Counters(Check):
         self._types: dict[int, int] = {}  # by index
 
     def _add(self, view: View) -> None:
-        if view.has(r.CounterDescriptions):
-            self._describe(view)
-        if not view.has(r.CounterValues):
-            return
-        indices, types = (view.items(r.CounterValues, "values", name) for name in ("index", "type"))
-        if indices is None or types is None:
-            return
-        for _, _, begin, _, offsets in view.item_texts(r.CounterValues, "values", r.CounterValue):
-            self.report("counter.text", begin >= 0, offsets, always("the value of a counter is a text"))
-        described = [self._types.get(index) for index in indices[0].tolist()]
-        broken = np.array(
-            [kind not in (None, actual) for kind, actual in zip(described, types[0].tolist(), strict=True)], bool
-        )
+        indices, types, offsets = _columns(view, r.CounterDescriptions, "counters")
+        used, used_types, places = _columns(view, r.CounterValues, "values")
+        bounds = np.searchsorted(offsets, places).tolist()  # the descriptions in front of each value
+        described = list(zip(indices.tolist(), types.tolist(), strict=True))
+        repeated, expected, first = [], [], 0
+        for index, bound in zip([*used.tolist(), 0], [*bounds, len(described)], strict=True):
+            for row in range(first, bound):
+                if described[row][0] in self._types:
+                    repeated.append(row)
+                if len(self._types) < MOST_NUMBERS:
+                    self._types[described[row][0]] = described[row][1]
+            first = bound
+            expected.append(self._types.get(index))
         self.report(
-            "counter.other-type", broken, indices[1],
-            lambda row: f"counter {int(indices[0][row])}: a value of type {int(types[0][row])}, not {described[row]}",
-        )  # fmt: skip
-
-    def _describe(self, view: View) -> None:
-        fields = {name: view.items(r.CounterDescriptions, "counters", name) for name in ("index", "type")}
-        if fields["index"] is None or fields["type"] is None:
-            return
-        (indices, offsets), (types, _) = fields["index"], fields["type"]
-        self.report("counter.index-zero", indices == 0, offsets, lambda _: "a counter has the index 0")
-        repeated_rows = []
-        for row, (index, kind) in enumerate(zip(indices.tolist(), types.tolist(), strict=True)):
-            if index in self._types:
-                repeated_rows.append(row)
-            if len(self._types) < MOST_NUMBERS:
-                self._types[index] = kind
-        self.report(
-            "counter.index-twice", np.array(repeated_rows, np.int64), offsets,
+            "counter.index-twice", np.array(repeated, np.int64), offsets,
             lambda row: f"the index {int(indices[row])} has a counter already",
         )  # fmt: skip
+        broken = [kind not in (None, actual) for kind, actual in zip(expected, used_types.tolist(), strict=False)]
+        self.report(
+            "counter.other-type", np.array(broken, bool), places,
+            lambda row: f"counter {int(used[row])}: a value of type {int(used_types[row])}, not {expected[row]}",
+        )  # fmt: skip
+        if view.has(r.CounterValues):
+            for _, _, begin, _, text_offsets in view.item_texts(r.CounterValues, "values", r.CounterValue):
+                self.report("counter.text", begin >= 0, text_offsets, always("the value of a counter is a text"))
+        if view.has(r.CounterDescriptions):
+            self._check_descriptions(view, indices, types, offsets)
+
+    def _check_descriptions(self, view: View, indices: Array, types: Array, offsets: Array) -> None:
+        self.report("counter.index-zero", indices == 0, offsets, always("a counter has the index 0"))
         self.report(
             "counter.unknown-type", types > max(enums.CounterType), offsets,
             lambda row: f"the type of the counter {int(indices[row])} is {int(types[row])}",

@@ -202,6 +202,47 @@ def _keyed(rule: PairRule, step: Step, view: View) -> tuple[Array, Array]:
     return keys, view.offsets(step.cls)[rows]
 
 
+_STEPS = (
+    _GC.PRE_STOP_WORLD, _GC.PRE_STOP_WORLD_LOCKED, _GC.POST_STOP_WORLD, _GC.START, _GC.MARK_START, _GC.MARK_END,
+    _GC.RECLAIM_START, _GC.RECLAIM_END, _GC.END, _GC.PRE_START_WORLD, _GC.POST_START_WORLD,
+    _GC.POST_START_WORLD_UNLOCKED,
+)  # fmt: skip
+"""The steps of a collection in their order; within one stop of the world, another collection can begin."""
+
+_RANK = np.argsort(np.array(_STEPS))
+"""The place of each step in this order."""
+
+
+class GcSteps(Check):
+    """Finds steps of collections on a thread that come behind a later step of the same stop of the world."""
+
+    classes = (r.GcEvent,)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._last: dict[int, int] = {}  # by thread: its last step
+
+    def _add(self, view: View) -> None:
+        rows = np.flatnonzero(view.values(r.GcEvent, "event") < len(_STEPS))  # another rule is about the others
+        threads = view.threads(r.GcEvent)[rows]
+        rows = rows[np.argsort(threads, kind="stable")]
+        threads, steps = view.threads(r.GcEvent)[rows], view.values(r.GcEvent, "event")[rows].astype(np.int64)
+        offsets = view.offsets(r.GcEvent)[rows]
+        first = np.flatnonzero(np.append(True, threads[1:] != threads[:-1])[: len(rows)])
+        before = np.append(-1, steps[:-1])[: len(rows)]
+        before[first] = [self._last.get(thread, -1) for thread in threads[first].tolist()]
+        is_late = (before >= 0) & (_RANK[steps] < _RANK[before])
+        is_new = (steps == _GC.PRE_STOP_WORLD) & (_RANK[before] >= _RANK[_GC.POST_START_WORLD])
+        is_next = (steps == _GC.START) & (before == _GC.END)
+        self.report(
+            "gc.step-order", is_late & ~is_new & ~is_next, offsets,
+            lambda row: f"step {_GC(steps[row]).name} comes behind {_GC(before[row]).name}",
+        )  # fmt: skip
+        for thread, step in zip(threads.tolist(), steps.tolist(), strict=True):
+            if thread in self._last or len(self._last) < _MOST_THREADS:
+                self._last[thread] = step
+
+
 class Calls(Check):
     """Finds exits from methods without an entry, and entries without an exit, for each thread."""
 
