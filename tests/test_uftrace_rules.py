@@ -14,8 +14,11 @@ import pytest
 import fxtio
 from fxtio.rules import rules_of
 from fxtio.uftrace.breaks import BREAKS
+from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.info import HEADER_SIZE
+from fxtio.uftrace.records import Event, encode
 from fxtio.uftrace.rules import check
+from support.limits import processor_seconds
 from support.uftrace_judge import PROGRAM, needs_uftrace
 from support.uftrace_samples import minimal, opened
 
@@ -155,6 +158,21 @@ def findings_of(directory: Path) -> set[str]:
     with fxtio.open(directory, format="uftrace") as trace:
         check(trace)
     return {*trace.findings.counts}
+
+
+def test_hostile_directories_are_checked_in_little_time(tmp_path: Path) -> None:
+    """Very many events of different numbers, and very many lines that begin a block."""
+    target = minimal(tmp_path / "t")
+    events = [Event(9_000_001 + number, 0, 1_000_000 + 7 * number, payload_of(b"data")) for number in range(60_000)]
+    with (target / "1.dat").open("ab") as file:
+        file.writelines(map(encode, events))
+    with (target / "info").open("ab") as file:
+        file.write(b"argspec:lines=5\n" * 100_000)
+    with processor_seconds(20), fxtio.open(target, format="uftrace") as trace:
+        check(trace)
+    assert trace.findings.counts["uftrace.event.unknown-id"] == 60_000
+    assert trace.findings.counts["uftrace.event.data"] == 60_000
+    assert trace.findings.counts["uftrace.info.line-count"] == 99_999  # all but the one that five follow
 
 
 def test_any_change_of_the_header_is_found(tmp_path: Path) -> None:

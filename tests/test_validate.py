@@ -508,3 +508,22 @@ def test_break_a_rule_of_directories(tmp_path: Path, capsys: Capture, monkeypatc
     assert main(["synth", "--break", "toy.line.empty", "-o", str(tmp_path / "new")]) == 0
     assert main(["synth", "--break", "toy.line.empty", "-o", str(tmp_path)]) == 2
     assert "must not exist yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", formats())
+def test_broken_traces_of_every_format_are_reported(name: str, tmp_path: Path, capsys: Capture) -> None:
+    broken_rules = [each for each in by_name(name).breaks.BREAKS if rule_of(each).level == "required"]
+    rule_id = next(each for each in broken_rules if not each.partition(".")[2].startswith("source."))
+    path = tmp_path / "broken"
+    assert main(["synth", "--break", rule_id, "-o", str(path)]) == 0
+    capsys.readouterr()
+    code, out, _ = run(capsys, "--format", name, path)
+    assert code == 1
+    assert f"\nrequired: {rule_id}, 1 finding, at " in out
+    assert f"fxtio synth --break {rule_id} -o broken" in run(capsys, "--explain", rule_id)[1]
+
+
+def test_a_broken_trace_goes_to_standard_output(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
+    assert main(["synth", "--break", RULE, "-o", "-"]) == 0
+    by_name("fxt").breaks.BREAKS[RULE](path := tmp_path / "a")
+    assert capsysbinary.readouterr().out == path.read_bytes()

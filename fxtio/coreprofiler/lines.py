@@ -150,6 +150,9 @@ def decode_as(cls: type[Record], line: bytes) -> Record | Fault:
             return Fault("line.field-form", field.name, str(error))
     if layout.tail is None:
         if match.end() != len(line):
+            last = match.lastindex
+            if last and not line.startswith(b" ", match.end()):
+                return _malformed(layout.fields[last - 1], line[match.start(last) :])
             return Fault("line.extra-fields", "", f"{_excerpt(line[match.end() :])} follows the last item")
         return cls(*values)
     try:
@@ -191,9 +194,14 @@ def _first_fault(layout: Layout, line: bytes) -> Fault:
             rest = line[offset:]
             if not rest:
                 return Fault("line.field-missing", field.name, f"the line ends before `{field.name}`")
-            return Fault("line.field-form", field.name, f"{_excerpt(rest)} is not a valid {field.item.name}")
+            return _malformed(field, rest)
         offset = match.end()
     raise AssertionError("the items fit one by one, but not together")
+
+
+def _malformed(field: ItemField, raw: bytes) -> Fault:
+    """Return the fault of an item that is not of its kind."""
+    return Fault("line.field-form", field.name, f"{_excerpt(raw)} is not a valid {field.item.name}")
 
 
 def _excerpt(raw: bytes) -> str:

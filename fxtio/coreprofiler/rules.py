@@ -298,7 +298,7 @@ class _Loads(_Rules):
         for kind, (definitions, uses) in _LOADS.items():
             for cls, name in definitions:
                 _, columns = block.columns(cls)
-                _add_some(self._defined[kind], np.unique(columns[name]).tolist())
+                _add_bounded(self._defined[kind], np.unique(columns[name]).tolist())
             for cls, name in uses:
                 self._use(kind, block, *block.columns(cls), name)
         rows, columns = block.columns(r.SourceLine)
@@ -327,7 +327,7 @@ class _Loads(_Rules):
                     self.report.findings.add(f"load.{kind}-missing", offset, message)
 
 
-def _add_some(target: set[int], values: Iterable[int]) -> None:
+def _add_bounded(target: set[int], values: Iterable[int]) -> None:
     """Add values to a set, as long as there are not too many."""
     for value in values:
         if len(target) >= MAX_IDS:
@@ -383,8 +383,8 @@ class _Collections(_Rules):
             owner, iid = _owners(items), items.columns["class_iid"]
             order = np.lexsort((iid, owner))
             owner, iid = owner[order], iid[order]
-            again = (owner[1:] == owner[:-1]) & (iid[1:] == iid[:-1]) & (iid[1:] >= 0)
-            self.report.rows("gc.class-again", block, rows[owner[1:][again]], "the table has a class twice")
+            is_repeated = (owner[1:] == owner[:-1]) & (iid[1:] == iid[:-1]) & (iid[1:] >= 0)
+            self.report.rows("gc.class-again", block, rows[owner[1:][is_repeated]], "the table has a class twice")
         rows, columns = block.columns(r.HeapGenerations)
         odd = columns["items"].counts != _GENERATIONS
         self.report.rows("gc.heap-generations", block, rows[odd], f"there are not {_GENERATIONS} items")

@@ -70,10 +70,12 @@ class Samples:
         threads = thread[begins].tolist()
         before = [stacks.get(iid_of(number)) for number in threads]
         previous = np.concatenate([time[:1], time[:-1]])
-        previous[begins] = [_NO_TIME if one is None or one.timestamp is None else one.timestamp for one in before]
+        previous[begins] = [
+            _NO_TIME if stack is None or stack.timestamp is None else stack.timestamp for stack in before
+        ]
         is_sound = np.logical_and.reduceat(time >= previous, begins)
         depths = self._check_stacks(threads, before, is_sound)
-        is_sound &= [_is_usual(one) for one in before]
+        is_sound &= [_is_usual(stack) for stack in before]
         is_sound &= ~np.isin(threads, list(destroyed))
         if depths is None or stacks.thread_count + len(threads) > state.MAX_THREADS:
             return self.rows
@@ -92,13 +94,13 @@ class Samples:
         Args:
             threads: all threads, rising.
             before: their stacks before the block.
-            is_sound: whether each thread is without a fault; changed where one is not.
+            is_sound: whether each thread is without a fault; set to false where one has a fault.
 
         Returns:
             The number of frames of each thread after the block, and the greatest one in it; None if a number of frames
             is absurd.
         """
-        depth = np.array([0 if one is None else len(one.frames) for one in before], np.int64)
+        depth = np.array([0 if stack is None else len(stack.frames) for stack in before], np.int64)
         if not len(self.stack_rows):
             return depth, depth
         columns = self.stack

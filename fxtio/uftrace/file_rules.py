@@ -88,15 +88,15 @@ def _check_blocks(info: InfoFile, findings: Findings) -> None:
         if bit not in info.blocks:
             message = f"there is a line {key}, but the header does not list the block {bit.name}"
             findings.add("info.unlisted-block", offset, message, file=INFO_FILE)
-    for number, (offset, bit, key, value) in enumerate(lines):
+    following = [0] * len(lines)  # the number of lines of the same block that directly follow each line
+    for number in reversed(range(len(lines) - 1)):
+        if lines[number + 1][1] == lines[number][1]:
+            following[number] = following[number + 1] + 1
+    for (offset, bit, key, value), count in zip(lines, following, strict=True):
         match = re.fullmatch(r"lines=(\d{1,9})", value, re.ASCII)
-        if match and key in _COUNTED:
-            following = 0
-            while number + following + 1 < len(lines) and lines[number + following + 1][1] == bit:
-                following += 1
-            if following != int(match[1]):
-                message = f"{following} lines of the block {bit.name} follow, not {match[1]}"
-                findings.add("info.line-count", offset, message, file=INFO_FILE)
+        if match and key in _COUNTED and count != int(match[1]):
+            message = f"{count} lines of the block {bit.name} follow, not {match[1]}"
+            findings.add("info.line-count", offset, message, file=INFO_FILE)
         if key == "build_id" and not _BUILD_ID.fullmatch(value):
             message = f"the build id {value[:60]!r} does not have 40 hexadecimal digits"
             findings.add("info.build-id", offset, message, file=INFO_FILE)

@@ -18,6 +18,7 @@ from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import FIRST_OWN_EVENT, NAMES, EventsFile, data_of, sizes_of
 from fxtio.uftrace.file_rules import check_files
 from fxtio.uftrace.frames import Chunk
+from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.layout import DEPTHS, Feature, RecordWord
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.reading import Reading
@@ -202,14 +203,14 @@ class _TaskRules:
         ids, depth = _FIELDS["address"].get(chunk.words[rows]), _FIELDS["depth"].get(chunk.words[rows])
         self._report("event.depth", chunk, rows[depth != 0], "an event has a depth, which should be 0")
         has_data = _FIELDS["more"].get(chunk.words[rows]) != 0
-        for number in np.unique(ids).tolist():
-            own = rows[ids == number]
+        for number, chosen in rows_by_value(ids):
+            own = rows[chosen]
             if number < FIRST_OWN_EVENT:
                 message = f"the event {number:,} is one of the kernel, which records of a task do not have"
                 self._report("event.kernel-id", chunk, own, message)
             elif number not in NAMES and number not in self._events.names:
                 self._report("event.unknown-id", chunk, own, f"the event {number:,} has no name")
-            with_data = rows[(ids == number) & has_data]
+            with_data = own[has_data[chosen]]
             sizes = sizes_of(number, self._pointer_size)
             if not sizes:
                 message = f"the event {self._events.name(number)} has data, which uftrace does not know"

@@ -81,7 +81,7 @@ class Content:
             records = [(entry.record, place) for entry, place in zip(entries, places, strict=True)]
             files = {}
             if item.directory:
-                own = {f"{tid}.dat" for tid in trace.tids}
+                own = {entry.file for entry in entries}
                 files = {file.name: file.read_bytes() for file in path.iterdir() if file.name not in own}
             return cls(item, records, same_style(trace), files)
 

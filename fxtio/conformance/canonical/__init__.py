@@ -17,6 +17,7 @@ _MODULES = {
     "fxt": "fxtio.conformance.canonical.fxt",
     "dcpi": "fxtio.conformance.canonical.dcpi",
     "mono": "fxtio.conformance.canonical.mono",
+    "coreprofiler": "fxtio.conformance.canonical.coreprofiler",
 }
 
 

@@ -116,17 +116,22 @@ class Operations:
 
 def _events(view: View, present: list[type[Record]], is_flow: bool, waiting: _Events | None) -> _Events:
     """Return the events that wait, and then those of a batch."""
-    parts = []
+    batch = view.batch
+    count = len(batch)
+    ids, times = np.empty(count, np.uint64), np.empty(count, np.int64)
+    keys, threads = np.zeros(count, np.uint64), np.empty(count, np.int32)
+    step = np.full(count, -1, np.int8)
     for cls in present:
-        rows, columns = view.batch.columns(cls)
-        key = np.zeros(len(rows), np.uint64) if is_flow or cls is r.AsyncInstant else view.name_keys(cls)
-        step = np.full(len(rows), _FLOWS[cls] if is_flow else _ASYNC[cls], np.int8)
-        time = view.batch.times(columns["timestamp"], rows)
-        threads = view.threads(cls, "thread")
-        process = view.batch.threads.koids()[:, 0].take(threads)
-        parts.append((rows, (columns["id"], step, time, key, process, view.offsets(rows))))
-    order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
-    values = [np.concatenate([part[place] for _, part in parts])[order] for place in range(6)]
+        rows, columns = batch.columns(cls)
+        step[rows] = _FLOWS[cls] if is_flow else _ASYNC[cls]
+        ids[rows] = columns["id"]
+        times[rows] = batch.times(columns["timestamp"], rows)
+        threads[rows] = view.threads(cls, "thread")
+        if not is_flow and cls is not r.AsyncInstant:
+            keys[rows] = view.name_keys(cls)
+    rows = np.flatnonzero(step >= 0)
+    process = batch.threads.koids()[:, 0].take(threads[rows])
+    values = [ids[rows], step[rows], times[rows], keys[rows], process, view.offsets(rows)]
     if waiting is not None:
         before = (waiting.id, waiting.step, waiting.time, waiting.key, waiting.process, waiting.offset)
         values = [np.concatenate(pair) for pair in zip(before, values, strict=True)]

@@ -57,7 +57,7 @@ class _Rows:
 
     Attributes:
         step: see `SpanStep` (int8).
-        provider: the index of the provider (int32).
+        provider: the index of the provider: an int for all rows, or int32 per row.
         thread: the code of the thread, valid in the batch (int32).
         begin: the time in ticks (uint64).
         end: the end of a complete event (uint64).
@@ -66,7 +66,7 @@ class _Rows:
     """
 
     step: Array
-    provider: Array
+    provider: int | Array
     thread: Array
     begin: Array
     end: Array
@@ -75,8 +75,9 @@ class _Rows:
 
     def take(self, rows: Array) -> _Rows:
         """Return some of the rows."""
-        columns = (self.step, self.provider, self.thread, self.begin, self.end, self.key, self.offset)
-        return _Rows(*(column[rows] for column in columns))
+        provider = self.provider if isinstance(self.provider, int) else self.provider[rows]
+        columns = (self.thread, self.begin, self.end, self.key, self.offset)
+        return _Rows(self.step[rows], provider, *(column[rows] for column in columns))
 
 
 class Spans:
@@ -115,7 +116,6 @@ class Spans:
         thread, begin, end, offset = (
             np.empty(count, np.int32), np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
         )  # fmt: skip
-        provider = np.empty(count, np.int32)
         key = np.zeros(count, np.uint64)
         step = np.concatenate([np.zeros(before, np.int8), steps[batch.frame.kind.view(np.uint8)]])
         for cls in present:
@@ -126,12 +126,14 @@ class Spans:
                 step[left_out + before] = SpanStep.NONE
         step[before:][thread[before:] < 0] = SpanStep.NONE
         offset[before:] = batch.frame.offsets
-        provider[before:] = batch.provider
+        provider = batch.provider
+        if before and self._open is not None:
+            provider = _joined(self._open.provider, before, provider, len(batch))
         if self._open is not None:
             codes = [batch.threads.code(each) for each in self._threads]
             self._open.thread = np.array(codes, np.int32)
             for name, column in (("step", step), ("thread", thread), ("begin", begin), ("end", end), ("key", key),
-                                 ("offset", offset), ("provider", provider)):  # fmt: skip
+                                 ("offset", offset)):  # fmt: skip
                 column[:before] = getattr(self._open, name)
         return _Rows(step, provider, thread, begin, end, key, offset)
 
@@ -169,7 +171,8 @@ class Spans:
             report_at(view.findings, "event.backwards", rows.offset[pairs[late]], message)
 
     def _owner(self, view: View, rows: _Rows, row: int) -> tuple[int, Thread]:
-        return int(rows.provider[row]), view.batch.threads.values[int(rows.thread[row])]
+        provider = rows.provider if isinstance(rows.provider, int) else int(rows.provider[row])
+        return provider, view.batch.threads.values[int(rows.thread[row])]
 
     def _nest(self, view: View, rows: _Rows, track: Array, tracks: int) -> None:
         count = len(rows.step)
@@ -222,7 +225,8 @@ class Spans:
         """Check what only the end of the trace decides."""
         if self._open is None:
             return
-        owners = zip(self._open.provider.tolist(), self._threads, strict=True)
+        providers = np.broadcast_to(self._open.provider, len(self._threads)).tolist()
+        owners = zip(providers, self._threads, strict=True)
         ordered = np.array([owner not in self._disordered for owner in owners], bool)
         begins = np.sort(self._open.offset[(self._open.step == SpanStep.BEGIN) & ordered])
         if len(begins):
@@ -246,7 +250,7 @@ def _tracks(rows: _Rows) -> tuple[Array, int]:
         thread = rows.thread
     count = int(thread.max(initial=-1)) + 1
     provider = rows.provider
-    if not len(provider) or int(provider.min()) == int(provider.max()):
+    if isinstance(provider, int) or not len(provider):
         return thread, count
     pairs = np.where(used, provider.astype(np.int64) * count + thread, -1)
     _, track = np.unique(pairs, return_inverse=True)
@@ -254,6 +258,14 @@ def _tracks(rows: _Rows) -> tuple[Array, int]:
     if not used.all():
         track -= 1
     return track, int(track.max()) + 1
+
+
+def _joined(first: int | Array, count: int, second: int | Array, rest: int) -> int | Array:
+    """Return the providers of some rows and of others behind them; an int if all are the same."""
+    if isinstance(first, int) and isinstance(second, int) and first == second:
+        return first
+    provider = np.concatenate([np.broadcast_to(first, count), np.broadcast_to(second, rest)])
+    return int(provider[0]) if int(provider.min()) == int(provider.max()) else provider
 
 
 def _before_spans(rows: _Rows, flows: Array) -> Array:
