@@ -19,11 +19,13 @@ from harness import best, in_child, peak_memory, show, without_kernels
 
 import fxtio
 from fxtio import _native
+from fxtio.fxt import rules, synth
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 EVENTS = 2_000_000
 PEER_EVENTS = 100_000
+CHECKED_BYTES = 64_000_000
 NAMES = [f"name {number}" for number in range(64)]
 
 
@@ -66,6 +68,29 @@ def objects(path: Path) -> None:
     """Read every record as an object."""
     for _ in fxtio.open(path):
         pass
+
+
+CHECKED = ("spans", "mixed", "program")
+"""The synthetic shapes that are checked."""
+
+
+def checks(folder: Path) -> list[tuple[str, str, str]]:
+    """Measure the rules on clean traces: megabytes per second, and the time as a multiple of reading alone."""
+    rows = []
+    for shape in CHECKED:
+        path = folder / f"{shape}.fxt"
+        synth.synth(path, shape, events=None, size=CHECKED_BYTES, threads=None, seed=0, progress=lambda done, of: None)
+        seconds = best(lambda path=path: rules.check(fxtio.open(path)), 5)
+        reading = best(lambda path=path: read_batches(path), 5)
+        speed = f"{path.stat().st_size / seconds / 1e6:.0f} MB/s"
+        rows.append((f"all rules, shape {shape}", speed, f"{seconds / reading:.1f} times reading"))
+    return rows
+
+
+def read_batches(path: Path) -> None:
+    """Read a trace, with what readers report, and without the rules."""
+    for batch in fxtio.open(path).record_batches(forget=True):
+        batch.check()
 
 
 def bulk(folder: Path) -> float:
@@ -157,6 +182,7 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
     rows.append(("bulk encode", rate(EVENTS, encode_only()), ""))
     rows.append(("bulk encode and write", rate(EVENTS, bulk(folder)), ""))
     rows.append(("friendly writer", f"{friendly() * 1e9:.0f} ns/event", ""))
+    rows += checks(folder)
     size = 1_000_000_000
     while not giga.exists() or giga.stat().st_size < size:
         with path.open("rb") as source, giga.open("ab") as target:

@@ -394,9 +394,9 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(broken: Path, capsy
     [
         ([], "FILE is missing"),
         (["--show", "-1", "a.fxt"], "the number cannot be negative"),
-        (["--output", "xml", "a.fxt"], "invalid choice: 'xml'"),
+        (["--report", "xml", "a.fxt"], "invalid choice: 'xml'"),
         (["--fail-on", "error", "a.fxt"], "invalid choice: 'error'"),
-        (["--list-rules", "--output", "sarif"], "--output is text or json"),
+        (["--list-rules", "--report", "sarif"], "--report is text or json"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str, capsys: Capture) -> None:
@@ -439,8 +439,8 @@ def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("output", ["text", "json", "sarif", "junit"])
 def test_reports_go_to_a_file(output: str, broken: Path, capsys: Capture) -> None:
     target = broken.with_name("report")
-    code, shown_text, _ = run(capsys, "--output", output, broken)
-    assert run(capsys, "--output", output, "-o", target, broken)[:2] == (code, "")
+    code, shown_text, _ = run(capsys, "--report", output, broken)
+    assert run(capsys, "--report", output, "-o", target, broken)[:2] == (code, "")
     written = target.read_text("utf-8")
     assert RULE in written
     if output != "junit":  # that has the time it took
@@ -452,7 +452,7 @@ def test_colors(broken: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("fxtio.cli.validate.has_color", lambda: True)
     colored = run(capsys, broken)[1]
     assert "\x1b[1m" in colored
-    assert "\x1b" not in plain + run(capsys, "--output", "json", broken)[1]
+    assert "\x1b" not in plain + run(capsys, "--report", "json", broken)[1]
     for escape in ("\x1b[1m", "\x1b[31m", "\x1b[0m"):
         colored = colored.replace(escape, "")
     assert colored == plain
@@ -473,7 +473,7 @@ def test_list_rules(capsys: Capture) -> None:
     listed = [line.split()[0] for line in out.splitlines()[1:]]
     assert RULE in listed
     assert all(name.startswith("fxt.framing.") for name in listed)
-    out = run(capsys, "--list-rules", "--output", "json", "--format", "dcpi", "--profile", "required")[1]
+    out = run(capsys, "--list-rules", "--report", "json", "--format", "dcpi", "--profile", "required")[1]
     rules = json.loads(out)
     assert {each["level"] for each in rules.values()} == {"required"}
     assert all(name.startswith("dcpi.") for name in rules)

@@ -19,7 +19,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests")]
 
 from timelines import Refused, arguments, double, run, text, thread  # noqa: E402
 
-from judges import perfetto
+from judges import perfetto  # noqa: E402
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -46,8 +46,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         help=f"{fail_help}robustness (default), never",
     )
     output = parser.add_argument_group("output")
-    output.add_argument("--output", choices=_OUTPUTS, default="text", help="the form of the report (default: text)")
-    output.add_argument("-o", dest="target", default="-", metavar="FILE", help="write the report to a file")
+    output.add_argument("--report", choices=_OUTPUTS, default="text", help="the form of the report (default: text)")
+    output.add_argument("-o", "--output", default="-", metavar="FILE", help="write the report to a file")
     show_help = "show the bytes of the first N findings of each rule, in text (default: 1)"
     output.add_argument("--show", type=int, default=1, metavar="N", help=show_help)
     parser.add_argument("--format", metavar="NAME", help="the format of the traces (default: by content, then by name)")
@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         parser,
         "fxtio validate app.fxt",
         "fxtio validate --profile perfetto --fail-on required traces/",
-        "fxtio validate --output sarif -o report.sarif *.fxt",
+        "fxtio validate --report sarif -o report.sarif *.fxt",
         "fxtio validate --explain fxt.framing.zero-size",
     )
 
@@ -76,9 +76,9 @@ def run(options: Namespace) -> int:
         options.refuse("FILE is missing")
     if options.show < 0:
         options.refuse("argument --show: the number cannot be negative")
-    if options.target == "-":
-        return _validate(options, sys.stdout.write, color=options.output == "text" and has_color())
-    with open(options.target, "w", encoding="utf-8", errors="backslashreplace") as file:
+    if options.output == "-":
+        return _validate(options, sys.stdout.write, color=options.report == "text" and has_color())
+    with open(options.output, "w", encoding="utf-8", errors="backslashreplace") as file:
         return _validate(options, file.write, color=False)
 
 
@@ -95,15 +95,15 @@ def _validate(options: Namespace, write: Callable[[str], object], *, color: bool
         if isinstance(result, reports.Unreadable):
             sys.stdout.flush()
             print(f"fxtio: {printable(result.reason)}", file=sys.stderr)
-        elif options.output == "text":
+        elif options.report == "text":
             lines = text_of(result, file, shown=options.show, color=color)
             write(separator + "".join(f"{line}\n" for line in lines))
             separator = "\n"
-    if options.output == "json":
+    if options.report == "json":
         write(reports.json_of(results, options.fail_on))
-    elif options.output == "sarif":
+    elif options.report == "sarif":
         write(reports.sarif_of(results))
-    elif options.output == "junit":
+    elif options.report == "junit":
         write(reports.junit_of(results, options.fail_on))
     return _code(results, options.fail_on)
 
@@ -198,10 +198,10 @@ def _list(selection: Selection, options: Namespace) -> int:
 
     only = by_name(options.format).name if options.format else None
     rules: list[Rule] = [rule for rule in all_rules() if selection.has(rule) and only in (None, rule.format)]
-    if options.output == "json":
+    if options.report == "json":
         print(json.dumps({rule.id: rule_json(rule) for rule in rules}, indent=2))
-    elif options.output == "text":
+    elif options.report == "text":
         print_table(["rule", "level", "what is wrong"], [(rule.id, rule.level, rule.found) for rule in rules])
     else:
-        options.refuse("--list-rules has no report; --output is text or json")
+        options.refuse("--list-rules has no such report; --report is text or json")
     return FINE

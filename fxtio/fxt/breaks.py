@@ -16,7 +16,7 @@ from fxtio.codec.word import Word
 from fxtio.fxt import arguments as a
 from fxtio.fxt import layout as w
 from fxtio.fxt import records as r
-from fxtio.fxt.enums import ArgumentType, BlobType, ObjectType, RecordType, ThreadState
+from fxtio.fxt.enums import ArgumentType, BlobType, ObjectType, ThreadState
 from fxtio.fxt.references import Thread
 from fxtio.fxt.rules.slots import MIN_REDEFINED, MIN_UNUSED
 from fxtio.fxt.rules.spans import DEEPEST
@@ -38,19 +38,21 @@ def words(*values: int) -> bytes:
     return b"".join(value.to_bytes(_WORD, "little") for value in values)
 
 
-def header(kind: int, size: int, **fields: int) -> int:
-    """Return a header word: type, size in words, and values by the first bit of their field, as `bit_16=4`."""
-    return kind | size << 4 | sum(value << int(name.removeprefix("bit_")) for name, value in fields.items())
+def header(word: type[Word], **fields: int) -> int:
+    """Return a header word of a kind with values in some fields; the others are 0."""
+    value = word.pattern("tag", "const")[1]
+    for name, number in fields.items():
+        field = word.fields[name]
+        value = value & ~field.put(field.mask) | field.put(number)
+    return value
 
 
 def changed(record: Record, word: type[Word], **fields: int) -> bytes:
     """Return the bytes of a record with other values in fields of its header."""
     raw = encode(record)
-    value = int.from_bytes(raw[:_WORD], "little")
-    for name, number in fields.items():
-        field = word.fields[name]
-        value = value & ~field.put(field.mask) | field.put(number)
-    return words(value) + raw[_WORD:]
+    old = int.from_bytes(raw[:_WORD], "little")
+    values = {name: int(field.get(old)) for name, field in word.fields.items()} | fields
+    return words(header(word, **values)) + raw[_WORD:]
 
 
 def named(thread: int, process: int = PROCESS) -> Record:
@@ -193,32 +195,33 @@ _LATE = 200_000  # records, of several batches
 
 _SPAN = complete(100, 200)
 _TEXT_SLOT = 3
+_INLINE = w.StringRefWord(index=1, inline=1).value  # a text of one byte
 
 BREAKS: dict[str, Break] = {
     "fxt.source.empty": _whole(),
     "fxt.source.cut": _cut,
     "fxt.framing.no-magic": _without(r.Magic),
-    "fxt.framing.magic-value": _trace(words(header(RecordType.METADATA, 1, bit_16=4, bit_24=0x12345678))),
+    "fxt.framing.magic-value": _trace(words(header(w.MagicWord, size=1, magic=0x12345678))),
     "fxt.framing.magic-size": _trace(changed(r.Magic(), w.MagicWord, size=2) + words(0)),
-    "fxt.framing.zero-size": _trace(words(header(RecordType.EVENT, 0, bit_16=1))),
+    "fxt.framing.zero-size": _trace(words(header(w.EventWord, event_type=1))),
     "fxt.framing.zero-words": _trace(words(0, 0)),
     "fxt.framing.truncated": _ending(encode(_SPAN)[:-_WORD]),
     "fxt.framing.odd-length": _ending(b"\x14\0\0"),
-    "fxt.framing.size-beyond-end": _trace(words(header(RecordType.EVENT, 4000))),
-    "fxt.framing.too-large": _trace(words(header(RecordType.LARGE, 1 << 26))),
-    "fxt.framing.unknown-record": _trace(words(header(11, 1))),
-    "fxt.framing.unknown-metadata": _trace(words(header(RecordType.METADATA, 1, bit_16=_UNDEFINED))),
+    "fxt.framing.size-beyond-end": _trace(words(header(w.EventWord, size=4_000))),
+    "fxt.framing.too-large": _trace(words(header(w.LargeBlobWord, size=2**26))),
+    "fxt.framing.unknown-record": _trace(words(header(w.RecordWord, type=11, size=1))),
+    "fxt.framing.unknown-metadata": _trace(words(header(w.MetadataWord, size=1, metadata_type=_UNDEFINED))),
     "fxt.framing.unknown-trace-info": _trace(r.TraceInfo(3, 0)),
-    "fxt.framing.unknown-large": _trace(words(header(RecordType.LARGE, 2, bit_40=_UNDEFINED), 0)),
-    "fxt.framing.record-short": _trace(words(header(RecordType.EVENT, 2), 50)),
-    "fxt.framing.record-long": _trace(words(header(RecordType.THREAD, 4, bit_16=3), PROCESS, THREAD, 0)),
-    "fxt.framing.stream-over-record": _trace(words(header(RecordType.STRING, 1, bit_16=_TEXT_SLOT, bit_32=8))),
-    "fxt.bits.reserved": _trace(words(header(RecordType.THREAD, 3, bit_16=3, bit_24=1), PROCESS, THREAD)),
-    "fxt.bits.padding": _trace(words(header(RecordType.STRING, 2, bit_16=_TEXT_SLOT, bit_32=1), 0x4241)),
+    "fxt.framing.unknown-large": _trace(words(header(w.LargeBlobWord, size=2, blob_format=_UNDEFINED), 0)),
+    "fxt.framing.record-short": _trace(words(header(w.EventWord, size=2), 50)),
+    "fxt.framing.record-long": _trace(words(header(w.ThreadWord, size=4, index=3), PROCESS, THREAD, 0)),
+    "fxt.framing.stream-over-record": _trace(words(header(w.StringWord, size=1, index=_TEXT_SLOT, text_size=8))),
+    "fxt.bits.reserved": _trace(words(header(w.ThreadWord, size=3, index=3, unused=1), PROCESS, THREAD)),
+    "fxt.bits.padding": _trace(words(header(w.StringWord, size=2, index=_TEXT_SLOT, text_size=1), 0x4241)),
     "fxt.text.not-utf8": _trace(r.String(_TEXT_SLOT, "caf\udce9")),
     "fxt.text.nul": _trace(r.String(_TEXT_SLOT, "a\0b"), instant(name=_TEXT_SLOT)),
     "fxt.text.too-long": _trace(
-        words(header(RecordType.STRING, 4002, bit_16=3, bit_32=32_001), *[0x2020202020202020] * 4000, 0x20)
+        words(header(w.StringWord, size=4_002, index=_TEXT_SLOT, text_size=32_001), *[0x2020202020202020] * 4000, 0x20)
     ),
     "fxt.provider.none": _without(r.ProviderInfo),
     "fxt.provider.unknown": _ending(r.ProviderSection(9)),
@@ -229,15 +232,15 @@ BREAKS: dict[str, Break] = {
     "fxt.provider.lost": _trace(r.ProviderEvent(1, 0)),
     "fxt.provider.too-many": _ending(*(r.ProviderInfo(number, "p") for number in range(2, MAX_PROVIDERS + 2))),
     "fxt.clock.none": _without(r.Initialization),
-    "fxt.clock.zero-rate": _trace(words(header(RecordType.INITIALIZATION, 2), 0)),
-    "fxt.clock.short": _trace(words(header(RecordType.INITIALIZATION, 1))),
+    "fxt.clock.zero-rate": _trace(words(header(w.InitializationWord, size=2), 0)),
+    "fxt.clock.short": _trace(words(header(w.InitializationWord, size=1))),
     "fxt.clock.changed": _trace(r.Initialization(1_000_000)),
     "fxt.clock.too-many": _trace(*(r.Initialization(NS_PER_SECOND, 0, wall) for wall in range(MAX_CLOCKS + 1))),
-    "fxt.clock.inexact": _trace(instant(1 << 62), rate=24_000_000_000),
-    "fxt.time.overflow": _trace(instant(1 << 62), rate=1_000_000),
-    "fxt.time.negative": _trace(instant((1 << 64) - 5)),
+    "fxt.clock.inexact": _trace(instant(2**62), rate=24_000_000_000),
+    "fxt.time.overflow": _trace(instant(2**62), rate=1_000_000),
+    "fxt.time.negative": _trace(instant(2**64 - 5)),
     "fxt.time.zero": _whole(*preamble(), instant(0), *(instant(10**13 + time) for time in range(5))),
-    "fxt.string.zero": _trace(words(header(RecordType.STRING, 2, bit_32=1), 0x61)),
+    "fxt.string.zero": _trace(words(header(w.StringWord, size=2, text_size=1), 0x61)),
     "fxt.string.empty": _trace(r.String(_TEXT_SLOT, "")),
     "fxt.string.undefined": _trace(instant(name=_TEXT_SLOT)),
     "fxt.string.later": _trace(instant(name=_TEXT_SLOT), r.String(_TEXT_SLOT, "name")),
@@ -250,9 +253,9 @@ BREAKS: dict[str, Break] = {
             for part in (r.String(_TEXT_SLOT, f"name {number}"), instant(name=_TEXT_SLOT))
         )
     ),
-    "fxt.thread.zero": _trace(words(header(RecordType.THREAD, 3), PROCESS, THREAD)),
+    "fxt.thread.zero": _trace(words(header(w.ThreadWord, size=3), PROCESS, THREAD)),
     "fxt.thread.undefined": _trace(instant(thread=7)),
-    "fxt.thread.wide": _trace(named((1 << 32) + THREAD), instant(thread=Thread(PROCESS, (1 << 32) + THREAD))),
+    "fxt.thread.wide": _trace(named(2**32 + THREAD), instant(thread=Thread(PROCESS, 2**32 + THREAD))),
     "fxt.thread.nameless": _trace(instant(thread=Thread(PROCESS, 3))),
     "fxt.event.unknown": _trace(changed(instant(), w.EventWord, event_type=11)),
     "fxt.event.name-empty": _trace(instant(name=0)),
@@ -268,24 +271,24 @@ BREAKS: dict[str, Break] = {
     ),
     "fxt.event.too-many-open": _trace(*_many_open()),
     "fxt.event.backwards": _trace(_begin(50), _end(60), _begin(20), _end(30)),
-    "fxt.arg.size-zero": _trace(_argument(header(ArgumentType.INT32, 0, bit_16=0x8001), 0x61)),
-    "fxt.arg.beyond-record": _trace(_argument(header(ArgumentType.INT32, 5, bit_16=0x8001), 0x61)),
-    "fxt.arg.short": _trace(_argument(header(ArgumentType.INT64, 2, bit_16=0x8001), 0x61)),
-    "fxt.arg.long": _trace(_argument(header(ArgumentType.NULL, 3, bit_16=0x8001), 0x61, 0)),
+    "fxt.arg.size-zero": _trace(_argument(header(w.Int32ArgumentWord, name=_INLINE), 0x61)),
+    "fxt.arg.beyond-record": _trace(_argument(header(w.Int32ArgumentWord, size=5, name=_INLINE), 0x61)),
+    "fxt.arg.short": _trace(_argument(header(w.ArgumentWord, type=ArgumentType.INT64, size=2, name=_INLINE), 0x61)),
+    "fxt.arg.long": _trace(_argument(header(w.ArgumentWord, type=ArgumentType.NULL, size=3, name=_INLINE), 0x61, 0)),
     "fxt.arg.count-low": _trace(changed(_with_argument(), w.EventWord, arg_count=0)),
     "fxt.arg.count-high": _trace(changed(_with_argument(), w.EventWord, arg_count=2)),
-    "fxt.arg.unknown": _trace(_argument(header(11, 2, bit_16=0x8001), 0x61)),
+    "fxt.arg.unknown": _trace(_argument(header(w.ArgumentWord, type=11, size=2, name=_INLINE), 0x61)),
     "fxt.arg.counter-id-first": _trace(_swapped_counter()),
-    "fxt.arg.bool-bit": _trace(_argument(header(ArgumentType.BOOL, 2, bit_16=0x8001, bit_33=1), 0x61)),
+    "fxt.arg.bool-bit": _trace(_argument(header(w.BoolArgumentWord, size=2, name=_INLINE, unused=1), 0x61)),
     "fxt.arg.name-empty": _trace(instant(50, a.Int32Argument(0, 1))),
     "fxt.arg.name-again": _trace(instant(50, a.Int32Argument("a", 1), a.Int32Argument("a", 2))),
     "fxt.arg.narrow": _trace(instant(50, a.Int64Argument("a", 1))),
-    "fxt.arg.unsigned-large": _trace(instant(50, a.Uint64Argument("a", 1 << 63))),
+    "fxt.arg.unsigned-large": _trace(instant(50, a.Uint64Argument("a", 2**63))),
     "fxt.arg.nan": _trace(instant(50, a.DoubleArgument("a", float("nan")))),
     "fxt.arg.koid-unnamed": _trace(instant(50, a.KoidArgument("a", 77))),
     "fxt.counter.no-value": _trace(_counter()),
     "fxt.counter.not-numeric": _trace(_counter(a.StringArgument("a", "text"))),
-    "fxt.counter.inexact": _trace(_counter(a.Int64Argument("a", (1 << 53) + 1))),
+    "fxt.counter.inexact": _trace(_counter(a.Int64Argument("a", 2**53 + 1))),
     "fxt.async.unmatched-end": _trace(_event(r.AsyncEnd, 50, 5)),
     "fxt.async.open": _trace(_event(r.AsyncBegin, 50, 5)),
     "fxt.async.name": _trace(_event(r.AsyncBegin, 50, 5), _event(r.AsyncEnd, 60, 5, name="another")),
@@ -317,16 +320,16 @@ BREAKS: dict[str, Break] = {
     "fxt.object.too-many": _trace(
         *(r.KernelObject(ObjectType.VMO, koid, "vmo", ()) for koid in range(MAX_OBJECTS + 1))
     ),
-    "fxt.sched.type": _trace(words(header(RecordType.SCHEDULING, 1, bit_60=_UNDEFINED))),
+    "fxt.sched.type": _trace(words(header(w.SchedulingWord, size=1, scheduling_type=_UNDEFINED))),
     "fxt.sched.state": _trace(_switch(0, 50, THREAD, 3, state=_UNDEFINED), named(3)),
     "fxt.sched.running": _trace(_legacy(ThreadState.RUNNING)),
     "fxt.sched.cpu": _trace(_switch(4_096, 50, THREAD, 3), named(3)),
     "fxt.sched.weight": _trace(_switch(0, 50, THREAD, 3, a.Uint32Argument("incoming_weight", 1)), named(3)),
     "fxt.sched.order": _trace(_switch(0, 50, THREAD, 3), _switch(0, 60, 4, THREAD), named(3), named(4)),
     "fxt.sched.no-object": _trace(_switch(0, 50, THREAD, 99)),
-    "fxt.log.reserved": _trace(changed(r.Log(50, SLOT, "text"), w.LogWord, unused=0x30 << 16)),
+    "fxt.log.reserved": _trace(changed(r.Log(50, SLOT, "text"), w.LogWord, unused=0x30_0000)),
     "fxt.log.not-shown": _trace(r.Log(50, SLOT, "text")),
-    "fxt.profiler.type": _trace(words(header(RecordType.PROFILER, 1, bit_16=_UNDEFINED))),
+    "fxt.profiler.type": _trace(words(header(w.ProfilerWord, size=1, profiler_type=_UNDEFINED))),
     "fxt.profiler.inline-thread": _trace(r.ProfilerBacktrace(0, 50, Thread(PROCESS, None), (1,))),
     "fxt.profiler.flags": _trace(r.ProfilerBacktrace(1, 50, SLOT, (1,))),
     "fxt.profiler.build-id": _trace(r.ProfilerModule(1, 50, SLOT, "module", b"0123456789abcdef")),
@@ -336,7 +339,7 @@ BREAKS: dict[str, Break] = {
         *_since(_IN_2023),
         *FOLLOWING,
         r.ProviderInfo(2, "later"),
-        r.Initialization(NS_PER_SECOND, 0, (1 << 64) - 1),
+        r.Initialization(NS_PER_SECOND, 0, 2**64 - 1),
         *_definitions(),
         *FOLLOWING,
     ),
@@ -348,7 +351,9 @@ BREAKS: dict[str, Break] = {
         *FOLLOWING,
     ),
     "fxt.merge.byte-order": partial(
-        _write, parts=[*_since(_IN_2023), (11 | 1 << 4).to_bytes(_WORD, "big"), *FOLLOWING], order="big"
+        _write,
+        parts=[*_since(_IN_2023), header(w.RecordWord, type=11, size=1).to_bytes(_WORD, "big"), *FOLLOWING],
+        order="big",
     ),
 }
 """What writes, for each rule, a trace that breaks it; the rules of merging are broken when it is merged with itself."""

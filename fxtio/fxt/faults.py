@@ -66,7 +66,7 @@ _UNDEFINED_TYPES: dict[RecordType, tuple[str, str, type[Any], str]] = {
 
 def _type_bits() -> int:
     fields = [w.RecordWord.fields["type"], *(word.fields[name] for _, _, word, name in _UNDEFINED_TYPES.values())]
-    return sum({1 << bit for field in fields for bit in range(field.lo, field.hi + 1)})
+    return sum({2**bit for field in fields for bit in range(field.lo, field.hi + 1)})
 
 
 TYPE_BITS = _type_bits()
@@ -186,7 +186,7 @@ def _counts_words(words: Array) -> bool:
 
 def _log_bits(words: Array) -> Fault:
     """Return the fault of a log record with reserved bits."""
-    if int(words[0]) >> 56:
+    if int(words[0]) >= 2**56:
         return "log.reserved", "the header is one of Fuchsia's diagnostics stream, not of a trace"
     return _BY_RULE["bits.reserved"]
 

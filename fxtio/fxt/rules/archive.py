@@ -24,7 +24,7 @@ MAX_ERROR = 100
 """The greatest error in nanoseconds of a time in Perfetto that is not reported."""
 
 _BEFORE_PROVIDERS = (r.Magic, r.ProviderInfo, r.ProviderSection, r.ProviderEvent, r.TraceInfo, r.Initialization)
-_NEGATIVE = 1 << 63
+_NEGATIVE = 2**63
 _FAR = 10  # time 0 is reported if it is so many times as far from the other times as they are from each other
 
 
@@ -122,7 +122,7 @@ class Archive:
             view.report("provider.again", np.array([row]), message)
         elif not name:
             view.report("provider.name-empty", np.array([row]), f"provider {number} has no name")
-        if len(self._names) < 1 << 16:
+        if len(self._names) < 2**16:
             self._names[number] = name
 
     # ---- clocks
@@ -221,9 +221,9 @@ def _first_inexact(clock: Clock) -> int | None:
 
     Perfetto multiplies the upper 32 bits of a tick with the nanoseconds of 2**32 ticks, rounded down.
     """
-    factor = Fraction(NS_PER_SECOND << 32, clock.ticks_per_second)
+    factor = Fraction(NS_PER_SECOND * 2**32, clock.ticks_per_second)
     error = factor - factor.numerator // factor.denominator
     if not error:
         return None
-    first = (int(MAX_ERROR / error) + 1) << 32
-    return first if first < 1 << 64 else None
+    first = (int(MAX_ERROR / error) + 1) * 2**32
+    return first if first < 2**64 else None

@@ -19,7 +19,7 @@ from fxtio.fxt.rules.view import View, empty_references, report_at
 
 Array = np.ndarray[Any, Any]
 
-MAX_EXACT = 1 << 53
+MAX_EXACT = 2**53
 """The greatest integer up to which a double holds all integers."""
 
 _NUMERIC = (ArgumentType.INT32, ArgumentType.UINT32, ArgumentType.INT64, ArgumentType.UINT64, ArgumentType.DOUBLE)
@@ -27,7 +27,7 @@ _WORD_INTEGERS = {
     ArgumentType.INT64: INTEGER_LIMITS[Int32Argument],
     ArgumentType.UINT64: INTEGER_LIMITS[Uint32Argument],
 }
-_SIGN = np.uint64(1 << 63)
+_SIGN = np.uint64(2**63)
 _REFERENCE = ArgumentWord.fields["name"]
 _INLINE = StringRefWord(index=0, inline=1).value
 

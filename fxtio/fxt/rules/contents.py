@@ -283,7 +283,7 @@ class _Packets:
             if self._is_bad:
                 return True
             if len(self._head) > 1 and not is_long:
-                size = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(self._head[1:]))
+                size = sum(byte % 128 * 128**place for place, byte in enumerate(self._head[1:]))
                 step = min(size, len(payload) - at)
                 self._left, self._head = size - step, b""
                 at += step

@@ -131,7 +131,7 @@ def _events(view: View, present: list[type[Record]], is_flow: bool, waiting: _Ev
             keys[rows] = view.name_keys(cls)
     rows = np.flatnonzero(step >= 0)
     process = batch.threads.koids()[:, 0].take(threads[rows])
-    values = [ids[rows], step[rows], times[rows], keys[rows], process, view.offsets(rows)]
+    values: list[Array] = [ids[rows], step[rows], times[rows], keys[rows], process, view.offsets(rows)]
     if waiting is not None:
         before = (waiting.id, waiting.step, waiting.time, waiting.key, waiting.process, waiting.offset)
         values = [np.concatenate(pair) for pair in zip(before, values, strict=True)]

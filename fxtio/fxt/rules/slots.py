@@ -285,7 +285,7 @@ class Names:
             self._check_low(view, "thread", thread.thread, row)
 
     def _check_low(self, view: View, what: str, koid: int, row: int) -> None:
-        other = self._low[what].setdefault(koid & 0xFFFF_FFFF, koid)
+        other = self._low[what].setdefault(koid % 2**32, koid)
         if other != koid:
             message = f"the {what} koids {other:,} and {koid:,} are equal in their low 32 bits"
             view.report("thread.wide", np.array([row]), message)

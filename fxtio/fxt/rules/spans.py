@@ -92,10 +92,8 @@ class Spans:
     def enter(self, view: View) -> None:
         """Check a batch."""
         present = [cls for cls in _STEPS if cls in view.present]
-        if not any(_STEPS[cls] != SpanStep.INSTANT for cls in present):
+        if not present:
             return
-        if not any(issubclass(cls, r.FlowBegin | r.FlowStep | r.FlowEnd) for cls in present):
-            present = [cls for cls in present if cls is not r.Instant]  # only arrows care for instants
         rows = self._rows(view, present)
         track, tracks = _tracks(rows)
         self._check_order(view, rows, track, tracks)
@@ -189,7 +187,10 @@ class Spans:
                 orphans = row[:listed][mine]
             else:
                 self._report(view, rows, SpanFault(fault), row[:listed][mine], other[:listed][mine])
-        self._keep(view, rows, top, below, orphans)
+        instants = np.flatnonzero(rows.step == SpanStep.INSTANT)
+        last = np.full(tracks, -1, np.int64)
+        last[track[instants]] = instants
+        self._keep(view, rows, top, below, np.append(orphans, last[marked > 0]))
 
     def _report(self, view: View, rows: _Rows, fault: SpanFault, at: Array, other: Array) -> None:
         rule, text = _MESSAGES[fault]
@@ -201,14 +202,15 @@ class Spans:
                 view.findings, rule, rows.offset[at], lambda index: text.format(other=int(rows.offset[other[index]]))
             )
 
-    def _keep(self, view: View, rows: _Rows, top: Array, below: Array, orphans: Array) -> None:
-        """Keep the spans that are open, and arrows whose span may still come."""
+    def _keep(self, view: View, rows: _Rows, top: Array, below: Array, others: Array) -> None:
+        """Keep the spans that are open, and other rows: arrows whose span may still come, and the last instants."""
+        orphans = others[rows.step[others] == SpanStep.FLOW]
         is_before = _before_spans(rows, orphans)
         if is_before.any():
             message = "the flow event has the start tick of its span, and stands before it"
             report_at(view.findings, "flow.before-slice", rows.offset[orphans[is_before]], message)
-            orphans = orphans[~is_before]
-        kept = orphans.tolist()
+            others = np.setdiff1d(others, orphans[is_before])
+        kept = others.tolist()
         for row in top[top >= 0].tolist():
             while row >= 0 and len(kept) < 2 * MAX_KEPT:
                 kept.append(row)

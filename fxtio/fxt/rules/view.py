@@ -56,7 +56,7 @@ class Keys:
         self._strings = strings
         hashes = np.zeros(count + 1, np.uint64)
         hashes[:have] = self.hashes[:have]
-        hashes[have:count] = [hash(text) & 0xFFFF_FFFF_FFFF_FFFF | 1 for text in strings.values[have:]]
+        hashes[have:count] = [hash(text) % 2**63 + 1 for text in strings.values[have:]]
         self.hashes = hashes
 
 
@@ -123,7 +123,7 @@ class View:
         self._keys.enter(self.batch.strings)
         names = self._keys.hashes[self.codes(cls, "name")]
         categories = self._keys.hashes[self.codes(cls, "category")]
-        return np.where(names == 0, names, names ^ (categories << np.uint64(1)) | np.uint64(1))
+        return np.where(names == 0, names, np.maximum(names + np.uint64(3) * categories, 1))
 
     def text(self, code: int) -> str:
         """Return the text of a code for messages."""

@@ -1,0 +1,107 @@
+"""The rules of Fuchsia traces: the same faults however a trace is divided, known producers, hostile traces, memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+import fxtio
+from fxtio.codec.generate import encode
+from fxtio.fxt import FxtTrace
+from fxtio.fxt import records as r
+from fxtio.fxt.breaks import BREAKS, FOLLOWING, SLOT, named, preamble
+from fxtio.fxt.references import Thread
+from fxtio.fxt.rules import check
+from support.fxt_hostile import damaged_traces
+from support.fxt_readings import in_batches, rules
+
+SMALL = 4_096  # bytes
+MIB = 1 << 20
+
+
+def broken(data: bytes) -> Counter[str]:
+    trace = FxtTrace(data)
+    check(trace)
+    return Counter(trace.findings.counts)
+
+
+def trace_of(*records: r.Record) -> bytes:
+    parts = [*preamble(), *records, *FOLLOWING]
+    return b"".join(part if isinstance(part, bytes) else encode(part) for part in parts)
+
+
+@pytest.mark.parametrize("rule", BREAKS)
+@pytest.mark.parametrize("words", [1, 7, 40])
+def test_the_same_faults_in_batches_of_any_size(rule: str, words: int, tmp_path: Path) -> None:
+    path = tmp_path / "broken.fxt"
+    BREAKS[rule](path)
+    data = path.read_bytes()
+    if len(data) <= SMALL:
+        expected = {*broken(data)}
+        with in_batches(words):
+            assert {*broken(data)} == expected
+
+
+@given(damaged_traces())
+def test_hostile_traces_give_findings_and_nothing_else(data: bytes) -> None:
+    expected = {*broken(data)}
+    for finding in fxtio.open(data, format="fxt").findings:
+        assert finding.rule in expected
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "times"),
+    [
+        ("ftr-counter-malformed.fxt", "arg.counter-id-first", 3),
+        ("ocaml-trace-second.fxt", "provider.name-words", 1),
+        ("ffx-symbolize-profiler.fxt", "profiler.inline-thread", 7),
+        ("ffx-symbolize-profiler.fxt", "profiler.build-id", 3),
+    ],
+)
+def test_defects_of_other_producers_are_recognized(name: str, rule: str, times: int, corpus: Path) -> None:
+    assert broken((corpus / "fxt" / name).read_bytes())[f"fxt.{rule}"] == times
+
+
+def test_an_end_in_another_batch_closes_its_span() -> None:
+    begin = r.DurationBegin(10, SLOT, "test", "span", ())
+    between = [r.Instant(20, SLOT, "test", "event", ()) for _ in range(100)]
+    end = r.DurationEnd(30, SLOT, "test", "span", ())
+    with in_batches(30):
+        assert broken(trace_of(begin, *between, end)) == {}
+        assert broken(trace_of(begin, *between)) == {"fxt.event.open": 1}
+
+
+def test_a_parent_that_is_written_behind_its_children_encloses_their_flows() -> None:
+    """Producers that write complete events when they end write the arrows within before."""
+    flows = [r.FlowBegin(110, SLOT, "test", "flow", (), 5), r.FlowEnd(120, SLOT, "test", "flow", (), 5)]
+    between = [r.Counter(20, SLOT, "test", "event", (), 1) for _ in range(100)]
+    parent = r.DurationComplete(100, SLOT, "test", "span", (), 200)
+    with in_batches(30):
+        assert "fxt.flow.no-slice" not in broken(trace_of(*flows, *between, parent))
+        assert broken(trace_of(*flows, *between))["fxt.flow.no-slice"] == 2
+
+
+def test_memory_does_not_grow_with_the_number_of_open_operations() -> None:
+    many = [r.AsyncBegin(10, SLOT, 0, "span", (), number) for number in range(200_000)]
+    data = trace_of(*many)
+    tracemalloc.start()
+    assert broken(data)["fxt.async.open"] == len(many)
+    assert tracemalloc.get_traced_memory()[1] < 100 * MIB
+    tracemalloc.stop()
+
+
+def test_threads_and_slots_of_many_providers_take_bounded_memory() -> None:
+    parts: list[r.Record] = []
+    for number in range(2, 1_000):
+        parts += [r.ProviderInfo(number, "p"), r.String(32_767, "last"), r.Initialization(10**9)]
+    parts += [named(3), r.Instant(50, Thread(1, 3), "test", "event", ())]
+    data = trace_of(*parts, r.ProviderSection(1))
+    tracemalloc.start()
+    assert rules(FxtTrace(data).findings) == {}
+    broken(data)
+    assert tracemalloc.get_traced_memory()[1] < 64 * MIB
+    tracemalloc.stop()
