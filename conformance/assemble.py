@@ -400,7 +400,7 @@ def write(root: Path, *, replace: bool) -> list[str]:
         if path.is_relative_to(root / "cases") and path.suffix not in {".hex", ".json"} and path not in files:
             path.unlink()
     for path, content in files.items():
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     if not replace:
         kit.compare_manifest(additions=False)

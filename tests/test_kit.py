@@ -284,17 +284,20 @@ def test_the_schema_of_canonical_json_refuses_numbers_and_further_keys() -> None
 DROPPED = {"magic", "string", "thread", "provider-section"}
 
 
-def without_slots(value: Any) -> Any:
-    """Return a value of canonical JSON without the keys that say how a reference is encoded."""
+STORAGE = {"fxt": {"slot", "inline", "index"}, "uftrace": {"address", "sid", "base", "size"}}
+
+
+def without_keys(value: Any, keys: set[str]) -> Any:
+    """Return a value of canonical JSON without the keys that say how something is stored."""
     if isinstance(value, dict):
-        return {key: without_slots(item) for key, item in value.items() if key not in {"slot", "inline", "index"}}
-    return [without_slots(item) for item in value] if isinstance(value, list) else value
+        return {key: without_keys(item, keys) for key, item in value.items() if key not in keys}
+    return [without_keys(item, keys) for item in value] if isinstance(value, list) else value
 
 
 def resolved(format_name: str, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the resolved form of records, by CANONICAL.md."""
-    if format_name == "fxt":
-        return [without_slots(record) for record in records if record["type"] not in DROPPED]
+    if format_name in STORAGE:
+        return [without_keys(record, STORAGE[format_name]) for record in records if record["type"] not in DROPPED]
     meaning, thread = [], {}
     for record in records:
         if record["type"] == "buffer":

@@ -61,6 +61,13 @@ def _samples(record: JsonRecord) -> list[JsonRecord]:
     ]
 
 
+def _without_start(record: JsonRecord) -> list[JsonRecord]:
+    """Return a session or a task without its time, which a writer may choose before its first record."""
+    if record.get("type") not in ("session", "task"):
+        return [record]
+    return [{key: value for key, value in record.items() if key != "timestamp"}]
+
+
 MEANINGS: dict[str, Meaning] = {
     "fxt": Meaning(
         dropped_types=frozenset({"magic", "string", "thread", "provider-section"}),
@@ -71,6 +78,13 @@ MEANINGS: dict[str, Meaning] = {
         rates=frozenset({"ticks_per_second", "rate"}),
     ),
     "dcpi": Meaning(divided=_samples),
+    "uftrace": Meaning(
+        dropped_types=frozenset({"info", "info-line", "mapping", "symbol"}),
+        dropped_keys=frozenset({"address", "sid", "base", "size"}),
+        unordered_types=frozenset({"session", "task", "fork", "dlopen", "event-name"}),
+        groups=("tid", "cpu"),
+        divided=_without_start,
+    ),
     "mono": Meaning(dropped_types=frozenset({"buffer"}), groups=("thread_id",), owner="buffer"),
 }
 """The rules by the name of the format; formats without tables have none, so their records are compared exactly."""

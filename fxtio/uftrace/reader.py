@@ -163,7 +163,7 @@ class UftraceTrace(TraceReader[Info]):
         """
         reading = self.begin()
         for chunk in self.chunks_of(reading, None if tid is None else [tid]):
-            yield from _decoded(chunk)
+            yield from decoded(chunk)
         if tid is None:
             for entry in _other_entries(reading):
                 yield entry.record
@@ -182,7 +182,7 @@ class UftraceTrace(TraceReader[Info]):
         reading = self.begin()
         for chunk in self.chunks_of(reading):
             offsets = [chunk.base] if chunk.gap is not None else chunk.offsets().tolist()
-            for offset, record in zip(offsets, _decoded(chunk), strict=True):
+            for offset, record in zip(offsets, decoded(chunk), strict=True):
                 time = None if isinstance(record, Opaque | Lost) else min(record.time, MAX_TIME)
                 entry = Entry(offset, time, record, chunk.tid, file=chunk.file)
                 yield self._resolved(entry, chunk, reading.events) if resolve else entry
@@ -466,7 +466,7 @@ _SUFFIXES: dict[str, Callable[[bytes, str, Findings], Any]] = {
 }
 
 
-def _decoded(chunk: Chunk) -> Iterator[Any]:
+def decoded(chunk: Chunk) -> Iterator[Any]:
     """Yield the records of a chunk as objects."""
     if chunk.gap is not None:
         yield Opaque(chunk.gap)

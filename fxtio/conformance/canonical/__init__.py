@@ -17,6 +17,7 @@ _MODULES = {
     "fxt": "fxtio.conformance.canonical.fxt",
     "dcpi": "fxtio.conformance.canonical.dcpi",
     "mono": "fxtio.conformance.canonical.mono",
+    "uftrace": "fxtio.conformance.canonical.uftrace",
     "coreprofiler": "fxtio.conformance.canonical.coreprofiler",
 }
 
