@@ -78,6 +78,7 @@ class Rule:
         """What is said about the rule beside `found`, as pairs of a title and a text that is not empty."""
         reading = f"{self.severity}: {self.reading}" if self.reading else ""
         facts = [
+            ("Quote", f'"{self.quote}"' if self.quote else ""),
             ("Why", self.why),
             ("Mend", self.mend),
             ("Readers", reading),

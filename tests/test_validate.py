@@ -353,6 +353,7 @@ def test_junit(broken: Path) -> None:
     assert failure.get("type") == "required"
     assert failure.text is not None
     assert f"at byte {AT:,}" in failure.text
+    assert str(failure.get("message")).startswith("1 time: ")
     assert suites[0].find(f"testcase[@name='{RULE}']/failure") is failure
     assert suites[3].find("testcase[@name='dcpi.header.size']/system-out") is not None
     assert suites[3].find("testcase[@name='dcpi.header.size']/failure") is None
@@ -397,6 +398,8 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(broken: Path, capsy
         (["--report", "xml", "a.fxt"], "invalid choice: 'xml'"),
         (["--fail-on", "error", "a.fxt"], "invalid choice: 'error'"),
         (["--list-rules", "--report", "sarif"], "--report is text or json"),
+        (["--list-rules", "-o", "rules.txt"], "-o is for reports about traces"),
+        (["--explain", RULE, "-o", "rule.txt"], "-o is for reports about traces"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str, capsys: Capture) -> None:
@@ -447,6 +450,26 @@ def test_reports_go_to_a_file(output: str, broken: Path, capsys: Capture) -> Non
         assert written == shown_text
 
 
+def test_a_report_does_not_overwrite_a_trace(broken: Path, capsys: Capture) -> None:
+    link = broken.with_name("link")
+    link.symlink_to(broken)
+    for target in (broken, link):
+        code, out, err = run(capsys, "-o", target, broken.parent)
+        assert (code, out) == (2, "")
+        assert "the report cannot go to the trace that is checked" in err
+    assert broken.read_bytes() == BROKEN
+
+
+def test_a_report_does_not_go_into_a_trace(tmp_path: Path, capsys: Capture) -> None:
+    directory = tmp_path / "calls"
+    by_name("uftrace").breaks.BREAKS["uftrace.record.magic"](directory)
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    for name in ("info", "new"):
+        assert run(capsys, "-o", directory / name, tmp_path)[0] == 2
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+    assert run(capsys, "-o", tmp_path / "report", tmp_path)[0] == 1
+
+
 def test_colors(broken: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = run(capsys, broken)[1]
     monkeypatch.setattr("fxtio.cli.validate.has_color", lambda: True)
@@ -462,7 +485,7 @@ def test_explain_a_rule(capsys: Capture) -> None:
     code, out, _ = run(capsys, "--explain", RULE)
     assert code == 0
     assert out.splitlines()[0] == f"{RULE}, level required"
-    for text in (rule_of(RULE).why, rule_of(RULE).mend, rule_of(RULE).section):
+    for text in (rule_of(RULE).why, rule_of(RULE).mend, rule_of(RULE).section, rule_of(RULE).quote):
         assert text in out
     assert "similar ones are fxt.framing.zero-size" in run(capsys, "--explain", "fxt.framing.zero")[2]
 
@@ -477,6 +500,8 @@ def test_list_rules(capsys: Capture) -> None:
     rules = json.loads(out)
     assert {each["level"] for each in rules.values()} == {"required"}
     assert all(name.startswith("dcpi.") for name in rules)
+    listed_json = json.loads(run(capsys, "--list-rules", "--report", "json", "--rule", RULE)[1])
+    assert listed_json[RULE]["quote"] == rule_of(RULE).quote
 
 
 # ---- traces that are broken on purpose

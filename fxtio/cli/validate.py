@@ -67,6 +67,8 @@ def run(options: Namespace) -> int:
     """Check the traces, or print what was asked for instead; return the exit code."""
     from fxtio.validate import Selection
 
+    if options.output != "-" and (options.explain is not None or options.list_rules):
+        options.refuse("-o is for reports about traces; redirect standard output instead")
     if options.explain is not None:
         return _explain(options.explain)
     selection = Selection(options.profile, tuple(options.rule), tuple(options.ignore))
@@ -76,20 +78,36 @@ def run(options: Namespace) -> int:
         options.refuse("FILE is missing")
     if options.show < 0:
         options.refuse("argument --show: the number cannot be negative")
+    files = _files(options)
     if options.output == "-":
-        return _validate(options, sys.stdout.write, color=options.report == "text" and has_color())
+        return _validate(files, options, sys.stdout.write, color=options.report == "text" and has_color())
+    _refuse_to_overwrite(files, Path(options.output))
     with open(options.output, "w", encoding="utf-8", errors="backslashreplace") as file:
-        return _validate(options, file.write, color=False)
+        return _validate(files, options, file.write, color=False)
 
 
-def _validate(options: Namespace, write: Callable[[str], object], *, color: bool) -> int:
+def _refuse_to_overwrite(files: list[str], output: Path) -> None:
+    """Check that the report does not go to a trace that is to be checked, or into one that is a directory.
+
+    Raises:
+        UsageError: it does.
+    """
+    for name in files:
+        trace = Path(name)
+        if (output.is_file() and trace.is_file() and output.samefile(trace)) or (
+            trace.is_dir() and output.resolve().is_relative_to(trace.resolve())
+        ):
+            raise UsageError(f"{output}: the report cannot go to the trace that is checked ({name})")
+
+
+def _validate(files: list[str], options: Namespace, write: Callable[[str], object], *, color: bool) -> int:
     """Check the traces and write the report; the text of each trace is written as soon as it was checked."""
     from fxtio.validate import reports
     from fxtio.validate.listing import text_of
 
     results: list[Validation | Unreadable] = []
     separator = ""
-    for file in _files(options):
+    for file in files:
         result = _check(file, options)
         results.append(result)
         if isinstance(result, reports.Unreadable):

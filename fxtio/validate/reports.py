@@ -50,6 +50,7 @@ def rule_json(rule: Rule) -> dict[str, str]:
         "level": rule.level,
         "severity": rule.severity.value,
         "section": rule.section,
+        "quote": rule.quote,
         "found": rule.found,
         "why": rule.why,
         "mend": rule.mend,
@@ -206,7 +207,8 @@ def _junit_suite(suites: ET.Element, name: str, result: Validation, threshold: s
     for rule in rules.values():
         case = ET.SubElement(suite, "testcase", name=rule.id, classname=title)
         if rule.id in result.counts:
-            message = f"{result.counts[rule.id]:,} times: {rule.found}"
+            number = result.counts[rule.id]
+            message = f"{number:,} {'time' if number == 1 else 'times'}: {rule.found}"
             lines = [printable(str(finding)) for finding in result.findings_of(rule.id)]
             is_failure = rule in failed
             element = ET.SubElement(case, "failure" if is_failure else "system-out")
