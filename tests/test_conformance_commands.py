@@ -79,7 +79,12 @@ def test_the_variable_names_the_harness(kit: Path, monkeypatch: pytest.MonkeyPat
 
 def test_wrong_usage_of_run(kit: Path, tmp_path: Path, capsys: Capture) -> None:
     run = ["run", "--kit", str(kit)]
-    assert "cannot be started" in refused(capsys, *run, "--", "/nonexistent/harness")
+    error = refused(capsys, *run, "--", "/nonexistent/harness")
+    assert error == "fxtio: the harness '/nonexistent/harness' cannot be started: No such file or directory\n"
+    no_folder = tmp_path / "none" / "report.json"
+    assert "there is no such directory" in refused(
+        capsys, *run, "--report", "json", "-o", no_folder, "--", "/nonexistent/harness"
+    )
     assert "there was no answer to the handshake" in refused(capsys, *run, "--mode", "serve", "--", "false")
     assert "belong together" in refused(capsys, *run, "--report", "json", "--", *TESTEE)
     assert "no cases of the format 'mono'" in refused(capsys, *run, "--format", "mono", "--", *TESTEE)
@@ -175,6 +180,8 @@ def test_scoreboard(tmp_path: Path, capsys: Capture) -> None:
     assert "- reason: `fxt/valid/3`" in page
     (tmp_path / "wrong").write_text("{}")
     assert "is not a JSON report" in refused(capsys, "scoreboard", tmp_path / "wrong")
+    (tmp_path / "binary").write_bytes(b"\x10\0\xcc")
+    assert "is not a JSON report" in refused(capsys, "scoreboard", tmp_path / "binary")
 
 
 # ------------------------------------------------------------------------------------------------------------- the kit

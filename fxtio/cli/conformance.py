@@ -144,6 +144,8 @@ def _run(options: Namespace) -> int:
     command = _command(options)
     if (options.report is None) != (options.output is None):
         options.refuse("--report and -o belong together")
+    if options.output is not None and not Path(options.output).parent.is_dir():  # known only after a long run otherwise
+        raise UsageError(f"{options.output}: there is no such directory")
     kit = read_kit(options.kit)
     cases = kit.select(options.format, options.case)
     known = KnownFailures() if options.known is None else KnownFailures.read(options.known)

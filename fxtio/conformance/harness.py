@@ -156,7 +156,8 @@ class _Child:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise HarnessError(f"the harness {command[0]!r} cannot be started: {error}") from error
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise HarnessError(f"the harness {command[0]!r} cannot be started: {reason}") from error
         _limit_files(self.process.pid, limits.output)
         stream = self.process.stderr if talks else self.process.stdout
         assert stream is not None

@@ -94,11 +94,11 @@ def to_json(run: Run) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
-def from_json(text: str, name: str) -> Run:
+def from_json(text: str | bytes, name: str) -> Run:
     """Read a report that `to_json` made.
 
     Args:
-        text: the JSON.
+        text: the JSON; bytes are UTF-8.
         name: where it comes from, for messages.
 
     Raises:
@@ -121,7 +121,7 @@ def from_json(text: str, name: str) -> Run:
         testee = content["testee"]
         return Run(content["kit"], testee["name"], testee["version"], content["mode"], results)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FxtioError(f"{name} is not a JSON report of a run: {error!r}") from error
+        raise FxtioError(f"{name} is not a JSON report of `fxtio conformance run`") from error
 
 
 def to_junit(run: Run) -> str:
@@ -217,7 +217,7 @@ def scoreboard(paths: Iterable[str | Path]) -> str:
         FxtioError: a file is not a JSON report.
         OSError: a file cannot be read.
     """
-    runs = [from_json(Path(path).read_text("utf-8"), str(path)) for path in paths]
+    runs = [from_json(Path(path).read_bytes(), str(path)) for path in paths]
     lines = [
         "# Scoreboard",
         "",
