@@ -224,6 +224,8 @@ def test_lint(tmp_path: Path, kit: Path, capfd: pytest.CaptureFixture[str]) -> N
     assert conformance("lint", target) == 1
     after = "".join(capfd.readouterr())
     assert "valid/event-instant.fxt" in after
+    assert "the kit is not as it should be" in after
+    assert "cases of the kit" not in after
     assert "valid/event-instant.fxt" not in before
     (target / "cases" / "fxt" / "valid" / "event-instant.json").write_text("{}")
     assert conformance("lint", target) == 1

@@ -6,6 +6,7 @@ import io
 import json
 import struct
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,15 @@ def test_rules_without_texts_can_be_selected(monkeypatch: pytest.MonkeyPatch) ->
     selection = Selection(ignored=("toy.line.*",))
     assert not selection.has(rule_of("toy.line.empty"))
     assert selection.has(rule_of("toy.other"))
+
+
+def test_a_rule_without_texts_is_listed_by_its_findings() -> None:
+    finding = Finding("toy.line.empty", 3, "a line is empty")
+    result = replace(validate(CLEAN), findings=(finding,), counts={"toy.line.empty": 1})
+    assert list(listing.text_of(result, CLEAN, shown=0))[1:] == [
+        "",
+        "required: toy.line.empty, 1 finding, at byte 3",
+    ]
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)

@@ -244,8 +244,11 @@ def _lint(options: Namespace) -> int:
     child = subprocess.run(
         [sys.executable, "-I", str(script), "--check"], check=False, timeout=_LINT_SECONDS, stdin=subprocess.DEVNULL
     )
+    if child.returncode != 0:
+        print("fxtio: the kit is not as it should be; the lines above say where", file=sys.stderr)
+        return FOUND
     print(f"{len(kit.cases):,} cases of the kit {kit.version}: {_case_counts(kit)}")
-    return FINE if child.returncode == 0 else FOUND
+    return FINE
 
 
 def _case_counts(kit: Kit) -> str:

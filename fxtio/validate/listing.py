@@ -88,6 +88,8 @@ def _places(findings: list[Finding], number: int) -> str:
 
 def _advice(rule: Rule) -> Iterator[str]:
     """Yield what is wrong, why it matters, and how to mend it."""
+    if rule.found == rule.id:  # the rule is not declared, as those of another distribution's format
+        return
     section = f' (section "{rule.section}")' if rule.section else ""
     yield f"{rule.found[:1].upper()}{rule.found[1:]}{section}."
     for title, text in (("Why", rule.why), ("Mend", rule.mend), ("Known", rule.also)):

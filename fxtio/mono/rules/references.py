@@ -228,7 +228,12 @@ class Threads(Check):
     def _finish(self) -> None:
         for rule, threads, sets, text in (
             ("thread.undefined", self._first, [self._announced], "writes events, but no event announces it"),
-            ("sample.thread", self._sampled, [self._announced, self._writers], "is sampled, but is no thread"),
+            (
+                "sample.thread",
+                self._sampled,
+                [self._announced, self._writers],
+                "is sampled, but no event announces it, and it writes none",
+            ),
         ):
             numbers = np.array([*threads], np.uint64)
             missing = ~np.any([numbers_of.has(numbers) for numbers_of in sets], axis=0)
