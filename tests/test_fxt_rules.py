@@ -11,6 +11,7 @@ from hypothesis import given
 
 import fxtio
 from fxtio.codec.generate import encode
+from fxtio.codec.record import Record
 from fxtio.fxt import FxtTrace
 from fxtio.fxt import records as r
 from fxtio.fxt.breaks import BREAKS, FOLLOWING, SLOT, named, preamble
@@ -29,7 +30,7 @@ def broken(data: bytes) -> Counter[str]:
     return Counter(trace.findings.counts)
 
 
-def trace_of(*records: r.Record) -> bytes:
+def trace_of(*records: Record) -> bytes:
     parts = [*preamble(), *records, *FOLLOWING]
     return b"".join(part if isinstance(part, bytes) else encode(part) for part in parts)
 
@@ -95,7 +96,7 @@ def test_memory_does_not_grow_with_the_number_of_open_operations() -> None:
 
 
 def test_threads_and_slots_of_many_providers_take_bounded_memory() -> None:
-    parts: list[r.Record] = []
+    parts: list[Record] = []
     for number in range(2, 1_000):
         parts += [r.ProviderInfo(number, "p"), r.String(32_767, "last"), r.Initialization(10**9)]
     parts += [named(3), r.Instant(50, Thread(1, 3), "test", "event", ())]

@@ -168,9 +168,10 @@ def test_nest(rows: list[tuple[int, ...]], tracks: int, room: int, deepest: int)
     for nest in (kernels.nest, stand_in.nest):
         top, marked, counts = np.full(tracks, -1, np.int64), np.zeros(tracks, np.int8), np.zeros(7, np.int64)
         below, depth = np.full((2, len(rows)), -7, np.int64)
-        faults = np.full(room, -7, np.int8), *np.full((2, room), -7, np.int64)
-        listed = nest(*columns, top, marked, below, depth, *faults, counts, deepest)
-        stacks = []
+        faults = [np.full(room, -7, np.int8), *np.full((2, room), -7, np.int64)]
+        arguments: Any = [*columns, top, marked, below, depth, *faults, counts, deepest]
+        listed = nest(*arguments)
+        stacks: list[list[tuple[int, int]]] = []
         for row in top.tolist():
             stacks.append([])
             while row >= 0:

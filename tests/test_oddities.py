@@ -35,6 +35,7 @@ INEXACT = {
     "fxt.arg.long",
     "fxt.text.too-long",
     "fxt.string.zero",
+    "fxt.thread.zero",
 }
 """The rules of records that are not encoded to the same bytes."""
 
