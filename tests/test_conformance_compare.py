@@ -210,3 +210,17 @@ def test_every_case_has_a_timeline(case: Any) -> None:
     for name, elements in expected.items():
         if elements:
             assert timeline.differences("fxt", certain, {name: elements[1:]}) != []
+
+
+def test_where_uftrace_functions_are_has_no_meaning() -> None:
+    def call(address: int, time: int = 5, tid: int = 1) -> Json:
+        return {"type": "entry", "tid": str(tid), "timestamp": str(time), "address": str(address)}
+
+    def task(time: int) -> Json:
+        return {"type": "task", "timestamp": str(time), "tid": "1", "pid": "1"}
+
+    symbol = {"type": "symbol", "address": "16"}
+    assert same([task(1), call(16)], [symbol, call(32), task(2)], "uftrace")
+    assert not same([call(16)], [call(16, time=6)], "uftrace")
+    assert same([call(1), call(2, tid=2)], [call(2, tid=2), call(1)], "uftrace")
+    assert not same([call(1), call(2, time=6)], [call(2, time=6), call(1)], "uftrace")

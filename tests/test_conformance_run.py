@@ -307,8 +307,9 @@ def test_answers_out_of_turn(kit: Path, tmp_path: Path) -> None:
     serve(wrong)
     """
     result = run(kit, make_harness(tmp_path / "h.py", RIGHT + SERVE + body), mode="serve")
-    # The second answer is there before the next request, or is taken for its answer, which then comes out of turn.
-    assert "protocol error" in verdicts(result).values()
+    # The second answer is there before the next request, or is taken for its answer. Then the right answer comes out
+    # of turn, or the harness fails because its output is not wanted any more.
+    assert {"protocol error", "crash"} & {*verdicts(result).values()}
     assert not result.successful
 
 
