@@ -232,7 +232,7 @@ class Threads(Check):
                 "sample.thread",
                 self._sampled,
                 [self._announced, self._writers],
-                "is sampled, but no event announces it, and it writes none",
+                "is sampled, but no event announces it, and it writes no events",
             ),
         ):
             numbers = np.array([*threads], np.uint64)
