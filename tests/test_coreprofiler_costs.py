@@ -9,6 +9,8 @@ import pytest
 from fxtio.coreprofiler import CoreProfilerTrace, explain, report, rules
 from support.costs import operations
 
+pytestmark = pytest.mark.once
+
 FEW = 60
 
 THREAD = b"thr crt 0x1 0x00000000\n"

@@ -19,6 +19,8 @@ from oracle import coreprofiler as oracle
 from oracle.fxt_words import OracleError
 from support import coreprofiler as support
 
+pytestmark = pytest.mark.once
+
 CLASS = b"cls ldf 0x0000000000000020 0x%08X 0x0000000000000000 0x02000001 0x00000000"
 SAMPLE = b"sam str 0x00000000 5 1 0:0 0x00000001"
 NOTHING = b"sam str 0x00000000 6 0 1:1"

@@ -18,6 +18,8 @@ from fxtio.rules import rule
 from oracle import dcpi as oracle
 from oracle.fxt_words import OracleError
 
+pytestmark = pytest.mark.once
+
 BODY = len(SOUND) - 20
 
 

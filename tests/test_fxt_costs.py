@@ -19,6 +19,8 @@ from support.costs import operations
 from support.fxt_bad import HEAD, MIB, instants, words
 from support.fxt_readings import in_batches
 
+pytestmark = pytest.mark.once
+
 FEW = 16
 
 CHAIN = encoded(instants(0, 4))

@@ -20,6 +20,8 @@ from fxtio.fxt.rules import check
 from support.fxt_hostile import damaged_traces
 from support.fxt_readings import in_batches, rules
 
+pytestmark = pytest.mark.once
+
 SMALL = 4_096  # bytes
 MIB = 1 << 20
 

@@ -123,7 +123,7 @@ def test_a_damaged_trace_has_the_meaning_of_the_model(order: Order, data: st.Dat
     assert all(counts.get(f"fxt.{rule}", 0) >= count for rule, count in broken.items())
     refusals = ("framing.record-short", "framing.stream-over-record", "framing.magic-value", "arg.size")
     assert sum(counts.get(f"fxt.{rule}", 0) for rule in refusals) - broken["arg.size"] == len(refused)
-    assert counts.get("fxt.arg.short", 0) == broken["fxt.arg.short"]
+    assert counts.get("fxt.arg.short", 0) == broken["arg.short"]
 
 
 def has_known_type(raw: bytes, order: Order) -> bool:

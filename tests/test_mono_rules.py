@@ -32,6 +32,8 @@ from support.mono_columns import all_kernels
 from support.mono_every import every_event
 from support.mono_samples import header, written
 
+pytestmark = pytest.mark.once
+
 RULES = rules_of("mono")
 
 

@@ -129,13 +129,15 @@ def test_names_matter() -> None:
         assert_same_meaning(fxt(tables=True, name="play"), fxt(tables=False))
 
 
-def test_formats_without_canonical_form_are_compared_by_their_records(tmp_path: Path) -> None:
+def test_formats_without_canonical_form_are_compared_by_their_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = [tmp_path / name for name in ("a.data", "b.data", "c.data")]
     for seed, path in zip([1, 1, 2], paths, strict=True):
         by_name("uftrace").synth.synth(
             path, "calls", events=40, size=None, threads=1, seed=seed, progress=lambda done, total: None
         )
-    assert "uftrace" not in canonical.formats()
+    monkeypatch.setattr(canonical, "formats", lambda: ("fxt",))
     assert_same_meaning(paths[0], paths[1])
     with pytest.raises(AssertionError, match=r"record 0 is .*, expected "):
         assert_same_meaning(paths[0], paths[2])

@@ -22,6 +22,8 @@ from support.limits import processor_seconds
 from support.uftrace_judge import PROGRAM, needs_uftrace
 from support.uftrace_samples import minimal, opened
 
+pytestmark = pytest.mark.once
+
 Outcome = tuple[int, str]
 """The exit code of uftrace, and what it wrote."""
 
