@@ -451,6 +451,11 @@ class Batch:
             names[known] = self._objects.codes(0, slots[known], 2 * rows[known] + 1)
         return names
 
+    @property
+    def only_clock(self) -> int | None:
+        """The code of the clock of all records, None if there are several."""
+        return self._clocks.only(self.provider)
+
     def clock_codes(self, ticks: Array, rows: Array) -> Array:
         """Return the code of the clock that each record's provider has at that record (uint16).
 
@@ -460,7 +465,7 @@ class Batch:
             ticks: ticks of the records (uint64).
             rows: the numbers of the records.
         """
-        only = self._clocks.only(self.provider)
+        only = self.only_clock
         if only is None:
             slots = np.zeros(len(rows), np.uint8)
             codes = self._clocks.codes(self.provider_of(rows), slots, rows).astype(np.uint16)
