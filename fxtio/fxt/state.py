@@ -482,7 +482,9 @@ class Batch:
 
     def times(self, ticks: Array, rows: Array) -> Array:
         """Return ticks in nanoseconds (int64), by the clock that each record's provider has at that record."""
-        return times_of(self.reading.clocks, self.clock_codes(ticks, rows), ticks)
+        codes = self.clock_codes(ticks, rows)
+        only = self.only_clock
+        return times_of(self.reading.clocks, codes, ticks) if only is None else self.reading.clocks[only].to_ns(ticks)
 
     def report(self, rule: str, rows: Array, message: str) -> None:
         """Add a finding about some records, at the offset of the first."""
