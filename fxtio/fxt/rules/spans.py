@@ -108,23 +108,18 @@ class Spans:
         batch = view.batch
         before = 0 if self._open is None else len(self._open.step)
         count = before + len(batch)
-        steps = np.zeros(256, np.int8)
-        for cls in present:
-            steps[r.KINDS[cls]] = _STEPS[cls]
-        thread, key = np.full(count, -1, np.int32), np.zeros(count, np.uint64)
+        step, thread, key = np.zeros(count, np.int8), np.full(count, -1, np.int32), np.zeros(count, np.uint64)
         begin, end, offset = np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
-        step = np.concatenate([np.zeros(before, np.int8), steps[batch.frame.kind.view(np.uint8)]])
         for cls in present:
             rows, columns = batch.columns(cls)
             places = rows + before if before else rows
             codes = view.threads(cls, "thread")
             self._fill(view, cls, places, columns, (thread, begin, end, key))
+            step[places] = _STEPS[cls]
             if int(codes.min(initial=0)) < 0:
                 step[places[codes < 0]] = SpanStep.NONE
-            every = batch.rows(cls)
-            if len(rows) < len(every):
-                step[np.setdiff1d(every, rows) + before] = SpanStep.NONE
-        offset[before:] = batch.frame.offsets
+        np.multiply(batch.frame.at, 8, out=offset[before:])
+        offset[before:] += batch.frame.base
         provider = batch.provider
         if before and self._open is not None:
             provider = _joined(self._open.provider, before, provider, len(batch))
