@@ -119,7 +119,6 @@ class Operations:
 def _events(view: View, present: list[type[Record]], is_flow: bool, waiting: _Events | None) -> _Events:
     """Return the events that wait, and then those of a batch."""
     batch = view.batch
-    koids = batch.threads.koids()[:, 0]
     parts: list[tuple[Array, ...]] = []
     for cls in present:
         rows, columns = batch.columns(cls)
@@ -127,10 +126,11 @@ def _events(view: View, present: list[type[Record]], is_flow: bool, waiting: _Ev
         has_key = not is_flow and cls is not r.AsyncInstant
         keys = view.name_keys(cls) if has_key else np.zeros(len(rows), np.uint64)
         times = batch.times(columns["timestamp"], rows)
-        parts.append((rows, columns["id"], step, times, keys, koids.take(view.threads(cls, "thread"))))
+        parts.append((rows, columns["id"], step, times, keys, view.threads(cls, "thread")))
     rows, *values = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(rows, kind="stable")
     values = [*(column[order] for column in values), view.offsets(rows[order])]
+    values[-2] = batch.threads.koids()[:, 0].take(values[-2])  # some threads are new
     if waiting is not None:
         before = (waiting.id, waiting.step, waiting.time, waiting.key, waiting.process, waiting.offset)
         values = [np.concatenate(pair) for pair in zip(before, values, strict=True)]
