@@ -469,6 +469,9 @@ def _(part: Many, rows: Rows, header: Columns, layout: Layout, index: int) -> Ma
     if rows.bad is not None:
         counts[rows.bad] = 0
     total = int(counts.sum())
+    if not total:
+        empty = np.empty(0, np.int64)
+        return ManyColumn(counts, empty, empty, empty.astype(np.int8), empty)
     first, stop = rows.here(), rows.at + rows.size
     at, size, kind = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int8)
     count, after = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)

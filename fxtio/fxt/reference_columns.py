@@ -28,6 +28,9 @@ from fxtio.fxt.references import StringReference, ThreadReference
 Array = np.ndarray[Any, Any]
 
 _INDEX, _INLINE = StringRefWord.fields["index"], StringRefWord.fields["inline"]
+LEAST_INLINE = StringRefWord(index=0, inline=1).value
+"""The references to strings from this number on have their text in the record."""
+
 _NO_WORDS = Ragged(np.empty(0, np.uint64), 0)
 
 
@@ -68,9 +71,10 @@ class ThreadColumn:
 @take_part.register
 def _(part: StringReference, rows: Rows, header: Columns, layout: Layout, index: int) -> StringColumn:
     ref: Array = header[part.ref]
-    inline = np.flatnonzero(_INLINE.get(ref))
-    if not len(inline):
+    if int(ref.max(initial=0)) < LEAST_INLINE:
+        inline = np.empty(0, np.int64)
         return StringColumn(ref, inline, StreamColumn(rows.block.raw, inline, inline))
+    inline = np.flatnonzero(_INLINE.get(ref))
     slot = _INDEX.get(ref)
     length = slot[inline].astype(np.int64)
     stream = StreamColumn(rows.block.raw, rows.here()[inline], length)
@@ -84,7 +88,7 @@ def _(part: StringReference, rows: Rows, header: Columns, layout: Layout, index:
 @take_part.register
 def _(part: ThreadReference, rows: Rows, header: Columns, layout: Layout, index: int) -> ThreadColumn:
     slot = header[part.ref]
-    inline = np.flatnonzero(slot == 0)
+    inline = np.flatnonzero(slot == 0) if not slot.all() else np.empty(0, np.int64)
     has_thread = np.full(len(inline), not part.process_only)
     if not len(inline):
         none = np.empty(0, np.uint64)

@@ -231,6 +231,9 @@ class ProviderName:
     name: str
 
 
+_MIN_SORTED = 4  # from so many classes on, sorting the rows costs less than a search for each class
+
+
 class Batch:
     """Records of a trace that follow each other, with what is needed to resolve their references.
 
@@ -255,6 +258,8 @@ class Batch:
         self._refusals = 0  # of records that could not be decoded
         kinds = frame.kind.tobytes()  # searching bytes for a number is much faster than comparing an array with it
         self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if kind in kinds]
+        self._order: Array | None = None  # all rows, class by class
+        self._bounds: list[int] = []  # where each class begins in them
         self._string_slots: SlotLookup
         self._thread_slots: SlotLookup
         self._clocks: SlotLookup
@@ -270,7 +275,14 @@ class Batch:
 
     def rows(self, cls: type[Record]) -> Array:
         """Return the numbers of the batch's records of a class (int64, ascending)."""
-        return np.flatnonzero(self.frame.kind == KINDS[cls])
+        kinds = self.frame.kind
+        if len(self._classes) < _MIN_SORTED:
+            return np.flatnonzero(kinds == KINDS[cls])
+        if self._order is None:
+            self._order = np.argsort(kinds, kind="stable")
+            self._bounds = kinds[self._order].searchsorted(np.arange(len(RECORDS.classes) + 1, dtype=np.int8)).tolist()
+        begin, end = self._bounds[KINDS[cls]], self._bounds[KINDS[cls] + 1]
+        return self._order[begin:end]
 
     def classes(self) -> list[type[Record]]:
         """Return the record classes that occur."""
@@ -439,6 +451,11 @@ class Batch:
             names[known] = self._objects.codes(0, slots[known], 2 * rows[known] + 1)
         return names
 
+    @property
+    def only_clock(self) -> int | None:
+        """The code of the clock of all records, None if there are several."""
+        return self._clocks.only(self.provider)
+
     def clock_codes(self, ticks: Array, rows: Array) -> Array:
         """Return the code of the clock that each record's provider has at that record (uint16).
 
@@ -448,7 +465,7 @@ class Batch:
             ticks: ticks of the records (uint64).
             rows: the numbers of the records.
         """
-        only = self._clocks.only(self.provider)
+        only = self.only_clock
         if only is None:
             slots = np.zeros(len(rows), np.uint8)
             codes = self._clocks.codes(self.provider_of(rows), slots, rows).astype(np.uint16)
@@ -465,7 +482,9 @@ class Batch:
 
     def times(self, ticks: Array, rows: Array) -> Array:
         """Return ticks in nanoseconds (int64), by the clock that each record's provider has at that record."""
-        return times_of(self.reading.clocks, self.clock_codes(ticks, rows), ticks)
+        codes = self.clock_codes(ticks, rows)
+        only = self.only_clock
+        return times_of(self.reading.clocks, codes, ticks) if only is None else self.reading.clocks[only].to_ns(ticks)
 
     def report(self, rule: str, rows: Array, message: str) -> None:
         """Add a finding about some records, at the offset of the first."""

@@ -66,8 +66,9 @@ class Archive:
         if r.Initialization in view.present:
             self._check_rates(view)
         self._check_clocks(view)
-        for cls in TIMED:
-            if cls in view.present:
+        timed = [cls for cls in TIMED if cls in view.present]
+        if not self._is_plain(view, timed):
+            for cls in timed:
                 self._check_times(view, cls)
 
     def finish(self, findings: Findings) -> None:
@@ -164,6 +165,26 @@ class Archive:
 
     # ---- times
 
+    def _is_plain(self, view: View, timed: list[type[Any]]) -> bool:
+        """Return whether no time of a batch is odd; the least and the greatest time of its provider are noted."""
+        batch = view.batch
+        self._note_clocks(view)
+        clock, provider = batch.only_clock, batch.provider
+        if clock is None or not isinstance(provider, int):
+            return False
+        columns = [(cls, batch.columns(cls)[1]) for cls in timed]
+        ticks = [each["timestamp"] for cls, each in columns if issubclass(cls, r.Event)]
+        events = np.concatenate([np.empty(0, np.uint64), *ticks])
+        others = [each["timestamp"] for cls, each in columns if not issubclass(cls, r.Event)]
+        others += [each["end"] for _, each in columns if "end" in each]
+        greatest = max((int(values.max(initial=0)) for values in (events, *others)), default=0)
+        least, limit = int(events.min(initial=_NEGATIVE)), self._wrong_from[clock]
+        if greatest >= min(_NEGATIVE, batch.reading.clocks[clock].latest + 1, limit or _NEGATIVE) or least == 0:
+            return False
+        if len(events):
+            self._note_extremes(provider, least, int(events.max()))
+        return True
+
     def _check_times(self, view: View, cls: type[Any]) -> None:
         rows, columns = view.batch.columns(cls)
         if not len(rows):
@@ -181,8 +202,7 @@ class Archive:
 
     def _check_exact(self, view: View, rows: Array, ticks: Array, clocks: Array) -> None:
         """Report times that Perfetto converts with an error of more than `MAX_ERROR`."""
-        for clock in view.batch.reading.clocks[len(self._wrong_from) :]:
-            self._wrong_from.append(_first_inexact(clock))
+        self._note_clocks(view)
         if not any(self._wrong_from):
             return
         for code in np.unique(clocks).tolist():
@@ -193,6 +213,10 @@ class Archive:
                 message = f"Perfetto converts this time at {rate:,} ticks per second with an error of over 100 ns"
                 if len(wrong):
                     view.batch.report("clock.inexact", wrong, message)
+
+    def _note_clocks(self, view: View) -> None:
+        for clock in view.batch.reading.clocks[len(self._wrong_from) :]:
+            self._wrong_from.append(_first_inexact(clock))
 
     def _note_times(self, view: View, rows: Array, ticks: Array) -> None:
         provider = view.batch.provider_of(rows)
@@ -212,8 +236,11 @@ class Archive:
             times.zeros += len(zeros)
             ticks = ticks[ticks > 0]
         if len(ticks):
-            times.least = min(times.least, int(ticks.min()))
-            times.most = max(times.most, int(ticks.max()))
+            self._note_extremes(index, int(ticks.min()), int(ticks.max()))
+
+    def _note_extremes(self, index: int, least: int, greatest: int) -> None:
+        times = self._times.setdefault(index, _Times())
+        times.least, times.most = min(times.least, least), max(times.most, greatest)
 
 
 def _first_inexact(clock: Clock) -> int | None:

@@ -14,6 +14,7 @@ from fxtio.fxt import records as r
 from fxtio.fxt.arguments import INTEGER_LIMITS, Int32Argument, Uint32Argument
 from fxtio.fxt.enums import ArgumentType
 from fxtio.fxt.layout import ArgumentWord, StringRefWord
+from fxtio.fxt.reference_columns import LEAST_INLINE
 from fxtio.fxt.rules.slots import Koids
 from fxtio.fxt.rules.view import View, empty_references, report_at
 
@@ -29,7 +30,6 @@ _WORD_INTEGERS = {
 }
 _SIGN = np.uint64(2**63)
 _REFERENCE = ArgumentWord.fields["name"]
-_INLINE = StringRefWord(index=0, inline=1).value
 
 
 class Arguments:
@@ -111,7 +111,7 @@ def _check_names(view: View, rows: Array, members: Members) -> None:
         if owners is None:
             owners = np.repeat(np.arange(len(rows)), members.many.count)
         same = same[owners[same] == owners[same + distance]]
-        same = same[(name[same] < _INLINE) | _same_text(view, members, same, same + distance, name)]
+        same = same[(name[same] < LEAST_INLINE) | _same_text(view, members, same, same + distance, name)]
         view.report("arg.name-again", rows[owners[same]], "two arguments have the same name")
 
 

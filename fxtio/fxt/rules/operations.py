@@ -85,14 +85,16 @@ class Operations:
         count = len(events.id)
         codes, first = np.empty(count, np.int32), np.empty(count, np.int64)
         first = first[: _native.distinct(events.id, codes, first, _SEED)]
-        begins = np.bincount(codes[events.step == _BEGIN], minlength=len(first))
-        ends = np.bincount(codes[events.step == _END], minlength=len(first))
+        steps = np.bincount(codes * 3 + events.step, minlength=3 * len(first)).reshape(-1, 3)
+        begins, ends = steps[:, _BEGIN], steps[:, _END]
         last = np.empty(len(first), np.int64)
         last[codes] = np.arange(count)
         is_plain = (events.step[first] == _BEGIN) & (begins == 1) & (ends <= 1)
         is_plain &= (ends == 0) | (events.step[last] == _END)
-        start, stop = events.time[first][codes], np.where(ends == 1, events.time[last], np.iinfo(np.int64).max)[codes]
-        is_plain[codes[(events.time < start) | (events.time > stop)]] = False
+        if (events.time[1:] < events.time[:-1]).any():
+            latest = np.where(ends == 1, events.time[last], np.iinfo(np.int64).max)
+            early, late = events.time < events.time[first][codes], events.time > latest[codes]
+            is_plain[codes[early | late]] = False
         if not is_flow:
             other = (events.step == _END) & (events.key != events.key[first][codes])
             is_plain[codes[other]] = False
@@ -117,21 +119,18 @@ class Operations:
 def _events(view: View, present: list[type[Record]], is_flow: bool, waiting: _Events | None) -> _Events:
     """Return the events that wait, and then those of a batch."""
     batch = view.batch
-    count = len(batch)
-    ids, times = np.empty(count, np.uint64), np.empty(count, np.int64)
-    keys, threads = np.zeros(count, np.uint64), np.empty(count, np.int32)
-    step = np.full(count, -1, np.int8)
+    parts: list[tuple[Array, ...]] = []
     for cls in present:
         rows, columns = batch.columns(cls)
-        step[rows] = _FLOWS[cls] if is_flow else _ASYNC[cls]
-        ids[rows] = columns["id"]
-        times[rows] = batch.times(columns["timestamp"], rows)
-        threads[rows] = view.threads(cls, "thread")
-        if not is_flow and cls is not r.AsyncInstant:
-            keys[rows] = view.name_keys(cls)
-    rows = np.flatnonzero(step >= 0)
-    process = batch.threads.koids()[:, 0].take(threads[rows])
-    values: list[Array] = [ids[rows], step[rows], times[rows], keys[rows], process, view.offsets(rows)]
+        step = np.full(len(rows), _FLOWS[cls] if is_flow else _ASYNC[cls], np.int8)
+        has_key = not is_flow and cls is not r.AsyncInstant
+        keys = view.name_keys(cls) if has_key else np.zeros(len(rows), np.uint64)
+        times = batch.times(columns["timestamp"], rows)
+        parts.append((rows, columns["id"], step, times, keys, view.threads(cls, "thread")))
+    rows, *values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(rows, kind="stable")
+    values = [*(column[order] for column in values), view.offsets(rows[order])]
+    values[-2] = batch.threads.koids()[:, 0].take(values[-2])  # some threads are new
     if waiting is not None:
         before = (waiting.id, waiting.step, waiting.time, waiting.key, waiting.process, waiting.offset)
         values = [np.concatenate(pair) for pair in zip(before, values, strict=True)]

@@ -58,7 +58,7 @@ class _Rows:
     Attributes:
         step: see `SpanStep` (int8).
         provider: the index of the provider: an int for all rows, or int32 per row.
-        thread: the code of the thread, valid in the batch (int32).
+        thread: the code of the thread, valid in the batch; -1 without a step (int32).
         begin: the time in ticks (uint64).
         end: the end of a complete event (uint64).
         key: stands for name and category of a begin or end (uint64).
@@ -108,28 +108,23 @@ class Spans:
         batch = view.batch
         before = 0 if self._open is None else len(self._open.step)
         count = before + len(batch)
-        steps = np.zeros(256, np.int8)
-        for cls in present:
-            steps[r.KINDS[cls]] = _STEPS[cls]
-        thread, begin, end, offset = (
-            np.empty(count, np.int32), np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
-        )  # fmt: skip
-        key = np.zeros(count, np.uint64)
-        step = np.concatenate([np.zeros(before, np.int8), steps[batch.frame.kind.view(np.uint8)]])
+        step, thread, key = np.zeros(count, np.int8), np.full(count, -1, np.int32), np.zeros(count, np.uint64)
+        begin, end, offset = np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
         for cls in present:
             rows, columns = batch.columns(cls)
-            self._fill(view, cls, rows + before, columns, (thread, begin, end, key))
-            if len(rows) < int(np.count_nonzero(batch.frame.kind == r.KINDS[cls])):
-                left_out = np.setdiff1d(batch.rows(cls), rows)
-                step[left_out + before] = SpanStep.NONE
-        step[before:][thread[before:] < 0] = SpanStep.NONE
-        offset[before:] = batch.frame.offsets
+            places = rows + before if before else rows
+            codes = view.threads(cls, "thread")
+            self._fill(view, cls, places, columns, (thread, begin, end, key))
+            step[places] = _STEPS[cls]
+            if int(codes.min(initial=0)) < 0:
+                step[places[codes < 0]] = SpanStep.NONE
+        np.multiply(batch.frame.at, 8, out=offset[before:])
+        offset[before:] += batch.frame.base
         provider = batch.provider
         if before and self._open is not None:
             provider = _joined(self._open.provider, before, provider, len(batch))
         if self._open is not None:
-            codes = [batch.threads.code(each) for each in self._threads]
-            self._open.thread = np.array(codes, np.int32)
+            self._open.thread = np.array([batch.threads.code(each) for each in self._threads], np.int32)
             for name, column in (("step", step), ("thread", thread), ("begin", begin), ("end", end), ("key", key),
                                  ("offset", offset)):  # fmt: skip
                 column[:before] = getattr(self._open, name)
@@ -149,22 +144,25 @@ class Spans:
         pairs = np.flatnonzero((rows.step == SpanStep.BEGIN) | (rows.step == SpanStep.END))
         if not len(pairs):
             return
-        numbers, first = np.unique(track[pairs], return_index=True)
-        owners = [self._owner(view, rows, row) for row in pairs[first].tolist()]
+        number = track[pairs]
+        first = np.full(tracks, -1, np.int64)
+        first[number[::-1]] = pairs[::-1]
+        numbers = np.flatnonzero(first >= 0)
+        owners = [self._owner(view, rows, row) for row in first[numbers].tolist()]
         latest = np.zeros(tracks, np.uint64)
         latest[numbers] = [self._latest.get(owner, 0) for owner in owners]
         begin = rows.begin[pairs]
-        is_open = pairs < (0 if self._open is None else len(self._open.step))
-        begin[is_open] = latest[track[pairs[is_open]]]  # these were compared in their own batch
+        is_open = slice(0 if self._open is None else int(pairs.searchsorted(len(self._open.step))))
+        begin[is_open] = latest[number[is_open]]  # these were compared in their own batch
         late = np.empty(len(pairs), np.int64)
-        count = _native.late(track[pairs], begin, latest, late)
-        for owner, number in zip(owners, numbers.tolist(), strict=True):
+        count = _native.late(number, begin, latest, late)
+        for owner, last in zip(owners, latest[numbers].tolist(), strict=True):
             if owner in self._latest or len(self._latest) < MAX_KEPT:
-                self._latest[owner] = int(latest[number])
+                self._latest[owner] = last
         if count:
             late = late[:count]
-            for number in np.unique(track[pairs[late]]).tolist():
-                self._disordered.add(owners[int(np.searchsorted(numbers, number))])
+            for each in np.unique(number[late]).tolist():
+                self._disordered.add(owners[int(np.searchsorted(numbers, each))])
             message = "the event is earlier than a begin or end before it on the same thread"
             report_at(view.findings, "event.backwards", rows.offset[pairs[late]], message)
 
@@ -187,10 +185,12 @@ class Spans:
                 orphans = row[:listed][mine]
             else:
                 self._report(view, rows, SpanFault(fault), row[:listed][mine], other[:listed][mine])
-        instants = np.flatnonzero(rows.step == SpanStep.INSTANT)
-        last = np.full(tracks, -1, np.int64)
-        last[track[instants]] = instants
-        self._keep(view, rows, top, below, np.append(orphans, last[marked > 0]))
+        if marked.any():
+            instants = np.flatnonzero(rows.step == SpanStep.INSTANT)
+            last = np.full(tracks, -1, np.int64)
+            last[track[instants]] = instants
+            orphans = np.append(orphans, last[marked > 0])
+        self._keep(view, rows, top, below, orphans)
 
     def _report(self, view: View, rows: _Rows, fault: SpanFault, at: Array, other: Array) -> None:
         rule, text = _MESSAGES[fault]
@@ -244,16 +244,15 @@ def _no_slice(offsets: Array) -> tuple[str, Array, str]:
 
 
 def _tracks(rows: _Rows) -> tuple[Array, int]:
-    """Return a track for each row, a number that stands for its provider and thread (int32), and how many there are."""
-    used = rows.step != SpanStep.NONE
-    if not used.all():
-        thread = np.where(used, rows.thread, -1)
-    else:
-        thread = rows.thread
+    """Return a track for each row, a number that stands for its provider and thread (int32), and how many there are.
+
+    Rows without a thread have the track -1.
+    """
+    thread, provider = rows.thread, rows.provider
     count = int(thread.max(initial=-1)) + 1
-    provider = rows.provider
     if isinstance(provider, int) or not len(provider):
         return thread, count
+    used = thread >= 0
     pairs = np.where(used, provider.astype(np.int64) * count + thread, -1)
     _, track = np.unique(pairs, return_inverse=True)
     track = track.astype(np.int32)

@@ -123,7 +123,10 @@ class View:
         self._keys.enter(self.batch.strings)
         names = self._keys.hashes[self.codes(cls, "name")]
         categories = self._keys.hashes[self.codes(cls, "category")]
-        return np.where(names == 0, names, np.maximum(names + np.uint64(3) * categories, 1))
+        keys: Array = np.maximum(names + np.uint64(3) * categories, 1)
+        if not names.all():
+            keys[names == 0] = 0
+        return keys
 
     def text(self, code: int) -> str:
         """Return the text of a code for messages."""
