@@ -55,7 +55,8 @@ def pages() -> list[Path]:
 
 
 def run_console(body: str, where: str) -> None:
-    environment = os.environ | {"PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])}
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+    environment = os.environ | {"PATH": path, "PYTEST_ADDOPTS": ""}  # the options of this run are not those of a user
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
