@@ -23,7 +23,7 @@ LEVELS: Final = ("required", "recommended", "interop", "robustness")
 
 
 class Severity(StrEnum):
-    """What a fault does to a reading: `error` if something could not be read, `warning` if everything could."""
+    """The effect of a fault on reading: `error` if something could not be read, `warning` if everything could."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -70,12 +70,12 @@ class Rule:
 
     @property
     def group(self) -> str:
-        """What the rule is about, for example `framing`."""
+        """The subject of the rule, for example `framing`."""
         return self.id.split(".")[1]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What is said about the rule beside `found`, as pairs of a title and a text that is not empty."""
+        """The texts of the rule other than `found`, as pairs of a title and a text that is not empty."""
         reading = f"{self.severity}: {self.reading}" if self.reading else ""
         facts = [
             ("Quote", f'"{self.quote}"' if self.quote else ""),

@@ -45,7 +45,7 @@ class PayloadWalkEnd(IntEnum):
 
 
 class SpanStep(IntEnum):
-    """What a row does to the stack of open spans of its track."""
+    """The effect of a row on the stack of open spans of its track."""
 
     NONE = 0
     "Nothing."

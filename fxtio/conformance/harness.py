@@ -296,7 +296,7 @@ class _LateError(Exception):
 
 @dataclass(frozen=True)
 class _Abilities:
-    """What a harness says in its handshake."""
+    """The abilities of a harness, as its handshake names them."""
 
     name: str
     version: str

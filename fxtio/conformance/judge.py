@@ -28,7 +28,7 @@ class MissingJudgeError(FxtioError):
 
 @dataclass(frozen=True)
 class Judges:
-    """What is needed to judge a written trace.
+    """The checks that judge a written trace.
 
     Attributes:
         validate: returns the ids of the rules of the level `required` that the trace at a path breaks.

@@ -5,6 +5,7 @@ The records of a block that there are many of are checked as columns, all of a c
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -143,17 +144,17 @@ class _Parameters:
         return rows[block.offsets()[rows] > since]
 
 
-class _Rules:
+class _Rules(ABC):
     """The base of a group of rules."""
 
     def __init__(self, report: _Report) -> None:
         self.report = report
 
+    @abstractmethod
     def add(self, block: Block) -> None:
         """Take in the next block."""
-        raise NotImplementedError
 
-    def finish(self, end: int) -> None:
+    def finish(self, end: int) -> None:  # noqa: B027  # most groups have nothing to check at the end
         """Check what is known only at the end."""
 
 

@@ -1,4 +1,4 @@
-"""What the rules share about a batch: places of records, references as codes, and how a fault is reported."""
+"""Views of a batch, for the rules: the places of its records, its references as codes, and reports of faults."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceRule:
-    """What defines a kind of address, and what uses it.
+    """A kind of address: the events that define it, those that use it, and the rules about both.
 
     Attributes:
         subject: what the address is of, for messages.
