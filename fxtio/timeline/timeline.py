@@ -1,0 +1,154 @@
+"""The timeline of a trace: its tables, made when they are first asked for, and one pass over them in batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+from fxtio.formats import by_name
+from fxtio.table import Column, GrowingTable, Table
+from fxtio.timeline.nesting import Disordered, Nesting
+from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.schema import TABLES, empty_columns
+
+if TYPE_CHECKING:
+    from fxtio.formats import Trace
+
+_NESTED = frozenset({"slices", "instants", "flow_points"})
+_NAMED = frozenset({"processes", "threads", "tracks"})
+
+
+class Consumer(Protocol):
+    """Takes a timeline batch by batch, see `Timeline.fold`."""
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch, for each table that was asked for and has rows in it."""
+
+
+ConsumerT = TypeVar("ConsumerT", bound=Consumer)
+
+
+class Timeline:
+    """A trace as format-neutral tables, see `fxtio.timeline.schema.TABLES`.
+
+    Args:
+        trace: an open trace of any format.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self._cache: dict[str, Table] = {}
+        self._registry = Registry()
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The names of the tables; every timeline has all of them, some may be empty."""
+        return tuple(TABLES)
+
+    def table(self, name: str) -> Table:
+        """Return one whole table, see `tables`."""
+        return self.tables(name)[name]
+
+    def tables(self, *names: str) -> dict[str, Table]:
+        """Return several whole tables; those that were not asked for before are made in one reading.
+
+        Raises:
+            KeyError: there is no such table.
+            DecodeError: the trace was opened with `strict`, and has a fault.
+        """
+        for name in names:
+            if name not in TABLES:
+                raise KeyError(f"there is no table {name!r}, only {', '.join(TABLES)}")
+        missing = [name for name in names if name not in self._cache]
+        if missing:
+            # Codes and numbers of two readings need not agree, so all tables come from one.
+            wanted = dict.fromkeys([*self._cache, *names])
+            collector, registry = self.fold(_Collector, *wanted)
+            self._cache = collector.tables(registry)
+            self._registry = registry
+        return {name: self._cache[name] for name in names}
+
+    @property
+    def losses(self) -> Counter[str]:
+        """What the tables that were made cannot show of the trace, and how often it occurs."""
+        return +self._registry.losses
+
+    def fold(self, make: Callable[[Registry], ConsumerT], *names: str) -> tuple[ConsumerT, Registry]:
+        """Read the trace once, in bounded memory, and pass the rows of tables to a consumer.
+
+        If the events of a track turn out not to be in the order of time, the trace is read again and sorted, for a new
+        consumer.
+
+        Args:
+            make: makes the consumer, which gets the registry of the reading.
+            names: the tables that it needs, except `processes`, `threads` and `tracks`, which the registry has.
+
+        Returns:
+            The consumer, and the registry with the processes, threads and tracks.
+
+        Raises:
+            DecodeError: the trace was opened with `strict`, and has a fault.
+        """
+        try:
+            return self._fold(make, frozenset(names), _as_read)
+        except Disordered:
+            return self._fold(make, frozenset(names), _sorted)
+
+    def _fold(
+        self, make: Callable[[Registry], ConsumerT], names: frozenset[str], order: Callable[[Iterator[Part]], Any]
+    ) -> tuple[ConsumerT, Registry]:
+        registry = Registry()
+        consumer = make(registry)
+        nesting = Nesting(registry)
+        for part in order(by_name(self.trace.format).timeline.parts(self.trace, registry, names)):
+            columns = part.tables
+            if part.steps is not None:
+                columns = {**columns, **nesting.enter(part.steps)}
+            _pass_on(consumer, columns, names)
+        _pass_on(consumer, nesting.finish(), names)
+        return consumer, registry
+
+
+def _pass_on(consumer: Consumer, columns: Mapping[str, Mapping[str, Column]], names: frozenset[str]) -> None:
+    tables = {name: Table(table) for name, table in columns.items() if name in names}
+    tables = {name: table for name, table in tables.items() if table.num_rows}
+    if tables:
+        consumer.enter(tables)
+
+
+def _as_read(parts: Iterator[Part]) -> Iterator[Part]:
+    return parts
+
+
+def _sorted(parts: Iterator[Part]) -> Iterator[Part]:
+    """Yield the tables of all parts, then all steps in the order of time."""
+    steps = []
+    for part in parts:
+        if part.steps is not None:
+            steps.append(part.steps.take(part.steps.step != 0))
+        yield Part(None, part.tables)
+    rows = Steps.joined(steps)
+    yield Part(rows.take(np.argsort(rows.time, kind="stable")))
+
+
+class _Collector:
+    """Joins the batches to whole tables."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._growing: dict[str, GrowingTable] = {}
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        for name, table in tables.items():
+            self._growing.setdefault(name, GrowingTable()).append(dict(table.items()))
+
+    def tables(self, registry: Registry) -> dict[str, Table]:
+        """Return the whole tables."""
+        result = {name: Table(empty_columns(name)) for name in TABLES if name not in _NAMED}
+        result |= {name: Table(growing.columns()) for name, growing in self._growing.items()}
+        slices = result["slices"]
+        if (np.diff(slices["id"]) < 0).any():
+            result["slices"] = slices.take(np.argsort(slices["id"], kind="stable"))
+        return result | registry.tables()
