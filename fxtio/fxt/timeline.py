@@ -178,8 +178,8 @@ class _Mapping:
         names = self._codes(batch, columns["name"], rows)[first].tolist()
         processes = self._registry.track_processes(thread[first])
         tracks = [
-            self._registry.track(TrackKind.ASYNC, id, name=name, process=process, id=id)
-            for id, name, process in zip(ids.tolist(), names, processes, strict=True)
+            self._registry.track(TrackKind.ASYNC, number, name=name, process=process, id=number)
+            for number, name, process in zip(ids.tolist(), names, processes, strict=True)
         ]
         return np.array(tracks, np.int32)[place]
 
@@ -232,11 +232,11 @@ class _Mapping:
         processes = self._registry.track_processes(distinct[:, 0])
         texts = self._names.values
         tracks = []
-        for process, (_, name, series, id) in zip(processes, distinct.tolist(), strict=True):
+        for process, (_, name, series, number) in zip(processes, distinct.tolist(), strict=True):
             title = ":".join(dict.fromkeys(texts[code] for code in (name, series) if code >= 0 and texts[code]))
             code = self._names.code(title)
-            key = (process, name, series, id)
-            tracks.append(self._registry.track(TrackKind.COUNTER, key, name=code, process=process, id=id % 2**64))
+            key = (process, name, series, number)
+            tracks.append(self._registry.track(TrackKind.COUNTER, key, name=code, process=process, id=number % 2**64))
         return np.array(tracks, np.int32)[place.reshape(-1)]
 
     def _args(self, tables: BatchTables, classes: list[type[Record]]) -> dict[str, Column]:

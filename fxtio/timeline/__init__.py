@@ -4,6 +4,6 @@
 slices of them; `schema` declares the tables.
 """
 
-from fxtio.timeline.timeline import Timeline
+from fxtio.timeline.timeline import Timeline, open_timeline
 
-__all__ = ["Timeline"]
+__all__ = ["Timeline", "open_timeline"]

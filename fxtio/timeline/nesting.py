@@ -21,7 +21,7 @@ MAX_OPEN = 262_144
 """The most slices on stacks that wait for the next batch; of more, the outermost are finished as open slices."""
 
 
-class Disordered(Exception):
+class DisorderedError(Exception):
     """The rows of a track are not in the order of time, and earlier batches have been examined already."""
 
 
@@ -48,7 +48,7 @@ class Nesting:
             The rows of the tables `slices` (those that are finished), `instants` and `flow_points`.
 
         Raises:
-            Disordered: a row is earlier than one of an earlier batch on its track.
+            DisorderedError: a row is earlier than one of an earlier batch on its track.
         """
         steps = self._ordered(steps)
         carried = len(self._rows)
@@ -110,7 +110,7 @@ class Nesting:
             return steps
         steps = steps.take(np.argsort(steps.time, kind="stable"))
         if _native.late(steps.track, steps.time.view(np.uint64), self._latest, nothing):
-            raise Disordered
+            raise DisorderedError
         return steps
 
     def _match(self, rows: Steps, carried: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What the formats deliver to a timeline, batch by batch: steps on tracks, rows of other tables, names.
 
-The room `timeline` of a format reads its trace and yields a `Part` for each batch.  It numbers names, processes, threads
-and tracks with a `Registry`, whose numbers are valid for the whole reading.
+The room `timeline` of a format reads its trace and yields a `Part` for each batch.  It numbers names, processes,
+threads and tracks with a `Registry`, whose numbers are valid for the whole reading.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Names:
     def codes(self, column: Categories) -> Array:
         """Return the codes of a column of text (int32), -1 for null.
 
-        Values that were seen before in the same list are not looked up again, so a format should pass a list that grows.
+        Values that were seen before in the same list are not looked up again: a format should pass a list that grows.
         """
         values = column.values
         seen, known = self._maps.get(id(values), (values, np.array([-1], np.int32)))
