@@ -68,7 +68,7 @@ class Kit:
     Attributes:
         folder: the folder.
         version: the version of the kit, such as `1`.
-        suffixes: the endings of the names of traces, by format; empty for traces that are directories.
+        suffixes: the endings of the names of traces that a harness gets or writes, by format.
         cases: the cases, those to read before those to write, by id.
     """
 
@@ -136,11 +136,12 @@ def read_kit(folder: str | Path | None = None) -> Kit:
 
 
 def _description(folder: Path) -> tuple[str, dict[str, str]]:
-    """Return the version of a kit, and the suffixes of its formats."""
+    """Return the version of a kit, and the suffixes of the traces of its formats."""
     path = folder / DESCRIPTION
     try:
         content = tomllib.loads(path.read_text("utf-8"))
-        suffixes = {name: str(item.get("suffix", "")) for name, item in content["formats"].items()}
+        formats = content["formats"].items()
+        suffixes = {name: str(item.get("suffix") or item.get("directory_suffix", "")) for name, item in formats}
         return str(content["version"]), suffixes
     except (ValueError, KeyError, AttributeError, OSError) as error:
         raise KitError(f"{path} cannot be read: {error!r}") from error
