@@ -10,6 +10,7 @@ import runpy
 import shutil
 import sys
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 import judges
 from fxtio.cli import main
+from fxtio.conformance import canonical, timeline
 from judges import perfetto, pypi_fxt
 from support.checkout import CHECKOUT
 
@@ -107,6 +109,28 @@ def test_a_testee_that_fails_is_noticed(
     assert [line.rpartition("-")[2] for line in out.splitlines() if line.startswith("FAIL ")] == [failing]
     assert " 1 fail" in out
     assert " pass, " in out
+
+
+NOT_SHOWN = {
+    "kernel-cpus": "it shows the number of the file in place of that of the CPU",
+    "perf-tasks": "it shows no events of tasks that have no records of their own",
+}
+"""Scenarios of which uftrace does not show everything, and why."""
+
+
+@pytest.mark.parametrize(
+    "path", sorted((CHECKOUT / "conformance/scenarios/uftrace").glob("*.json")), ids=attrgetter("stem")
+)
+def test_uftrace_reads_what_scenarios_ask_for(path: Path, tmp_path: Path) -> None:
+    judges.require(needs("uftrace")())
+    scenario = json.loads(path.read_text("utf-8"))
+    directory = tmp_path / "written.data"
+    canonical.write(scenario, directory)
+    shown = runpy.run_path(str(HARNESSES / "uftrace_reader.py"))["read"](directory)
+    for call in shown["calls"]:
+        del call["address"]  # the producer chooses it
+    differences = timeline.differences("uftrace", scenario["expect"]["records"], shown)
+    assert (differences != []) == (path.stem in NOT_SHOWN), differences
 
 
 def test_the_scoreboard_names_every_testee() -> None:

@@ -281,10 +281,11 @@ def test_the_schema_of_canonical_json_refuses_numbers_and_further_keys() -> None
 
 # ------------------------------------------------------------------------------------------------- the scenarios
 
-DROPPED = {"magic", "string", "thread", "provider-section"}
-
-
-STORAGE = {"fxt": {"slot", "inline", "index"}, "uftrace": {"address", "sid", "base", "size"}}
+DROPPED = {
+    "fxt": {"magic", "string", "thread", "provider-section"},
+    "uftrace": {"info", "info-line", "mapping", "symbol", "kernel-format"},
+}
+STORAGE = {"fxt": {"slot", "inline", "index"}, "uftrace": {"address", "sid", "base", "size", "module"}}
 
 
 def without_keys(value: Any, keys: set[str]) -> Any:
@@ -297,7 +298,8 @@ def without_keys(value: Any, keys: set[str]) -> Any:
 def resolved(format_name: str, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the resolved form of records, by CANONICAL.md."""
     if format_name in STORAGE:
-        return [without_keys(record, STORAGE[format_name]) for record in records if record["type"] not in DROPPED]
+        dropped = DROPPED[format_name]
+        return [without_keys(record, STORAGE[format_name]) for record in records if record["type"] not in dropped]
     meaning, thread = [], {}
     for record in records:
         if record["type"] == "buffer":

@@ -30,11 +30,11 @@ RECORD = re.compile(r"(\d+)\.(\d{9}) +(\d+): \[(\w+) *\] (.*)")
 PLACE = re.compile(r"(.*)\(([0-9a-f]+)\)(?: depth: (\d+))?.*")
 FILE = re.compile(r"reading (kernel|perf)-cpu(\d+)\.dat")
 VALUE = re.compile(r"  (?:args\[\d+\]|retval) (.*)")
-NUMBER = re.compile(r"([iducxo])(\d+): 0x([0-9a-f]+)")
+NUMBER = re.compile(r"([ideucxo])(\d+): 0x([0-9a-f]+)")
 FLOAT = re.compile(r"(f32|f64): 0x([0-9a-f]+)")
 POINTER = re.compile(r"p: (?:0x)?([0-9a-f]+).*")
 ENUMERATION = re.compile(r"enum \w*: .*?(?:\((-?\d+)\)|(-?\d+))")
-STRUCTURE = re.compile(r"\t(?:[0-9a-f]{2} )+")
+STRUCTURE = re.compile(r"\t(?:[0-9a-f]{2} +)+")
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -79,8 +79,8 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "dcpi": Meaning(divided=_samples),
     "uftrace": Meaning(
-        dropped_types=frozenset({"info", "info-line", "mapping", "symbol"}),
-        dropped_keys=frozenset({"address", "sid", "base", "size"}),
+        dropped_types=frozenset({"info", "info-line", "mapping", "symbol", "kernel-format"}),
+        dropped_keys=frozenset({"address", "sid", "base", "size", "module"}),
         unordered_types=frozenset({"session", "task", "fork", "dlopen", "event-name"}),
         groups=("tid", "cpu"),
         divided=_without_start,
