@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -44,6 +44,7 @@ class Case:
         remarks: the ids of further rules, none of them required, that the trace cannot avoid to break.
         is_valid: whether the trace is valid, so that a reader must read it; true for scenarios.
         write: for scenarios, the canonical records to write.
+        files: for scenarios, the only right bytes of some files of a directory, by name.
         bytes: for scenarios, the only right bytes, or None.
     """
 
@@ -58,6 +59,7 @@ class Case:
     remarks: tuple[str, ...] = ()
     is_valid: bool = True
     write: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     bytes: bytes | None = None
 
 
@@ -212,6 +214,20 @@ def _scenarios(kit: Path) -> Iterator[Case]:
                 tuple(content["tags"]),
                 write=tuple(content["write"]),
                 bytes=None if marked is None else bytes.fromhex(marked),
+                files=_exact_files(path.with_suffix(""), content.get("files", ())),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OSError) as error:
             raise KitError(f"{path}: {error} is missing or wrong") from error
+
+
+def _exact_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """Return the contents of files in the directory of a scenario, by name.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a name leads out of the directory.
+    """
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise ValueError(f"{name!r} is not a file of the directory")
+    return {name: (folder / name).read_bytes() for name in names}
