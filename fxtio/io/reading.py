@@ -217,7 +217,7 @@ class FileReader(TraceReader[InfoT]):
         position: how many bytes (decompressed) the last reading has read so far.
     """
 
-    reads_again: ClassVar[bool] = False
+    reads_again: bool = False
 
     def __init__(
         self,

@@ -69,7 +69,7 @@ class MonoTrace(FileReader[Info]):
     """
 
     format: ClassVar[str] = "mono"
-    reads_again: ClassVar[bool] = True  # names may come behind their use
+    reads_again = True  # names may come behind their use
 
     def __init__(self, target: Any, *, data_version: float | None = None, **options: Any) -> None:
         super().__init__(target, **options)
