@@ -40,7 +40,7 @@ def padded(text: bytes) -> bytes:
 
 
 def inline(text: bytes) -> int:
-    return w.StringRefWord(index=len(text), inline=1).value
+    return int(w.StringRefWord(index=len(text), inline=1).value)
 
 
 def ocaml_trace() -> list[Part]:
