@@ -21,6 +21,7 @@ from fxtio.fxt.references import Thread
 from fxtio.fxt.rules import check, slots
 from fxtio.fxt.rules.slots import MIN_UNUSED
 from fxtio.fxt.rules.spans import DEEPEST
+from fxtio.fxt.rules.view import MAX_KEPT
 from support.fxt_hostile import damaged_traces
 from support.fxt_readings import in_batches, rules
 
@@ -158,21 +159,16 @@ def test_a_provider_without_room_for_its_strings_is_left_out() -> None:
 def test_spans_that_are_too_deep_are_told_once() -> None:
     deep = [r.DurationBegin(10, SLOT, 0, "span", ()) for _ in range(DEEPEST + 3)]
     between = [r.Counter(20, SLOT, "test", "event", (), 1) for _ in range(100)]
-    expected = broken(trace_of(*deep, r.Instant(30, SLOT, 0, "event", ())))["fxt.event.too-deep"]
     with in_batches(400):
-        assert (
-            broken(trace_of(*deep, *between, r.Instant(30, SLOT, 0, "event", ())))["fxt.event.too-deep"]
-            == expected
-            == 3
-        )
+        assert broken(trace_of(*deep, *between, r.Instant(30, SLOT, 0, "event", ())))["fxt.event.too-deep"] == 3
 
 
 def test_memory_does_not_grow_with_the_number_of_open_operations() -> None:
-    many = [r.AsyncBegin(10, SLOT, 0, "span", (), number) for number in range(200_000)]
+    many = [r.AsyncBegin(10, SLOT, 0, "span", (), number) for number in range(MAX_KEPT + 10_000)]
     data = trace_of(*many)
     tracemalloc.start()
     assert broken(data)["fxt.async.open"] == len(many)
-    assert tracemalloc.get_traced_memory()[1] < 100 * MIB
+    assert tracemalloc.get_traced_memory()[1] < 500 * len(many)
     tracemalloc.stop()
 
 
