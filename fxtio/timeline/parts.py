@@ -277,7 +277,7 @@ class Steps:
         """Concatenate rows."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in STEP_COLUMNS))
 
-    def take(self, rows: Array) -> Steps:
+    def take(self, rows: Array | slice) -> Steps:
         """Return the rows with these indices, or those where a mask is true."""
         return Steps(*(getattr(self, name)[rows] for name in STEP_COLUMNS))
 
