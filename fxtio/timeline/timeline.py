@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from fxtio.table import Column, GrowingTable, Table
 from fxtio.timeline.nesting import DisorderedError, Nesting
 from fxtio.timeline.parts import Part, Registry
 from fxtio.timeline.schema import TABLES, empty_columns
 from fxtio.timeline.sorting import Sorter
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+    from fxtio.timeline.sql import Database
 
 Parts = Callable[[Registry, Set[str]], Iterator[Part]]
 """Reads a trace from its beginning, and yields what each batch adds to its timeline."""
@@ -50,6 +55,7 @@ class Timeline:
         self._parts = parts
         self._cache: dict[str, Table] = {}
         self._registry = Registry()
+        self._database: Database | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -86,9 +92,26 @@ class Timeline:
             # Codes and numbers of two readings need not agree, so all tables come from one.
             wanted = dict.fromkeys([*self._cache, *names])
             collector, registry = self.fold(_Collector, *wanted)
-            self._cache = collector.tables(registry)
+            whole = collector.tables(registry)
+            self._cache = {name: whole[name] for name in {**wanted, **dict.fromkeys(_NAMED)}}
             self._registry = registry
         return {name: self._cache[name] for name in names}
+
+    def sql(self, query: str) -> DuckDBPyRelation:
+        """Run a query in SQL over the tables, and over views like those of Perfetto, see `fxtio.timeline.sql`.
+
+        Returns:
+            The result, which DuckDB computes when it is fetched: `fetchall()`, `df()`, `pl()`, `arrow()`, `show()`.
+
+        Raises:
+            QueryError: DuckDB refuses the query, or is not installed (the extra `sql`).
+            DecodeError: the trace was opened with `strict`, and has a fault.
+        """
+        if self._database is None:
+            from fxtio.timeline.sql import Database
+
+            self._database = Database(self)
+        return self._database.query(query)
 
     @property
     def losses(self) -> Counter[str]:
