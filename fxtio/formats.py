@@ -9,7 +9,7 @@ Every format is a package with the same rooms (modules of the same name and role
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fxtio.io.source import Source
     from fxtio.report import Report
     from fxtio.table import Table, WritableTable
+    from fxtio.timeline.parts import Part, Registry
 
 BUILT_IN = {
     "fxt": "fxtio.fxt",
@@ -121,6 +122,15 @@ class Format:
         """
         room = self._room_or_none("rules")
         return cast("RulesRoom", room) if hasattr(room, "check") else _ReaderRules
+
+    @property
+    def timeline(self) -> TimelineRoom:
+        """The room that converts traces to a timeline.
+
+        Raises:
+            ModuleNotFoundError: the format has no such room.
+        """
+        return cast("TimelineRoom", self.room("timeline"))
 
     @property
     def breaks(self) -> BreaksRoom:
@@ -309,6 +319,26 @@ class SynthRoom(Protocol):
         progress: Callable[[int, int | None], None],
     ) -> tuple[int, int]:
         """Write a synthetic trace with about so many events or bytes; return the number of both."""
+
+
+class TimelineRoom(Protocol):
+    """The room `timeline`: traces as format-neutral events.
+
+    Attributes:
+        NOT_CARRIED: the content of traces that no timeline shows, as phrases for the documents.
+    """
+
+    NOT_CARRIED: Sequence[str]
+
+    def parts(self, trace: Any, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+        """Read a whole trace, and yield what each batch adds to its timeline.
+
+        Args:
+            trace: the trace.
+            registry: numbers names, processes, threads and tracks, and counts what is lost.
+            tables: the names of the tables of the timeline that are needed, see `fxtio.timeline.schema.TABLES`; others
+                may be left out.
+        """
 
 
 class RulesRoom(Protocol):

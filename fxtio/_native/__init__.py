@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         distinct,
         gather,
         late,
+        match,
         nest,
         pair,
         sum_rows,
@@ -38,7 +39,7 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "distinct", "gather", "late", "nest", "pair", "sum_rows", "unroll", "walk", "walk_chunks", "walk_many",
+    "distinct", "gather", "late", "match", "nest", "pair", "sum_rows", "unroll", "walk", "walk_chunks", "walk_many",
     "walk_payloads",
 )  # fmt: skip
 
@@ -67,6 +68,7 @@ __all__ = [
     "distinct",
     "gather",
     "late",
+    "match",
     "nest",
     "pair",
     "sum_rows",

@@ -33,6 +33,15 @@ enum {
     SPAN_MEMBERS = 6
 };
 
+/* SliceState */
+enum {
+    SLICE_CLOSED = 0,
+    SLICE_OPEN = 1,
+    SLICE_OVERLAPPING = 2,
+    SLICE_THROWN = 3,
+    SLICE_MEMBERS = 4
+};
+
 /* SpanFault */
 enum {
     SPAN_FAULT_UNMATCHED = 0,
@@ -83,6 +92,7 @@ enum {
     FAULT_MEMBERS = 7
 };
 
+enum { MAX_SEARCH = 512 };
 enum { STEP_FIELDS = 5, MAX_SLOTS = 4, MAX_REGISTERS = 16 };
 
 #endif

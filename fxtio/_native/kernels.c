@@ -208,6 +208,7 @@ static PyMethodDef methods[] = {
     {"unroll", (PyCFunction)(void (*)(void))unroll, METH_FASTCALL, "See fxtio._native.python.unroll."},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL, "See fxtio._native.python.distinct."},
     {"late", (PyCFunction)(void (*)(void))late, METH_FASTCALL, "See fxtio._native.python.late."},
+    {"match", (PyCFunction)(void (*)(void))match, METH_FASTCALL, "See fxtio._native.python.match."},
     {"nest", (PyCFunction)(void (*)(void))nest, METH_FASTCALL, "See fxtio._native.python.nest."},
     {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL,
      "See fxtio.mono.stream.kernels.Kernels.scan."},

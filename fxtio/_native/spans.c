@@ -1,4 +1,4 @@
-/* Kernels for spans on tracks: whether times grow, and how spans nest.
+/* Kernels for spans on tracks: whether times grow, how spans nest, and which end belongs to which begin.
  *
  * As in kernels.c, no layout is known here, python.py documents every argument, and every index is checked against its
  * buffer. */
@@ -190,4 +190,174 @@ PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         return NULL;
     }
     return PyLong_FromLongLong(listed);
+}
+
+/* The rows of `match`: what they do, the spans around them, and the columns that are filled. */
+typedef struct {
+    const int8_t *step;
+    const int64_t *time;
+    const uint64_t *key;
+    const int32_t *level;
+    int64_t *end, *parent, *closer, *inner;
+    int32_t *depth;
+    int8_t *state;
+    int64_t unmatched, child_first;
+} Match;
+
+static inline int is_closed(const Match *match, int64_t row) {
+    return match->step[row] == SPAN_COMPLETE || match->closer[row] >= 0;
+}
+
+/* Add to the time within other spans; it wraps around, since hostile spans may sum up to any number. */
+static inline void add_time(Match *match, int64_t row, uint64_t time) {
+    match->inner[row] = (int64_t)((uint64_t)match->inner[row] + time);
+}
+
+/* Count the time of a span whose end is known now for the span around it. */
+static inline void add_to_parent(Match *match, int64_t row) {
+    int64_t outer = match->parent[row], end = match->end[row];
+    if (outer < 0)
+        return;
+    if (is_closed(match, outer) && match->end[outer] < end) {
+        match->state[row] = SLICE_OVERLAPPING;
+        end = Py_MAX(match->end[outer], match->time[row]);
+    }
+    add_time(match, outer, (uint64_t)end - (uint64_t)match->time[row]);
+}
+
+/* Return the stack without the closed spans on top of it that do not last longer than `time`. */
+static inline int64_t settled(const Match *match, int64_t stack, int64_t time) {
+    while (stack >= 0 && is_closed(match, stack) && match->end[stack] <= time)
+        stack = match->parent[stack];
+    return stack;
+}
+
+/* Return the stack without the spans that end before a row of this time or level. */
+static inline int64_t stack_before(Match *match, int64_t stack, int64_t time, int64_t level) {
+    if (level < 0)
+        return settled(match, stack, time);
+    while (stack >= 0 && match->depth[stack] >= level) {
+        if (!is_closed(match, stack)) {
+            match->end[stack] = time;
+            match->state[stack] = SLICE_OPEN;
+            add_to_parent(match, stack);
+        }
+        stack = match->parent[stack];
+    }
+    return stack;
+}
+
+/* Put a span on the stack.  Returns the new stack. */
+static inline int64_t push_slice(Match *match, int64_t stack, int64_t row, int is_carried) {
+    match->parent[row] = stack;
+    match->depth[row] = stack < 0 ? 0 : match->depth[stack] + 1;
+    if (match->step[row] != SPAN_COMPLETE || is_carried)
+        return row;
+    if (stack >= 0 && match->step[stack] == SPAN_COMPLETE && match->level[row] < 0)
+        match->child_first += match->time[stack] == match->time[row] && match->end[stack] < match->end[row];
+    add_to_parent(match, row);
+    return row;
+}
+
+/* Close the span that belongs to an END.  Returns the new stack. */
+static inline int64_t close_slice(Match *match, int64_t stack, int64_t row) {
+    int64_t span = stack, inside = -1, time = match->time[row];
+    int searched = 0;
+    while (span >= 0 && searched < MAX_SEARCH &&
+           (is_closed(match, span) || (match->key[row] != 0 && match->key[row] != match->key[span]))) {
+        inside = span;
+        span = match->parent[span];
+        searched++;
+    }
+    if (span < 0 || searched == MAX_SEARCH) {
+        match->unmatched++;
+        return stack;
+    }
+    match->parent[row] = span;
+    match->closer[span] = row;
+    match->end[span] = time;
+    if (inside >= 0 && is_closed(match, inside) && match->end[inside] > time) {
+        match->state[inside] = SLICE_OVERLAPPING;
+        add_time(match, span, (uint64_t)Py_MAX(time, match->time[inside]) - (uint64_t)match->end[inside]);
+    }
+    add_to_parent(match, span);
+    return span == stack ? match->parent[span] : stack;
+}
+
+/* Return the innermost span that has not ended at `time`; for a flow, one that ends now counts. */
+static inline int64_t span_around(const Match *match, int64_t stack, int64_t time, int is_flow) {
+    for (int searched = 0; searched < MAX_SEARCH; searched++) {
+        if (stack < 0 || is_flow || !is_closed(match, stack) || match->end[stack] > time)
+            return stack;
+        stack = match->parent[stack];
+    }
+    return -1;
+}
+
+/* Let a row change the stack of its track.  Returns the new stack. */
+static inline int64_t enter_row(Match *match, int64_t stack, int64_t row, int is_carried) {
+    int64_t time = match->time[row], level = match->level[row];
+    switch (match->step[row]) {
+    case SPAN_BEGIN:
+    case SPAN_COMPLETE:
+        return push_slice(match, is_carried ? stack : stack_before(match, stack, time, level), row, is_carried);
+    case SPAN_END:
+        return close_slice(match, stack_before(match, stack, time, level >= 0 ? level + 1 : -1), row);
+    case SPAN_INSTANT:
+    case SPAN_FLOW:
+        while (stack >= 0 && is_closed(match, stack) && match->end[stack] < time)
+            stack = match->parent[stack];
+        match->parent[row] = span_around(match, stack, time, match->step[row] == SPAN_FLOW);
+        return stack;
+    default:
+        return stack;
+    }
+}
+
+/* Pair the begins and ends of spans; see python.py. */
+PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    (void)module;
+    static const ArraySpec specs[] = {{"step", 1, 0},   {"track", 4, 0}, {"time", 8, 0},   {"end", 8, 1},
+                                      {"key", 8, 0},    {"level", 4, 0}, {"top", 8, 1},    {"parent", 8, 1},
+                                      {"depth", 4, 1},  {"closer", 8, 1}, {"inner", 8, 1}, {"state", 1, 1}, {"kept", 1, 1}};
+    enum { STEP, TRACK, TIME, END, KEY, LEVEL, TOP, PARENT, DEPTH, CLOSER, INNER, STATE, KEPT, COUNT };
+    if (nargs != COUNT + 1) {
+        PyErr_SetString(PyExc_TypeError, "match takes 14 arguments");
+        return NULL;
+    }
+    Py_ssize_t carried = PyLong_AsSsize_t(args[COUNT]);
+    if (carried == -1 && PyErr_Occurred())
+        return NULL;
+    Array a[COUNT];
+    if (arrays_open(a, args, specs, COUNT) < 0)
+        return NULL;
+    Py_ssize_t total = a[STEP].count, tracks = a[TOP].count;
+    int valid = carried >= 0 && carried <= total;
+    for (int i = 0; i < COUNT; i++)
+        valid = valid && (i == TOP || a[i].count == total);
+    Match all = {a[STEP].view.buf, a[TIME].view.buf, a[KEY].view.buf, a[LEVEL].view.buf, a[END].view.buf,
+                 a[PARENT].view.buf, a[CLOSER].view.buf, a[INNER].view.buf, a[DEPTH].view.buf, a[STATE].view.buf, 0, 0};
+    const int32_t *track = a[TRACK].view.buf;
+    int64_t *top = a[TOP].view.buf;
+    int8_t *kept = a[KEPT].view.buf;
+    for (Py_ssize_t k = 0; valid && k < tracks; k++)
+        valid = top[k] == -1;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t row = 0; valid && row < total; row++) {
+        all.parent[row] = all.closer[row] = -1;
+        all.depth[row] = 0;
+    }
+    for (Py_ssize_t row = 0; valid && row < total; row++)
+        if (track[row] >= 0 && track[row] < tracks)
+            top[track[row]] = enter_row(&all, top[track[row]], row, row < carried);
+    for (Py_ssize_t k = 0; valid && k < tracks; k++)
+        for (int64_t row = top[k]; row >= 0; row = all.parent[row])
+            kept[row] = 1;
+    Py_END_ALLOW_THREADS
+    arrays_close(a, COUNT);
+    if (!valid) {
+        PyErr_SetString(PyExc_ValueError, "lengths differ, or a stack is not empty");
+        return NULL;
+    }
+    return Py_BuildValue("LL", (long long)all.unmatched, (long long)all.child_first);
 }

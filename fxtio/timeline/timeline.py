@@ -1,0 +1,244 @@
+"""The timeline of a trace: its tables, made when they are first asked for, and one pass over them in batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Set
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+
+import numpy as np
+
+import fxtio
+from fxtio.exchange import Exchange
+from fxtio.exchange import by_content as exchange_by_content
+from fxtio.exchange import by_name as exchange_by_name
+from fxtio.formats import by_content, by_name, formats, of_source
+from fxtio.io.reading import FileReader, can_reopen
+from fxtio.io.source import Source, is_directory, open_source
+from fxtio.io.spool import Spool
+from fxtio.table import Column, GrowingTable, Table
+from fxtio.timeline.nesting import DisorderedError, Nesting
+from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.schema import TABLES, empty_columns
+
+if TYPE_CHECKING:
+    from fxtio.formats import Trace
+
+Parts = Callable[[Registry, Set[str]], Iterator[Part]]
+"""Reads a trace from its beginning, and yields what each batch adds to its timeline."""
+
+_NAMED = frozenset({"processes", "threads", "tracks"})
+
+
+class Consumer(Protocol):
+    """Takes a timeline batch by batch, see `Timeline.fold`."""
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch, for each table that was asked for and has rows in it."""
+
+
+ConsumerT = TypeVar("ConsumerT", bound=Consumer)
+
+
+class Timeline:
+    """A trace as format-neutral tables, see `fxtio.timeline.schema.TABLES`.  `fxtio.timeline.open_timeline` makes one.
+
+    Args:
+        name: where it is read from.
+        format: the name of the format.
+        parts: reads it, see `fxtio.formats.TimelineRoom.parts`.
+        trace: the trace, None for an exchange format.
+
+    Attributes:
+        name: where it is read from.
+        format: the name of the format.
+        trace: the trace, None for an exchange format.
+    """
+
+    def __init__(self, name: str, format: str, parts: Parts, *, trace: Trace | None = None) -> None:
+        self.name = name
+        self.format = format
+        self.trace = trace
+        self._parts = parts
+        self._cache: dict[str, Table] = {}
+        self._registry = Registry()
+
+    @classmethod
+    def of(cls, trace: Trace) -> Timeline:
+        """Return the timeline of an open trace of any format of `fxtio.formats`."""
+        room = by_name(trace.format).timeline
+        if isinstance(trace, FileReader):
+            trace.reads_again = True  # to sort it, if need be
+        return cls(trace.name, trace.format, partial(room.parts, trace), trace=trace)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the trace."""
+        if self.trace is not None:
+            self.trace.close()
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The names of the tables; every timeline has all of them, some may be empty."""
+        return tuple(TABLES)
+
+    def table(self, name: str) -> Table:
+        """Return one whole table, see `tables`."""
+        return self.tables(name)[name]
+
+    def tables(self, *names: str) -> dict[str, Table]:
+        """Return several whole tables; those that were not asked for before are made in one reading.
+
+        Raises:
+            KeyError: there is no such table.
+            DecodeError: the trace was opened with `strict`, and has a fault.
+        """
+        for name in names:
+            if name not in TABLES:
+                raise KeyError(f"there is no table {name!r}, only {', '.join(TABLES)}")
+        missing = [name for name in names if name not in self._cache]
+        if missing:
+            # Codes and numbers of two readings need not agree, so all tables come from one.
+            wanted = dict.fromkeys([*self._cache, *names])
+            collector, registry = self.fold(_Collector, *wanted)
+            self._cache = collector.tables(registry)
+            self._registry = registry
+        return {name: self._cache[name] for name in names}
+
+    @property
+    def losses(self) -> Counter[str]:
+        """What the tables that were made cannot show of the trace, and how often it occurs."""
+        return +self._registry.losses
+
+    def fold(self, make: Callable[[Registry], ConsumerT], *names: str) -> tuple[ConsumerT, Registry]:
+        """Read the trace once, in bounded memory, and pass the rows of tables to a consumer.
+
+        If the events of a track turn out not to be in the order of time, the trace is read again and sorted, for a new
+        consumer.
+
+        Args:
+            make: makes the consumer, which gets the registry of the reading.
+            names: the tables that it needs, except `processes`, `threads` and `tracks`, which the registry has.
+
+        Returns:
+            The consumer, and the registry with the processes, threads and tracks.
+
+        Raises:
+            DecodeError: the trace was opened with `strict`, and has a fault.
+        """
+        try:
+            return self._fold(make, frozenset(names), _as_read)
+        except DisorderedError:
+            return self._fold(make, frozenset(names), _sorted)
+
+    def _fold(
+        self, make: Callable[[Registry], ConsumerT], names: frozenset[str], order: Callable[[Iterator[Part]], Any]
+    ) -> tuple[ConsumerT, Registry]:
+        registry = Registry()
+        consumer = make(registry)
+        nesting = Nesting(registry)
+        for part in order(self._parts(registry, names)):
+            registry.share = part.share
+            columns = part.tables
+            if part.steps is not None:
+                columns = {**columns, **nesting.enter(part.steps)}
+            _pass_on(consumer, columns, names)
+        _pass_on(consumer, nesting.finish(), names)
+        return consumer, registry
+
+
+def _pass_on(consumer: Consumer, columns: Mapping[str, Mapping[str, Column]], names: frozenset[str]) -> None:
+    tables = {name: Table(table) for name, table in columns.items() if name in names}
+    tables = {name: table for name, table in tables.items() if table.num_rows}
+    if tables:
+        consumer.enter(tables)
+
+
+def _as_read(parts: Iterator[Part]) -> Iterator[Part]:
+    return parts
+
+
+def _sorted(parts: Iterator[Part]) -> Iterator[Part]:
+    """Yield the tables of all parts, then all steps in the order of time."""
+    steps = []
+    for part in parts:
+        if part.steps is not None:
+            steps.append(part.steps.take(part.steps.step != 0))
+        yield Part(None, part.tables, part.share)
+    rows = Steps.joined(steps)
+    yield Part(rows.take(np.argsort(rows.time, kind="stable")))
+
+
+def open_timeline(target: Any, *, format: str | None = None, **options: Any) -> Timeline:
+    """Open a trace of any format, or a file of an exchange format, as a timeline.
+
+    Args:
+        target: what to read, see `fxtio.open`.
+        format: the name of the format; by default it is recognized by content, then by suffix.
+        options: further options of `fxtio.open`.
+
+    Raises:
+        FormatError: the target is not a trace of a known format.
+        OSError: the target cannot be opened.
+    """
+    if is_directory(target) or format in formats():
+        return Timeline.of(cast("Trace", fxtio.open(target, format=format, **options)))
+    source = open_source(target, limit=options.get("max_bytes"))
+    try:
+        if format is not None:
+            exchange: Exchange | None = exchange_by_name(format)
+        else:
+            exchange = None if by_content(source) else exchange_by_content(source.head)
+        if exchange is not None:
+            return _imported(exchange, source, target, options)
+        return Timeline.of(of_source(source).open(target, source=source, **options))
+    except Exception:
+        source.close()
+        raise
+
+
+def _imported(exchange: Exchange, source: Source, target: Any, options: Mapping[str, Any]) -> Timeline:
+    """Return the timeline of a file of an exchange format, which is opened again for each reading."""
+    if not can_reopen(target):
+        open_again: Callable[[], Source] = Spool(source).open
+    else:
+        source.close()
+        open_again = partial(open_source, target, limit=options.get("max_bytes"))
+
+    def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
+        reading, progress = open_again(), options.get("progress")
+        try:
+            for part in exchange.parts(reading, registry, tables):
+                yield part
+                if progress is not None:
+                    progress(reading.consumed or reading.position, reading.total)
+        finally:
+            reading.close()
+
+    return Timeline(source.name, exchange.name, parts)
+
+
+class _Collector:
+    """Joins the batches to whole tables."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._growing: dict[str, GrowingTable] = {}
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Append the rows; slices go to the rows of their ids."""
+        for name, table in tables.items():
+            rows = table["id"] if name == "slices" else None
+            self._growing.setdefault(name, GrowingTable()).append(dict(table.items()), self._registry.share, rows)
+
+    def tables(self, registry: Registry) -> dict[str, Table]:
+        """Return the whole tables."""
+        result = {name: Table(empty_columns(name)) for name in TABLES if name not in _NAMED}
+        result |= {name: Table(growing.columns()) for name, growing in self._growing.items()}
+        return result | registry.tables()
