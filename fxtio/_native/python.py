@@ -709,6 +709,7 @@ __all__ = [
     "distinct",
     "gather",
     "late",
+    "match",
     "nest",
     "pair",
     "sum_rows",
