@@ -26,6 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("codec",),
     ("table",),
     ("io",),
+    ("selection",),
     ("formats",),
     ("fxt", "mono", "uftrace", "coreprofiler", "dcpi"),
     ("model",),
