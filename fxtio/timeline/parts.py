@@ -7,14 +7,14 @@ threads and tracks with a `Registry`, whose numbers are valid for the whole read
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fxtio.table import Categories, Column, Table
-from fxtio.timeline.schema import LABELS, TABLES, TEXT, TrackKind, column_of
+from fxtio.timeline.schema import LABELS, TABLES, TEXT, TrackKind, column_of, empty_columns
 
 Array = np.ndarray[Any, Any]
 
@@ -83,17 +83,29 @@ class Names:
         return Categories(codes, self.values)
 
 
+OPEN_COLUMNS = ("id", "start", "depth", "parent", "track", "category", "name", "event")
+"""The columns of `Registry.open_slices`, as those of `slices`."""
+
+
+def _no_slices() -> Table:
+    columns = empty_columns("slices")
+    return Table({name: columns[name] for name in OPEN_COLUMNS})
+
+
 class Registry:
     """The names, processes, threads and tracks of a timeline, and what could not be carried over.
 
     Attributes:
         names: the names.
         losses: for each kind of content that the timeline cannot show, as a sentence, how often it occurs.
+        open_slices: returns the slices that have begun, and come in a later batch of a fold since they have not ended,
+            in the order of their ids: a table with `OPEN_COLUMNS`.
     """
 
     def __init__(self) -> None:
         self.names = Names()
         self.losses: Counter[str] = Counter()
+        self.open_slices: Callable[[], Table] = _no_slices
         self._processes: dict[int, int] = {}
         self._process_names: list[int] = []
         self._threads: dict[tuple[int, int], int] = {}
