@@ -12,8 +12,8 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import SliceState, SpanStep
-from fxtio.table import MAX_TIME, Column
-from fxtio.timeline.parts import Registry, Steps
+from fxtio.table import MAX_TIME, Column, Table
+from fxtio.timeline.parts import OPEN_COLUMNS, Registry, Steps
 
 Array = np.ndarray[Any, Any]
 
@@ -36,6 +36,7 @@ class Nesting:
     def __init__(self, registry: Registry, *, is_sorted: bool = False) -> None:
         self._registry = registry
         self._is_sorted = is_sorted
+        registry.open_slices = self.open_slices
         self._latest = np.empty(0, np.uint64)
         self._rows = Steps.blank(0)  # of the slices on the stacks, the outer ones first
         self._kept: dict[str, Array] = {name: np.empty(0, dtype) for name, dtype in _KEPT}
@@ -102,6 +103,18 @@ class Nesting:
         around = kept["parent"]
         self._rows, self._kept = rows.take(every[:0]), {name: kept[name][:0] for name, _ in _KEPT}
         return {"slices": self._slices(rows, every, kept["id"], around, result, kept["closer"])}
+
+    def open_slices(self) -> Table:
+        """Return the slices that later batches may finish, in the order of their ids, see `Registry.open_slices`."""
+        order = np.argsort(self._kept["id"], kind="stable")
+        rows, kept, names = self._rows, self._kept, self._registry.names
+        columns: dict[str, Column] = {
+            **{name: kept[name] for name in ("id", "depth", "parent")},
+            **{name: getattr(rows, name) for name in ("track", "event")},
+            **{name: names.column(getattr(rows, name)) for name in ("category", "name")},
+            "start": rows.time,
+        }
+        return Table({name: columns[name] for name in OPEN_COLUMNS}).take(order)
 
     def _ordered(self, steps: Steps) -> Steps:
         """Return the steps in the order of time on each track."""
