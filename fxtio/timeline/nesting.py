@@ -98,6 +98,18 @@ class Nesting:
         self._rows, self._kept = rows.take(every[:0]), {name: kept[name][:0] for name, _ in _KEPT}
         return {"slices": self._slices(rows, every, kept["id"], around, result, kept["closer"])}
 
+    def open_slices(self) -> dict[str, Column]:
+        """Return what is known of the slices that wait for the next batch, see `fxtio.timeline.schema.OPEN_SLICES`."""
+        names = self._registry.names
+        return {
+            "id": self._kept["id"],
+            "parent": self._kept["parent"],
+            "depth": self._kept["depth"],
+            "track": self._rows.track,
+            "category": names.column(self._rows.category),
+            "name": names.column(self._rows.name),
+        }
+
     def _ordered(self, steps: Steps) -> Steps:
         """Return the steps in the order of time on each track."""
         count = self._registry.track_count

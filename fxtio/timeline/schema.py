@@ -207,6 +207,13 @@ TABLES: dict[str, dict[str, ColumnSpec]] = {
 }
 """The tables of a timeline and their columns."""
 
+OPEN_SLICES = "open_slices"
+"""The name by which a consumer of `Timeline.fold` asks for the slices that have begun, and last on after a batch.
+
+With them it knows every slice around those that have ended in the batch.  Their columns are `id`, `parent`, `depth`,
+`track`, `category` and `name`, as in the table `slices`.
+"""
+
 
 def _labels(members: type[IntEnum]) -> list[str]:
     """Return the texts of the members of an enumeration, by their numbers."""

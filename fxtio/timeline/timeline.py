@@ -20,7 +20,7 @@ from fxtio.io.spool import Spool
 from fxtio.table import Column, GrowingTable, Table
 from fxtio.timeline.nesting import DisorderedError, Nesting
 from fxtio.timeline.parts import Part, Registry, Steps
-from fxtio.timeline.schema import TABLES, empty_columns
+from fxtio.timeline.schema import OPEN_SLICES, TABLES, empty_columns
 
 if TYPE_CHECKING:
     from fxtio.formats import Trace
@@ -124,7 +124,8 @@ class Timeline:
 
         Args:
             make: makes the consumer, which gets the registry of the reading.
-            names: the tables that it needs, except `processes`, `threads` and `tracks`, which the registry has.
+            names: the tables that it needs, except `processes`, `threads` and `tracks`, which the registry has; or
+                `OPEN_SLICES`.
 
         Returns:
             The consumer, and the registry with the processes, threads and tracks.
@@ -147,6 +148,8 @@ class Timeline:
             columns = part.tables
             if part.steps is not None:
                 columns = {**columns, **nesting.enter(part.steps)}
+                if OPEN_SLICES in names:
+                    columns[OPEN_SLICES] = nesting.open_slices()
             _pass_on(consumer, columns, names)
         _pass_on(consumer, nesting.finish(), names)
         return consumer, registry
