@@ -12,6 +12,7 @@ import pytest
 
 from fxtio._native.constants import SpanStep
 from fxtio.table import Table
+from fxtio.timeline import stacks as module
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import TrackKind
 from fxtio.timeline.stacks import SliceStacks, Stacks
@@ -145,3 +146,19 @@ def test_frames_and_stacks_are_numbered_once_and_passed_on_once() -> None:
     assert stacks.frame("main") == main
     both = stacks.each_on(np.array([-1, 1] * 20), np.array([work, main] * 20))
     assert both.tolist() == [stacks.stack([work]), stacks.stack([main, work, main])] * 20
+
+
+def test_limits_of_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_STACK_DEPTH", 3)
+    monkeypatch.setattr(module, "MAX_STACKS", 5)
+    monkeypatch.setattr(module, "MAX_FRAMES", 4)
+    registry = Registry()
+    stacks = Stacks(registry)
+    frames = [stacks.frame(text) for text in "abcdef"]
+    assert frames == [0, 1, 2, 3, 4, 4]
+    assert stacks.stack([0, 1, 2, 3, 0]) == stacks.stack([0, 1, 2])
+    assert [stacks.stack([frame]) for frame in (1, 2, 3)] == [3, 4, -1]
+    assert dict(registry.losses) == {
+        "more than 4 frames; all further ones are shown as one": 2,
+        "frames of stacks beyond the limits, which are cut off": 3,
+    }

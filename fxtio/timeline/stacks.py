@@ -12,13 +12,19 @@ from typing import Any
 import numpy as np
 
 from fxtio.table import Categories, Column, Table
-from fxtio.timeline.parts import Registry
+from fxtio.timeline.parts import OTHER, Registry
 from fxtio.timeline.schema import OPEN_SLICES
 
 Array = np.ndarray[Any, Any]
 
 MAX_STACK_DEPTH = 100_000
-"""The most frames of a stack that comes from a file; of deeper ones, the innermost frames are cut off."""
+"""The most frames of a stack; of deeper ones, the innermost frames are cut off."""
+
+MAX_STACKS = 4_000_000
+"""The most distinct stacks of a timeline; of further ones, the frames that no other stack has are cut off."""
+
+MAX_FRAMES = 2_000_000
+"""The most distinct frames of a timeline; further ones are replaced by `OTHER`."""
 
 
 class Numbering:
@@ -70,9 +76,14 @@ class Stacks:
         return self._frame((code(name), code(module), code(file), line, address))
 
     def _frame(self, key: tuple[int, int, int, int, int]) -> int:
-        number = self._frame_of.setdefault(key, len(self._frames))
-        if number == len(self._frames):
-            self._frames.append(key)
+        number = self._frame_of.get(key)
+        if number is None:
+            if len(self._frames) >= MAX_FRAMES:
+                self._registry.losses[f"more than {MAX_FRAMES:,} frames; all further ones are shown as one"] += 1
+                key = (self._registry.names.code(OTHER), -1, -1, -1, 0)
+            number = self._frame_of.setdefault(key, len(self._frames))
+            if number == len(self._frames):
+                self._frames.append(key)
         return number
 
     def frames_of_slices(self, names: Array, categories: Array) -> Array:
@@ -94,10 +105,16 @@ class Stacks:
 
     def on(self, outer: int, frame: int) -> int:
         """Return the number of the stack that has a frame on top of an outer stack, -1 for none."""
-        stacks = self._stacks
-        number = self._stack_of.setdefault(outer + 1 << 32 | frame, len(stacks))
-        if number == len(stacks):
-            stacks.append((outer, frame, stacks[outer][2] + 1 if outer >= 0 else 0))
+        key = outer + 1 << 32 | frame
+        number = self._stack_of.get(key)
+        if number is None:
+            stacks = self._stacks
+            depth = stacks[outer][2] + 1 if outer >= 0 else 0
+            if depth >= MAX_STACK_DEPTH or len(stacks) >= MAX_STACKS:
+                self._registry.losses["frames of stacks beyond the limits, which are cut off"] += 1
+                return outer
+            number = self._stack_of[key] = len(stacks)
+            stacks.append((outer, frame, depth))
         return number
 
     def stack(self, frames: Iterable[int]) -> int:
