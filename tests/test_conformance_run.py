@@ -23,7 +23,8 @@ from fxtio.conformance.kit import KitError, read_kit
 from fxtio.conformance.runner import Run, Runner
 from fxtio.conformance.verdict import KnownFailures
 from fxtio.errors import FxtioError
-from support.small_kit import RIGHT, add_case, make_harness, make_kit
+from support.checkout import CHECKOUT
+from support.small_kit import RIGHT, add_case, make_harness, make_kit, right_harness
 
 TESTEE = [sys.executable, "-m", "fxtio.conformance.testee"]
 IDS = ["fxt/invalid/cut", "fxt/valid/magic", "fxt/valid/two", "fxt/events"]
@@ -393,6 +394,41 @@ def test_wrong_writers(kit: Path, tmp_path: Path, fault: str) -> None:
     assert message in details(result, "fxt/events")
 
 
+WRONG_DIRECTORIES = {
+    "a further line": (
+        "(target / 'task.txt').open('a').write('\\n')",
+        {"same bytes"},
+        "task.txt: the bytes differ from byte 111 on",
+    ),
+    "a number with a further digit": (
+        "info = target / 'info'; info.write_bytes(info.read_bytes().replace(b'tids=1\\n', b'tids=01\\n'))",
+        {"same bytes"},
+        "info: the bytes differ from byte 1",
+    ),
+    "a missing file": (
+        "(target / '1.dat').unlink()",
+        {"same meaning", "same bytes"},
+        "there is no file 1.dat",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG_DIRECTORIES)
+def test_wrong_writers_of_directories(tmp_path: Path, fault: str) -> None:
+    change, outside, message = WRONG_DIRECTORIES[fault]
+    source = f"""
+        from fxtio.conformance import canonical
+        canonical.write(json.loads(source.read_text()), target)
+        {change}
+    """
+    real = CHECKOUT / "conformance"
+    result = run(real, make_harness(tmp_path / "h.py", source), patterns=["uftrace/exact-calls"])
+    assert verdicts(result) == {"uftrace/exact-calls": "fail"}
+    circles = result.results[0].circles
+    assert {name for name, inside in circles.items() if not inside} == outside
+    assert message in details(result, "uftrace/exact-calls")
+
+
 @pytest.mark.parametrize("content", [b"", b"rubbish!rubbish!", bytes(64)])
 def test_writers_of_rubbish(kit: Path, tmp_path: Path, content: bytes) -> None:
     command = make_harness(tmp_path / "h.py", f"target.write_bytes({content!r})")
@@ -424,8 +460,8 @@ def test_known_failures(kit: Path, tmp_path: Path) -> None:
     assert not result.successful  # nothing passed
 
 
-def test_an_unexpected_pass_fails(kit: Path) -> None:
-    result = run(kit, TESTEE, known=KnownFailures({"fxt/valid/two": "it is broken"}))
+def test_an_unexpected_pass_fails(kit: Path, tmp_path: Path) -> None:
+    result = run(kit, right_harness(tmp_path / "h.py"), known=KnownFailures({"fxt/valid/two": "it is broken"}))
     assert verdicts(result) == {**dict.fromkeys(IDS, "pass"), "fxt/valid/two": "unexpected pass"}
     assert not result.successful
 
@@ -474,6 +510,16 @@ def test_wrong_kits(kit: Path, tmp_path: Path) -> None:
         read_kit(kit)
     (kit / "cases" / "fxt" / "valid" / "extra.json").write_text('{"id": "other"}')
     with pytest.raises(KitError, match="with the id 'fxt/valid/extra'"):
+        read_kit(kit)
+
+
+@pytest.mark.parametrize("name", ["../events.json", "/etc/passwd", "missing"])
+def test_files_outside_of_the_directory_of_a_scenario(kit: Path, name: str) -> None:
+    path = kit / "scenarios" / "fxt" / "events.json"
+    scenario = json.loads(path.read_text()) | {"files": [name]}
+    path.write_text(json.dumps(scenario))
+    (path.with_suffix("")).mkdir()
+    with pytest.raises(KitError, match="is missing or wrong"):
         read_kit(kit)
 
 

@@ -145,6 +145,7 @@ class Timeline:
         consumer = make(registry)
         nesting = Nesting(registry)
         for part in order(self._parts(registry, names)):
+            registry.share = part.share
             columns = part.tables
             if part.steps is not None:
                 columns = {**columns, **nesting.enter(part.steps)}
@@ -172,7 +173,7 @@ def _sorted(parts: Iterator[Part]) -> Iterator[Part]:
     for part in parts:
         if part.steps is not None:
             steps.append(part.steps.take(part.steps.step != 0))
-        yield Part(None, part.tables)
+        yield Part(None, part.tables, part.share)
     rows = Steps.joined(steps)
     yield Part(rows.take(np.argsort(rows.time, kind="stable")))
 
@@ -230,17 +231,17 @@ class _Collector:
     """Joins the batches to whole tables."""
 
     def __init__(self, registry: Registry) -> None:
+        self._registry = registry
         self._growing: dict[str, GrowingTable] = {}
 
     def enter(self, tables: Mapping[str, Table]) -> None:
+        """Append the rows; slices go to the rows of their ids."""
         for name, table in tables.items():
-            self._growing.setdefault(name, GrowingTable()).append(dict(table.items()))
+            rows = table["id"] if name == "slices" else None
+            self._growing.setdefault(name, GrowingTable()).append(dict(table.items()), self._registry.share, rows)
 
     def tables(self, registry: Registry) -> dict[str, Table]:
         """Return the whole tables."""
         result = {name: Table(empty_columns(name)) for name in TABLES if name not in _NAMED}
         result |= {name: Table(growing.columns()) for name, growing in self._growing.items()}
-        slices = result["slices"]
-        if (np.diff(slices["id"]) < 0).any():
-            result["slices"] = slices.take(np.argsort(slices["id"], kind="stable"))
         return result | registry.tables()

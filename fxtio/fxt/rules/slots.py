@@ -10,6 +10,8 @@ from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
+from fxtio.fxt.enums import ArgumentType
+from fxtio.fxt.faults import has_misplaced_boolean
 from fxtio.fxt.layout import MAX_STRING_SLOT
 from fxtio.fxt.reference_columns import Definitions, SlotLookup, StringColumn
 from fxtio.fxt.references import Thread
@@ -27,6 +29,7 @@ MIN_REDEFINED = 32
 """From so many definitions on, an index is reported that is redefined nearly as often as it is used."""
 
 _NO_OFFSET = -1
+_NO_ROWS: Array = np.empty(0, np.int64)
 
 _WITHOUT_THREAD = (r.ProfilerModule, r.ProfilerMmap)
 """The classes whose thread koid is 0, since they concern a whole process.  spec: Module record, Mmap record"""
@@ -85,13 +88,14 @@ class Strings:
             members_rows, members = view.batch.arguments(cls)
             if len(members.many.kind):
                 owners = None
-                for _, indices, argument in members.groups:
+                for kind, indices, argument in members.groups:
+                    known = has_misplaced_boolean(argument) if kind == ArgumentType.BOOL else _NO_ROWS
                     for column in argument.values():
                         if isinstance(column, StringColumn) and not self._is_plain(column):
                             if owners is None:
                                 owners = np.repeat(members_rows, members.many.count)
                             mine = owners[indices]
-                            self._check_references(view, mine, column, view.argument_codes(column, mine))
+                            self._check_references(view, mine, column, view.argument_codes(column, mine), known)
         if len(definitions.slot):
             self._check_later(view, definitions)
 
@@ -157,12 +161,16 @@ class Strings:
 
     # ---- uses
 
-    def _check_references(self, view: View, rows: Array, column: StringColumn, codes: Array) -> None:
-        """Note which slots are used, and check texts that stand inline."""
+    def _check_references(
+        self, view: View, rows: Array, column: StringColumn, codes: Array, known: Array = _NO_ROWS
+    ) -> None:
+        """Note which slots are used, and check texts that stand inline, except for those whose NUL is `known`."""
         if not len(rows):
             return
         if len(column.rows):
             nul = self._nul(view)[codes[column.rows]]
+            if len(known):
+                nul &= ~np.isin(column.rows, known)
             view.report(
                 "text.nul",
                 rows[column.rows[nul]],
