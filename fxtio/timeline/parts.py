@@ -302,6 +302,14 @@ STEP_COLUMNS: dict[str, tuple[str, int]] = {
 """The type of each column of `Steps`, and the value in a row without an effect."""
 
 
+def pair_keys(first: Array, second: Array) -> Array:
+    """Return keys of `Steps` (uint64, not 0) that are equal where both codes (int32, -1 for none) are."""
+    return (first.astype(np.uint64) + np.uint64(2)) * _PAIRS + second.astype(np.uint64) + np.uint64(1)
+
+
+_PAIRS = np.uint64(1 << 32)
+
+
 @dataclass(slots=True)
 class Part:
     """What a batch of a trace adds to its timeline.
