@@ -213,7 +213,7 @@ def _groups(meaning: Meaning, records: Sequence[Any]) -> dict[tuple[str, ...], l
         if owner is not None and meaning.groups[0] not in record:
             record = {**record, meaning.groups[0]: owner}
         divided = meaning.divided(_resolved(meaning, record))
-        group = next(((meaning.groups[0], _shown(record[key])) for key in meaning.groups if key in record), ())
+        group = next(((meaning.groups[0], _shown(record[key], sort=True)) for key in meaning.groups if key in record), ())
         if kind in meaning.unordered_types:
             unordered[*group, str(kind)] += divided
         else:
@@ -224,18 +224,18 @@ def _groups(meaning: Meaning, records: Sequence[Any]) -> dict[tuple[str, ...], l
 
 
 def _sort_key(record: Mapping[str, Any]) -> str:
-    return _shown({key: value for key, value in record.items() if key != _EXTENSION}, _MAX_SHOWN**2)
+    return _shown({key: value for key, value in record.items() if key != _EXTENSION}, _MAX_SHOWN**2, sort=True)
 
 
 def _resolved(meaning: Meaning, value: Any) -> Any:
-    """Return what a value means: without what says how it is stored, and with times in seconds."""
+    """Return what a value means: without what says how it is stored, and with times in nanoseconds."""
     if isinstance(value, list):
         return [_resolved(meaning, item) for item in value]
     if not isinstance(value, Mapping):
         return value
     rate = value.get("rate")
     return {
-        key: _seconds(item, rate) if key in meaning.times else _resolved(meaning, item)
+        key: _nanoseconds(item, rate) if key in meaning.times else _resolved(meaning, item)
         for key, item in value.items()
         if key not in meaning.dropped_keys and key not in meaning.rates
     }
@@ -245,19 +245,19 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, str) and _INTEGER.fullmatch(value) is not None
 
 
-def _seconds(time: Any, rate: Any) -> Any:
-    """Return a time as a fraction of seconds, in text; what is no time stays as it is."""
+def _nanoseconds(time: Any, rate: Any) -> Any:
+    """Return a time as nanoseconds or a fraction of them, in text; what is no time stays as it is."""
     if _is_integer(time) and _is_integer(rate):
         ticks, per_second = int(time), int(rate)
         if per_second > 0:
-            return f"{Fraction(ticks, per_second)} s"
+            return f"{Fraction(ticks * 10**9, per_second)} ns"
     return time
 
 
-def _shown(value: Any, limit: int = _MAX_SHOWN) -> str:
-    """Return a value as JSON, cut to a length that a line can have."""
+def _shown(value: Any, limit: int = _MAX_SHOWN, *, sort: bool = False) -> str:
+    """Return a value as JSON, cut to a length that a line can have, its keys in their order or sorted."""
     try:
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+        text = json.dumps(value, ensure_ascii=False, sort_keys=sort)
     except (ValueError, RecursionError, TypeError):
         text = "a value that is nested too deeply"
     return text if len(text) <= limit else f"{text[:limit]}..."

@@ -159,6 +159,8 @@ def _circles(case: Case, target: Path, judges: Judges) -> tuple[dict[str, bool],
     others = list(_other_bytes(case, target))
     if case.bytes is not None or case.files:
         circles[SAME_BYTES] = not others
+    if others and not problems:
+        problems.append("it is valid and means the same, but the scenario demands certain bytes:")
     return circles, problems + others
 
 
