@@ -26,7 +26,7 @@ from fxtio.conformance.runner import Run, Runner
 from fxtio.conformance.verdict import KnownFailures
 from fxtio.errors import FxtioError
 from support.checkout import CHECKOUT
-from support.small_kit import RIGHT, add_case, make_harness, make_kit
+from support.small_kit import RIGHT, add_case, make_harness, make_kit, right_harness
 
 TESTEE = [sys.executable, "-m", "fxtio.conformance.testee"]
 IDS = ["fxt/invalid/cut", "fxt/valid/magic", "fxt/valid/two", "fxt/events"]
@@ -538,8 +538,8 @@ def test_known_failures(kit: Path, tmp_path: Path) -> None:
     assert not result.successful  # nothing passed
 
 
-def test_an_unexpected_pass_fails(kit: Path) -> None:
-    result = run(kit, TESTEE, known=KnownFailures({"fxt/valid/two": "it is broken"}))
+def test_an_unexpected_pass_fails(kit: Path, tmp_path: Path) -> None:
+    result = run(kit, right_harness(tmp_path / "h.py"), known=KnownFailures({"fxt/valid/two": "it is broken"}))
     assert verdicts(result) == {**dict.fromkeys(IDS, "pass"), "fxt/valid/two": "unexpected pass"}
     assert not result.successful
 

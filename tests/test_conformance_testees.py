@@ -75,9 +75,25 @@ def test_fxtio_in_the_other_mode(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert report["counts"]["unsupported"] == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [
+        ("JavaScript reader of the kit", ["fxt/valid/argument-*", "fxt/invalid/arg.beyond-record"]),
+        ("mprof-report of Mono 6.8", ["mono/valid/a*", "mono/valid/c*"]),
+    ],
+)
+def test_readers_in_exec_mode(name: str, cases: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The list of testees has them in serve mode, in which one process reads all cases."""
+    testee = next(testee for testee in TESTEES if testee["name"] == name)
+    assert testee["mode"] == "serve"
+    code, report = run(testee | {"mode": "exec"}, tmp_path, *(word for case in cases for word in ("--case", case)))
+    assert code == 0, capsys.readouterr().out
+    assert report["counts"]["pass"] > 5
+
+
 def test_the_testees_of_the_kit_are_short() -> None:
     for name in ("fxt_reader.mjs", "fxt_writer.c"):
-        assert (HARNESSES / name).read_text("utf-8").count("\n") < 150
+        assert (HARNESSES / name).read_text("utf-8").count("\n") < 170
 
 
 @pytest.mark.parametrize(
