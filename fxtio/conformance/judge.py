@@ -105,6 +105,8 @@ def _problems_of_reading(case: Case, target: Path) -> list[str]:
     result = _load(target)
     problems = _problems_of_findings(case, result)
     if "timeline" in result:
+        if result["timeline"] == {}:
+            raise _ProtocolError("the timeline has no members, so there is nothing to compare")
         return problems + timeline.differences(case.format, case.records, result["timeline"])
     records = result.get("records")
     if not isinstance(records, list):
