@@ -584,6 +584,17 @@ def test_break_a_rule(tmp_path: Path, capsys: Capture, monkeypatch: pytest.Monke
     assert "without SHAPE" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["x.mlpd", "x.mlpd.gz", "x.data", "x.dcpi"])
+def test_a_broken_trace_has_no_ending_of_another_format(name: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / name
+    assert main(["synth", "--break", RULE, "-o", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert f"{name}: the ending is that of the format " in err
+    assert f"but a trace that breaks {RULE} is of the format fxt; end the name with .fxt or .ftf" in err
+    assert not path.exists()
+    assert main(["synth", "--break", RULE, "-o", str(tmp_path / "x.ftf")]) == 0
+
+
 def test_break_a_rule_of_directories(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = {**formats(), "toy": toy_format.DIRECTORIES}
     monkeypatch.setattr("fxtio.formats.formats", lambda: everything)
