@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from fxtio.conformance import canonical
 from fxtio.conformance.harness import HarnessError, Limits
 from fxtio.conformance.judge import MissingJudgeError, standard_judges
 from fxtio.conformance.kit import KitError, read_kit
@@ -392,6 +394,82 @@ def test_wrong_writers(kit: Path, tmp_path: Path, fault: str) -> None:
     circles = result.results[0].circles
     assert {name for name, inside in circles.items() if not inside} == outside
     assert message in details(result, "fxt/events")
+
+
+INTERNING = CHECKOUT / "conformance" / "harness" / "fxt_interning_writer.py"
+
+
+@pytest.mark.parametrize("name", ["threads-koids", "names-alike", "providers-tables"])
+def test_slots_and_inline_references_mean_the_same(tmp_path: Path, name: str) -> None:
+    scenario = json.loads((CHECKOUT / f"conformance/scenarios/fxt/{name}.json").read_text())
+    canonical.write(scenario, tmp_path / "inline.fxt")
+    runpy.run_path(str(INTERNING))["write"](scenario, tmp_path / "slots.fxt")
+    assert (tmp_path / "slots.fxt").read_bytes() != (tmp_path / "inline.fxt").read_bytes()
+    for command in ([sys.executable, str(INTERNING)], TESTEE):
+        result = run(CHECKOUT / "conformance", command, patterns=[f"fxt/{name}"])
+        assert result.results[0].circles == {"valid": True, "same meaning": True}
+        assert result.successful
+
+
+WRONG_INTERNING = {
+    "two names are mixed up": (
+        "names-alike",
+        "a, b = map(text_of, strings[-2:]); change(strings[-2], text=b); change(strings[-1], text=a)",
+        {"same meaning"},
+    ),
+    "names that are alike have one slot": (
+        "names-alike",
+        "[change(at, text=text_of(at).lower()) for at in strings]",
+        {"same meaning"},
+    ),
+    "a definition is missing": ("shared-texts", "remove(strings[:1])", {"valid", "same meaning"}),
+    "a definition is behind its first use": (
+        "threads-koids",
+        "records.append(records.pop(threads[-1]))",
+        {"valid", "same meaning"},
+    ),
+    "threads are told apart by their koids only": (
+        "threads-koids",
+        "[change(at, process=100) for at in threads]",
+        {"same meaning"},
+    ),
+    "providers share a table": (
+        "providers-tables",
+        "first = {}; remove([at for at in strings if first.setdefault(text_of(at), at) != at])",
+        {"valid", "same meaning"},
+    ),
+    "a slot is not bound again": ("threads-return", "remove(threads[-1:])", {"same meaning"}),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG_INTERNING)
+def test_writers_that_use_tables_wrongly(tmp_path: Path, fault: str) -> None:
+    name, change, outside = WRONG_INTERNING[fault]
+    source = f"""
+        import runpy
+        import fxtio
+        from fxtio.fxt.records import String, ThreadRecord
+        from msgspec.structs import replace
+        runpy.run_path({str(INTERNING)!r})["write"](json.loads(source.read_text()), target)
+        with fxtio.open(target) as trace:
+            records = [entry.record for entry in trace.entries(resolve=False)]
+        strings = [at for at, record in enumerate(records) if isinstance(record, String)]
+        threads = [at for at, record in enumerate(records) if isinstance(record, ThreadRecord)]
+        def change(at, **values):
+            records[at] = replace(records[at], **values)
+        def remove(places):
+            records[:] = [record for at, record in enumerate(records) if at not in places]
+        def text_of(at):
+            return records[at].text
+        {change}
+        with fxtio.create(target) as writer:
+            for record in records:
+                writer.put(record)
+    """
+    result = run(CHECKOUT / "conformance", make_harness(tmp_path / "h.py", source), patterns=[f"fxt/{name}"])
+    assert verdicts(result) == {f"fxt/{name}": "fail"}
+    circles = result.results[0].circles
+    assert {circle for circle, inside in circles.items() if not inside} == outside
 
 
 WRONG_DIRECTORIES = {

@@ -35,6 +35,7 @@ def needs(program: str) -> Callable[[], str | None]:
 
 AVAILABLE: dict[str, Callable[[], str | None]] = {
     "fxtio": lambda: None,
+    "fxtio, interning": lambda: None,
     "C producer of the kit": needs("cc"),
     "JavaScript reader of the kit": needs("node"),
     "PyPI fxt": pypi_fxt.available,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import fxtio
 import judges
 from fxtio.formats import by_name
-from fxtio.timeline import Timeline, open_timeline
+from fxtio.timeline import Timeline
 from judges import perfetto
 from judges.perfetto import Perfetto
 
@@ -88,7 +88,7 @@ def theirs(p: Perfetto) -> list[Row]:
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.fxt")), ids=lambda path: path.stem)
 def test_corpus(path: Path) -> None:
     """Deviation: Perfetto's conversion of ticks of odd rates is not exact."""
-    with open_timeline(path) as timeline:
+    with fxtio.open_timeline(path) as timeline:
         mine = ours(timeline)
     if path.stem == "ffx-perfetto-blobs":  # of which it does not take the content
         assert mine == []
@@ -112,7 +112,7 @@ READ_BY_PERFETTO = sorted({*by_name("fxt").synth.SHAPES} - {"everything"})  # wh
 def test_shapes(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.fxt"
     by_name("fxt").synth.synth(path, shape, events=3000, size=None, threads=3, seed=7, progress=lambda *_: None)
-    with open_timeline(path) as timeline, perfetto.load(path) as p:
+    with fxtio.open_timeline(path) as timeline, perfetto.load(path) as p:
         assert ours(timeline) == theirs(p)
 
 
@@ -175,5 +175,5 @@ def write(steps: list[tuple[str, int, int, int, str]]) -> bytes:
 @given(steps=st.lists(STEPS, max_size=40))
 def test_generated(steps: list[tuple[str, int, int, int, str]]) -> None:
     data = write(steps)
-    with open_timeline(data) as timeline, perfetto.load(data) as p:
+    with fxtio.open_timeline(data) as timeline, perfetto.load(data) as p:
         assert ours(timeline) == theirs(p)

@@ -17,7 +17,7 @@ from fxtio.fxt.enums import ArgumentType, ObjectType
 from fxtio.fxt.state import Batch
 from fxtio.fxt.tables import BatchCollector, BatchTables
 from fxtio.table import Categories, Column
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Part, Registry, Steps, pair_keys
 from fxtio.timeline.scheduling import Processors
 from fxtio.timeline.schema import FLOW_TYPES, SCOPES, ArgumentKind, TrackKind
 
@@ -162,7 +162,7 @@ class _Mapping:
                 steps.detail[at] = np.minimum(columns["scope"].values, len(SCOPES) - 1)
             elif cls in _ASYNC:
                 steps.id[at] = columns["id"]
-                steps.key[at] = (category.astype(np.int64) + 1 << 32 | name.astype(np.int64) + 2).view(np.uint64)
+                steps.key[at] = pair_keys(category, name)
         self._to_async_tracks(steps, [batch.columns(cls)[0] for cls in classes if cls in _ASYNC])
         self._end = max(self._end, int(steps.time.max()), int(steps.end.max()))
         return steps

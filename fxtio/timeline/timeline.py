@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-import numpy as np
-
-import fxtio
-from fxtio.exchange import Exchange
-from fxtio.exchange import by_content as exchange_by_content
-from fxtio.exchange import by_name as exchange_by_name
-from fxtio.formats import by_content, by_name, formats, of_source
-from fxtio.io.reading import FileReader, can_reopen
-from fxtio.io.source import Source, is_directory, open_source
-from fxtio.io.spool import Spool
 from fxtio.table import Column, GrowingTable, Table
 from fxtio.timeline.nesting import DisorderedError, Nesting
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Part, Registry
 from fxtio.timeline.schema import TABLES, empty_columns
+from fxtio.timeline.sorting import Sorter
 
 if TYPE_CHECKING:
-    from fxtio.formats import Trace
+    from duckdb import DuckDBPyRelation
+
+    from fxtio.timeline.sql import Database
 
 Parts = Callable[[Registry, Set[str]], Iterator[Part]]
 """Reads a trace from its beginning, and yields what each batch adds to its timeline."""
@@ -42,7 +34,7 @@ ConsumerT = TypeVar("ConsumerT", bound=Consumer)
 
 
 class Timeline:
-    """A trace as format-neutral tables, see `fxtio.timeline.schema.TABLES`.  `fxtio.timeline.open_timeline` makes one.
+    """A trace as format-neutral tables, see `fxtio.timeline.schema.TABLES`.  `fxtio.open_timeline` makes one.
 
     Args:
         name: where it is read from.
@@ -56,21 +48,14 @@ class Timeline:
         trace: the trace, None for an exchange format.
     """
 
-    def __init__(self, name: str, format: str, parts: Parts, *, trace: Trace | None = None) -> None:
+    def __init__(self, name: str, format: str, parts: Parts, *, trace: Any = None) -> None:
         self.name = name
         self.format = format
         self.trace = trace
         self._parts = parts
         self._cache: dict[str, Table] = {}
         self._registry = Registry()
-
-    @classmethod
-    def of(cls, trace: Trace) -> Timeline:
-        """Return the timeline of an open trace of any format of `fxtio.formats`."""
-        room = by_name(trace.format).timeline
-        if isinstance(trace, FileReader):
-            trace.reads_again = True  # to sort it, if need be
-        return cls(trace.name, trace.format, partial(room.parts, trace), trace=trace)
+        self._database: Database | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -107,9 +92,26 @@ class Timeline:
             # Codes and numbers of two readings need not agree, so all tables come from one.
             wanted = dict.fromkeys([*self._cache, *names])
             collector, registry = self.fold(_Collector, *wanted)
-            self._cache = collector.tables(registry)
+            whole = collector.tables(registry)
+            self._cache = {name: whole[name] for name in {**wanted, **dict.fromkeys(_NAMED)}}
             self._registry = registry
         return {name: self._cache[name] for name in names}
+
+    def sql(self, query: str) -> DuckDBPyRelation:
+        """Run a query in SQL over the tables, and over views like those of Perfetto, see `fxtio.timeline.sql`.
+
+        Returns:
+            The result, which DuckDB computes when it is fetched: `fetchall()`, `df()`, `pl()`, `arrow()`, `show()`.
+
+        Raises:
+            QueryError: DuckDB refuses the query, or is not installed (the extra `sql`).
+            DecodeError: the trace was opened with `strict`, and has a fault.
+        """
+        if self._database is None:
+            from fxtio.timeline.sql import Database
+
+            self._database = Database(self)
+        return self._database.query(query)
 
     @property
     def losses(self) -> Counter[str]:
@@ -133,17 +135,18 @@ class Timeline:
             DecodeError: the trace was opened with `strict`, and has a fault.
         """
         try:
-            return self._fold(make, frozenset(names), _as_read)
+            return self._fold(make, frozenset(names), is_sorted=False)
         except DisorderedError:
-            return self._fold(make, frozenset(names), _sorted)
+            return self._fold(make, frozenset(names), is_sorted=True)
 
     def _fold(
-        self, make: Callable[[Registry], ConsumerT], names: frozenset[str], order: Callable[[Iterator[Part]], Any]
+        self, make: Callable[[Registry], ConsumerT], names: frozenset[str], *, is_sorted: bool
     ) -> tuple[ConsumerT, Registry]:
         registry = Registry()
         consumer = make(registry)
-        nesting = Nesting(registry)
-        for part in order(self._parts(registry, names)):
+        nesting = Nesting(registry, is_sorted=is_sorted)
+        parts = self._parts(registry, names)
+        for part in _sorted(parts) if is_sorted else parts:
             registry.share = part.share
             columns = part.tables
             if part.steps is not None:
@@ -160,68 +163,15 @@ def _pass_on(consumer: Consumer, columns: Mapping[str, Mapping[str, Column]], na
         consumer.enter(tables)
 
 
-def _as_read(parts: Iterator[Part]) -> Iterator[Part]:
-    return parts
-
-
 def _sorted(parts: Iterator[Part]) -> Iterator[Part]:
     """Yield the tables of all parts, then all steps in the order of time."""
-    steps = []
-    for part in parts:
-        if part.steps is not None:
-            steps.append(part.steps.take(part.steps.step != 0))
-        yield Part(None, part.tables, part.share)
-    rows = Steps.joined(steps)
-    yield Part(rows.take(np.argsort(rows.time, kind="stable")))
-
-
-def open_timeline(target: Any, *, format: str | None = None, **options: Any) -> Timeline:
-    """Open a trace of any format, or a file of an exchange format, as a timeline.
-
-    Args:
-        target: what to read, see `fxtio.open`.
-        format: the name of the format; by default it is recognized by content, then by suffix.
-        options: further options of `fxtio.open`.
-
-    Raises:
-        FormatError: the target is not a trace of a known format.
-        OSError: the target cannot be opened.
-    """
-    if is_directory(target) or format in formats():
-        return Timeline.of(cast("Trace", fxtio.open(target, format=format, **options)))
-    source = open_source(target, limit=options.get("max_bytes"))
-    try:
-        if format is not None:
-            exchange: Exchange | None = exchange_by_name(format)
-        else:
-            exchange = None if by_content(source) else exchange_by_content(source.head)
-        if exchange is not None:
-            return _imported(exchange, source, target, options)
-        return Timeline.of(of_source(source).open(target, source=source, **options))
-    except Exception:
-        source.close()
-        raise
-
-
-def _imported(exchange: Exchange, source: Source, target: Any, options: Mapping[str, Any]) -> Timeline:
-    """Return the timeline of a file of an exchange format, which is opened again for each reading."""
-    if not can_reopen(target):
-        open_again: Callable[[], Source] = Spool(source).open
-    else:
-        source.close()
-        open_again = partial(open_source, target, limit=options.get("max_bytes"))
-
-    def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
-        reading, progress = open_again(), options.get("progress")
-        try:
-            for part in exchange.parts(reading, registry, tables):
-                yield part
-                if progress is not None:
-                    progress(reading.consumed or reading.position, reading.total)
-        finally:
-            reading.close()
-
-    return Timeline(source.name, exchange.name, parts)
+    with Sorter() as sorter:
+        for part in parts:
+            if part.steps is not None:
+                sorter.add(part.steps)
+            yield Part(None, part.tables, part.share)
+        for steps in sorter.windows():
+            yield Part(steps, share=1.0)
 
 
 class _Collector:

@@ -47,7 +47,7 @@ RIGHT = f"""
         if operation == "read":
             target.write_text(json.dumps(ANSWERS[source.read_bytes()]))
         else:
-            target.write_bytes({TWO_BYTES})
+            target.write_bytes({TWO_BYTES!r})
         return "ok"
 """
 
