@@ -40,6 +40,10 @@ BUILT_IN = {
 _COMPRESSION_SUFFIXES = (".gz", ".zst", ".xz")
 
 
+def _has_no_lines(_rule: str, _file: str) -> bool:
+    return False
+
+
 def _never(_: object) -> bool:
     return False
 
@@ -57,6 +61,8 @@ class Format:
         writer: the name of the writer's class in the room `writer`, see `Writer`.
         sniff: returns whether a file that begins with these bytes is of this format, or part of a directory of it.
         sniff_directory: returns whether a directory is a trace of this format; None where traces are files.
+        has_lines: returns whether the faults of a rule are at places in text, so that a line says where; given the id
+            of the rule, and the name of the file in a directory (or an empty text).  They never are by default.
     """
 
     name: str
@@ -67,6 +73,7 @@ class Format:
     writer: str
     sniff: Callable[[bytes], bool] = _never
     sniff_directory: Callable[[Path], bool] | None = None
+    has_lines: Callable[[str, str], bool] = _has_no_lines
 
     @property
     def directory(self) -> bool:
