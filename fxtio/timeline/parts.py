@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -206,8 +206,8 @@ class Registry:
         owners = [self._processes[pid] for pid, _ in self._threads]
         kinds, names, processes, threads, ids = zip(*self._track_rows, strict=True) if self._track_rows else ((),) * 5
         values: dict[str, dict[str, Any]] = {
-            "processes": {"pid": [*self._processes], "name": self._process_names},
-            "threads": {"tid": [tid for _, tid in self._threads], "process": owners, "name": self._thread_names},
+            "processes": {"pid": _signed(self._processes), "name": self._process_names},
+            "threads": {"tid": _signed(tid for _, tid in self._threads), "process": owners, "name": self._thread_names},
             "tracks": {"kind": kinds, "name": names, "process": processes, "thread": threads, "id": ids},
         }
         return {table: Table(self.columns(table, columns)) for table, columns in values.items()}
@@ -229,6 +229,11 @@ class Registry:
                 value = Categories(codes, LABELS.get((table, name), self.names.values))
             result[name] = column_of(spec, value, count)
         return result
+
+
+def _signed(numbers: Iterable[int]) -> Array:
+    """Return numbers as int64; those from 2**63 on become negative."""
+    return np.array([number % 2**64 for number in numbers], np.uint64).view(np.int64)
 
 
 @dataclass(slots=True)

@@ -68,11 +68,11 @@ class ArgumentKind(IntEnum):
 
 
 PROCESSES = {
-    "pid": ColumnSpec("int64", "the number of the process"),
+    "pid": ColumnSpec("int64", "the number of the process; a koid from 2**63 on is negative"),
     "name": ColumnSpec(TEXT, "its name, null if it has none"),
 }
 THREADS = {
-    "tid": ColumnSpec("int64", "the number of the thread"),
+    "tid": ColumnSpec("int64", "the number of the thread; a koid from 2**63 on is negative"),
     "process": ColumnSpec("int32", "the row of its process"),
     "name": ColumnSpec(TEXT, "its name, null if it has none"),
 }
@@ -94,7 +94,9 @@ SLICES = {
     "category": ColumnSpec(TEXT, "its category, null if it has none"),
     "name": ColumnSpec(TEXT, "its name"),
     "state": ColumnSpec(TEXT, "`closed`, `open`, `overlapping` or `thrown`"),
-    "event": ColumnSpec("int64", "the number of the event that begins it, to which its arguments refer; -1 without one"),
+    "event": ColumnSpec(
+        "int64", "the number of the event that begins it, to which its arguments refer; -1 without one"
+    ),
     "end_event": ColumnSpec("int64", "the number of the event that ends it, -1 if there is none of its own"),
     "ticks": ColumnSpec("uint64", "its begin as the source has it"),
 }
