@@ -549,6 +549,53 @@ def match(
     return matching.unmatched, matching.child_first
 
 
+def tally(
+    track: Array, group: Array, start: Array, duration: Array, own: Array, calls: Array, total: Array, self: Array,
+    shortest: Array, longest: Array,
+) -> None:  # fmt: skip
+    """Sum up the calls and times of groups of spans that nest.  The rows of a track are in the order of begins.
+
+    Args:
+        track: the track of each row (int32).
+        group: the group of each row (int64); rows of groups that `calls` does not have are left out.
+        start: the begin of each row (int64).
+        duration: the length of each row (int64); a negative one lasts longer than all rows, and is not summed up.
+        own: the time of each row without that of the spans within it (int64).
+        calls: the number of rows of each group (int64); increased.
+        total: the time of each group (int64), without that of rows within another row of the group on the track;
+            increased.  All sums end at the largest number.
+        self: the sum of `own` of each group (int64); increased.
+        shortest: the least duration of each group (int64); lowered.
+        longest: the greatest duration of each group (int64); raised.
+
+    Raises:
+        ValueError: lengths differ.
+    """
+    rows = any(len(column) != len(track) for column in (group, start, duration, own))
+    if rows or any(len(column) != len(calls) for column in (total, self, shortest, longest)):
+        raise ValueError("lengths differ")
+    sums = [column.tolist() for column in (calls, total, self, shortest, longest)]
+    covers: dict[tuple[int, int], int] = {}
+    largest = 2**63 - 1
+    for place, number, begin, time, rest in zip(
+        *(column.tolist() for column in (track, group, start, duration, own)), strict=True
+    ):
+        if not 0 <= number < len(calls):
+            continue
+        if time < 0:
+            covers[place, number] = largest
+            continue
+        if begin >= covers.get((place, number), -largest - 1):
+            covers[place, number] = min(begin + time, largest)
+            sums[1][number] = min(sums[1][number] + time, largest)
+        sums[0][number] += 1
+        sums[2][number] = min(sums[2][number] + max(rest, 0), largest)
+        sums[3][number] = min(sums[3][number], time)
+        sums[4][number] = max(sums[4][number], time)
+    for column, values in zip((calls, total, self, shortest, longest), sums, strict=True):
+        column[:] = values
+
+
 class _Matching:
     """The columns of `match` as lists, and the stack of each track."""
 
