@@ -187,7 +187,7 @@ SPAN_TIMES = st.integers(0, 12) | st.integers(2**63 - 3, 2**63 - 1)
 @given(
     rows=st.lists(
         st.tuples(
-            st.integers(-1, 7), TRACKS, SPAN_TIMES, SPAN_TIMES, st.integers(0, 2), st.integers(-1, 3), st.integers(0, 3)
+            st.integers(-1, 7), TRACKS, SPAN_TIMES, SPAN_TIMES, st.integers(0, 2), st.integers(-2, 3), st.integers(0, 3)
         ),
         max_size=40,
     ),
