@@ -115,12 +115,9 @@ class Registry:
     Attributes:
         names: the names.
         losses: for each kind of content that the timeline cannot show, as a sentence, how often it occurs.
-<<<<<<< HEAD
         open_slices: returns the slices that have begun, and come in a later batch of a fold since they have not ended,
             in the order of their ids: a table with `OPEN_COLUMNS`.
-=======
         share: the part of the trace that was read so far (0 to 1), 0 where it is not known.
->>>>>>> main
     """
 
     def __init__(self) -> None:
