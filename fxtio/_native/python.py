@@ -510,14 +510,15 @@ def match(
         end: the end of each complete span (int64); filled with that of the spans that get one.
         key: an END closes the innermost open span with its key, or any if its key is 0 (uint64).
         level: the depth that a row demands, or -1 (int32): a span ends all spans of this depth or deeper before it
-            begins, an END the deeper ones.
+            begins, likewise a RESET; an END the deeper ones.
         top: -1 for each track (int64); filled with the row of its innermost span on the stack, -1 without any.
         parent: filled with the span around each span, instant and flow, and for each END with the span that it closes;
             -1 without any (int64).
         depth: filled with the number of spans around each span (int32).
         closer: filled with the END row of each span that has one, or -1 (int64).
         inner: the time within other spans of the first `carried` rows, 0 for all others (int64 ns); filled.
-        state: the state of each span if it is closed (int8); changed for others, see `SliceState`.
+        state: the state of each span if it is closed, or the one that an END gives to its span, 0 for none (int8);
+            changed for other spans, see `SliceState`.
         kept: 0 for each row (int8); set to 1 for the spans that are on a stack in the end.
         carried: so many rows at the beginning are spans on the stacks of an earlier part, the outermost first.
 
@@ -614,6 +615,8 @@ class _Matching:
         elif step == SpanStep.END:
             self.top[track] = self._before(self.top[track], time, level + 1 if level >= 0 else -1)
             self._close(row, track)
+        elif step == SpanStep.RESET:
+            self.top[track] = self._before(self.top[track], time, level)
         elif step in (SpanStep.INSTANT, SpanStep.FLOW):
             self.top[track] = self._settled(self.top[track], time - 1)  # a flow may end with its span
             self.parent[row] = self._around(self.top[track], time, step == SpanStep.FLOW)
@@ -665,6 +668,7 @@ class _Matching:
             self.unmatched += 1
             return
         self.parent[row], self.closer[span], self.end[span] = span, row, time
+        self.state[span] = self.state[row] or self.state[span]
         if inside >= 0 and self._is_closed(inside) and self.end[inside] > time:
             self.state[inside] = SliceState.OVERLAPPING
             self.inner[span] -= self.end[inside] - max(time, self.time[inside])

@@ -276,6 +276,8 @@ static inline int64_t close_slice(Match *match, int64_t stack, int64_t row) {
     match->parent[row] = span;
     match->closer[span] = row;
     match->end[span] = time;
+    if (match->state[row] != SLICE_CLOSED)
+        match->state[span] = match->state[row];
     if (inside >= 0 && is_closed(match, inside) && match->end[inside] > time) {
         match->state[inside] = SLICE_OVERLAPPING;
         add_time(match, span, (uint64_t)Py_MAX(time, match->time[inside]) - (uint64_t)match->end[inside]);
@@ -309,6 +311,8 @@ static inline int64_t enter_row(Match *match, int64_t stack, int64_t row, int is
             stack = match->parent[stack];
         match->parent[row] = span_around(match, stack, time, match->step[row] == SPAN_FLOW);
         return stack;
+    case SPAN_RESET:
+        return stack_before(match, stack, time, level);
     default:
         return stack;
     }

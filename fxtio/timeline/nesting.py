@@ -30,10 +30,12 @@ class Nesting:
 
     Args:
         registry: the tracks; unmatched ends are counted in its losses.
+        is_sorted: all steps are in the order of time, and a batch never ends between steps with the same time.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, *, is_sorted: bool = False) -> None:
         self._registry = registry
+        self._is_sorted = is_sorted
         registry.open_slices = self.open_slices
         self._latest = np.empty(0, np.uint64)
         self._rows = Steps.blank(0)  # of the slices on the stacks, the outer ones first
@@ -49,7 +51,8 @@ class Nesting:
             The rows of the tables `slices` (those that are finished), `instants` and `flow_points`.
 
         Raises:
-            DisorderedError: a row is earlier than one of an earlier batch on its track.
+            DisorderedError: a row is earlier than one of an earlier batch on its track, or a complete span begins
+                together with a shorter one of an earlier batch.
         """
         steps = self._ordered(steps)
         carried = len(self._rows)
@@ -58,6 +61,8 @@ class Nesting:
         if result["child_first"]:
             rows = Steps.joined([self._rows, steps.take(longest_first(steps))])
             result = self._match(rows, carried)
+            if result["child_first"] and carried and not self._is_sorted:
+                raise DisorderedError
         self._registry.losses["ends of spans that have not begun"] += result["unmatched"]
         begins = np.flatnonzero((rows.step == SpanStep.BEGIN) | (rows.step == SpanStep.COMPLETE))
         ids = np.full(len(rows), -1, np.int64)

@@ -258,10 +258,11 @@ class Steps:
         ticks: the time as the source has it (uint64).
         id: the id of a point of a flow (uint64).
         detail: of a point of a flow its type, index into `FLOW_TYPES`; of an instant its scope, index into `SCOPES`; of
-            a span its state, if it has an end, see `SliceState` (int8).
+            a span its state, if it has an end, see `SliceState`; of an end the state that it gives to the span, or 0
+            (int8).
         key: an end closes the innermost open span with its key, or the innermost of all if its key is 0 (uint64).
-        level: the depth of a span as its source has it, or -1 (int32).  Spans of this depth or deeper end before it
-            begins, and deeper ones before it ends.
+        level: the number of spans around a span by its source, or -1 (int32).  Spans of this depth or deeper end
+            before it begins, and deeper ones before it ends; a reset ends those of its level and deeper ones.
     """
 
     step: Array
@@ -289,7 +290,7 @@ class Steps:
         """Concatenate rows."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in STEP_COLUMNS))
 
-    def take(self, rows: Array) -> Steps:
+    def take(self, rows: Array | slice) -> Steps:
         """Return the rows with these indices, or those where a mask is true."""
         return Steps(*(getattr(self, name)[rows] for name in STEP_COLUMNS))
 
