@@ -24,6 +24,8 @@ from fxtio.fxt.records import RECORDS
 from support.checkout import CHECKOUT
 from support.fxt_hostile import WORDS
 
+pytestmark = pytest.mark.native
+
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
 
 Array = np.ndarray[Any, Any]
