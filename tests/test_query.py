@@ -142,7 +142,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
         assert main(["query", str(DEMO), sql, "-o", str(tmp_path / name)]) == 0
     assert parquet.read_table(tmp_path / "rows.parquet").to_pylist() == rows
     assert json.loads((tmp_path / "rows.json").read_text()) == rows
-    assert duckdb.sql(f"from '{tmp_path / 'rows.csv'}'").fetchall() == [tuple(row.values()) for row in rows]
+    assert duckdb.execute(f"from '{tmp_path / 'rows.csv'}'").fetchall() == [tuple(row.values()) for row in rows]
     assert main(["query", "--json", str(DEMO), "select name from slice where dur = 7"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 

@@ -7,6 +7,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -105,15 +106,23 @@ def _list() -> int:
 
 def _rows(batches: RecordBatchReader) -> Iterator[list[Any]]:
     for batch in batches:
-        columns = [column.to_pylist() for column in batch.columns]
+        columns = [list(map(_plain, column.to_pylist())) for column in batch.columns]
         yield from map(list, zip(*columns, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value; sums of integers, which have 128 bits in DuckDB, come as decimals."""
+    return int(value) if isinstance(value, Decimal) and value == int(value) else value
 
 
 def _print_text(batches: RecordBatchReader, most: int) -> None:
     import pyarrow as pa
 
     rows = list(itertools.islice(_rows(batches), most + 1))
-    is_number = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in batches.schema.types]
+    is_number = [
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        for kind in batches.schema.types
+    ]
     headers = [">" * right + name for name, right in zip(batches.schema.names, is_number, strict=True)]
     print_table(headers, [[_cell(value) for value in row] for row in rows[:most]])
     if len(rows) > most:
