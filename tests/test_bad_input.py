@@ -22,8 +22,7 @@ from fxtio.codec.record import Opaque, Record
 from fxtio.errors import DecodeError, FormatError
 from fxtio.fxt import FxtTrace, frames
 from fxtio.fxt import records as rec
-from fxtio.fxt.arguments import BlobArgument, NullArgument, PointerArgument, Uint32Argument
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import BlobArgument, NullArgument, PointerArgument, Thread, Uint32Argument
 from fxtio.testing import strategies
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, delivered, instants, packed, words

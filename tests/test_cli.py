@@ -20,8 +20,7 @@ import fxtio._native
 from fxtio.cli import main
 from fxtio.codec.record import Opaque
 from fxtio.fxt import FxtWriter, Koid, Pointer
-from fxtio.fxt.records import DurationBegin, DurationComplete, ProviderEvent, String
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import DurationBegin, DurationComplete, ProviderEvent, String, Thread
 from support.checkout import CORPUS
 
 pytestmark = pytest.mark.native

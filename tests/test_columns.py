@@ -25,7 +25,7 @@ from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Record, layout_of
 from fxtio.errors import EncodeError
 from fxtio.fxt import records as rec
-from fxtio.fxt.arguments import Int32Argument, Int64Argument, Uint64Argument
+from fxtio.fxt.records import Int32Argument, Int64Argument, Uint64Argument
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.testing import strategies
 from support.fxt_hostile import damaged

@@ -19,8 +19,7 @@ from fxtio._native import python as stand_in
 from fxtio._native.constants import c_header
 from fxtio.codec.columns import tables_of
 from fxtio.codec.record import TaggedUnion
-from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.records import RECORDS
+from fxtio.fxt.records import ARGUMENTS, RECORDS
 from support.checkout import CHECKOUT
 from support.fxt_hostile import WORDS
 
