@@ -15,12 +15,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fxtio.cli import main
-from fxtio.conformance import reports
+from fxtio.conformance import canonical, reports
 from fxtio.conformance.runner import Run
 from fxtio.conformance.verdict import Result, Verdict
 from fxtio.errors import FxtioError
+from fxtio.validate import validate
 from support.checkout import CHECKOUT
-from support.small_kit import make_harness, make_kit
+from support.small_kit import make_harness, make_kit, right_harness
 
 KIT = CHECKOUT / "conformance"
 TESTEE = [sys.executable, "-m", "fxtio.conformance.testee"]
@@ -51,8 +52,8 @@ def refused(capsys: Capture, *words: object) -> str:
 # ----------------------------------------------------------------------------------------------------------------- run
 
 
-def test_run(kit: Path, capsys: Capture) -> None:
-    assert conformance("run", "--kit", kit, "--name", "mine", "--", *TESTEE) == 0
+def test_run(kit: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert conformance("run", "--kit", kit, "--name", "mine", "--", *right_harness(tmp_path / "h.py")) == 0
     out = capsys.readouterr().out
     assert out.endswith("mine: 4 cases of the kit 9: 4 pass\n")
     assert re.search(r"^fxt +read +3\nfxt +write +1\n", out, re.MULTILINE)
@@ -107,15 +108,30 @@ def test_options_of_the_harness_are_its_own(kit: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["json", "junit", "html"])
 def test_reports_go_to_a_file_or_to_standard_output(kit: Path, tmp_path: Path, capsys: Capture, kind: str) -> None:
-    run = ["run", "--kit", str(kit), "--mode", "serve", "--report", kind, "-o"]
-    assert conformance(*run, tmp_path / "report", "--", *TESTEE) == 0
+    run = ["run", "--kit", str(kit), "--report", kind, "-o"]
+    harness = right_harness(tmp_path / "h.py")
+    assert conformance(*run, tmp_path / "report", "--", *harness) == 0
     assert "4 pass" in capsys.readouterr().out
-    assert conformance(*run, "-", "--", *TESTEE) == 0
+    assert conformance(*run, "-", "--", *harness) == 0
 
     def timeless(text: str) -> str:
         return re.sub(r'("seconds": |time=")[\d.]+', "", text)
 
     assert timeless(capsys.readouterr().out) == timeless((tmp_path / "report").read_text("utf-8"))
+
+
+def test_the_scenario_in_the_protocol(tmp_path: Path) -> None:
+    text = (KIT / "PROTOCOL.md").read_text("utf-8")
+    (block,) = [block for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL) if '"write": [\n' in block]
+    canonical.write(json.loads(block), tmp_path / "example.fxt")
+    assert validate(tmp_path / "example.fxt", profile="required").broken == []
+    records = canonical.read(tmp_path / "example.fxt", "fxt")["records"]
+    assert [record["type"] for record in records] == [
+        "magic",
+        "provider-info",
+        "initialization",
+        "duration-complete",
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------- reports
@@ -139,7 +155,10 @@ def test_json_reports() -> None:
     assert content["results"][-1]["circles"] == {"valid": True, "same meaning": True}
     again = reports.from_json(reports.to_json(some_run()), "here")
     assert reports.to_json(again) == reports.to_json(some_run())
-    for wrong in ("", "[]", "{}", '{"results": [1]}', "[" * 10_000):
+    changes: list[dict[str, Any]] = [{"mode": "x"}, {"mode": []}, {"kit": 1}, {"testee": "x"}]
+    odd = [json.dumps(content | change) for change in changes]
+    odd += [json.dumps(content | {"results": [content["results"][0] | {"details": [1]}]})]
+    for wrong in ("", "[]", "{}", '{"results": [1]}', "[" * 10_000, *odd):
         with pytest.raises(FxtioError, match="here is not a JSON report"):
             reports.from_json(wrong, "here")
 
@@ -182,6 +201,50 @@ def test_scoreboard(tmp_path: Path, capsys: Capture) -> None:
     assert "is not a JSON report" in refused(capsys, "scoreboard", tmp_path / "wrong")
     (tmp_path / "binary").write_bytes(b"\x10\0\xcc")
     assert "is not a JSON report" in refused(capsys, "scoreboard", tmp_path / "binary")
+
+
+NOTHING = {
+    "exec": [
+        "mine supports none of these cases, in exec mode of the protocol 1:",
+        "  fxt read (3): not \\x1b yet; --verbose shows further reasons",
+        "  fxt write (1): no reason is given",
+        "The harness ended with the exit status 77. It should do so only for what the testee cannot do.",
+    ],
+    "serve": [
+        "mine supports none of these cases, in serve mode of the protocol 1:",
+        "  fxt read (3): the handshake does not have 'read' for the format fxt",
+        "  fxt write (1): the handshake does not have 'write' for the format fxt",
+        "The formats and operations in the answer to the handshake say which cases the harness is sent.",
+    ],
+}
+
+
+@pytest.mark.parametrize("mode", NOTHING)
+def test_a_run_in_which_nothing_is_supported_says_why(kit: Path, tmp_path: Path, capsys: Capture, mode: str) -> None:
+    source = """
+        if operation == "serve":
+            answer(json.dumps({**HELLO, "version": "", "formats": {"mono": ["read"]}}))
+            sys.stdin.read()
+        elif operation == "read":
+            print("no magic" if case.endswith("magic") else "not \x1b yet")
+        sys.exit(77)
+    """
+    command = make_harness(tmp_path / "h.py", source)
+    run = ["run", "--kit", kit, "--mode", mode, "--name", "mine", "--report", "json", "-o", tmp_path / "report"]
+    assert conformance(*run, "--", *command) == 1
+    assert capsys.readouterr().out.splitlines()[-4:] == NOTHING[mode]
+    assert conformance("scoreboard", tmp_path / "report") == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines() == NOTHING[mode]
+    assert f"## mine, {mode} mode, is not in the table\n\n    {NOTHING[mode][0]}\n" in out
+    assert "| mine" not in out
+
+
+def test_a_run_with_one_supported_case_needs_no_explanation() -> None:
+    unsupported = Result("fxt/valid/a", "fxt", "read", Verdict.UNSUPPORTED)
+    assert reports.hint(Run("1", "mine", "", "exec", (unsupported,))) != []
+    assert reports.hint(some_run()) == []
+    assert reports.hint(Run("1", "mine", "", "exec", ())) == []
 
 
 # ------------------------------------------------------------------------------------------------------------- the kit
@@ -273,8 +336,8 @@ def test_new_harness(
         assert conformance("run", "--kit", kit, "--mode", mode, "--verbose", "--", *run) == 1
         out = capsys.readouterr().out
         assert "4 unsupported; this proves nothing, so the run fails" in out
-        assert out.count("reading is not implemented") == 3
-        assert out.count("writing is not implemented") == 1
+        assert out.count("\n    reading is not implemented") == 3
+        assert out.count("\n    writing is not implemented") == 1
 
 
 @pytest.mark.once

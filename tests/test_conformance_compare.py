@@ -160,6 +160,17 @@ def test_buffers_say_whose_events_are_theirs() -> None:
     assert not same([event(3, thread_id="7"), event(1, thread_id="7"), event(2, thread_id="8")], raw, "mono")
 
 
+def test_tasks_and_cpus_are_groups_of_their_own() -> None:
+    def event(kind: str, **more: str) -> Json:
+        return {"type": kind, "timestamp": "5", **more}
+
+    call, kernel = event("entry", tid="1"), event("kernel-event", cpu="1")
+    switch, other = event("perf-event", cpu="0", tid="1"), event("perf-event", cpu="0", tid="2")
+    assert same([call, kernel, switch], [switch, kernel, call], "uftrace")
+    assert not same([switch, other], [other, switch], "uftrace")
+    assert differences_in_meaning("uftrace", [], [kernel])[0].startswith('cpu "1": ')
+
+
 @pytest.mark.parametrize("name", KIT.formats)
 def test_every_case_equals_itself_only(name: str) -> None:
     """Of the cases of a format, each equals itself, and no other with other records."""
@@ -210,6 +221,42 @@ def test_every_case_has_a_timeline(case: Any) -> None:
     for name, elements in expected.items():
         if elements:
             assert timeline.differences("fxt", certain, {name: elements[1:]}) != []
+
+
+def test_timeline_of_uftrace() -> None:
+    argument = {"name": "arg1", "type": "signed", "size": "4", "value": "-5"}
+    records: list[Json] = [
+        {"type": "event-name", "id": "1000000", "name": {"text": "a:b"}},
+        {"type": "event-name", "id": "1000000", "name": {"text": "a:c"}},
+        {"type": "entry", "tid": "1", "timestamp": "1", "function": {"text": "f"}, "arguments": [argument]},
+        {"type": "event", "tid": "1", "timestamp": "2", "id": "1000000"},
+        {"type": "event", "tid": "1", "timestamp": "2", "id": "100001"},
+        {"type": "exit", "tid": "1", "timestamp": "3", "function": {"text": "f"}},
+    ]
+    calls: list[Json] = [{"type": "entry", "function": {"text": "f"}, "values": ["-5"]}, {"type": "exit", "values": []}]
+    events: list[Json] = [{"name": {"text": "a:b"}}, {"name": None}]
+    assert timeline.differences("uftrace", records, {"calls": calls, "event": events, "lost": []}) == []
+    wrong = [calls[0] | {"values": ["5"]}, calls[1]]
+    assert timeline.differences("uftrace", records, {"calls": wrong}) == ['calls[0]: values[0] is "5", expected "-5"']
+    wrong = [calls[0] | {"function": None}, calls[1]]
+    assert timeline.differences("uftrace", records, {"calls": wrong}) != []
+    assert timeline.differences("uftrace", records, {"calls": calls[:1]}) == ["calls: there are 1, expected 2"]
+    assert timeline.differences("uftrace", records, {"lost": [{}]}) == ["lost: there are 1, expected 0"]
+    assert timeline.differences("uftrace", records, {"entry": [{"timestamp": "2"}]}) != []
+
+
+def test_optional_elements_of_a_timeline() -> None:
+    """Each of them may be missing, and have more than the case expects."""
+    records: list[Json] = [
+        {"type": "entry", "tid": "1", "optional": True},
+        {"type": "entry", "tid": "2"},
+        {"type": "entry", "tid": "3", "optional": True},
+    ]
+    for tids in ("123", "12", "23", "2"):
+        calls = [{"tid": tid, **({"function": None} if tid == "1" else {})} for tid in tids]
+        assert timeline.differences("uftrace", records, {"calls": calls}) == []
+    for tids in ("", "13", "22", "1233"):
+        assert timeline.differences("uftrace", records, {"calls": [{"tid": tid} for tid in tids]}) != []
 
 
 def test_where_uftrace_functions_are_has_no_meaning() -> None:

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
         distinct,
         gather,
         late,
+        match,
         nest,
         pair,
         sum_rows,
+        tally,
         unroll,
         walk,
         walk_chunks,
@@ -38,8 +40,8 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "distinct", "gather", "late", "nest", "pair", "sum_rows", "unroll", "walk", "walk_chunks", "walk_many",
-    "walk_payloads",
+    "distinct", "gather", "late", "match", "nest", "pair", "sum_rows", "tally", "unroll", "walk", "walk_chunks",
+    "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -67,9 +69,11 @@ __all__ = [
     "distinct",
     "gather",
     "late",
+    "match",
     "nest",
     "pair",
     "sum_rows",
+    "tally",
     "unroll",
     "walk",
     "walk_chunks",

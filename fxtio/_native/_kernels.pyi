@@ -68,6 +68,36 @@ def unroll(
     numbers: _Array, at: _Array, count: _Array, first: _Array, step: int, places: _Array, hits: _Array, /
 ) -> int: ...
 def late(track: _Array, time: _Array, latest: _Array, rows: _Array, /) -> int: ...
+def match(
+    step: _Array,
+    track: _Array,
+    time: _Array,
+    end: _Array,
+    key: _Array,
+    level: _Array,
+    top: _Array,
+    parent: _Array,
+    depth: _Array,
+    closer: _Array,
+    inner: _Array,
+    state: _Array,
+    kept: _Array,
+    carried: int,
+    /,
+) -> tuple[int, int]: ...
+def tally(
+    track: _Array,
+    group: _Array,
+    start: _Array,
+    duration: _Array,
+    own: _Array,
+    calls: _Array,
+    total: _Array,
+    self: _Array,
+    shortest: _Array,
+    longest: _Array,
+    /,
+) -> None: ...
 def nest(
     step: _Array,
     track: _Array,

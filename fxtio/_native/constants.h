@@ -30,7 +30,17 @@ enum {
     SPAN_COMPLETE = 3,
     SPAN_INSTANT = 4,
     SPAN_FLOW = 5,
-    SPAN_MEMBERS = 6
+    SPAN_RESET = 6,
+    SPAN_MEMBERS = 7
+};
+
+/* SliceState */
+enum {
+    SLICE_CLOSED = 0,
+    SLICE_OPEN = 1,
+    SLICE_OVERLAPPING = 2,
+    SLICE_THROWN = 3,
+    SLICE_MEMBERS = 4
 };
 
 /* SpanFault */
@@ -83,6 +93,7 @@ enum {
     FAULT_MEMBERS = 7
 };
 
+enum { MAX_SEARCH = 512, UNWIND = -2 };
 enum { STEP_FIELDS = 5, MAX_SLOTS = 4, MAX_REGISTERS = 16 };
 
 #endif

@@ -59,6 +59,21 @@ class SpanStep(IntEnum):
     "A point in time."
     FLOW = 5
     "An arrow begins or ends in the innermost span."
+    RESET = 6
+    "The open spans of its level and deeper ones end, without an end of their own."
+
+
+class SliceState(IntEnum):
+    """How a slice of a timeline ended."""
+
+    CLOSED = 0
+    "It has a begin and an end."
+    OPEN = 1
+    "Its end is missing; it lasts until an outer slice ends, or until the end of the trace."
+    OVERLAPPING = 2
+    "It ends behind the slice in which it began."
+    THROWN = 3
+    "An exception left it."
 
 
 class SpanFault(IntEnum):
@@ -154,10 +169,17 @@ MAX_SLOTS = 4
 MAX_REGISTERS = 16
 """The most bases and running values of a block."""
 
+MAX_SEARCH = 512
+"""How many open spans of a track are examined for the one that an end closes, the innermost first."""
+
+UNWIND = -2
+"""The level of an END that also ends the open spans within its span."""
+
 _PREFIXES = {
     "WALK": WalkEnd,
     "PAYLOAD_WALK": PayloadWalkEnd,
     "SPAN": SpanStep,
+    "SLICE": SliceState,
     "SPAN_FAULT": SpanFault,
     "OP": Op,
     "FAULT": Fault,
@@ -182,6 +204,7 @@ def _lines() -> Iterator[str]:
         yield f"    {prefix}_MEMBERS = {len(enumeration)}"
         yield "};"
     yield ""
+    yield f"enum {{ MAX_SEARCH = {MAX_SEARCH}, UNWIND = {UNWIND} }};"
     yield f"enum {{ STEP_FIELDS = {STEP_FIELDS}, MAX_SLOTS = {MAX_SLOTS}, MAX_REGISTERS = {MAX_REGISTERS} }};"
     yield ""
     yield "#endif"

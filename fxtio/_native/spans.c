@@ -1,4 +1,4 @@
-/* Kernels for spans on tracks: whether times grow, and how spans nest.
+/* Kernels for spans on tracks: whether times grow, how spans nest, and which end belongs to which begin.
  *
  * As in kernels.c, no layout is known here, python.py documents every argument, and every index is checked against its
  * buffer. */
@@ -192,4 +192,262 @@ PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         return NULL;
     }
     return PyLong_FromLongLong(listed);
+}
+
+/* The rows of `match`: what they do, the spans around them, and the columns that are filled. */
+typedef struct {
+    const int8_t *step;
+    const int64_t *time;
+    const uint64_t *key;
+    const int32_t *level;
+    int64_t *end, *parent, *closer, *inner;
+    int32_t *depth;
+    int8_t *state;
+    int64_t unmatched, child_first;
+} Match;
+
+static inline int is_closed(const Match *match, int64_t row) {
+    return match->step[row] == SPAN_COMPLETE || match->closer[row] >= 0;
+}
+
+/* Add to the time within other spans; it wraps around, since hostile spans may sum up to any number. */
+static inline void add_time(Match *match, int64_t row, uint64_t time) {
+    match->inner[row] = (int64_t)((uint64_t)match->inner[row] + time);
+}
+
+/* Count the time of a span whose end is known now for the span around it. */
+static inline void add_to_parent(Match *match, int64_t row) {
+    int64_t outer = match->parent[row], end = match->end[row];
+    if (outer < 0)
+        return;
+    if (is_closed(match, outer) && match->end[outer] < end) {
+        match->state[row] = SLICE_OVERLAPPING;
+        end = Py_MAX(match->end[outer], match->time[row]);
+    }
+    add_time(match, outer, (uint64_t)end - (uint64_t)match->time[row]);
+}
+
+/* Return the stack without the closed spans on top of it that do not last longer than `time`. */
+static inline int64_t settled(const Match *match, int64_t stack, int64_t time) {
+    while (stack >= 0 && is_closed(match, stack) && match->end[stack] <= time)
+        stack = match->parent[stack];
+    return stack;
+}
+
+/* End a span without an end of its own. */
+static inline void cut_slice(Match *match, int64_t span, int64_t time) {
+    if (is_closed(match, span))
+        return;
+    match->end[span] = time;
+    match->state[span] = SLICE_OPEN;
+    add_to_parent(match, span);
+}
+
+/* Return the stack without the spans that end before a row of this time or level. */
+static inline int64_t stack_before(Match *match, int64_t stack, int64_t time, int64_t level) {
+    if (level < 0)
+        return settled(match, stack, time);
+    for (; stack >= 0 && match->depth[stack] >= level; stack = match->parent[stack])
+        cut_slice(match, stack, time);
+    return stack;
+}
+
+/* Put a span on the stack.  Returns the new stack. */
+static inline int64_t push_slice(Match *match, int64_t stack, int64_t row, int is_carried) {
+    match->parent[row] = stack;
+    match->depth[row] = stack < 0 ? 0 : match->depth[stack] + 1;
+    if (match->step[row] != SPAN_COMPLETE || is_carried)
+        return row;
+    if (stack >= 0 && match->step[stack] == SPAN_COMPLETE && match->level[row] < 0)
+        match->child_first += match->time[stack] == match->time[row] && match->end[stack] < match->end[row];
+    add_to_parent(match, row);
+    return row;
+}
+
+/* Close the span that belongs to an END.  Returns the new stack. */
+static inline int64_t close_slice(Match *match, int64_t stack, int64_t row) {
+    int64_t span = stack, inside = -1, time = match->time[row];
+    int searched = 0;
+    while (span >= 0 && searched < MAX_SEARCH &&
+           (is_closed(match, span) || (match->key[row] != 0 && match->key[row] != match->key[span]))) {
+        inside = span;
+        span = match->parent[span];
+        searched++;
+    }
+    if (span < 0 || searched == MAX_SEARCH) {
+        match->unmatched++;
+        return stack;
+    }
+    match->parent[row] = span;
+    match->closer[span] = row;
+    match->end[span] = time;
+    if (match->state[row] != SLICE_CLOSED)
+        match->state[span] = match->state[row];
+    for (; match->level[row] == UNWIND && stack != span; stack = match->parent[stack])
+        cut_slice(match, stack, time);
+    if (inside >= 0 && is_closed(match, inside) && match->end[inside] > time) {
+        match->state[inside] = SLICE_OVERLAPPING;
+        add_time(match, span, (uint64_t)Py_MAX(time, match->time[inside]) - (uint64_t)match->end[inside]);
+    }
+    add_to_parent(match, span);
+    return span == stack ? match->parent[span] : stack;
+}
+
+/* Return the innermost span that has not ended at `time`; for a flow, one that ends now counts. */
+static inline int64_t span_around(const Match *match, int64_t stack, int64_t time, int is_flow) {
+    for (int searched = 0; searched < MAX_SEARCH; searched++) {
+        if (stack < 0 || is_flow || !is_closed(match, stack) || match->end[stack] > time)
+            return stack;
+        stack = match->parent[stack];
+    }
+    return -1;
+}
+
+/* Let a row change the stack of its track.  Returns the new stack. */
+static inline int64_t enter_row(Match *match, int64_t stack, int64_t row, int is_carried) {
+    int64_t time = match->time[row], level = match->level[row];
+    switch (match->step[row]) {
+    case SPAN_BEGIN:
+    case SPAN_COMPLETE:
+        return push_slice(match, is_carried ? stack : stack_before(match, stack, time, level), row, is_carried);
+    case SPAN_END:
+        return close_slice(match, stack_before(match, stack, time, level >= 0 ? level + 1 : -1), row);
+    case SPAN_INSTANT:
+    case SPAN_FLOW:
+        while (stack >= 0 && is_closed(match, stack) && match->end[stack] < time)
+            stack = match->parent[stack];
+        match->parent[row] = span_around(match, stack, time, match->step[row] == SPAN_FLOW);
+        return stack;
+    case SPAN_RESET:
+        return stack_before(match, stack, time, level);
+    default:
+        return stack;
+    }
+}
+
+/* Pair the begins and ends of spans; see python.py. */
+PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    (void)module;
+    static const ArraySpec specs[] = {{"step", 1, 0},   {"track", 4, 0}, {"time", 8, 0},   {"end", 8, 1},
+                                      {"key", 8, 0},    {"level", 4, 0}, {"top", 8, 1},    {"parent", 8, 1},
+                                      {"depth", 4, 1},  {"closer", 8, 1}, {"inner", 8, 1}, {"state", 1, 1}, {"kept", 1, 1}};
+    enum { STEP, TRACK, TIME, END, KEY, LEVEL, TOP, PARENT, DEPTH, CLOSER, INNER, STATE, KEPT, COUNT };
+    if (nargs != COUNT + 1) {
+        PyErr_SetString(PyExc_TypeError, "match takes 14 arguments");
+        return NULL;
+    }
+    Py_ssize_t carried = PyLong_AsSsize_t(args[COUNT]);
+    if (carried == -1 && PyErr_Occurred())
+        return NULL;
+    Array a[COUNT];
+    if (arrays_open(a, args, specs, COUNT) < 0)
+        return NULL;
+    Py_ssize_t total = a[STEP].count, tracks = a[TOP].count;
+    int valid = carried >= 0 && carried <= total;
+    for (int i = 0; i < COUNT; i++)
+        valid = valid && (i == TOP || a[i].count == total);
+    Match all = {a[STEP].view.buf, a[TIME].view.buf, a[KEY].view.buf, a[LEVEL].view.buf, a[END].view.buf,
+                 a[PARENT].view.buf, a[CLOSER].view.buf, a[INNER].view.buf, a[DEPTH].view.buf, a[STATE].view.buf, 0, 0};
+    const int32_t *track = a[TRACK].view.buf;
+    int64_t *top = a[TOP].view.buf;
+    int8_t *kept = a[KEPT].view.buf;
+    for (Py_ssize_t k = 0; valid && k < tracks; k++)
+        valid = top[k] == -1;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t row = 0; valid && row < total; row++) {
+        all.parent[row] = all.closer[row] = -1;
+        all.depth[row] = 0;
+    }
+    for (Py_ssize_t row = 0; valid && row < total; row++)
+        if (track[row] >= 0 && track[row] < tracks)
+            top[track[row]] = enter_row(&all, top[track[row]], row, row < carried);
+    for (Py_ssize_t k = 0; valid && k < tracks; k++)
+        for (int64_t row = top[k]; row >= 0; row = all.parent[row])
+            kept[row] = 1;
+    Py_END_ALLOW_THREADS
+    arrays_close(a, COUNT);
+    if (!valid) {
+        PyErr_SetString(PyExc_ValueError, "lengths differ, or a stack is not empty");
+        return NULL;
+    }
+    return Py_BuildValue("LL", (long long)all.unmatched, (long long)all.child_first);
+}
+
+/* The latest end of the spans of a group on a track so far. */
+typedef struct {
+    int64_t group, end;
+    int32_t track, is_used;
+} Cover;
+
+/* Return the place of a group on a track in a hash table of `mask` + 1 places, which is never full. */
+static inline Cover *cover_of(Cover *covers, uint64_t mask, int32_t track, int64_t group) {
+    uint64_t hash = ((uint64_t)group * UINT64_C(0x9E3779B97F4A7C15)) ^ ((uint64_t)(uint32_t)track * UINT64_C(0xC2B2AE3D27D4EB4F));
+    for (uint64_t at = hash ^ hash / (UINT64_C(1) << 32);; at++) {
+        Cover *cover = &covers[at & mask];
+        if (!cover->is_used) {
+            *cover = (Cover){group, INT64_MIN, track, 1};
+            return cover;
+        }
+        if (cover->group == group && cover->track == track)
+            return cover;
+    }
+}
+
+/* Add a time to a sum, which ends at the largest number. */
+static inline void add_capped(int64_t *sum, int64_t time) { *sum = time > INT64_MAX - *sum ? INT64_MAX : *sum + time; }
+
+/* Sum up the calls and times of groups of spans; see python.py. */
+PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    (void)module;
+    static const ArraySpec specs[] = {{"track", 4, 0}, {"group", 8, 0}, {"start", 8, 0}, {"duration", 8, 0}, {"own", 8, 0},
+                                      {"calls", 8, 1}, {"total", 8, 1}, {"self", 8, 1},  {"shortest", 8, 1}, {"longest", 8, 1}};
+    enum { TRACK, GROUP, START, DURATION, OWN, CALLS, TOTAL, SELF, SHORTEST, LONGEST, COUNT };
+    if (nargs != COUNT) {
+        PyErr_SetString(PyExc_TypeError, "tally takes 10 arguments");
+        return NULL;
+    }
+    Array a[COUNT];
+    if (arrays_open(a, args, specs, COUNT) < 0)
+        return NULL;
+    Py_ssize_t rows = a[TRACK].count, groups = a[CALLS].count;
+    int valid = 1;
+    for (int i = 0; i < COUNT; i++)
+        valid = valid && a[i].count == (i < CALLS ? rows : groups);
+    uint64_t places = 64;
+    while (places < 2 * (uint64_t)rows)
+        places *= 2;
+    Cover *covers = valid ? PyMem_RawCalloc(places, sizeof(Cover)) : NULL;
+    if (covers == NULL) {
+        arrays_close(a, COUNT);
+        PyErr_SetString(valid ? PyExc_MemoryError : PyExc_ValueError, "lengths differ");
+        return NULL;
+    }
+    const int32_t *track = a[TRACK].view.buf;
+    const int64_t *group = a[GROUP].view.buf, *start = a[START].view.buf, *duration = a[DURATION].view.buf;
+    const int64_t *own = a[OWN].view.buf;
+    int64_t *calls = a[CALLS].view.buf, *total = a[TOTAL].view.buf, *self = a[SELF].view.buf;
+    int64_t *shortest = a[SHORTEST].view.buf, *longest = a[LONGEST].view.buf;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t row = 0; row < rows; row++) {
+        int64_t k = group[row], time = duration[row];
+        if (k < 0 || k >= groups)
+            continue;
+        Cover *cover = cover_of(covers, places - 1, track[row], k);
+        if (time < 0) {
+            cover->end = INT64_MAX;
+            continue;
+        }
+        if (start[row] >= cover->end) {
+            cover->end = time > INT64_MAX - Py_MAX(start[row], 0) ? INT64_MAX : start[row] + time;
+            add_capped(&total[k], time);
+        }
+        calls[k]++;
+        add_capped(&self[k], Py_MAX(own[row], 0));
+        shortest[k] = Py_MIN(shortest[k], time);
+        longest[k] = Py_MAX(longest[k], time);
+    }
+    Py_END_ALLOW_THREADS
+    PyMem_RawFree(covers);
+    arrays_close(a, COUNT);
+    Py_RETURN_NONE;
 }

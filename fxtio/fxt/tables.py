@@ -145,13 +145,20 @@ class BatchTables:
             Columns with a row for each argument; the column `counts` with a row for each record; `object` (codes of
             names) with a row for each pointer or koid; `payload` with a row for each blob or argument of unknown type.
         """
-        parts = [(self.batch.arguments(cls), self._args_of(cls)) for cls in classes]
+        parts = [(self.batch.arguments(cls), self._class_arguments(cls)) for cls in classes]
         counts = [(rows, {"counts": members.many.count.astype(np.uint8)}) for (rows, members), _ in parts]
         return in_order(counts) | in_order([part.all for _, part in parts]) | in_order(
             [part.objects for _, part in parts]
         ) | in_order([part.payloads for _, part in parts])  # fmt: skip
 
-    def _args_of(self, cls: type[Record]) -> _ClassArguments:
+    def arguments_of(self, cls: type[Record]) -> tuple[Array, TableColumns]:
+        """Return the arguments of the records of a class: the number of each one's record, and columns.
+
+        The columns are `name`, `type` and `bits`; the bits of a text are its code in the strings of the batch.
+        """
+        return self._class_arguments(cls).all
+
+    def _class_arguments(self, cls: type[Record]) -> _ClassArguments:
         """Return the columns that `args` joins, for the arguments of the records of one class."""
         if cls not in self._args:
             rows, members = self.batch.arguments(cls)
@@ -215,7 +222,7 @@ class BatchTables:
     def argument(self, cls: type[Record], name: str, kind: ArgumentType, dtype: Any) -> Optional:
         """Return the value of the argument with this name and type, for the records of a class that have it."""
         rows, members = self.batch.arguments(cls)
-        args = self._args_of(cls).all[1]
+        args = self.arguments_of(cls)[1]
         values, present = np.zeros(len(rows), dtype), np.zeros(len(rows), bool)
         matches = args["name"].is_in(name) & (args["type"].codes == kind)
         owners = np.repeat(np.arange(len(rows)), members.many.count)[matches]

@@ -229,14 +229,13 @@ class UftraceTrace(TraceReader[Info]):
 
     def _record_tables(self, names: list[str], reading: Reading) -> dict[str, Table]:
         builder, collector = self._builder(names, reading), RowCollector(names)
-        total = self._total() or 1
         collector.add(builder.of_chunk(empty_chunk(reading.sessions.empty)))
         tid = None
         for chunk in self.chunks_of(reading):
             if tid is not None and chunk.tid != tid:
                 collector.add(builder.finish(tid))
             tid = chunk.tid
-            collector.add(builder.of_chunk(chunk), min(self._position / total, 1.0))
+            collector.add(builder.of_chunk(chunk), self.share)
         if tid is not None:
             collector.add(builder.finish(tid))
         return collector.tables()
@@ -333,7 +332,7 @@ class UftraceTrace(TraceReader[Info]):
     def begin(self) -> Reading:
         """Begin a reading; `findings` are then its findings, first those of the directory and the info file."""
         self._findings = findings = Findings("uftrace", strict=self._strict)
-        self._position = 0
+        self._position, self.share = 0, 0.0
         self._read_info_file(findings)
         for other in self.directory.others:
             message = "this is not a regular file; it is not opened"
@@ -349,25 +348,44 @@ class UftraceTrace(TraceReader[Info]):
         findings, listed = reading.findings, frozenset(self.info_file.tids)
         has_list = self.info_file.get("taskinfo", "tids") is not None
         _ = reading.events  # parsed for its findings, even if no name of an event is needed
-        left, total = self._max_bytes, self._total()
-        for tid in self.tids if tids is None else tids:
+        total = self._total()
+        for tid, allowed in self.allowed_sizes(self.tids if tids is None else tids):
             name = f"{tid}{_DAT}"
             if has_list and tid not in listed:
                 message = "the info file does not list this task"
                 findings.add("info.unlisted-task", 0, message, file=name)
-            size = self.directory.size(name)
-            allowed = size if left is None else min(size, left)
-            if allowed < size:
+            if allowed < self.directory.size(name):
                 findings.add("source.cut", allowed, f"more than the allowed {self._max_bytes:,} bytes", file=name)
             descriptor = self.directory.open(name)
 
             def progress(count: int) -> None:
                 self._position += count
+                self.share = min(self._position / total, 1.0) if total else 0.0
                 if self._progress is not None:
                     self._progress(self._position, total)
 
             order = self.info_file.order
             yield from TaskReader(tid, name, descriptor, reading.sessions, order, findings, progress, allowed)
+
+    def chunks_ahead(self, reading: Reading, tid: int, allowed: int) -> Iterator[Chunk]:
+        """Yield the chunks of one task in a reading of all tasks, without findings and progress.
+
+        Args:
+            reading: the reading.
+            tid: the task.
+            allowed: the number of bytes to read, see `allowed_sizes`.
+        """
+        name, ignored = f"{tid}{_DAT}", Findings("uftrace")
+        descriptor, order = self.directory.open(name), self.info_file.order
+        return iter(TaskReader(tid, name, descriptor, reading.sessions, order, ignored, _no_progress, allowed))
+
+    def allowed_sizes(self, tids: list[int]) -> Iterator[tuple[int, int]]:
+        """Yield tasks, and for each the number of bytes of its file that may be read."""
+        left = self._max_bytes
+        for tid in tids:
+            size = self.directory.size(f"{tid}{_DAT}")
+            allowed = size if left is None else min(size, left)
+            yield tid, allowed
             left = None if left is None else left - allowed
 
     def _summarize(self) -> Info:
@@ -404,6 +422,10 @@ class UftraceTrace(TraceReader[Info]):
         if file.clock_origin is not None and info.start is not None:
             info.started_at = _wall_clock(file.clock_origin, info.start)
         return info
+
+
+def _no_progress(count: int) -> None:
+    """Do nothing."""
 
 
 def _extend(info: Info, first: int, last: int) -> None:

@@ -1,0 +1,342 @@
+"""The room `timeline`: an FXT trace as steps on tracks and rows of tables, see `fxtio.timeline.parts`.
+
+A thread is a pair of koids, whichever provider writes it.  Async events with the same id are on one track.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fxtio._native.constants import SpanStep
+from fxtio.codec.record import Record
+from fxtio.fxt import records as r
+from fxtio.fxt.enums import ArgumentType, ObjectType
+from fxtio.fxt.state import Batch
+from fxtio.fxt.tables import BatchCollector, BatchTables
+from fxtio.table import Categories, Column
+from fxtio.timeline.parts import Part, Registry, Steps, pair_keys
+from fxtio.timeline.scheduling import Processors
+from fxtio.timeline.schema import FLOW_TYPES, SCOPES, ArgumentKind, TrackKind
+
+if TYPE_CHECKING:
+    from fxtio.fxt.reader import FxtTrace
+
+Array = np.ndarray[Any, Any]
+
+NOT_CARRIED = (
+    "blobs and the bytes of blob arguments",
+    "userspace objects, which name the values of pointers",
+    "modules and memory maps of profilers, except as addresses of frames",
+    "which provider wrote a record, and in which slot a string or thread was",
+)
+"""The content of a trace that its timeline does not have."""
+
+_STEPS: dict[type[Record], SpanStep] = {
+    r.DurationBegin: SpanStep.BEGIN,
+    r.DurationEnd: SpanStep.END,
+    r.DurationComplete: SpanStep.COMPLETE,
+    r.Instant: SpanStep.INSTANT,
+    r.AsyncBegin: SpanStep.BEGIN,
+    r.AsyncInstant: SpanStep.INSTANT,
+    r.AsyncEnd: SpanStep.END,
+    r.FlowBegin: SpanStep.FLOW,
+    r.FlowStep: SpanStep.FLOW,
+    r.FlowEnd: SpanStep.FLOW,
+}
+_ASYNC = (r.AsyncBegin, r.AsyncInstant, r.AsyncEnd)
+_FLOW_TYPES = {
+    r.FlowBegin: FLOW_TYPES.index("begin"),
+    r.FlowStep: FLOW_TYPES.index("step"),
+    r.FlowEnd: FLOW_TYPES.index("end"),
+}
+_OWNERS: dict[type[Record], str] = {
+    **dict.fromkeys(_STEPS, "slices"), r.Counter: "counters",
+}  # fmt: skip
+_ARGUMENT_KINDS = {
+    ArgumentType.NULL: ArgumentKind.NULL,
+    ArgumentType.INT32: ArgumentKind.INTEGER,
+    ArgumentType.UINT32: ArgumentKind.UNSIGNED,
+    ArgumentType.INT64: ArgumentKind.INTEGER,
+    ArgumentType.UINT64: ArgumentKind.UNSIGNED,
+    ArgumentType.DOUBLE: ArgumentKind.NUMBER,
+    ArgumentType.STRING: ArgumentKind.TEXT,
+    ArgumentType.POINTER: ArgumentKind.POINTER,
+    ArgumentType.KOID: ArgumentKind.KOID,
+    ArgumentType.BOOL: ArgumentKind.BOOLEAN,
+}
+_KINDS = np.full(max(ArgumentType) + 2, ArgumentKind.NULL, np.int32)  # others, and -1 for an unknown type
+for _type, _kind in _ARGUMENT_KINDS.items():
+    _KINDS[_type] = _kind
+
+
+def parts(trace: FxtTrace, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    """Read a trace, and yield what each batch adds to its timeline.
+
+    Args:
+        trace: the trace.
+        registry: numbers names, threads and tracks.
+        tables: the tables of the timeline that are needed.
+    """
+    mapping = _Mapping(registry, tables)
+    for batch in trace.record_batches(forget=True):
+        part = mapping.part(batch)
+        part.share = trace.share
+        yield part
+    yield mapping.finish()
+
+
+class _Mapping:
+    """What must be remembered from one batch to the next."""
+
+    def __init__(self, registry: Registry, tables: Set[str]) -> None:
+        self._registry = registry
+        self._tables = tables
+        self._names = registry.names
+        self._processors = Processors(registry)
+        self._process_of: dict[int, int] = {}  # the process koid of each thread koid, as objects and events have it
+        self._threads: Any = None  # the threads of the reading to which `_track_of` belongs
+        self._track_of = np.empty(0, np.int32)
+        self._first_event = 0
+        self._end = 0
+
+    def part(self, batch: Batch) -> Part:
+        """Convert a batch."""
+        part = Part()
+        tables = BatchTables(batch)
+        present = set(batch.classes())
+        if r.KernelObject in present:
+            self._name_objects(batch)
+        if self._tables & {"slices", "instants", "flow_points"} and not present.isdisjoint(_STEPS):
+            part.steps = self._steps(batch, [cls for cls in _STEPS if cls in present])
+        if "counters" in self._tables and r.Counter in present:
+            part.tables["counters"] = self._counters(tables)
+        if "args" in self._tables:
+            part.tables["args"] = self._args(tables, [cls for cls in _OWNERS if cls in present])
+        if "logs" in self._tables and r.Log in present:
+            part.tables["logs"] = self._logs(tables)
+        if self._tables & {"scheduling", "wakeups"} and not present.isdisjoint(_SCHEDULING):
+            self._schedule(batch, part)
+        self._first_event += len(batch)
+        return part
+
+    def finish(self) -> Part:
+        """Return the rows that only the end of the trace completes."""
+        return Part(tables={"scheduling": self._processors.finish(self._end)})
+
+    def _codes(self, batch: Batch, column: Any, rows: Array) -> Array:
+        """Return the codes of a column of strings."""
+        return self._names.codes(Categories(batch.string_codes(column, rows), batch.strings.values))
+
+    def _tracks(self, batch: Batch, column: Any, rows: Array) -> Array:
+        """Return the track of each thread of a column; -1 for a thread that is not defined."""
+        codes = batch.thread_codes(column, rows)
+        threads = batch.threads
+        if self._threads is not threads:
+            self._threads, self._track_of = threads, np.array([-1], np.int32)
+        count = len(self._track_of) - 1
+        if count < len(threads.values):
+            new = [self._registry.thread_track(each.process, each.thread or 0) for each in threads.values[count:]]
+            self._track_of = np.concatenate([self._track_of[:-1], np.array([*new, -1], np.int32)])
+            self._process_of |= {each.thread: each.process for each in threads.values[count:] if each.thread}
+        return self._track_of[codes]
+
+    def _steps(self, batch: Batch, classes: list[type[Record]]) -> Steps:
+        steps = Steps.blank(len(batch), self._first_event)
+        for cls in classes:
+            rows, columns = batch.columns(cls)
+            track = self._tracks(batch, columns["thread"], rows)
+            at: Any = slice(None) if len(rows) == len(batch) else rows
+            steps.step[at] = np.where(track >= 0, np.int8(_STEPS[cls]), np.int8(SpanStep.NONE))
+            steps.track[at], steps.ticks[at] = track, columns["timestamp"]
+            steps.time[at] = time = batch.times(columns["timestamp"], rows)
+            steps.name[at] = name = self._codes(batch, columns["name"], rows)
+            steps.category[at] = category = self._codes(batch, columns["category"], rows)
+            if cls is r.DurationComplete:
+                steps.end[at] = self._ends(batch, columns, rows, time)
+            elif cls in _FLOW_TYPES:
+                steps.id[at], steps.detail[at] = columns["id"], _FLOW_TYPES[cls]
+            elif cls is r.Instant:
+                steps.detail[at] = np.minimum(columns["scope"].values, len(SCOPES) - 1)
+            elif cls in _ASYNC:
+                steps.id[at] = columns["id"]
+                steps.key[at] = pair_keys(category, name)
+        self._to_async_tracks(steps, [batch.columns(cls)[0] for cls in classes if cls in _ASYNC])
+        self._end = max(self._end, int(steps.time.max()), int(steps.end.max()))
+        return steps
+
+    def _ends(self, batch: Batch, columns: Any, rows: Array, time: Array) -> Array:
+        end = batch.times(columns["end"], rows)
+        backwards = int((end < time).sum())
+        if backwards:
+            self._registry.losses["complete events that end before they begin, which last 0 ns now"] += backwards
+        return np.maximum(end, time)
+
+    def _to_async_tracks(self, steps: Steps, rows_of_classes: list[Array]) -> None:
+        """Move async events from the tracks of threads to those of their ids, named after the first event of each."""
+        if not rows_of_classes:
+            return
+        rows = np.sort(np.concatenate(rows_of_classes))
+        ids, first, place = np.unique(steps.id[rows], return_index=True, return_inverse=True)
+        first = rows[first]
+        processes = self._registry.track_processes(steps.track[first])
+        steps.track[rows] = self._registry.async_tracks(ids, steps.name[first], processes)[place]
+
+    def _name_objects(self, batch: Batch) -> None:
+        """Name processes and threads; a thread without the argument `process` belongs to process 0, as in Perfetto."""
+        rows, columns = batch.columns(r.KernelObject)
+        codes = self._codes(batch, columns["name"], rows)
+        names = self._names.column(codes).to_list()
+        process = BatchTables(batch).argument(r.KernelObject, "process", ArgumentType.KOID, np.uint64).to_list()
+        for kind, koid, name, owner in zip(
+            columns["object_type"].tolist(), columns["koid"].tolist(), names, process, strict=True
+        ):
+            if kind == ObjectType.PROCESS:
+                self._registry.process(koid, name)
+            elif kind == ObjectType.THREAD:
+                owner = self._process_of.get(koid, 0) if owner is None else owner
+                self._process_of[koid] = owner
+                self._registry.thread(owner, koid, name)
+
+    def _counters(self, tables: BatchTables) -> dict[str, Column]:
+        """Return a row for each number that a counter event has as an argument."""
+        batch = tables.batch
+        rows, columns = batch.columns(r.Counter)
+        owners, args = tables.arguments_of(r.Counter)
+        kinds, bits = _KINDS[args["type"].codes], args["bits"]
+        is_number = np.isin(kinds, (ArgumentKind.INTEGER, ArgumentKind.UNSIGNED, ArgumentKind.NUMBER))
+        if not is_number.all():
+            self._registry.losses["arguments of counters that are not numbers"] += int((~is_number).sum())
+        owners, kinds, bits = owners[is_number], kinds[is_number], bits[is_number]
+        series = self._names.codes(args["name"])[is_number]
+        place = np.searchsorted(rows, owners)
+        value = bits.astype(np.float64)
+        signed, real = kinds == ArgumentKind.INTEGER, kinds == ArgumentKind.NUMBER
+        value[signed], value[real] = bits[signed].view(np.int64), bits[real].view(np.float64)
+        thread = self._tracks(batch, columns["thread"], rows)[place]
+        name = self._codes(batch, columns["name"], rows)[place]
+        keys = np.stack([thread, name, series, columns["id"][place].view(np.int64)], axis=1)
+        return self._registry.columns(
+            "counters",
+            {
+                "time": batch.times(columns["timestamp"], rows)[place],
+                "track": self._counter_tracks(keys),
+                "value": value,
+                "event": owners + self._first_event,
+            },
+        )
+
+    def _counter_tracks(self, keys: Array) -> Array:
+        """Return the track of each value: one for each process, counter, series and id."""
+        distinct, place = np.unique(keys, axis=0, return_inverse=True)
+        processes = self._registry.track_processes(distinct[:, 0])
+        texts = self._names.values
+        tracks = []
+        for process, (_, name, series, number) in zip(processes.tolist(), distinct.tolist(), strict=True):
+            title = ":".join(dict.fromkeys(texts[code] for code in (name, series) if code >= 0 and texts[code]))
+            code = self._names.code(title)
+            key = (process, name, series, number)
+            tracks.append(self._registry.track(TrackKind.COUNTER, key, name=code, process=process, id=number % 2**64))
+        return np.array(tracks, np.int32)[place.reshape(-1)]
+
+    def _args(self, tables: BatchTables, classes: list[type[Record]]) -> dict[str, Column]:
+        """Return the arguments of events, in the order of the file."""
+        found = [tables.arguments_of(cls) for cls in classes]
+        found = [(owners, args) for owners, args in found if len(owners)]
+        if not found:
+            return self._registry.columns("args", {name: np.empty(0, np.int64) for name in _ARGS})
+        owners, types, bits = (
+            _joined([(owners, _plain(args["type"]), args["bits"])[place] for owners, args in found])
+            for place in range(3)
+        )
+        names = _joined([self._names.codes(args["name"]) for _, args in found])
+        is_text = types == ArgumentType.STRING
+        strings = Categories(np.where(is_text, bits.view(np.int64), -1), tables.batch.strings.values)
+        kinds = _KINDS[types]
+        lost = int(np.count_nonzero((kinds == ArgumentKind.NULL) & (types != ArgumentType.NULL)))
+        if lost:
+            self._registry.losses["arguments that are bytes, or whose type is not defined"] += lost
+        columns = {
+            "event": owners + self._first_event,
+            "name": names,
+            "type": kinds,
+            "bits": np.where(is_text, np.uint64(0), bits),
+            "text": self._names.codes(strings),
+        }
+        if len(found) > 1:
+            order = np.argsort(owners, kind="stable")
+            columns = {name: column[order] for name, column in columns.items()}
+        return self._registry.columns("args", columns)
+
+    def _logs(self, tables: BatchTables) -> dict[str, Column]:
+        batch = tables.batch
+        rows, columns = batch.columns(r.Log)
+        tracks = self._tracks(batch, columns["thread"], rows)
+        return self._registry.columns(
+            "logs",
+            {
+                "time": batch.times(columns["timestamp"], rows),
+                "thread": self._registry.track_threads(tracks),
+                "level": -1,
+                "message": self._names.codes(tables.texts(columns["message"])),
+            },
+        )
+
+    def _schedule(self, batch: Batch, part: Part) -> None:
+        """Convert switches and wakeups."""
+        collector = BatchCollector(("scheduling",))
+        collector.add(BatchTables(batch))
+        table = collector.tables(batch)["scheduling"]
+        wakes = table["type"].is_in("thread_wakeup")
+        switches = table.take(np.flatnonzero(~wakes))
+        is_legacy = switches["type"].is_in("legacy_context_switch")
+        priority = switches["incoming_priority"]
+        is_idle = np.where(
+            is_legacy,
+            (switches["incoming_process"].values == 0) & (priority.values == 0),
+            priority.present & (priority.values == np.iinfo(np.int32).min),
+        )
+        thread = self._scheduled(switches["incoming_thread"])
+        part.tables["scheduling"] = self._processors.enter(
+            time=switches["time"],
+            cpu=switches["cpu"].astype(np.int32),
+            thread=np.where(is_idle, np.int32(-1), thread),
+            priority=np.where(priority.present, priority.values, 0).astype(np.int64),
+            state=self._names.codes(switches["outgoing_state"]),
+        )
+        self._end = max(self._end, int(table["time"].max()))
+        wakeups = table.take(np.flatnonzero(wakes))
+        waker = np.full(wakeups.num_rows, -1, np.int32)
+        waker[wakeups["waker"].present] = self._scheduled(wakeups["waker"].values[wakeups["waker"].present])
+        part.tables["wakeups"] = self._registry.columns(
+            "wakeups",
+            {
+                "time": wakeups["time"],
+                "cpu": wakeups["cpu"].astype(np.int32),
+                "thread": self._scheduled(wakeups["incoming_thread"]),
+                "waker": waker,
+            },
+        )
+
+    def _scheduled(self, koids: Array) -> Array:
+        """Return the rows of threads that scheduling records name by their koid alone."""
+        distinct, place = np.unique(koids, return_inverse=True)
+        rows = [self._registry.thread(self._process_of.get(koid, 0), koid) for koid in distinct.tolist()]
+        return np.array(rows, np.int32)[place]
+
+
+_SCHEDULING = (r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup)
+_ARGS = ("event", "name", "type", "bits", "text")
+
+
+def _joined(arrays: list[Array]) -> Array:
+    """Concatenate arrays; a single one is not copied."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _plain(column: Any) -> Array:
+    """Return the codes of text, or an array as it is."""
+    codes: Array = column.codes if isinstance(column, Categories) else column
+    return codes

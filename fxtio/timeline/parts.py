@@ -1,0 +1,390 @@
+"""What the formats deliver to a timeline, batch by batch: steps on tracks, rows of other tables, names.
+
+The room `timeline` of a format reads its trace and yields a `Part` for each batch.  It numbers names, processes,
+threads and tracks with a `Registry`, whose numbers are valid for the whole reading.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fxtio.table import Categories, Column, Table
+from fxtio.timeline.schema import LABELS, PASSING, TABLES, TEXT, TrackKind, column_of, empty_columns
+
+Array = np.ndarray[Any, Any]
+
+MAX_TRACKS = 1_000_000
+"""The most tracks of a timeline; the events of all further ones are shown on one track."""
+
+MAX_NAMES = 4_000_000
+"""The most distinct names of a timeline; further ones are replaced by `OTHER`."""
+
+OTHER = "(other)"
+"""The name of what a timeline has no room for."""
+
+
+MAX_LISTS = 64
+"""The most lists of names whose codes are remembered."""
+
+
+@dataclass(slots=True)
+class _CodeMap:
+    """The codes of a list of names: for each of the first `count` names, then -1 for null."""
+
+    values: Sequence[str]
+    count: int
+    codes: Array
+    is_identity: bool
+
+
+class Names:
+    """The distinct names of a timeline.
+
+    Attributes:
+        values: the names by code; the list only grows.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[str] = []
+        self._code_of: dict[str, int] = {}
+        self._maps: dict[int, _CodeMap] = {}
+
+    def code(self, text: str | None) -> int:
+        """Return the code of a name, a new one if the name is new; -1 for None."""
+        if text is None:
+            return -1
+        code = self._code_of.get(text)
+        if code is None:
+            if len(self.values) >= MAX_NAMES:
+                text = OTHER
+            code = self._code_of.setdefault(text, len(self.values))
+            if code == len(self.values):
+                self.values.append(text)
+        return code
+
+    def codes(self, column: Categories) -> Array:
+        """Return the codes of a column of text (int32), -1 for null.
+
+        Values that were seen before in the same list are not looked up again: a format should pass a list that grows.
+        """
+        values = column.values
+        known = self._maps.get(id(values))
+        if known is None or known.values is not values or known.count > len(values):
+            known = _CodeMap(values, 0, np.array([-1], np.int32), is_identity=True)
+        new = len(values) - known.count
+        if new > 4 * len(column.codes) + 1024:  # a long list of which few are used
+            return self._used_codes(column)
+        if new:
+            codes = np.array([*map(self.code, values[known.count :])], np.int32)
+            known.is_identity &= bool((codes == np.arange(known.count, len(values))).all())
+            known.codes = np.concatenate([known.codes[:-1], codes, known.codes[-1:]])
+            known.count = len(values)
+            if len(self._maps) > MAX_LISTS:
+                self._maps.clear()
+            self._maps[id(values)] = known
+        return column.codes if known.is_identity else known.codes[column.codes]  # the code -1 is the last item
+
+    def _used_codes(self, column: Categories) -> Array:
+        used, place = np.unique(column.codes, return_inverse=True)
+        mapped = [self.code(column.values[code]) if code >= 0 else -1 for code in used.tolist()]
+        return np.array([*mapped, -1], np.int32)[place]
+
+    def column(self, codes: Array) -> Categories:
+        """Return codes as a column."""
+        return Categories(codes, self.values)
+
+
+OPEN_COLUMNS = ("id", "start", "depth", "parent", "track", "category", "name", "event")
+"""The columns of `Registry.open_slices`, as those of `slices`."""
+
+
+def _no_slices() -> Table:
+    columns = empty_columns("slices")
+    return Table({name: columns[name] for name in OPEN_COLUMNS})
+
+
+class TrackInfo(NamedTuple):
+    """A track, see `fxtio.timeline.schema.TRACKS`.
+
+    Attributes:
+        kind: what it shows.
+        name: its name, or None.
+        process: the row of its process, or -1.
+        thread: the row of its thread, or -1.
+        id: the id of an async operation or a counter.
+        pid: the number of its process, 0 without one.
+        tid: the number of its thread, 0 without one.
+    """
+
+    kind: TrackKind
+    name: str | None
+    process: int
+    thread: int
+    id: int
+    pid: int
+    tid: int
+
+
+class Registry:
+    """The names, processes, threads and tracks of a timeline, and what could not be carried over.
+
+    Attributes:
+        names: the names.
+        losses: for each kind of content that the timeline cannot show, as a sentence, how often it occurs.
+        open_slices: returns the slices that have begun, and come in a later batch of a fold since they have not ended,
+            in the order of their ids: a table with `OPEN_COLUMNS`.
+        share: the part of the trace that was read so far (0 to 1), 0 where it is not known.
+    """
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        self.names = Names()
+        self.losses: Counter[str] = Counter()
+        self.open_slices: Callable[[], Table] = _no_slices
+        self._processes: dict[int, int] = {}
+        self._process_names: list[int] = []
+        self._pids: list[int] = []
+        self._threads: dict[tuple[int, int], int] = {}
+        self._thread_names: list[int] = []
+        self._tids: list[tuple[int, int]] = []  # process and tid of each thread
+        self._tracks: dict[TrackKind, dict[Any, int]] = {kind: {} for kind in TrackKind}
+        self._track_rows: list[tuple[int, int, int, int, int]] = []
+
+    def process(self, pid: int, name: str | None = None) -> int:
+        """Return the row of a process; a name replaces the one it had."""
+        row = self._processes.setdefault(pid, len(self._process_names))
+        if row == len(self._process_names):
+            self._process_names.append(-1)
+            self._pids.append(pid)
+        if name is not None:
+            self._process_names[row] = self.names.code(name)
+        return row
+
+    def thread(self, pid: int, tid: int, name: str | None = None) -> int:
+        """Return the row of a thread of a process; a name replaces the one it had."""
+        row = self._threads.setdefault((pid, tid), len(self._thread_names))
+        if row == len(self._thread_names):
+            self._tids.append((self.process(pid), tid))
+            self._thread_names.append(-1)
+        if name is not None:
+            self._thread_names[row] = self.names.code(name)
+        return row
+
+    def thread_track(self, pid: int, tid: int) -> int:
+        """Return the track of a thread."""
+        thread = self.thread(pid, tid)
+        return self.track(TrackKind.THREAD, thread, process=self._processes[pid], thread=thread)
+
+    def track(
+        self, kind: TrackKind, key: Any = None, *, name: int = -1, process: int = -1, thread: int = -1, id: int = 0
+    ) -> int:
+        """Return a track; the same kind and key give the same track.
+
+        Args:
+            kind: what it shows.
+            key: anything hashable that tells it from others of its kind.
+            name: the code of its name, -1 if it has none.
+            process: the row of its process, or -1.
+            thread: the row of its thread, or -1.
+            id: the id of an async operation or a counter.
+        """
+        track = self._tracks[kind].get(key)
+        return self._new_track(kind, key, (kind, name, process, thread, id)) if track is None else track
+
+    def async_tracks(self, ids: Array, names: Array, processes: Array) -> Array:
+        """Return the tracks of async operations (int32), each told from others by its id.
+
+        Args:
+            ids: the ids, distinct (uint64).
+            names: the codes of the names of new tracks.
+            processes: the rows of their processes.
+        """
+        kind = TrackKind.ASYNC
+        tracks = np.array(list(map(self._tracks[kind].get, ids.tolist(), itertools.repeat(-1))), np.int32)
+        new = np.flatnonzero(tracks < 0)
+        values = zip(ids[new].tolist(), names[new].tolist(), processes[new].tolist(), strict=True)
+        tracks[new] = [self._new_track(kind, key, (kind, name, process, -1, key)) for key, name, process in values]
+        return tracks
+
+    def _new_track(self, kind: TrackKind, key: Any, row: tuple[int, int, int, int, int]) -> int:
+        if len(self._track_rows) >= MAX_TRACKS and key is not OTHER:
+            self.losses[f"more than {MAX_TRACKS:,} tracks; all further ones are shown as one"] += 1
+            return self.track(kind, OTHER)
+        self._tracks[kind][key] = len(self._track_rows)
+        self._track_rows.append(row)
+        return len(self._track_rows) - 1
+
+    def track_info(self, track: int) -> TrackInfo:
+        """Return a track, as far as it is known yet."""
+        kind, name, process, thread, number = self._track_rows[track]
+        text = self.names.values[name] if name >= 0 else None
+        pid = self._pids[process] if process >= 0 else 0
+        tid = self._tids[thread][1] if thread >= 0 else 0
+        return TrackInfo(TrackKind(kind), text, process, thread, number, pid, tid)
+
+    def thread_info(self, thread: int) -> TrackInfo:
+        """Return a thread like a track, with its name as far as it is known yet; -1 is none."""
+        if thread < 0:
+            return TrackInfo(TrackKind.GLOBAL, None, -1, -1, 0, 0, 0)
+        process, tid = self._tids[thread]
+        name = self._thread_names[thread]
+        text = self.names.values[name] if name >= 0 else None
+        return TrackInfo(TrackKind.THREAD, text, process, thread, 0, self._pids[process], tid)
+
+    @property
+    def track_count(self) -> int:
+        """The number of tracks so far."""
+        return len(self._track_rows)
+
+    def track_kinds(self, tracks: Array) -> Array:
+        """Return the kind of each track, see `TrackKind` (int32), -1 for none."""
+        return self._of_tracks(tracks, 0)
+
+    def track_processes(self, tracks: Array) -> Array:
+        """Return the row of the process of each track (int32), -1 for none."""
+        return self._of_tracks(tracks, 2)
+
+    def track_threads(self, tracks: Array) -> Array:
+        """Return the row of the thread of each track (int32), -1 for none."""
+        return self._of_tracks(tracks, 3)
+
+    def _of_tracks(self, tracks: Array, place: int) -> Array:
+        distinct, rows = np.unique(tracks, return_inverse=True)
+        values = [self._track_rows[track][place] if track >= 0 else -1 for track in distinct.tolist()]
+        return np.array(values, np.int32)[rows]
+
+    def tables(self) -> dict[str, Table]:
+        """Return the tables `processes`, `threads` and `tracks`."""
+        owners = [self._processes[pid] for pid, _ in self._threads]
+        kinds, names, processes, threads, ids = zip(*self._track_rows, strict=True) if self._track_rows else ((),) * 5
+        values: dict[str, dict[str, Any]] = {
+            "processes": {"pid": _signed(self._processes), "name": self._process_names},
+            "threads": {"tid": _signed(tid for _, tid in self._threads), "process": owners, "name": self._thread_names},
+            "tracks": {"kind": kinds, "name": names, "process": processes, "thread": threads, "id": ids},
+        }
+        return {table: Table(self.columns(table, columns)) for table, columns in values.items()}
+
+    def columns(self, table: str, values: Mapping[str, Any]) -> dict[str, Column]:
+        """Return the columns of a table as the schema declares them.
+
+        Args:
+            table: the name of the table.
+            values: for each column its numbers, or the codes of its names; one value stands for all rows.
+        """
+        count = max((len(np.atleast_1d(value)) for value in values.values() if np.ndim(value)), default=1)
+        result: dict[str, Column] = {}
+        for name, spec in (TABLES | PASSING)[table].items():
+            value = values[name]
+            if spec.dtype == TEXT and not isinstance(value, Categories):
+                codes = np.asarray(value, np.int32)
+                codes = np.full(count, codes, np.int32) if codes.ndim == 0 else codes
+                value = Categories(codes, LABELS.get((table, name), self.names.values))
+            result[name] = column_of(spec, value, count)
+        return result
+
+
+def _signed(numbers: Iterable[int]) -> Array:
+    """Return numbers as int64; those from 2**63 on become negative."""
+    return np.array([number % 2**64 for number in numbers], np.uint64).view(np.int64)
+
+
+@dataclass(slots=True)
+class Steps:
+    """Events on tracks, in the order of the trace: arrays of one length.
+
+    Attributes:
+        step: the effect on the stack of the track, see `fxtio._native.constants.SpanStep` (int8).
+        track: the track (int32), -1 without one.
+        time: the time (int64 ns, not negative).
+        end: the end of a complete span, not before its time (int64 ns).
+        name: the code of the name (int32).
+        category: the code of the category (int32), -1 for none.
+        event: the number of the event, to which arguments refer (int64).
+        ticks: the time as the source has it (uint64).
+        id: the id of a point of a flow (uint64).
+        detail: of a point of a flow its type, index into `FLOW_TYPES`; of an instant its scope, index into `SCOPES`; of
+            a span its state, if it has an end, see `SliceState`; of an end the state that it gives to the span, or 0
+            (int8).
+        key: an end closes the innermost open span with its key, or the innermost of all if its key is 0 (uint64).
+        level: the number of spans around a span by its source, or -1 (int32).  Spans of this depth or deeper end
+            before it begins, and deeper ones before it ends; a reset ends those of its level and deeper ones.  An end
+            of the level `UNWIND` ends the open spans within its span, too.
+    """
+
+    step: Array
+    track: Array
+    time: Array
+    end: Array
+    name: Array
+    category: Array
+    event: Array
+    ticks: Array
+    id: Array
+    detail: Array
+    key: Array
+    level: Array
+
+    @classmethod
+    def blank(cls, count: int, first_event: int = 0) -> Steps:
+        """Return rows without an effect, numbered from the given event on."""
+        columns = {name: np.full(count, default, dtype) for name, (dtype, default) in STEP_COLUMNS.items()}
+        columns["event"] = np.arange(first_event, first_event + count)
+        return cls(**columns)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Steps]) -> Steps:
+        """Concatenate rows."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in STEP_COLUMNS))
+
+    def take(self, rows: Array | slice) -> Steps:
+        """Return the rows with these indices, or those where a mask is true."""
+        return Steps(*(getattr(self, name)[rows] for name in STEP_COLUMNS))
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+STEP_COLUMNS: dict[str, tuple[str, int]] = {
+    "step": ("int8", 0),
+    "track": ("int32", -1),
+    "time": ("int64", 0),
+    "end": ("int64", 0),
+    "name": ("int32", -1),
+    "category": ("int32", -1),
+    "event": ("int64", 0),
+    "ticks": ("uint64", 0),
+    "id": ("uint64", 0),
+    "detail": ("int8", 0),
+    "key": ("uint64", 0),
+    "level": ("int32", -1),
+}
+"""The type of each column of `Steps`, and the value in a row without an effect."""
+
+
+def pair_keys(first: Array, second: Array) -> Array:
+    """Return keys of `Steps` (uint64, not 0) that are equal where both codes (int32, -1 for none) are."""
+    return (first.astype(np.uint64) + np.uint64(2)) * _PAIRS + second.astype(np.uint64) + np.uint64(1)
+
+
+_PAIRS = np.uint64(1 << 32)
+
+
+@dataclass(slots=True)
+class Part:
+    """What a batch of a trace adds to its timeline.
+
+    Attributes:
+        steps: spans, instants and flows, or None.
+        tables: rows of tables that need no pairing (`counters`, `samples`, `args`, ...), see `Registry.columns`.
+        share: the part of the trace that was read up to here (0 to 1), 0 where it is not known.
+    """
+
+    steps: Steps | None = None
+    tables: dict[str, dict[str, Column]] = field(default_factory=dict)
+    share: float = 0.0

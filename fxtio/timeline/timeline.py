@@ -1,0 +1,195 @@
+"""The timeline of a trace: its tables, made when they are first asked for, and one pass over them in batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Set
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+from fxtio.table import Column, GrowingTable, Table
+from fxtio.timeline.nesting import DisorderedError, Nesting
+from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.schema import TABLES, empty_columns
+from fxtio.timeline.sorting import Sorter
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+    from fxtio.timeline.sql import Database
+
+Parts = Callable[[Registry, Set[str]], Iterator[Part]]
+"""Reads a trace from its beginning, and yields what each batch adds to its timeline."""
+
+_NAMED = frozenset({"processes", "threads", "tracks"})
+
+
+class Consumer(Protocol):
+    """Takes a timeline batch by batch, see `Timeline.fold`."""
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch, for each table that was asked for and has rows in it."""
+
+
+ConsumerT = TypeVar("ConsumerT", bound=Consumer)
+
+
+class Timeline:
+    """A trace as format-neutral tables, see `fxtio.timeline.schema.TABLES`.  `fxtio.open_timeline` makes one.
+
+    Args:
+        name: where it is read from.
+        format: the name of the format.
+        parts: reads it, see `fxtio.formats.TimelineRoom.parts`.
+        trace: the trace, None for an exchange format.
+
+    Attributes:
+        name: where it is read from.
+        format: the name of the format.
+        trace: the trace, None for an exchange format.
+    """
+
+    def __init__(self, name: str, format: str, parts: Parts, *, trace: Any = None) -> None:
+        self.name = name
+        self.format = format
+        self.trace = trace
+        self._parts = parts
+        self._cache: dict[str, Table] = {}
+        self._registry = Registry()
+        self._database: Database | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the trace."""
+        if self.trace is not None:
+            self.trace.close()
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The names of the tables; every timeline has all of them, some may be empty."""
+        return tuple(TABLES)
+
+    def table(self, name: str) -> Table:
+        """Return one whole table, see `tables`."""
+        return self.tables(name)[name]
+
+    def tables(self, *names: str) -> dict[str, Table]:
+        """Return several whole tables; those that were not asked for before are made in one reading.
+
+        Raises:
+            KeyError: there is no such table.
+            DecodeError: the trace was opened with `strict`, and has a fault.
+        """
+        for name in names:
+            if name not in TABLES:
+                raise KeyError(f"there is no table {name!r}, only {', '.join(TABLES)}")
+        missing = [name for name in names if name not in self._cache]
+        if missing:
+            # Codes and numbers of two readings need not agree, so all tables come from one.
+            wanted = dict.fromkeys([*self._cache, *names])
+            collector, registry = self.fold(_Collector, *wanted)
+            whole = collector.tables(registry)
+            self._cache = {name: whole[name] for name in {**wanted, **dict.fromkeys(_NAMED)}}
+            self._registry = registry
+        return {name: self._cache[name] for name in names}
+
+    def sql(self, query: str) -> DuckDBPyRelation:
+        """Run a query in SQL over the tables, and over views like those of Perfetto, see `fxtio.timeline.sql`.
+
+        Returns:
+            The result, which DuckDB computes when it is fetched: `fetchall()`, `df()`, `pl()`, `arrow()`, `show()`.
+
+        Raises:
+            QueryError: DuckDB refuses the query, or is not installed (the extra `sql`).
+            DecodeError: the trace was opened with `strict`, and has a fault.
+        """
+        if self._database is None:
+            from fxtio.timeline.sql import Database
+
+            self._database = Database(self)
+        return self._database.query(query)
+
+    @property
+    def losses(self) -> Counter[str]:
+        """What the tables that were made cannot show of the trace, and how often it occurs."""
+        return +self._registry.losses
+
+    def fold(self, make: Callable[[Registry], ConsumerT], *names: str) -> tuple[ConsumerT, Registry]:
+        """Read the trace once, in bounded memory, and pass the rows of tables to a consumer.
+
+        If the events of a track turn out not to be in the order of time, the trace is read again and sorted, for a new
+        consumer.
+
+        Args:
+            make: makes the consumer, which gets the registry of the reading.
+            names: the tables that it needs, except `processes`, `threads` and `tracks`, which the registry has.  Those
+                of `fxtio.timeline.schema.PASSING` are among them.
+
+        Returns:
+            The consumer, and the registry with the processes, threads and tracks.
+
+        Raises:
+            DecodeError: the trace was opened with `strict`, and has a fault.
+        """
+        try:
+            return self._fold(make, frozenset(names), is_sorted=False)
+        except DisorderedError:
+            return self._fold(make, frozenset(names), is_sorted=True)
+
+    def _fold(
+        self, make: Callable[[Registry], ConsumerT], names: frozenset[str], *, is_sorted: bool
+    ) -> tuple[ConsumerT, Registry]:
+        registry = Registry()
+        consumer = make(registry)
+        nesting = Nesting(registry, is_sorted=is_sorted)
+        parts = self._parts(registry, names)
+        for part in _sorted(parts) if is_sorted else parts:
+            registry.share = part.share
+            columns = part.tables
+            if part.steps is not None:
+                columns = {**columns, **nesting.enter(part.steps)}
+            _pass_on(consumer, columns, names)
+        _pass_on(consumer, nesting.finish(), names)
+        return consumer, registry
+
+
+def _pass_on(consumer: Consumer, columns: Mapping[str, Mapping[str, Column]], names: frozenset[str]) -> None:
+    tables = {name: Table(table) for name, table in columns.items() if name in names}
+    tables = {name: table for name, table in tables.items() if table.num_rows}
+    if tables:
+        consumer.enter(tables)
+
+
+def _sorted(parts: Iterator[Part]) -> Iterator[Part]:
+    """Yield the tables of all parts, then all steps in the order of time."""
+    with Sorter() as sorter:
+        for part in parts:
+            if part.steps is not None:
+                sorter.add(part.steps)
+            yield Part(None, part.tables, part.share)
+        for steps in sorter.windows():
+            yield Part(steps, share=1.0)
+
+
+class _Collector:
+    """Joins the batches to whole tables."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._growing: dict[str, GrowingTable] = {}
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Append the rows; slices go to the rows of their ids."""
+        for name, table in tables.items():
+            rows = table["id"] if name == "slices" else None
+            self._growing.setdefault(name, GrowingTable()).append(dict(table.items()), self._registry.share, rows)
+
+    def tables(self, registry: Registry) -> dict[str, Table]:
+        """Return the whole tables."""
+        result = {name: Table(empty_columns(name)) for name in TABLES if name not in _NAMED}
+        result |= {name: Table(growing.columns()) for name, growing in self._growing.items()}
+        return result | registry.tables()
