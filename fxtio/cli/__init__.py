@@ -25,6 +25,7 @@ COMMANDS = (
     "validate",
     "query",
     "synth",
+    "slice",
     "merge",
     "convert",
     "recover",
