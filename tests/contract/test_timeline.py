@@ -179,9 +179,16 @@ def in_pieces(
 
 
 def as_rows(tables: dict[str, Table]) -> dict[str, list[str]]:
-    """Return the rows of tables, which come in any order except those of slices."""
-    rows = {name: [str(row) for row in table.rows()] for name, table in tables.items()}
-    return {name: values if name == "slices" else sorted(values) for name, values in rows.items()}
+    """Return the rows of tables in an order of their own; slices are told from others by their events."""
+    events = [*tables["slices"]["event"].tolist(), -1]
+    result = {}
+    for name, table in tables.items():
+        rows = []
+        for row in table.rows():
+            row |= {column: events[row[column]] for column in ("parent", "slice") if column in row and name != "stacks"}
+            rows.append(str({column: value for column, value in row.items() if column != "id"}))
+        result[name] = sorted(rows)
+    return result
 
 
 @every_format
