@@ -19,7 +19,7 @@ from fxtio.mono.frames import Recording
 from fxtio.mono.state import numbered
 from fxtio.mono.tables import EventCollector
 from fxtio.mono.timeline_args import Arguments
-from fxtio.mono.timeline_stacks import StackColumns
+from fxtio.mono.timeline_stacks import CodePlaces, StackColumns
 from fxtio.table import Column, Table
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import SCOPES, ArgumentKind, TrackKind
@@ -60,6 +60,7 @@ _KEYS = {
 }
 """Keys of spans that are no calls; those of calls are addresses."""
 
+_PLACES = ("methods", "native_symbols")
 _STEP_TABLES = ("calls", "gc_events", *_FINALIZER_STEPS, "monitors", "throws", "clauses", "methods", "domains")
 
 
@@ -87,9 +88,13 @@ class _Mapping:
         self._registry = registry
         self._names = registry.names
         self._tables = tables
-        self._series = trace.table("counter_series") if "counters" in tables else None
+        has_samples = bool(tables & {"samples", "stacks", "frames"})
+        sources = [*(["counter_series"] if "counters" in tables else []), *(_PLACES if has_samples else [])]
+        before = trace.tables(*sources)
+        self._series = before.get("counter_series")
         self._address_names = trace.names
-        self._stacks = StackColumns(registry)
+        places = CodePlaces(registry, *(before[name] for name in _PLACES)) if has_samples else None
+        self._stacks = StackColumns(registry, self._address_names, places)
         self._has_steps = bool(tables & {"slices", "instants", "flow_points"})
         self._sources = self._needed()
         self._pid = 0
@@ -224,12 +229,7 @@ class _Mapping:
 
     def _method_codes(self, table: Table) -> Array:
         """Return the codes of the names of methods, which are addresses where no name is known."""
-        names = self._names.codes(table["method_name"])
-        unknown = np.flatnonzero(names < 0)
-        if len(unknown):
-            names = names.copy()
-            names[unknown] = self._stacks.address_codes(table["method"][unknown])
-        return names
+        return self._stacks.with_addresses(self._names.codes(table["method_name"]), table["method"])
 
     def _spans(self, table: Table, step: SpanStep, label: str, category: str) -> Steps:
         """Return the begins or ends of spans of one name."""
