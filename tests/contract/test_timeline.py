@@ -105,7 +105,7 @@ def check_slices(slices: Table) -> None:
     assert (slices["depth"] == np.where(parent >= 0, slices["depth"][parent] + 1, 0)).all()
     assert (start[inner] >= start[outer]).all()
     beyond = (start + duration)[inner] > (start + duration)[outer]
-    assert slices["state"].take(inner[beyond]).is_in("overlapping").all()
+    assert slices["state"].take(inner[beyond]).is_in("overlapping", "open").all()
     within = np.bincount(outer, weights=duration[inner], minlength=slices.num_rows).astype(np.int64)
     is_exact = duration < 2**52  # as a double
     has_beyond = np.zeros(slices.num_rows, bool)
