@@ -1,0 +1,80 @@
+"""Slices as pairs of begins and ends, strictly nested and in order, for formats that know only such pairs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fxtio import _native
+from fxtio._native.constants import SpanStep
+from fxtio.table import Table
+
+Array = np.ndarray[Any, Any]
+
+
+class NestedEvents(NamedTuple):
+    """The begins and ends of slices, track by track, those of a track in order.
+
+    Attributes:
+        row: the row of the slice (int64).
+        is_end: whether it ends (bool).
+        time: the time (int64 ns).
+        cut: the number of slices that were cut where a slice around them ends.
+    """
+
+    row: Array
+    is_end: Array
+    time: Array
+    cut: int
+
+
+def nested_events(slices: Table) -> NestedEvents:
+    """Return the begins and ends of slices.
+
+    Args:
+        slices: whole slices in any order, with the columns `id`, `start`, `duration`, `depth` and `track`.  They are
+            nested as their depths say; if slices are missing among them, by their times.
+    """
+    order = np.lexsort((slices["id"], slices["track"]))
+    start = slices["start"][order]
+    end = start + slices["duration"][order]
+    _, track = np.unique(slices["track"][order], return_inverse=True)
+    parent, depth = _nesting(track.astype(np.int32), start, end, slices["depth"][order])
+    by_depth = np.argsort(depth, kind="stable")
+    levels = np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1)[: len(depth)]
+    for level in levels[1:]:
+        end[level] = np.minimum(end[level], end[parent[level]])
+    start = np.minimum(start, end)
+    last = np.arange(len(start))  # the last slice within each, or the slice itself
+    for level in levels[:0:-1]:
+        np.maximum.at(last, parent[level], last[level])
+    # Before a begin there are the begins of all earlier slices, and the ends of those that are not around it.
+    begins, ends = 2 * np.arange(len(start)) - depth, 2 * last + 1 - depth
+    row, is_end, time = (
+        np.empty(2 * len(start), np.int64),
+        np.zeros(2 * len(start), bool),
+        np.empty_like(start, shape=2 * len(start)),
+    )
+    row[begins], time[begins] = order, start
+    row[ends], time[ends], is_end[ends] = order, end, True
+    return NestedEvents(row, is_end, time, int((end - start != slices["duration"][order]).sum()))
+
+
+def _nesting(track: Array, start: Array, end: Array, depth: Array) -> tuple[Array, Array]:
+    """Return the row of the slice around each slice, -1 for none, and its depth (int64)."""
+    parent, found = _matched(track, start, end, depth)
+    if not np.array_equal(found, depth):
+        parent, found = _matched(track, start, end, np.full_like(depth, -1))
+    return parent, found.astype(np.int64)
+
+
+def _matched(track: Array, start: Array, end: Array, level: Array) -> tuple[Array, Array]:
+    count = len(start)
+    step = np.full(count, SpanStep.COMPLETE, np.int8)
+    top = np.full(int(track.max(initial=-1)) + 1, -1, np.int64)
+    parent, closer, inner = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.int64)
+    depth, state, kept = np.empty(count, np.int32), np.zeros(count, np.int8), np.zeros(count, np.int8)
+    key = np.zeros(count, np.uint64)
+    _native.match(step, track, start, end.copy(), key, level, top, parent, depth, closer, inner, state, kept, 0)
+    return parent, depth
