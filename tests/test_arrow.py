@@ -17,6 +17,8 @@ from fxtio.fxt import records as rec
 from fxtio.fxt.records import Thread
 from fxtio.table import Table
 
+pytestmark = pytest.mark.native
+
 pa = pytest.importorskip("pyarrow")
 
 TOP = (1 << 64) - 1

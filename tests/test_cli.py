@@ -23,6 +23,8 @@ from fxtio.fxt import FxtWriter, Koid, Pointer
 from fxtio.fxt.records import DurationBegin, DurationComplete, ProviderEvent, String, Thread
 from support.checkout import CORPUS
 
+pytestmark = pytest.mark.native
+
 FXT = CORPUS / "fxt"
 KNOWN: dict[str, Any] = json.loads((FXT / "files.json").read_text(encoding="utf-8"))
 READERS = ("info", "dump", "stats")

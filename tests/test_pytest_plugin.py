@@ -17,6 +17,8 @@ from fxtio.testing.asserts import assert_same_meaning, assert_valid
 from fxtio.testing.strategies import encoded
 from support.checkout import CORPUS, run_python
 
+pytestmark = pytest.mark.native
+
 RULE = "fxt.bits.padding"
 
 

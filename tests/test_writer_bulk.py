@@ -19,6 +19,8 @@ from fxtio.fxt import records as rec
 from fxtio.fxt.writer import Track
 from fxtio.table import Categories
 
+pytestmark = pytest.mark.native
+
 METHODS: dict[str, tuple[Callable[..., None], str | None]] = {
     "instant": (Track.instant, None),
     "counter": (Track.counter, "id"),

@@ -100,7 +100,7 @@ class Names:
         return Categories(codes, self.values)
 
 
-OPEN_COLUMNS = ("id", "start", "depth", "parent", "track", "category", "name", "event")
+OPEN_COLUMNS = ("id", "start", "depth", "parent", "track", "category", "name", "event", "end_event")
 """The columns of `Registry.open_slices`, as those of `slices`."""
 
 
