@@ -13,6 +13,8 @@ import pytest
 
 from support.checkout import CHECKOUT
 
+pytestmark = pytest.mark.native
+
 pytest.importorskip("setuptools", reason="setuptools is not installed")
 
 BROKEN = '#include "there-is-no-such-header.h"\n'

@@ -15,10 +15,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fxtio.cli import main
-from fxtio.conformance import reports
+from fxtio.conformance import canonical, reports
 from fxtio.conformance.runner import Run
 from fxtio.conformance.verdict import Result, Verdict
 from fxtio.errors import FxtioError
+from fxtio.validate import validate
 from support.checkout import CHECKOUT
 from support.small_kit import make_harness, make_kit, right_harness
 
@@ -52,7 +53,10 @@ def refused(capsys: Capture, *words: object) -> str:
 
 
 def test_run(kit: Path, tmp_path: Path, capsys: Capture) -> None:
-    assert conformance("run", "--kit", kit, "--name", "mine", "--", *right_harness(tmp_path / "h.py")) == 0
+    harness = right_harness(tmp_path / "h.py")
+    assert conformance("run", "--kit", kit, "--operation", "write", "--name", "mine", "--", *harness) == 0
+    assert capsys.readouterr().out.endswith("mine: 1 cases of the kit 9: 1 pass\n")
+    assert conformance("run", "--kit", kit, "--name", "mine", "--", *harness) == 0
     out = capsys.readouterr().out
     assert out.endswith("mine: 4 cases of the kit 9: 4 pass\n")
     assert re.search(r"^fxt +read +3\nfxt +write +1\n", out, re.MULTILINE)
@@ -117,6 +121,20 @@ def test_reports_go_to_a_file_or_to_standard_output(kit: Path, tmp_path: Path, c
         return re.sub(r'("seconds": |time=")[\d.]+', "", text)
 
     assert timeless(capsys.readouterr().out) == timeless((tmp_path / "report").read_text("utf-8"))
+
+
+def test_the_scenario_in_the_protocol(tmp_path: Path) -> None:
+    text = (KIT / "PROTOCOL.md").read_text("utf-8")
+    (block,) = [block for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL) if '"write": [\n' in block]
+    canonical.write(json.loads(block), tmp_path / "example.fxt")
+    assert validate(tmp_path / "example.fxt", profile="required").broken == []
+    records = canonical.read(tmp_path / "example.fxt", "fxt")["records"]
+    assert [record["type"] for record in records] == [
+        "magic",
+        "provider-info",
+        "initialization",
+        "duration-complete",
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------- reports

@@ -160,7 +160,9 @@ PY_SPY = {
             "weights": [0.01, 0.01, 0.01],
         }
     ],
-    "shared": {"frames": [{"name": "<module>", "file": "a.py", "line": 3, "col": None}, {"name": "work", "file": "a.py"}]},
+    "shared": {
+        "frames": [{"name": "<module>", "file": "a.py", "line": 3, "col": None}, {"name": "work", "file": "a.py"}]
+    },
     "activeProfileIndex": None,
     "exporter": "py-spy@0.4.3",
     "name": "py-spy profile",
@@ -227,7 +229,9 @@ def test_a_profile_that_is_right_loses_nothing() -> None:
     assert loss(with_profile(unit="nanoseconds")) == {}
 
 
-@pytest.mark.parametrize("data", [b'{"$schema":"https://www.speedscope.app/file-format-schema.json"', with_profile()[:-3]])
+@pytest.mark.parametrize(
+    "data", [b'{"$schema":"https://www.speedscope.app/file-format-schema.json"', with_profile()[:-3]]
+)
 def test_a_cut_file_is_refused(data: bytes) -> None:
     with pytest.raises(FormatError, match="not a whole file"):
         imported(data).table("slices")
@@ -241,7 +245,11 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-@given(st.dictionaries(st.sampled_from(["type", "name", "unit", "events", "samples", "weights", "startValue"]), json_values))
+@given(
+    st.dictionaries(
+        st.sampled_from(["type", "name", "unit", "events", "samples", "weights", "startValue"]), json_values
+    )
+)
 def test_any_values_are_read_or_refused(changes: dict[str, Any]) -> None:
     try:
         imported(with_profile(**changes)).tables("slices", "samples", "stacks", "frames")

@@ -93,6 +93,7 @@ static inline int64_t end_span(Nest *nest, int64_t stack, int64_t row) {
     int64_t span = stack = without_ended(nest, stack, time);
     while (span >= 0 && nest->step[span] == SPAN_COMPLETE)
         span = nest->below[span];
+    nest->below[row] = span;
     if (span < 0) {
         add_fault(nest, SPAN_FAULT_UNMATCHED, row, stack);
         return stack;
@@ -176,6 +177,7 @@ PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
                 if (top[k] < 0)
                     add_fault(&nest, SPAN_FAULT_NO_SPAN, row, -1);
             }
+            nest.below[row] = top[k];
             continue;
         default:
             continue;
@@ -232,18 +234,21 @@ static inline int64_t settled(const Match *match, int64_t stack, int64_t time) {
     return stack;
 }
 
+/* End a span without an end of its own. */
+static inline void cut_slice(Match *match, int64_t span, int64_t time) {
+    if (is_closed(match, span))
+        return;
+    match->end[span] = time;
+    match->state[span] = SLICE_OPEN;
+    add_to_parent(match, span);
+}
+
 /* Return the stack without the spans that end before a row of this time or level. */
 static inline int64_t stack_before(Match *match, int64_t stack, int64_t time, int64_t level) {
     if (level < 0)
         return settled(match, stack, time);
-    while (stack >= 0 && match->depth[stack] >= level) {
-        if (!is_closed(match, stack)) {
-            match->end[stack] = time;
-            match->state[stack] = SLICE_OPEN;
-            add_to_parent(match, stack);
-        }
-        stack = match->parent[stack];
-    }
+    for (; stack >= 0 && match->depth[stack] >= level; stack = match->parent[stack])
+        cut_slice(match, stack, time);
     return stack;
 }
 
@@ -278,6 +283,8 @@ static inline int64_t close_slice(Match *match, int64_t stack, int64_t row) {
     match->end[span] = time;
     if (match->state[row] != SLICE_CLOSED)
         match->state[span] = match->state[row];
+    for (; match->level[row] == UNWIND && stack != span; stack = match->parent[stack])
+        cut_slice(match, stack, time);
     if (inside >= 0 && is_closed(match, inside) && match->end[inside] > time) {
         match->state[inside] = SLICE_OVERLAPPING;
         add_time(match, span, (uint64_t)Py_MAX(time, match->time[inside]) - (uint64_t)match->end[inside]);
@@ -374,7 +381,7 @@ typedef struct {
 
 /* Return the place of a group on a track in a hash table of `mask` + 1 places, which is never full. */
 static inline Cover *cover_of(Cover *covers, uint64_t mask, int32_t track, int64_t group) {
-    uint64_t hash = ((uint64_t)group * UINT64_C(0x9E3779B97F4A7C15)) ^ ((uint64_t)(uint32_t)track * UINT64_C(0xC2B2AE3D27D4EB4F));
+    uint64_t hash = (uint64_t)group * UINT64_C(0x9E3779B97F4A7C15) ^ (uint32_t)track * UINT64_C(0xC2B2AE3D27D4EB4F);
     for (uint64_t at = hash ^ hash / (UINT64_C(1) << 32);; at++) {
         Cover *cover = &covers[at & mask];
         if (!cover->is_used) {
@@ -430,10 +437,10 @@ PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
             cover->end = INT64_MAX;
             continue;
         }
-        if (start[row] >= cover->end) {
-            cover->end = time > INT64_MAX - Py_MAX(start[row], 0) ? INT64_MAX : start[row] + time;
+        int64_t end = time > INT64_MAX - Py_MAX(start[row], 0) ? INT64_MAX : start[row] + time;
+        if (start[row] >= cover->end)
             add_capped(&total[k], time);
-        }
+        cover->end = Py_MAX(cover->end, end);
         calls[k]++;
         add_capped(&self[k], Py_MAX(own[row], 0));
         shortest[k] = Py_MIN(shortest[k], time);

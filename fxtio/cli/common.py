@@ -22,9 +22,11 @@ from fxtio.report import human_size, json_text, printable
 
 if TYPE_CHECKING:
     from fxtio.formats import Format, Trace
+    from fxtio.io.reading import TraceInfo
     from fxtio.io.source import Source
     from fxtio.report import Report
     from fxtio.selection import Moment, Selection
+    from fxtio.timeline import Timeline
 
 FINE, FOUND, REFUSED = range(3)
 """The exit codes: success; the trace has findings; wrong usage, or input that cannot be read at all."""
@@ -47,6 +49,27 @@ class UsageError(FxtioError):
 def add_input(parser: ArgumentParser) -> None:
     """Add the argument FILE to a command."""
     parser.add_argument("file", metavar="FILE", help="the trace, may be compressed; - for standard input")
+
+
+def add_output(parser: ArgumentParser) -> None:
+    """Add the option `--output` of a command that writes a trace."""
+    help_ = "the new trace; .gz, .zst and .xz compress it; - for standard output"
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help=help_)
+
+
+def check_output(target: str, trace: Trace) -> None:
+    """Check that a trace of the same format as another one can be written to a target.
+
+    Raises:
+        UsageError: the target is a terminal, or named like a trace of another format.
+    """
+    from fxtio.formats import by_suffix
+
+    if target == "-" and sys.stdout.isatty():
+        raise UsageError("a trace is not written to a terminal; redirect standard output")
+    other = by_suffix(target)
+    if other is not None and other.name != trace.format:
+        raise UsageError(f"{target} is named like a trace in the format {other.name}; {trace.name} is {trace.format}")
 
 
 def add_examples(parser: ArgumentParser, *examples: str) -> None:
@@ -98,9 +121,9 @@ def add_selection(parser: ArgumentParser) -> None:
     """Add the options that select a part of a trace, see `selection_of`."""
     group = parser.add_argument_group(
         "selection",
-        "A time is 1.2s, 350ms, 12us or 1200000ns after the first event, -1s before the end, 10%% of the trace, or a "
-        "wall-clock time such as 14:03:05.2. A name may be a pattern such as 'net*'; one that begins with ! excludes. "
-        "Options for names may be repeated.",
+        "A time is 1.2s, 350ms or 12us after the first event, -1s before the end, 10% of the\n"
+        "trace, or a wall-clock time such as 14:03:05.2. A name may be a pattern such as\n"
+        "'net*'; one that begins with ! excludes. Options for names may be repeated.",
     )
     group.add_argument("--from", dest="begin", type=_moment, metavar="TIME", help="only what is at this time or later")
     help_to = "only what is before this time; +50ms is 50 ms after --from"
@@ -127,13 +150,23 @@ def selection_of(options: Namespace, trace: Trace) -> Selection:
         SelectionError: the trace has no such times.
     """
     from fxtio.io.reading import FileReader
+
+    if isinstance(trace, FileReader) and (options.begin is not None or options.end is not None):
+        trace.reads_again = True
+    return selection_within(options, lambda: trace.info)
+
+
+def selection_within(options: Namespace, summary: Callable[[], TraceInfo]) -> Selection:
+    """Return what the options of `add_selection` select of a trace whose summary a function returns.
+
+    Raises:
+        SelectionError: the trace has no such times.
+    """
     from fxtio.selection import Selection, time_range
 
     begin = end = None
     if options.begin is not None or options.end is not None:
-        if isinstance(trace, FileReader):
-            trace.reads_again = True
-        begin, end = time_range(options.begin, options.end, trace.info)
+        begin, end = time_range(options.begin, options.end, summary())
     return Selection(begin, end, **{name: tuple(getattr(options, name)) for _, name, _ in _PATTERN_OPTIONS})
 
 
@@ -177,6 +210,40 @@ def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[Trace]:
             raise
         with trace:
             yield trace
+
+
+@contextmanager
+def opened_timeline(options: Namespace, *, prints: bool = False) -> Iterator[Timeline]:
+    """Open the trace that the argument FILE names as a timeline, and close it at the end of a `with` block.
+
+    Args:
+        options: the parsed arguments.
+        prints: the command prints lines while it reads; then no progress is shown if they go to a terminal.
+
+    Raises:
+        FormatError: the file is neither a trace of a known format nor of an exchange format.
+        OSError: the file cannot be opened.
+    """
+    from fxtio import open_timeline
+
+    if options.file == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed")
+    with (
+        Progress(human_size, hidden=prints and sys.stdout.isatty()) as progress,
+        open_timeline(options.file, progress=progress) as timeline,
+    ):
+        yield timeline
+
+
+def print_timeline_findings(timeline: Timeline) -> int:
+    """Print on standard error what is wrong with the trace, and what its timeline cannot show.
+
+    Returns:
+        The exit code: losses are no faults of the trace.
+    """
+    for phrase, number in timeline.losses.items():
+        print(f"fxtio: not shown: {number:,} {printable(phrase)}", file=sys.stderr)
+    return FINE if timeline.trace is None else print_findings(timeline.trace)
 
 
 def _format_of_source(source: Source) -> Format:
@@ -281,7 +348,7 @@ def print_findings(trace: Trace, name: str = "") -> int:
     return FOUND
 
 
-def _findings_json(trace: Trace) -> dict[str, Any]:
+def findings_json(trace: Trace) -> dict[str, Any]:
     """Return the findings of a trace as JSON: how many there are of each rule, and the first ones of each."""
     first = [
         {
@@ -304,7 +371,7 @@ def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
         The exit code.
     """
     if as_json:
-        print(json.dumps(report.json | {"findings": _findings_json(trace)}, indent=2, allow_nan=False))
+        print(json.dumps(report.json | {"findings": findings_json(trace)}, indent=2, allow_nan=False))
         return print_findings(trace)
     print(printable(report.title))
     width = max([_MIN_LABEL_WIDTH, *(len(label) for label, _ in report.facts)])

@@ -16,14 +16,13 @@ import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.codec.columns import OptionalColumn
-from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ObjectType, ThreadState
 from fxtio.fxt.events import EventColumns, Indexed
 from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.listed import ListedArguments
-from fxtio.fxt.references import Thread
-from fxtio.fxt.writer import FxtWriter, Koid
+from fxtio.fxt.records import Koid, Thread
+from fxtio.fxt.writer import FxtWriter
 from fxtio.table import Categories, Optional, Table
 from fxtio.timeline import replay, spans
 from fxtio.timeline.arguments import ArgumentRows, Arguments
@@ -68,23 +67,23 @@ _NEGATIVE = "negative numbers of processes and threads, which FXT takes for larg
 
 def _argument_classes() -> Array:
     """Return the index in `ARGUMENTS.classes` for each kind of argument; the longer form of integers."""
-    classes: dict[ArgumentKind, type[a.Argument]] = {
-        ArgumentKind.NULL: a.NullArgument,
-        ArgumentKind.INTEGER: a.Int64Argument,
-        ArgumentKind.UNSIGNED: a.Uint64Argument,
-        ArgumentKind.NUMBER: a.DoubleArgument,
-        ArgumentKind.TEXT: a.StringArgument,
-        ArgumentKind.POINTER: a.PointerArgument,
-        ArgumentKind.KOID: a.KoidArgument,
-        ArgumentKind.BOOLEAN: a.BoolArgument,
+    classes: dict[ArgumentKind, type[r.Argument]] = {
+        ArgumentKind.NULL: r.NullArgument,
+        ArgumentKind.INTEGER: r.Int64Argument,
+        ArgumentKind.UNSIGNED: r.Uint64Argument,
+        ArgumentKind.NUMBER: r.DoubleArgument,
+        ArgumentKind.TEXT: r.StringArgument,
+        ArgumentKind.POINTER: r.PointerArgument,
+        ArgumentKind.KOID: r.KoidArgument,
+        ArgumentKind.BOOLEAN: r.BoolArgument,
     }
-    return np.array([a.ARGUMENTS.classes.index(classes[kind]) for kind in ArgumentKind])
+    return np.array([r.ARGUMENTS.classes.index(classes[kind]) for kind in ArgumentKind])
 
 
 _CLASS_OF_KIND = _argument_classes()
 _SHORT = [
-    tuple(a.ARGUMENTS.classes.index(cls) for cls in pair) + a.INTEGER_LIMITS[pair[1]]
-    for pair in ((a.Int64Argument, a.Int32Argument), (a.Uint64Argument, a.Uint32Argument))
+    tuple(r.ARGUMENTS.classes.index(cls) for cls in pair) + r.INTEGER_LIMITS[pair[1]]
+    for pair in ((r.Int64Argument, r.Int32Argument), (r.Uint64Argument, r.Uint32Argument))
 ]
 """The index of a class of integers, that of a shorter one, and the smallest and largest value of the shorter one."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fxtio.codec.encode_columns import ManyWords, Ragged, ranges, words_of
 from fxtio.errors import EncodeError
-from fxtio.fxt import arguments as a
+from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAX_ARGUMENTS
 
 Array = np.ndarray[Any, Any]
@@ -51,9 +51,9 @@ class ListedArguments:
         encoded = []
         for number in np.flatnonzero(np.bincount(self.cls)).tolist():
             chosen = np.flatnonzero(self.cls == number)
-            cls = a.ARGUMENTS.classes[number]
+            cls = r.ARGUMENTS.classes[number]
             columns: dict[str, Any] = {"name": slots[self.name[chosen]]}
-            if cls is not a.NullArgument:
+            if cls is not r.NullArgument:
                 columns["value"] = _values(cls, self.bits[chosen], slots)
             part = words_of(cls, len(chosen), columns)
             size[chosen] = part.count
@@ -67,10 +67,10 @@ class ListedArguments:
 
 
 def _values(cls: type, bits: Array, slots: Array) -> Array:
-    if cls is a.StringArgument:
+    if cls is r.StringArgument:
         return np.take(slots, bits.astype(np.int64))
-    if cls is a.DoubleArgument:
+    if cls is r.DoubleArgument:
         return bits.view(np.float64)
-    if cls is a.BoolArgument:
+    if cls is r.BoolArgument:
         return np.asarray(bits != 0)
-    return bits.view(np.int64) if cls in (a.Int32Argument, a.Int64Argument) else bits
+    return bits.view(np.int64) if cls in (r.Int32Argument, r.Int64Argument) else bits

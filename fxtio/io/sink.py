@@ -34,6 +34,11 @@ class Sink:
         self._beneath = beneath
         self.position = 0
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be written any more; pyarrow asks for it."""
+        return self._stream.closed
+
     def write(self, data: bytes | bytearray | memoryview) -> int:
         """Append all of the bytes, and return their number.
 

@@ -130,6 +130,7 @@ class Nesting:
             **{name: getattr(rows, name) for name in ("track", "event")},
             **{name: names.column(getattr(rows, name)) for name in ("category", "name")},
             "start": rows.time,
+            "end_event": kept["closer"],
         }
         return Table({name: columns[name] for name in OPEN_COLUMNS}).take(order)
 

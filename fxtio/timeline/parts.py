@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -100,7 +100,7 @@ class Names:
         return Categories(codes, self.values)
 
 
-OPEN_COLUMNS = ("id", "start", "depth", "parent", "track", "category", "name", "event")
+OPEN_COLUMNS = ("id", "start", "depth", "parent", "track", "category", "name", "event", "end_event")
 """The columns of `Registry.open_slices`, as those of `slices`."""
 
 
@@ -137,12 +137,9 @@ class Registry:
     Attributes:
         names: the names.
         losses: for each kind of content that the timeline cannot show, as a sentence, how often it occurs.
-    <<<<<<< HEAD
         open_slices: returns the slices that have begun, and come in a later batch of a fold since they have not ended,
             in the order of their ids: a table with `OPEN_COLUMNS`.
-    =======
         share: the part of the trace that was read so far (0 to 1), 0 where it is not known.
-    >>>>>>> main
     """
 
     def __init__(self) -> None:
@@ -279,8 +276,8 @@ class Registry:
         owners = [self._processes[pid] for pid, _ in self._threads]
         kinds, names, processes, threads, ids = zip(*self._track_rows, strict=True) if self._track_rows else ((),) * 5
         values: dict[str, dict[str, Any]] = {
-            "processes": {"pid": [*self._processes], "name": self._process_names},
-            "threads": {"tid": [tid for _, tid in self._threads], "process": owners, "name": self._thread_names},
+            "processes": {"pid": _signed(self._processes), "name": self._process_names},
+            "threads": {"tid": _signed(tid for _, tid in self._threads), "process": owners, "name": self._thread_names},
             "tracks": {"kind": kinds, "name": names, "process": processes, "thread": threads, "id": ids},
         }
         return {table: Table(self.columns(table, columns)) for table, columns in values.items()}
@@ -304,6 +301,11 @@ class Registry:
         return result
 
 
+def _signed(numbers: Iterable[int]) -> Array:
+    """Return numbers as int64; those from 2**63 on become negative."""
+    return np.array([number % 2**64 for number in numbers], np.uint64).view(np.int64)
+
+
 @dataclass(slots=True)
 class Steps:
     """Events on tracks, in the order of the trace: arrays of one length.
@@ -323,7 +325,8 @@ class Steps:
             (int8).
         key: an end closes the innermost open span with its key, or the innermost of all if its key is 0 (uint64).
         level: the number of spans around a span by its source, or -1 (int32).  Spans of this depth or deeper end
-            before it begins, and deeper ones before it ends; a reset ends those of its level and deeper ones.
+            before it begins, and deeper ones before it ends; a reset ends those of its level and deeper ones.  An end
+            of the level `UNWIND` ends the open spans within its span, too.
     """
 
     step: Array

@@ -68,11 +68,11 @@ class ArgumentKind(IntEnum):
 
 
 PROCESSES = {
-    "pid": ColumnSpec("int64", "the number of the process"),
+    "pid": ColumnSpec("int64", "the number of the process; a koid from 2**63 on is negative"),
     "name": ColumnSpec(TEXT, "its name, null if it has none"),
 }
 THREADS = {
-    "tid": ColumnSpec("int64", "the number of the thread"),
+    "tid": ColumnSpec("int64", "the number of the thread; a koid from 2**63 on is negative"),
     "process": ColumnSpec("int32", "the row of its process"),
     "name": ColumnSpec(TEXT, "its name, null if it has none"),
 }

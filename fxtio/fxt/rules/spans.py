@@ -17,7 +17,7 @@ from fxtio._native.constants import SpanFault, SpanStep
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at
 from fxtio.fxt.state import Threads
 
