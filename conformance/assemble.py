@@ -5,7 +5,8 @@ r"""Assemble the cases of the conformance kit from annotated hex, and check the 
     python assemble.py --replace  like the first, for a change of cases that no version has published yet
 
 A case is `cases/FORMAT/KIND/NAME.hex` with a description `NAME.json` beside it. It is assembled to `NAME` with the
-suffix of its format, or to the directory `NAME` where traces of the format are directories (see kit.toml).
+suffix of its format, or to the directory `NAME` where traces of the format are directories (see kit.toml). Likewise
+`scenarios/FORMAT/NAME.hex` has the files of a directory that a producer should write byte by byte.
 
 An annotated hex file has one statement on each line. `#` and what follows it is a comment. Statements:
 
@@ -252,7 +253,8 @@ class Kit:
         """Return what all annotated hex files assemble to."""
         files: dict[Path, bytes] = {}
         for name, settings in self.settings["formats"].items():
-            for source in sorted((self.root / "cases" / name).glob("*/*.hex")):
+            sources = [*(self.root / "cases" / name).glob("*/*.hex"), *(self.root / "scenarios" / name).glob("*.hex")]
+            for source in sorted(sources):
                 try:
                     files |= assemble(source, settings["suffix"])
                 except HexError as error:
@@ -292,13 +294,14 @@ class Kit:
             else:
                 covered[case["format"]] |= set(case["tags"])
             self.check_tags(path, case)
-        for path in sorted((self.root / "cases").glob("*/*/*.hex")):
+        for path in sorted([*(self.root / "cases").glob("*/*/*.hex"), *(self.root / "scenarios").glob("*/*.hex")]):
             if not path.with_suffix(".json").is_file():
                 self.fault(path, "there is no .json file beside it")
         for path in sorted((self.root / "scenarios").glob("*/*.json")):
             scenario = self.description(path, "scenarios")
             if scenario is not None:
                 self.check_tags(path, scenario)
+                self.check_exact(path, scenario)
         for name, settings in self.settings["formats"].items():
             if (self.root / "cases" / name).is_dir():
                 missing = [tag for tag in settings["tags"] if tag not in covered[name]]
@@ -352,6 +355,21 @@ class Kit:
         if any("optional" in inner for inner in walk(records)) and value.get("verdict") != "invalid":
             self.fault(path, "only an invalid case has optional records")
 
+    def check_exact(self, path: Path, scenario: dict[str, Any]) -> None:
+        """Check what a scenario compares byte by byte: the bytes of a file, or the listed files of a directory."""
+        folder, source = path.with_suffix(""), path.with_suffix(".hex")
+        is_directory = not self.settings["formats"][scenario["format"]]["suffix"]
+        if "files" in scenario and not is_directory:
+            self.fault(path, "`files` is for formats whose traces are directories; others have `bytes`")
+        elif "bytes" in scenario and is_directory:
+            self.fault(path, "`bytes` is for formats whose traces are files; others have `files`")
+        elif source.is_file() != ("files" in scenario):
+            self.fault(path, "`files` and a .hex file beside it belong together")
+        elif "files" in scenario:
+            inside = sorted(item.relative_to(folder).as_posix() for item in folder.rglob("*") if item.is_file())
+            if scenario["files"] != inside:
+                self.fault(path, f"the directory beside it has the files {inside}, not {scenario['files']}")
+
     def manifest(self) -> dict[str, str]:
         """Return the committed manifest: file name to SHA-256."""
         path = self.root / "MANIFEST"
@@ -380,7 +398,7 @@ def check(root: Path) -> list[str]:
         if not path.is_file() or path.read_bytes() != content:
             kit.fault(path, "not what its .hex file assembles to")
     for path in kit.published():
-        if path.is_relative_to(root / "cases") and path.suffix not in {".hex", ".json"} and path not in files:
+        if path.suffix not in {".hex", ".json"} and path not in files:
             kit.fault(path, "no .hex file assembles to it")
     kit.lint()
     kit.compare_manifest(additions=True)
@@ -397,7 +415,7 @@ def write(root: Path, *, replace: bool) -> list[str]:
     kit = Kit(root)
     files = kit.assembled()
     for path in kit.published():
-        if path.is_relative_to(root / "cases") and path.suffix not in {".hex", ".json"} and path not in files:
+        if path.suffix not in {".hex", ".json"} and path not in files:
             path.unlink()
     for path, content in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)

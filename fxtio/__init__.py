@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fxtio.io.reading import Progress
     from fxtio.mono.reader import MonoTrace
     from fxtio.mono.writer import MonoWriter
+    from fxtio.timeline import Timeline
     from fxtio.tracer import counter, dump, flow, instant, log, span, start, stop, trace, tracing
     from fxtio.uftrace.reader import UftraceTrace
     from fxtio.uftrace.writer import UftraceWriter
@@ -49,6 +50,7 @@ __all__ = [
     "instant",
     "log",
     "open",
+    "open_timeline",
     "span",
     "start",
     "stop",
@@ -124,6 +126,26 @@ def open(  # noqa: A001  # as in gzip and codecs
         if source is not None:
             source.close()
         raise
+
+
+def open_timeline(target: Any, *, format: str | None = None, **options: Any) -> Timeline:
+    """Open a trace as format-neutral tables: slices, instants, counters, samples and others.
+
+    Args:
+        target: what to read, see `open`.  Files of exchange formats, such as Chrome JSON, can be read, too.
+        format: the name of the format; by default it is recognized by content, then by suffix.
+        options: further options of `open`.
+
+    Returns:
+        The timeline, which closes the trace when it is closed.
+
+    Raises:
+        FormatError: the target is not a trace of a known format.
+        OSError: the target cannot be opened.
+    """
+    from fxtio.exchange.opening import open_timeline
+
+    return open_timeline(target, format=format, **options)
 
 
 @overload

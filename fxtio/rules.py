@@ -37,7 +37,8 @@ class Rule:
         id: format, group and name, for example `fxt.framing.zero-size`.
         level: how binding it is, see `LEVELS`.
         section: the heading of the specification that it follows from, or empty.
-        quote: the words of that section that demand it, or empty.
+        quote: the words of that section that demand it, or empty; ` ... ` stands for words that are left out.
+        basis: what demands it where the specification has no words for it, or empty.
         found: what is wrong in a trace that breaks it.
         why: why that matters.
         mend: how to mend the program that wrote the trace.
@@ -59,6 +60,7 @@ class Rule:
     severity: Severity = Severity.WARNING
     reading: str = ""
     quote: str = ""
+    basis: str = ""
     also: str = ""
     excepted: str = ""
     implied: tuple[str, ...] = ()
@@ -79,6 +81,7 @@ class Rule:
         reading = f"{self.severity}: {self.reading}" if self.reading else ""
         facts = [
             ("Quote", f'"{self.quote}"' if self.quote else ""),
+            ("Basis", self.basis),
             ("Why", self.why),
             ("Mend", self.mend),
             ("Readers", reading),

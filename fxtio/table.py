@@ -186,12 +186,14 @@ class Growing:
         self._last: Column | None = None
         self._bytes = Bytes()
 
-    def append(self, block: Column, share: float = 0.0) -> None:
+    def append(self, block: Column, share: float = 0.0, places: Array | None = None) -> None:
         """Add rows.
 
         Args:
             block: the rows; the values of a `Categories` must begin with those of the rows before.
             share: the share of all rows that has arrived with these (0 to 1), or 0 if it is not known.
+            places: the indices of the rows, ascending, if they are not the next ones.  In the end, each row must have
+                been added once.
         """
         self._last = block
         if isinstance(block, Bytes):
@@ -199,7 +201,13 @@ class Growing:
             return
         assert not isinstance(block, Lists)  # its items and counts grow as columns of their own
         parts = _arrays(block)
-        rows = self._rows + len(block)
+        if places is None:
+            at: Any = slice(self._rows, self._rows + len(block))
+            rows = at.stop
+        else:
+            first, stop = (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
+            rows = max(self._rows, stop)
+            at = slice(first, stop) if stop - first == len(places) else places
         if not self._arrays:
             self._arrays = [np.empty(0, part.dtype) for part in parts]
         for number, part in enumerate(parts):
@@ -209,7 +217,7 @@ class Growing:
                 array = _allocate(max(rows, guess, 0 if guess else 2 * len(array)), array.dtype)
                 array[: self._rows] = self._arrays[number][: self._rows]
                 self._arrays[number] = array
-            array[self._rows : rows] = part
+            array[at] = part
         self._rows = rows
 
     def column(self) -> Column:
@@ -228,12 +236,12 @@ class GrowingTable:
     def __init__(self) -> None:
         self._columns: dict[str, Growing] = {}
 
-    def append(self, columns: Mapping[str, Column], share: float = 0.0) -> None:
+    def append(self, columns: Mapping[str, Column], share: float = 0.0, places: Array | None = None) -> None:
         """Add rows: all columns of the table, see `Growing.append`."""
         for name, column in columns.items():
             if name not in self._columns:
                 self._columns[name] = Growing()
-            self._columns[name].append(column, share)
+            self._columns[name].append(column, share, places)
 
     def columns(self) -> dict[str, Column]:
         """Return all rows, as columns by name."""

@@ -20,7 +20,7 @@ from fxtio.conformance.runner import Run
 from fxtio.conformance.verdict import Result, Verdict
 from fxtio.errors import FxtioError
 from support.checkout import CHECKOUT
-from support.small_kit import make_harness, make_kit
+from support.small_kit import make_harness, make_kit, right_harness
 
 KIT = CHECKOUT / "conformance"
 TESTEE = [sys.executable, "-m", "fxtio.conformance.testee"]
@@ -51,8 +51,8 @@ def refused(capsys: Capture, *words: object) -> str:
 # ----------------------------------------------------------------------------------------------------------------- run
 
 
-def test_run(kit: Path, capsys: Capture) -> None:
-    assert conformance("run", "--kit", kit, "--name", "mine", "--", *TESTEE) == 0
+def test_run(kit: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert conformance("run", "--kit", kit, "--name", "mine", "--", *right_harness(tmp_path / "h.py")) == 0
     out = capsys.readouterr().out
     assert out.endswith("mine: 4 cases of the kit 9: 4 pass\n")
     assert re.search(r"^fxt +read +3\nfxt +write +1\n", out, re.MULTILINE)
@@ -107,10 +107,11 @@ def test_options_of_the_harness_are_its_own(kit: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["json", "junit", "html"])
 def test_reports_go_to_a_file_or_to_standard_output(kit: Path, tmp_path: Path, capsys: Capture, kind: str) -> None:
-    run = ["run", "--kit", str(kit), "--mode", "serve", "--report", kind, "-o"]
-    assert conformance(*run, tmp_path / "report", "--", *TESTEE) == 0
+    run = ["run", "--kit", str(kit), "--report", kind, "-o"]
+    harness = right_harness(tmp_path / "h.py")
+    assert conformance(*run, tmp_path / "report", "--", *harness) == 0
     assert "4 pass" in capsys.readouterr().out
-    assert conformance(*run, "-", "--", *TESTEE) == 0
+    assert conformance(*run, "-", "--", *harness) == 0
 
     def timeless(text: str) -> str:
         return re.sub(r'("seconds": |time=")[\d.]+', "", text)

@@ -212,6 +212,42 @@ def test_every_case_has_a_timeline(case: Any) -> None:
             assert timeline.differences("fxt", certain, {name: elements[1:]}) != []
 
 
+def test_timeline_of_uftrace() -> None:
+    argument = {"name": "arg1", "type": "signed", "size": "4", "value": "-5"}
+    records: list[Json] = [
+        {"type": "event-name", "id": "1000000", "name": {"text": "a:b"}},
+        {"type": "event-name", "id": "1000000", "name": {"text": "a:c"}},
+        {"type": "entry", "tid": "1", "timestamp": "1", "function": {"text": "f"}, "arguments": [argument]},
+        {"type": "event", "tid": "1", "timestamp": "2", "id": "1000000"},
+        {"type": "event", "tid": "1", "timestamp": "2", "id": "100001"},
+        {"type": "exit", "tid": "1", "timestamp": "3", "function": {"text": "f"}},
+    ]
+    calls: list[Json] = [{"type": "entry", "function": {"text": "f"}, "values": ["-5"]}, {"type": "exit", "values": []}]
+    events: list[Json] = [{"name": {"text": "a:b"}}, {"name": None}]
+    assert timeline.differences("uftrace", records, {"calls": calls, "event": events, "lost": []}) == []
+    wrong = [calls[0] | {"values": ["5"]}, calls[1]]
+    assert timeline.differences("uftrace", records, {"calls": wrong}) == ['calls[0]: values[0] is "5", expected "-5"']
+    wrong = [calls[0] | {"function": None}, calls[1]]
+    assert timeline.differences("uftrace", records, {"calls": wrong}) != []
+    assert timeline.differences("uftrace", records, {"calls": calls[:1]}) == ["calls: there are 1, expected 2"]
+    assert timeline.differences("uftrace", records, {"lost": [{}]}) == ["lost: there are 1, expected 0"]
+    assert timeline.differences("uftrace", records, {"entry": [{"timestamp": "2"}]}) != []
+
+
+def test_optional_elements_of_a_timeline() -> None:
+    """Each of them may be missing, and have more than the case expects."""
+    records: list[Json] = [
+        {"type": "entry", "tid": "1", "optional": True},
+        {"type": "entry", "tid": "2"},
+        {"type": "entry", "tid": "3", "optional": True},
+    ]
+    for tids in ("123", "12", "23", "2"):
+        calls = [{"tid": tid, **({"function": None} if tid == "1" else {})} for tid in tids]
+        assert timeline.differences("uftrace", records, {"calls": calls}) == []
+    for tids in ("", "13", "22", "1233"):
+        assert timeline.differences("uftrace", records, {"calls": [{"tid": tid} for tid in tids]}) != []
+
+
 def test_where_uftrace_functions_are_has_no_meaning() -> None:
     def call(address: int, time: int = 5, tid: int = 1) -> Json:
         return {"type": "entry", "tid": str(tid), "timestamp": str(time), "address": str(address)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -17,13 +18,15 @@ from typing import Any
 
 import pytest
 
+from fxtio.conformance import canonical
 from fxtio.conformance.harness import HarnessError, Limits
 from fxtio.conformance.judge import MissingJudgeError, standard_judges
 from fxtio.conformance.kit import KitError, read_kit
 from fxtio.conformance.runner import Run, Runner
 from fxtio.conformance.verdict import KnownFailures
 from fxtio.errors import FxtioError
-from support.small_kit import RIGHT, add_case, make_harness, make_kit
+from support.checkout import CHECKOUT
+from support.small_kit import RIGHT, add_case, make_harness, make_kit, right_harness
 
 TESTEE = [sys.executable, "-m", "fxtio.conformance.testee"]
 IDS = ["fxt/invalid/cut", "fxt/valid/magic", "fxt/valid/two", "fxt/events"]
@@ -393,6 +396,117 @@ def test_wrong_writers(kit: Path, tmp_path: Path, fault: str) -> None:
     assert message in details(result, "fxt/events")
 
 
+INTERNING = CHECKOUT / "conformance" / "harness" / "fxt_interning_writer.py"
+
+
+@pytest.mark.parametrize("name", ["threads-koids", "names-alike", "providers-tables"])
+def test_slots_and_inline_references_mean_the_same(tmp_path: Path, name: str) -> None:
+    scenario = json.loads((CHECKOUT / f"conformance/scenarios/fxt/{name}.json").read_text())
+    canonical.write(scenario, tmp_path / "inline.fxt")
+    runpy.run_path(str(INTERNING))["write"](scenario, tmp_path / "slots.fxt")
+    assert (tmp_path / "slots.fxt").read_bytes() != (tmp_path / "inline.fxt").read_bytes()
+    for command in ([sys.executable, str(INTERNING)], TESTEE):
+        result = run(CHECKOUT / "conformance", command, patterns=[f"fxt/{name}"])
+        assert result.results[0].circles == {"valid": True, "same meaning": True}
+        assert result.successful
+
+
+WRONG_INTERNING = {
+    "two names are mixed up": (
+        "names-alike",
+        "a, b = map(text_of, strings[-2:]); change(strings[-2], text=b); change(strings[-1], text=a)",
+        {"same meaning"},
+    ),
+    "names that are alike have one slot": (
+        "names-alike",
+        "[change(at, text=text_of(at).lower()) for at in strings]",
+        {"same meaning"},
+    ),
+    "a definition is missing": ("shared-texts", "remove(strings[:1])", {"valid", "same meaning"}),
+    "a definition is behind its first use": (
+        "threads-koids",
+        "records.append(records.pop(threads[-1]))",
+        {"valid", "same meaning"},
+    ),
+    "threads are told apart by their koids only": (
+        "threads-koids",
+        "[change(at, process=100) for at in threads]",
+        {"same meaning"},
+    ),
+    "providers share a table": (
+        "providers-tables",
+        "first = {}; remove([at for at in strings if first.setdefault(text_of(at), at) != at])",
+        {"valid", "same meaning"},
+    ),
+    "a slot is not bound again": ("threads-return", "remove(threads[-1:])", {"same meaning"}),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG_INTERNING)
+def test_writers_that_use_tables_wrongly(tmp_path: Path, fault: str) -> None:
+    name, change, outside = WRONG_INTERNING[fault]
+    source = f"""
+        import runpy
+        import fxtio
+        from fxtio.fxt.records import String, ThreadRecord
+        from msgspec.structs import replace
+        runpy.run_path({str(INTERNING)!r})["write"](json.loads(source.read_text()), target)
+        with fxtio.open(target) as trace:
+            records = [entry.record for entry in trace.entries(resolve=False)]
+        strings = [at for at, record in enumerate(records) if isinstance(record, String)]
+        threads = [at for at, record in enumerate(records) if isinstance(record, ThreadRecord)]
+        def change(at, **values):
+            records[at] = replace(records[at], **values)
+        def remove(places):
+            records[:] = [record for at, record in enumerate(records) if at not in places]
+        def text_of(at):
+            return records[at].text
+        {change}
+        with fxtio.create(target) as writer:
+            for record in records:
+                writer.put(record)
+    """
+    result = run(CHECKOUT / "conformance", make_harness(tmp_path / "h.py", source), patterns=[f"fxt/{name}"])
+    assert verdicts(result) == {f"fxt/{name}": "fail"}
+    circles = result.results[0].circles
+    assert {circle for circle, inside in circles.items() if not inside} == outside
+
+
+WRONG_DIRECTORIES = {
+    "a further line": (
+        "(target / 'task.txt').open('a').write('\\n')",
+        {"same bytes"},
+        "task.txt: the bytes differ from byte 111 on",
+    ),
+    "a number with a further digit": (
+        "info = target / 'info'; info.write_bytes(info.read_bytes().replace(b'tids=1\\n', b'tids=01\\n'))",
+        {"same bytes"},
+        "info: the bytes differ from byte 1",
+    ),
+    "a missing file": (
+        "(target / '1.dat').unlink()",
+        {"same meaning", "same bytes"},
+        "there is no file 1.dat",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG_DIRECTORIES)
+def test_wrong_writers_of_directories(tmp_path: Path, fault: str) -> None:
+    change, outside, message = WRONG_DIRECTORIES[fault]
+    source = f"""
+        from fxtio.conformance import canonical
+        canonical.write(json.loads(source.read_text()), target)
+        {change}
+    """
+    real = CHECKOUT / "conformance"
+    result = run(real, make_harness(tmp_path / "h.py", source), patterns=["uftrace/exact-calls"])
+    assert verdicts(result) == {"uftrace/exact-calls": "fail"}
+    circles = result.results[0].circles
+    assert {name for name, inside in circles.items() if not inside} == outside
+    assert message in details(result, "uftrace/exact-calls")
+
+
 @pytest.mark.parametrize("content", [b"", b"rubbish!rubbish!", bytes(64)])
 def test_writers_of_rubbish(kit: Path, tmp_path: Path, content: bytes) -> None:
     command = make_harness(tmp_path / "h.py", f"target.write_bytes({content!r})")
@@ -424,8 +538,8 @@ def test_known_failures(kit: Path, tmp_path: Path) -> None:
     assert not result.successful  # nothing passed
 
 
-def test_an_unexpected_pass_fails(kit: Path) -> None:
-    result = run(kit, TESTEE, known=KnownFailures({"fxt/valid/two": "it is broken"}))
+def test_an_unexpected_pass_fails(kit: Path, tmp_path: Path) -> None:
+    result = run(kit, right_harness(tmp_path / "h.py"), known=KnownFailures({"fxt/valid/two": "it is broken"}))
     assert verdicts(result) == {**dict.fromkeys(IDS, "pass"), "fxt/valid/two": "unexpected pass"}
     assert not result.successful
 
@@ -474,6 +588,16 @@ def test_wrong_kits(kit: Path, tmp_path: Path) -> None:
         read_kit(kit)
     (kit / "cases" / "fxt" / "valid" / "extra.json").write_text('{"id": "other"}')
     with pytest.raises(KitError, match="with the id 'fxt/valid/extra'"):
+        read_kit(kit)
+
+
+@pytest.mark.parametrize("name", ["../events.json", "/etc/passwd", "missing"])
+def test_files_outside_of_the_directory_of_a_scenario(kit: Path, name: str) -> None:
+    path = kit / "scenarios" / "fxt" / "events.json"
+    scenario = json.loads(path.read_text()) | {"files": [name]}
+    path.write_text(json.dumps(scenario))
+    (path.with_suffix("")).mkdir()
+    with pytest.raises(KitError, match="is missing or wrong"):
         read_kit(kit)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import runpy
 import shutil
+import sys
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 
 import judges
 from fxtio.cli import main
+from fxtio.conformance import canonical, timeline
 from judges import perfetto, pypi_fxt
 from support.checkout import CHECKOUT
 
@@ -32,11 +35,13 @@ def needs(program: str) -> Callable[[], str | None]:
 
 AVAILABLE: dict[str, Callable[[], str | None]] = {
     "fxtio": lambda: None,
+    "fxtio, interning": lambda: None,
     "C producer of the kit": needs("cc"),
     "JavaScript reader of the kit": needs("node"),
     "PyPI fxt": pypi_fxt.available,
     "Perfetto trace processor": perfetto.available,
     "mprof-report of Mono 6.8": needs("mprof-report"),
+    "uftrace 0.13": needs("uftrace"),
 }
 
 
@@ -64,28 +69,85 @@ def test_testee(testee: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFi
 def test_fxtio_in_the_other_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In exec mode each case starts an interpreter, so a part of the cases has to do."""
     testee = TESTEES[0] | {"mode": "exec"}
-    code, report = run(testee, tmp_path, "--case", "fxt/stories/*", "--case", "fxt/exact-*")
+    code, report = run(testee, tmp_path, "--case", "fxt/stories/*", "--case", "*/minimal", "--case", "*/calls")
     assert code == 0, capsys.readouterr().out
     assert report["counts"]["pass"] > 20
+    assert report["counts"]["unsupported"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [
+        ("JavaScript reader of the kit", ["fxt/valid/argument-*", "fxt/invalid/arg.beyond-record"]),
+        ("mprof-report of Mono 6.8", ["mono/valid/a*", "mono/valid/c*"]),
+    ],
+)
+def test_readers_in_exec_mode(name: str, cases: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The list of testees has them in serve mode, in which one process reads all cases."""
+    testee = next(testee for testee in TESTEES if testee["name"] == name)
+    assert testee["mode"] == "serve"
+    code, report = run(testee | {"mode": "exec"}, tmp_path, *(word for case in cases for word in ("--case", case)))
+    assert code == 0, capsys.readouterr().out
+    assert report["counts"]["pass"] > 5
 
 
 def test_the_testees_of_the_kit_are_short() -> None:
     for name in ("fxt_reader.mjs", "fxt_writer.c"):
-        assert (HARNESSES / name).read_text("utf-8").count("\n") < 150
+        assert (HARNESSES / name).read_text("utf-8").count("\n") < 170
 
 
-def test_a_testee_that_fails_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The positive control: the same reader with one defect."""
-    judges.require(needs("node")())
-    source = (HARNESSES / "fxt_reader.mjs").read_text("utf-8")
-    assert source.count("BigInt.asIntN(64,") == 1
-    broken = tmp_path / "broken.mjs"
-    broken.write_text(source.replace("BigInt.asIntN(64,", "BigInt.asUintN(64,"), "utf-8")
-    words = ["--kit", str(CHECKOUT / "conformance"), "--case", "fxt/valid/argument-int*", "--", "node", str(broken)]
-    assert main(["conformance", "run", *words]) == 1
+@pytest.mark.parametrize(
+    ("program", "name", "right", "wrong", "cases", "failing"),
+    [
+        ("node", "fxt_reader.mjs", "BigInt.asIntN(64,", "BigInt.asUintN(64,", "fxt/valid/argument-int[36]?", "int64"),
+        ("uftrace", "uftrace_reader.py", '"idc"', '"dc"', "uftrace/valid/argument-[iu]8", "i8"),
+    ],
+)
+def test_a_testee_that_fails_is_noticed(
+    program: str,
+    name: str,
+    right: str,
+    wrong: str,
+    cases: str,
+    failing: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The positive control: a reader with one defect, which fails the case of this defect and no other."""
+    judges.require(needs(program)())
+    folder = tmp_path / "harness"
+    shutil.copytree(HARNESSES, folder)
+    source = (folder / name).read_text("utf-8")
+    assert source.count(right) == 1
+    (folder / name).write_text(source.replace(right, wrong), "utf-8")
+    harness = ["node" if name.endswith(".mjs") else sys.executable, str(folder / name)]
+    assert main(["conformance", "run", "--kit", str(CHECKOUT / "conformance"), "--case", cases, "--", *harness]) == 1
     out = capsys.readouterr().out
-    assert "FAIL  read fxt/valid/argument-int64\n" in out
-    assert "fxt/valid/argument-int32" not in out
+    assert [line.rpartition("-")[2] for line in out.splitlines() if line.startswith("FAIL ")] == [failing]
+    assert " 1 fail" in out
+    assert " pass, " in out
+
+
+NOT_SHOWN = {
+    "kernel-cpus": "it shows the number of the file in place of that of the CPU",
+    "perf-tasks": "it shows no events of tasks that have no records of their own",
+}
+"""Scenarios of which uftrace does not show everything, and why."""
+
+
+@pytest.mark.parametrize(
+    "path", sorted((CHECKOUT / "conformance/scenarios/uftrace").glob("*.json")), ids=attrgetter("stem")
+)
+def test_uftrace_reads_what_scenarios_ask_for(path: Path, tmp_path: Path) -> None:
+    judges.require(needs("uftrace")())
+    scenario = json.loads(path.read_text("utf-8"))
+    directory = tmp_path / "written.data"
+    canonical.write(scenario, directory)
+    shown = runpy.run_path(str(HARNESSES / "uftrace_reader.py"))["read"](directory)
+    for call in shown["calls"]:
+        del call["address"]  # the producer chooses it
+    differences = timeline.differences("uftrace", scenario["expect"]["records"], shown)
+    assert (differences != []) == (path.stem in NOT_SHOWN), differences
 
 
 def test_the_scoreboard_names_every_testee() -> None:

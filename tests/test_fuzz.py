@@ -129,8 +129,10 @@ import itertools, sys
 from pathlib import Path
 from hypothesis import strategies
 from fuzz import engine
+from support import limits
 
 engine.INPUT_SECONDS = 0.1
+limits.GRACE = 1
 check = lambda data: bool(sum(itertools.repeat(0)))  # C code that never looks at signals
 target = engine.Target(check, lambda: iter(()), lambda: strategies.just(b"the input"))
 engine.target_of = lambda name: target

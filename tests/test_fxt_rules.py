@@ -5,9 +5,11 @@ from __future__ import annotations
 import tracemalloc
 from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 import fxtio
 from fxtio.codec.generate import encode
@@ -16,7 +18,10 @@ from fxtio.fxt import FxtTrace
 from fxtio.fxt import records as r
 from fxtio.fxt.breaks import BREAKS, FOLLOWING, SLOT, named, preamble
 from fxtio.fxt.references import Thread
-from fxtio.fxt.rules import check
+from fxtio.fxt.rules import check, slots
+from fxtio.fxt.rules.slots import MIN_UNUSED
+from fxtio.fxt.rules.spans import DEEPEST
+from fxtio.fxt.rules.view import MAX_KEPT
 from support.fxt_hostile import damaged_traces
 from support.fxt_readings import in_batches, rules
 
@@ -88,12 +93,82 @@ def test_a_parent_that_is_written_behind_its_children_encloses_their_flows() -> 
         assert broken(trace_of(*flows, *between))["fxt.flow.no-slice"] == 2
 
 
+def complete(begin: int, end: int, slot: int = SLOT) -> Record:
+    return r.DurationComplete(begin, slot, "test", "span", (), end)
+
+
+@pytest.mark.parametrize(
+    ("late", "rule"),
+    [
+        (complete(105, 125), "event.overlap"),  # the begin of one lies in the other
+        (complete(95, 105), "event.overlap"),
+        (complete(100, 125), "event.child-first"),
+        (complete(95, 125), None),
+        (complete(102, 108), None),
+        (complete(110, 112), None),
+    ],
+)
+def test_complete_events_in_the_order_of_their_ends(late: Record, rule: str | None) -> None:
+    """The first one ended, and others came after it, when the one that overlaps it is written."""
+    first = complete(100, 110)
+    between = [part for time in range(120, 124) for part in (complete(time, time + 1), r.Counter(1, SLOT, 0, 0, (), 1))]
+    expected = {f"fxt.{rule}": 1} if rule else {}
+    for words in (10, 30, 10_000):
+        with in_batches(words):
+            found = broken(trace_of(first, *between, late))
+            assert {
+                name: found[name] for name in found if name.startswith("fxt.event.") and "name" not in name
+            } == expected
+
+
+spans = st.tuples(st.integers(10, 60), st.integers(0, 20), st.integers(1, 2))
+
+
+@given(st.lists(spans, max_size=25))
+def test_overlaps_are_found_in_batches_of_any_size(many: list[tuple[int, int, int]]) -> None:
+    """In the order of their ends: whether any overlap on a thread, not how often, as one event may hide another."""
+    ordered = sorted(many, key=lambda span: (span[0] + span[1], -span[0]))
+    for slot in (1, 2):
+        records = [complete(begin, begin + length, number) for begin, length, number in ordered if number == slot]
+        data = trace_of(r.ThreadRecord(2, 1, 3), named(3), *records)
+        expected = bool({"fxt.event.overlap", "fxt.event.child-first"} & {*broken(data)})
+        with in_batches(20):
+            assert bool({"fxt.event.overlap", "fxt.event.child-first"} & {*broken(data)}) == expected
+
+
+def test_the_strings_of_many_providers_are_checked() -> None:
+    parts: list[Record] = []
+    for number in range(2, 102):
+        parts += [r.ProviderInfo(number, "p"), r.Initialization(10**9), r.Instant(50, Thread(1, 2), 0, 300, ())]
+        parts += [r.String(slot, f"name {slot}") for slot in (*range(1, MIN_UNUSED), 300)]
+    found = broken(trace_of(*parts))
+    assert found["fxt.string.unused"] == found["fxt.string.later"] == 100
+
+
+def test_a_provider_without_room_for_its_strings_is_left_out() -> None:
+    parts: list[Record] = []
+    for number, slot in ((2, 200), (3, 900), (4, 300), (5, 40)):  # tables of 256, 1,024, 512 and 256 slots
+        parts += [r.ProviderInfo(number, "p"), r.Initialization(10**9), r.Instant(50, Thread(1, 2), 0, slot, ())]
+        parts += [r.String(slot, "name")]
+    with patch.object(slots, "MAX_SLOTS", 1_024):
+        found = broken(trace_of(*parts))
+    assert (found["fxt.string.undefined"], found["fxt.string.later"]) == (4, 3)
+    assert broken(trace_of(*parts))["fxt.string.later"] == 4
+
+
+def test_spans_that_are_too_deep_are_told_once() -> None:
+    deep = [r.DurationBegin(10, SLOT, 0, "span", ()) for _ in range(DEEPEST + 3)]
+    between = [r.Counter(20, SLOT, "test", "event", (), 1) for _ in range(100)]
+    with in_batches(400):
+        assert broken(trace_of(*deep, *between, r.Instant(30, SLOT, 0, "event", ())))["fxt.event.too-deep"] == 3
+
+
 def test_memory_does_not_grow_with_the_number_of_open_operations() -> None:
-    many = [r.AsyncBegin(10, SLOT, 0, "span", (), number) for number in range(200_000)]
+    many = [r.AsyncBegin(10, SLOT, 0, "span", (), number) for number in range(MAX_KEPT + 10_000)]
     data = trace_of(*many)
     tracemalloc.start()
     assert broken(data)["fxt.async.open"] == len(many)
-    assert tracemalloc.get_traced_memory()[1] < 100 * MIB
+    assert tracemalloc.get_traced_memory()[1] < 500 * len(many)
     tracemalloc.stop()
 
 

@@ -181,6 +181,47 @@ def test_nest(rows: list[tuple[int, ...]], tracks: int, room: int, deepest: int)
     assert results[0] == results[1]
 
 
+SPAN_TIMES = st.integers(0, 12) | st.integers(2**63 - 3, 2**63 - 1)
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(-1, 7), TRACKS, SPAN_TIMES, SPAN_TIMES, st.integers(0, 2), st.integers(-1, 3)),
+        max_size=40,
+    ),
+    tracks=st.integers(0, 3),
+    carried=st.integers(0, 5),
+)
+def test_match(rows: list[tuple[int, ...]], tracks: int, carried: int) -> None:
+    dtypes = (np.int8, np.int32, np.int64, np.int64, np.uint64, np.int32)
+    rows = sorted(rows, key=lambda row: row[2])
+    rows = [(step, k, time, max(time, end), key, level) for step, k, time, end, key, level in rows]
+    carried = min(carried, len(rows))
+    rows[:carried] = [((1, 3)[row[0] % 2], *row[1:]) for row in rows[:carried]]
+    columns = [np.array([row[place] for row in rows], dtype) for place, dtype in enumerate(dtypes)]
+    results = []
+    for match in (kernels.match, stand_in.match):
+        end = columns[3].copy()
+        top = np.full(tracks, -1, np.int64)
+        parent, closer, inner = np.full((3, len(rows)), 0, np.int64)
+        depth = np.full(len(rows), -7, np.int32)
+        state, kept = np.zeros((2, len(rows)), np.int8)
+        outputs = (top, parent, depth, closer, inner, state, kept)
+        arguments: Any = [*columns[:3], end, *columns[4:], *outputs, carried]
+        counts = match(*arguments)
+        results.append((counts, end.tolist(), [column.tolist() for column in outputs]))
+    assert results[0] == results[1]
+
+
+def test_match_refuses_wrong_arguments() -> None:
+    longs, bytes_, ints = np.zeros(1, np.int64), np.zeros(1, np.int8), np.zeros(1, np.int32)
+    for match in (kernels.match, stand_in.match):
+        for top, short, carried in ((longs - 1, longs[:0], 0), (longs, longs, 0), (longs - 1, longs, 2)):
+            with pytest.raises(ValueError, match="lengths differ, or a stack is not empty"):
+                match(bytes_, ints, longs, longs, short.view(np.uint64), ints, top, longs, ints, longs, longs, bytes_,
+                      bytes_, carried)  # fmt: skip
+
+
 def test_nest_refuses_wrong_arguments() -> None:
     one, two = (np.zeros(number, np.uint64) for number in (1, 2))
     longs, bytes_ = np.zeros(1, np.int64), np.zeros(1, np.int8)

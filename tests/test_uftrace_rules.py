@@ -131,6 +131,7 @@ JUDGES: dict[str, Callable[[Path], None]] = {
     "uftrace.event.data": refuses("unknown event has data"),
     "uftrace.argspec.no-processor": shows("unknown register name"),
     "uftrace.argspec.trigger-format": values_without_a_format,
+    "uftrace.record.payload-unknown": refuses("record missing argument info"),
     "uftrace.record.wrapped-depth": too_few_calls,
     "uftrace.kernel.long-description": buffer_overflow,
 }

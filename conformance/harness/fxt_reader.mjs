@@ -1,7 +1,8 @@
-// A reader of the Fuchsia trace format, written from its specification, as an example of a harness in exec mode:
-//     fxtio conformance run --format fxt -- node fxt_reader.mjs
+// A reader of the Fuchsia trace format, written from its specification, as an example of a harness in both modes:
+//     fxtio conformance run --mode serve --format fxt -- node fxt_reader.mjs
 // It is strict: it refuses a trace with a record or an argument whose content does not fit its size.
 import {readFileSync, writeFileSync} from 'node:fs';
+import {createInterface} from 'node:readline';
 
 // Each record by its type and subtype: its name, then its fields in the order of the body. A field has a letter and
 // often bits of the header: b bits, w word, T time, s string ref, t thread ref, p process ref, a arguments, x text and
@@ -139,11 +140,26 @@ class Reader {
   }
 }
 
-const [operation, input, output] = process.argv.slice(2);
-try {
-  if (operation !== 'read') throw Object.assign(new Error(`${operation} is not supported`), {status: 77});
-  writeFileSync(output, JSON.stringify({format: 'fxt', records: new Reader(readFileSync(input)).trace()}));
-} catch (error) {
-  console.error(error instanceof Refused || error.status ? error.message : error);
-  process.exitCode = error instanceof Refused ? 1 : error.status ?? 2;
+function perform(operation, input, output) {
+  if (operation !== 'read') return {status: 'unsupported', reason: `${operation} is not supported`};
+  try {
+    writeFileSync(output, JSON.stringify({format: 'fxt', records: new Reader(readFileSync(input)).trace()}));
+    return {status: 'ok'};
+  } catch (error) {
+    if (error instanceof Refused) return {status: 'refused', reason: error.message};
+    throw error;
+  }
+}
+
+process.on('uncaughtException', (error) => { console.error(error); process.exit(2); });
+if (process.argv[2] === 'serve') {
+  const hello = {protocol: 1, name: 'JavaScript reader of the kit', formats: {fxt: ['read']}};
+  for await (const line of createInterface({input: process.stdin})) {
+    const {id, op, in: input, out: output} = JSON.parse(line);
+    console.log(JSON.stringify({id, ...(op === 'hello' ? hello : perform(op, input, output))}));
+  }
+} else {
+  const {status, reason = ''} = perform(...process.argv.slice(2));
+  console.error(reason);
+  process.exitCode = {ok: 0, refused: 1, unsupported: 77}[status];
 }

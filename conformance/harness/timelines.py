@@ -1,4 +1,4 @@
-"""Functions that the harnesses for other programs share: the values of a timeline, and both modes of the protocol."""
+"""Functions that harnesses in Python share: the values of a timeline, and both modes of the protocol."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+STATUSES = {"ok": 0, "refused": 1, "unsupported": 77}
 
 
 class Refused(Exception):
@@ -54,6 +56,10 @@ def thread(process: int | None, thread: int | None) -> dict[str, str]:
     return {"process": str(process), "thread": str(thread)}
 
 
+Operation = Callable[[Path, Path], None]
+"""A function that reads the first file or directory, and writes the second one."""
+
+
 def run(name: str, version: str, read: Callable[[Path], dict[str, Any]], form: str = "fxt") -> int:
     """Run a harness that reads traces in the mode that the arguments say, and return its exit status.
 
@@ -63,22 +69,49 @@ def run(name: str, version: str, read: Callable[[Path], dict[str, Any]], form: s
         read: returns the timeline of a trace, or raises `Refused` or `Unsupported`.
         form: the name of the format.
     """
+
+    def operation(source: Path, target: Path) -> None:
+        target.write_text(json.dumps({"timeline": read(source)}), "utf-8")
+
+    return _run({"protocol": 1, "name": name, "version": version, "formats": {form: ["read"]}}, operation)
+
+
+def run_writer(name: str, version: str, write: Callable[[dict[str, Any], Path], None], form: str = "fxt") -> int:
+    """Run a harness that writes traces in the mode that the arguments say, and return its exit status.
+
+    Args:
+        name: the name of the testee.
+        version: its version.
+        write: writes the trace of a scenario, or raises `Refused` or `Unsupported`.
+        form: the name of the format.
+    """
+
+    def operation(source: Path, target: Path) -> None:
+        write(json.loads(source.read_bytes()), target)
+
+    return _run({"protocol": 1, "name": name, "version": version, "formats": {form: ["write"]}}, operation)
+
+
+def _run(hello: dict[str, Any], operation: Operation) -> int:
+    """Run a harness with one operation, that of its answer to the handshake."""
+    (known,) = next(iter(hello["formats"].values()))
     try:
         if sys.argv[1:] == ["serve"]:
-            return _serve({"protocol": 1, "name": name, "version": version, "formats": {form: ["read"]}}, read)
-        answer = _perform(sys.argv[1], sys.argv[2], sys.argv[3], read)
+            return _serve(hello, operation)
+        if sys.argv[1] != known:
+            sys.stderr.write(f"it can only {known}")
+            return STATUSES["unsupported"]
+        answer = _perform(sys.argv[2], sys.argv[3], operation)
     except Exception:
         traceback.print_exc()
         return 2
     sys.stderr.write(answer.get("reason", ""))
-    return {"ok": 0, "refused": 1, "unsupported": 77}[answer["status"]]
+    return STATUSES[answer["status"]]
 
 
-def _perform(operation: str, source: str, target: str, read: Callable[[Path], dict[str, Any]]) -> dict[str, str]:
+def _perform(source: str, target: str, operation: Operation) -> dict[str, str]:
     try:
-        if operation != "read":
-            raise Unsupported("it is a reader")
-        Path(target).write_text(json.dumps({"timeline": read(Path(source))}), "utf-8")
+        operation(Path(source), Path(target))
     except Refused as error:
         return {"status": "refused", "reason": str(error)}
     except Unsupported as error:
@@ -86,11 +119,10 @@ def _perform(operation: str, source: str, target: str, read: Callable[[Path], di
     return {"status": "ok"}
 
 
-def _serve(hello: dict[str, Any], read: Callable[[Path], dict[str, Any]]) -> int:
+def _serve(hello: dict[str, Any], operation: Operation) -> int:
     for line in sys.stdin:
         request = json.loads(line)
-        is_hello = request["op"] == "hello"
-        answer = hello if is_hello else _perform(request["op"], request["in"], request["out"], read)
+        answer = hello if request["op"] == "hello" else _perform(request["in"], request["out"], operation)
         sys.stdout.write(json.dumps({"id": request["id"], **answer}) + "\n")
         sys.stdout.flush()
     return 0

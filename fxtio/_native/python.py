@@ -705,6 +705,7 @@ __all__ = [
     "distinct",
     "gather",
     "late",
+    "match",
     "nest",
     "pair",
     "sum_rows",

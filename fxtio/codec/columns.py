@@ -77,6 +77,12 @@ class StreamColumn:
         data = self.raw.data.cast("B")
         return [bytes(data[a : a + n]) for a, n in zip((self.at * 8).tolist(), self.length.tolist(), strict=True)]
 
+    def last_bytes(self) -> Array:
+        """Return the last byte of each stream (uint8); none of them may be empty."""
+        data = self.raw.view(np.uint8)
+        last: Array = data[self.at * 8 + self.length - 1]
+        return last
+
     def not_utf8(self) -> Array:
         """Return the streams that are not UTF-8 (indices)."""
         count = (self.length + 7) // 8
@@ -499,11 +505,13 @@ class Members:
         many: where they are; those that are too short for their type are left out.
         groups: for every kind that occurs, the kind, its small records (indices, or a slice for all), their columns.
         short: the rows of those that were left out (indices, one for each).
+        short_at: the indices of the words where these begin.
     """
 
     many: ManyColumn
     groups: list[tuple[int, Array | slice, Columns]]
     short: Array
+    short_at: Array
 
 
 def members_of(union: TaggedUnion, block: Block, many: ManyColumn, oddities: list[Oddity] | None = None) -> Members:
@@ -537,11 +545,11 @@ def members_of(union: TaggedUnion, block: Block, many: ManyColumn, oddities: lis
         if oddities is not None and notes:
             owners = np.repeat(np.arange(len(many.count)), many.count)
             oddities += [one._replace(rows=owners[mine][one.rows]) for mine, one in notes]
-        return Members(many, groups, many.broken[:0])
+        return Members(many, groups, many.broken[:0], many.at[:0])
     rows = np.repeat(np.arange(len(many.count)), many.count)[short]
     count = many.count - np.bincount(rows, minlength=len(many.count))
     good = ManyColumn(count, many.at[~short], many.size[~short], many.kind[~short], many.broken)
-    return Members(good, members_of(union, block, good, oddities).groups, rows)
+    return Members(good, members_of(union, block, good, oddities).groups, rows, many.at[short])
 
 
 @cache

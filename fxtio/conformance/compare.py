@@ -79,8 +79,8 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "dcpi": Meaning(divided=_samples),
     "uftrace": Meaning(
-        dropped_types=frozenset({"info", "info-line", "mapping", "symbol"}),
-        dropped_keys=frozenset({"address", "sid", "base", "size"}),
+        dropped_types=frozenset({"info", "info-line", "mapping", "symbol", "kernel-format"}),
+        dropped_keys=frozenset({"address", "sid", "base", "size", "module"}),
         unordered_types=frozenset({"session", "task", "fork", "dlopen", "event-name"}),
         groups=("tid", "cpu"),
         divided=_without_start,
@@ -89,7 +89,7 @@ MEANINGS: dict[str, Meaning] = {
 }
 """The rules by the name of the format; formats without tables have none, so their records are compared exactly."""
 
-_OPTIONAL = "optional"
+OPTIONAL = "optional"
 """The key of expected records that a reader may leave out, and that may have further keys."""
 
 _EXTENSION = "extension"
@@ -106,7 +106,7 @@ def differences(expected: Sequence[JsonRecord], actual: Sequence[Any]) -> list[s
     Returns:
         The first differences, described for people; empty if there are none.
     """
-    if _matches(expected, actual):
+    if matches(expected, actual, first_difference):
         return []
     result: list[str] = []
     place = 0
@@ -114,7 +114,7 @@ def differences(expected: Sequence[JsonRecord], actual: Sequence[Any]) -> list[s
         if place < len(actual) and first_difference(record, actual[place]) is None:
             place += 1
             continue
-        if record.get(_OPTIONAL):
+        if record.get(OPTIONAL):
             continue
         if place == len(actual):
             result.append(f"record {number} is missing: {_shown(record)}")
@@ -144,14 +144,20 @@ def differences_in_meaning(format: str, expected: Sequence[JsonRecord], actual: 
     return result[:MAX_DIFFERENCES]
 
 
-def _matches(expected: Sequence[JsonRecord], actual: Sequence[Any]) -> bool:
-    """Return whether records are equal one by one, where optional ones may be missing."""
+def matches(
+    expected: Sequence[JsonRecord], actual: Sequence[Any], difference: Callable[[JsonRecord, Any], str | None]
+) -> bool:
+    """Return whether records are equal one by one, where optional ones may be missing.
+
+    Args:
+        expected: the canonical records of a case, or elements of a timeline.
+        actual: what a testee returned.
+        difference: returns the first difference of two of them, or None.
+    """
     places = {0}
     for record in expected:
-        following = {
-            place + 1 for place in places if place < len(actual) and first_difference(record, actual[place]) is None
-        }
-        places = following | places if record.get(_OPTIONAL) else following
+        following = {place + 1 for place in places if place < len(actual) and difference(record, actual[place]) is None}
+        places = following | places if record.get(OPTIONAL) else following
         if not places:
             return False
     return len(actual) in places
@@ -162,7 +168,7 @@ def first_difference(expected: Any, actual: Any, path: str = "") -> str | None:
     name = path or "it"
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         for key, value in expected.items():
-            if key == _OPTIONAL:
+            if key == OPTIONAL:
                 continue
             if key not in actual:
                 if key == _EXTENSION:
@@ -174,7 +180,7 @@ def first_difference(expected: Any, actual: Any, path: str = "") -> str | None:
         extra = next((key for key in actual if key not in expected and key != _EXTENSION), None)
         return (
             None
-            if extra is None or expected.get(_OPTIONAL)
+            if extra is None or expected.get(OPTIONAL)
             else f"{name} has {extra!r}, which is not expected: {_shown(actual[extra])}"
         )
     if isinstance(expected, list) and isinstance(actual, list):

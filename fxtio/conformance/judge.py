@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,12 +156,24 @@ def _circles(case: Case, target: Path, judges: Judges) -> tuple[dict[str, bool],
         differences = [f"it cannot be read: {error}"]
     circles[SAME_MEANING] = not differences
     problems += differences
+    others = list(_other_bytes(case, target))
+    if case.bytes is not None or case.files:
+        circles[SAME_BYTES] = not others
+    return circles, problems + others
+
+
+def _other_bytes(case: Case, target: Path) -> Iterator[str]:
+    """Describe where the bytes of a written trace differ, if they are given: of a file, or of files of a directory."""
     if case.bytes is not None:
         written = target.read_bytes() if target.is_file() else b""
-        circles[SAME_BYTES] = written == case.bytes
         if written != case.bytes:
-            problems.append(_first_other_byte(case.bytes, written))
-    return circles, problems
+            yield _first_other_byte(case.bytes, written)
+    for name, expected in case.files.items():
+        path = target / name
+        if not path.is_file():
+            yield f"there is no file {name}"
+        elif (written := path.read_bytes()) != expected:
+            yield f"{name}: {_first_other_byte(expected, written)}"
 
 
 def _first_other_byte(expected: bytes, actual: bytes) -> str:

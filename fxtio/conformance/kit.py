@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -44,6 +44,7 @@ class Case:
         remarks: the ids of further rules, none of them required, that the trace cannot avoid to break.
         is_valid: whether the trace is valid, so that a reader must read it; true for scenarios.
         write: for scenarios, the canonical records to write.
+        files: for scenarios, the only right bytes of some files of a directory, by name.
         bytes: for scenarios, the only right bytes, or None.
     """
 
@@ -58,6 +59,7 @@ class Case:
     remarks: tuple[str, ...] = ()
     is_valid: bool = True
     write: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     bytes: bytes | None = None
 
 
@@ -68,7 +70,7 @@ class Kit:
     Attributes:
         folder: the folder.
         version: the version of the kit, such as `1`.
-        suffixes: the endings of the names of traces, by format; empty for traces that are directories.
+        suffixes: the endings of the names of traces that a harness gets or writes, by format.
         cases: the cases, those to read before those to write, by id.
     """
 
@@ -136,11 +138,12 @@ def read_kit(folder: str | Path | None = None) -> Kit:
 
 
 def _description(folder: Path) -> tuple[str, dict[str, str]]:
-    """Return the version of a kit, and the suffixes of its formats."""
+    """Return the version of a kit, and the suffixes of the traces of its formats."""
     path = folder / DESCRIPTION
     try:
         content = tomllib.loads(path.read_text("utf-8"))
-        suffixes = {name: str(item.get("suffix", "")) for name, item in content["formats"].items()}
+        formats = content["formats"].items()
+        suffixes = {name: str(item.get("suffix") or item.get("directory_suffix", "")) for name, item in formats}
         return str(content["version"]), suffixes
     except (ValueError, KeyError, AttributeError, OSError) as error:
         raise KitError(f"{path} cannot be read: {error!r}") from error
@@ -211,6 +214,20 @@ def _scenarios(kit: Path) -> Iterator[Case]:
                 tuple(content["tags"]),
                 write=tuple(content["write"]),
                 bytes=None if marked is None else bytes.fromhex(marked),
+                files=_exact_files(path.with_suffix(""), content.get("files", ())),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OSError) as error:
             raise KitError(f"{path}: {error} is missing or wrong") from error
+
+
+def _exact_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """Return the contents of files in the directory of a scenario, by name.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a name leads out of the directory.
+    """
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise ValueError(f"{name!r} is not a file of the directory")
+    return {name: (folder / name).read_bytes() for name in names}

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fxtio.conformance.compare import MAX_DIFFERENCES, first_difference
+from fxtio.conformance.compare import MAX_DIFFERENCES, OPTIONAL, first_difference, matches
 
 _NS = 10**9
 _PROCESS, _THREAD = "1", "2"  # spec: Kernel object record, types of objects
@@ -36,8 +36,8 @@ def differences(format: str, records: Sequence[Mapping[str, Any]], actual: Any) 
         return [f"there are no timelines for the format {format}"]
     if not isinstance(actual, dict):
         return ["the timeline is not an object"]
-    without = _compare(derive([record for record in records if not record.get("optional")]), actual)
-    if not without or not any(record.get("optional") for record in records):
+    without = _compare(derive([record for record in records if not record.get(OPTIONAL)]), actual)
+    if not without or not any(record.get(OPTIONAL) for record in records):
         return without
     try:
         with_optional = _compare(derive(records), actual)
@@ -61,15 +61,24 @@ def _differences_of(name: str, expected: list[dict[str, Any]], actual: Any) -> l
     """Compare one member of a timeline."""
     if not isinstance(actual, list):
         return [f"the member {name!r} of the timeline is not a list"]
+    if matches(expected, actual, _element_difference):
+        return []
     problems = []
     if len(actual) != len(expected):
         problems.append(f"{name}: there are {len(actual):,}, expected {len(expected):,}")
     for number, (element, other) in enumerate(zip(expected, actual, strict=False)):
-        compared = {key: value for key, value in element.items() if not isinstance(other, dict) or key in other}
-        problem = first_difference(compared, other)
+        problem = _element_difference(element, other)
         if problem is not None:
             problems.append(f"{name}[{number}]: {problem}")
     return problems
+
+
+def _element_difference(expected: Mapping[str, Any], actual: Any) -> str | None:
+    """Return the first difference of two elements, without the members that the reader leaves out."""
+    if not isinstance(actual, dict):
+        return first_difference(expected, actual)
+    compared = {key: value for key, value in expected.items() if key == OPTIONAL or key in actual}
+    return first_difference(compared, actual)
 
 
 def derive_fxt(records: Sequence[Mapping[str, Any]]) -> Timeline:
@@ -104,7 +113,24 @@ def derive_mono(records: Sequence[Mapping[str, Any]]) -> Timeline:
     return timeline
 
 
-_DERIVE: dict[str, Callable[[Sequence[Mapping[str, Any]]], Timeline]] = {"fxt": derive_fxt, "mono": derive_mono}
+def derive_uftrace(records: Sequence[Mapping[str, Any]]) -> Timeline:
+    """Return the timeline of the records of a uftrace directory: the records of each type, and all calls together."""
+    timeline = derive_mono(records)
+    timeline["calls"] = [
+        {**record, "values": [item["value"] for item in record.get("arguments", [])]}
+        for record in records
+        if record["type"] in ("entry", "exit")
+    ]
+    names = {record["id"]: record["name"] for record in reversed(timeline["event-name"])}  # the first one counts
+    timeline["event"] = [{**record, "name": names.get(record["id"])} for record in timeline["event"]]
+    return timeline
+
+
+_DERIVE: dict[str, Callable[[Sequence[Mapping[str, Any]]], Timeline]] = {
+    "fxt": derive_fxt,
+    "mono": derive_mono,
+    "uftrace": derive_uftrace,
+}
 
 
 def _add_event(

@@ -79,8 +79,6 @@ class DcpiTrace(FileReader[Info]):
 
     format: ClassVar[str] = "dcpi"
 
-    _share = 0.0
-
     def _summarize(self) -> Info:
         return self.watch(lambda _: None)
 
@@ -171,7 +169,7 @@ class DcpiTrace(FileReader[Info]):
         footer: PlacedRecord | None = None
         for frame in self._frames(info):
             if isinstance(frame, Segments):
-                collector.add(frame, self._share)
+                collector.add(frame, self.share)
             elif isinstance(frame.record, Footer):
                 footer = frame
         return collector.tables(info.header, footer)
@@ -216,7 +214,7 @@ class DcpiTrace(FileReader[Info]):
                 rules.add(frame)
                 if more := _more_records(frame):
                     info.records["MoreCounts"] += more
-                self._share = frame.end() / source.size if source.size else 0.0
+                self.share = frame.end() / source.size if source.size else 0.0
             else:
                 info.records[type(frame.record).__name__] += 1
                 if isinstance(frame.record, Footer):

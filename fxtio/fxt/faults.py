@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fxtio.codec.columns import Columns, lane
 from fxtio.codec.parts import Many
 from fxtio.codec.record import Record, layout_of
 from fxtio.codec.word import Field
 from fxtio.fxt import layout as w
 from fxtio.fxt import records as r
 from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.enums import RecordType
+from fxtio.fxt.enums import ArgumentType, RecordType
 
 if TYPE_CHECKING:
     from fxtio.fxt.frames import Frame
@@ -204,6 +205,48 @@ _ALONE: dict[tuple[type[Record], str], Callable[[Array], Fault | None]] = {
 def can_refine(cls: type[Record], rule: str) -> bool:
     """Return whether `refined` can tell more about the fault of records of a class."""
     return rule in ("arg.size", "framing.record-long", "event.scope") or (cls, rule) in _ALONE
+
+
+MISPLACED_BOOLEAN = (
+    "the value of a boolean stands in bit 16, within the reference of the name, as ocaml-trace writes it"
+)
+
+_NAME, _ARGUMENT_SIZE = w.BoolArgumentWord.fields["name"], w.BoolArgumentWord.fields["size"]
+_ARGUMENT_TYPE = w.BoolArgumentWord.fields["type"]
+_LENGTH, _INLINE = w.StringRefWord.fields["index"], w.StringRefWord.fields["inline"]
+_WORD = 8
+
+
+def has_misplaced_boolean(columns: Columns) -> Array:
+    """Return the boolean arguments (indices) whose value stands in the lowest bit of an inline name's length.
+
+    Args:
+        columns: the columns of boolean arguments.
+
+    The value seems to be false then, and the name has one byte more than it should, which is the first of its padding.
+    """
+    name = columns["name"]
+    odd = np.flatnonzero(name.stream.length % 2)
+    odd = odd[~columns["value"][name.rows[odd]].astype(bool)]
+    last = name.stream.take(odd).last_bytes()
+    misplaced: Array = name.rows[odd[last == 0]]
+    return misplaced
+
+
+def is_too_long_by_boolean(headers: Array) -> Array:
+    """Return for arguments that are too short whether they are right without the lowest bit of the name's length.
+
+    Args:
+        headers: their first words (uint64).
+
+    A boolean in that bit makes the name longer than the argument if its true length is a number of whole words.
+    """
+    name = lane(headers, _NAME)
+    length = _LENGTH.get(name).astype(np.int64)
+    size = lane(headers, _ARGUMENT_SIZE).astype(np.int64)
+    is_boolean = (lane(headers, _ARGUMENT_TYPE) == ArgumentType.BOOL) & (_INLINE.get(name) != 0)
+    misplaced: Array = is_boolean & (length - 1 == (size - 1) * _WORD)
+    return misplaced
 
 
 def _has_id_first(cls: type[Record], words: Array, field: Field, is_right: IsRight) -> bool:

@@ -117,7 +117,6 @@ class FxtTrace(FileReader[Info]):
         self._max_record_bytes = max_record_bytes
         self._tail = b""  # the bytes at the end of the last reading that are not a whole word
         self._last_provider = 0  # the id of the provider that they come from
-        self._share = 0.0  # the part of the trace that was read (0 to 1), 0 if not known
 
     def records(self, *, resolve: bool = True) -> Iterator[Any]:
         """Yield the records as typed objects, in the order of the file.
@@ -193,7 +192,7 @@ class FxtTrace(FileReader[Info]):
             yield collector.tables(batch)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
-        collector = BatchCollector(names, lambda: self._share)
+        collector = BatchCollector(names, lambda: self.share)
         last: Batch | None = None
         for last in self.record_batches(forget=False, name_objects=not OWNERS.keys().isdisjoint(names)):
             collector.add(BatchTables(last))
@@ -214,7 +213,7 @@ class FxtTrace(FileReader[Info]):
             reading = Reading(findings, forget=forget, name_objects=name_objects)
             frames = FrameReader(source, findings, max_record_bytes=self._max_record_bytes, gaps=gaps)
             for frame in frames:
-                self._share = source.position / source.size if source.size else 0.0
+                self.share = source.position / source.size if source.size else 0.0
                 self.position = source.position
                 yield reading.enter(frame)
                 self._report_progress(source)

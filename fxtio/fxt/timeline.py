@@ -17,7 +17,7 @@ from fxtio.fxt.enums import ArgumentType, ObjectType
 from fxtio.fxt.state import Batch
 from fxtio.fxt.tables import BatchCollector, BatchTables
 from fxtio.table import Categories, Column
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Part, Registry, Steps, pair_keys
 from fxtio.timeline.scheduling import Processors
 from fxtio.timeline.schema import FLOW_TYPES, SCOPES, ArgumentKind, TrackKind
 
@@ -82,7 +82,9 @@ def parts(trace: FxtTrace, registry: Registry, tables: Set[str]) -> Iterator[Par
     """
     mapping = _Mapping(registry, tables)
     for batch in trace.record_batches(forget=True):
-        yield mapping.part(batch)
+        part = mapping.part(batch)
+        part.share = trace.share
+        yield part
     yield mapping.finish()
 
 
@@ -146,8 +148,6 @@ class _Mapping:
         for cls in classes:
             rows, columns = batch.columns(cls)
             track = self._tracks(batch, columns["thread"], rows)
-            if cls in _ASYNC:
-                track = self._async_tracks(batch, cls, columns, rows, track)
             at: Any = slice(None) if len(rows) == len(batch) else rows
             steps.step[at] = np.where(track >= 0, np.int8(_STEPS[cls]), np.int8(SpanStep.NONE))
             steps.track[at], steps.ticks[at] = track, columns["timestamp"]
@@ -161,7 +161,9 @@ class _Mapping:
             elif cls is r.Instant:
                 steps.detail[at] = np.minimum(columns["scope"].values, len(SCOPES) - 1)
             elif cls in _ASYNC:
-                steps.key[at] = (category.astype(np.int64) + 1 << 32 | name.astype(np.int64) + 2).view(np.uint64)
+                steps.id[at] = columns["id"]
+                steps.key[at] = pair_keys(category, name)
+        self._to_async_tracks(steps, [batch.columns(cls)[0] for cls in classes if cls in _ASYNC])
         self._end = max(self._end, int(steps.time.max()), int(steps.end.max()))
         return steps
 
@@ -172,21 +174,21 @@ class _Mapping:
             self._registry.losses["complete events that end before they begin, which last 0 ns now"] += backwards
         return np.maximum(end, time)
 
-    def _async_tracks(self, batch: Batch, cls: type[Record], columns: Any, rows: Array, thread: Array) -> Array:
-        """Return the track of each async event: one for each id, named after the first event with it."""
-        ids, first, place = np.unique(columns["id"], return_index=True, return_inverse=True)
-        names = self._codes(batch, columns["name"], rows)[first].tolist()
-        processes = self._registry.track_processes(thread[first])
-        tracks = [
-            self._registry.track(TrackKind.ASYNC, number, name=name, process=process, id=number)
-            for number, name, process in zip(ids.tolist(), names, processes, strict=True)
-        ]
-        return np.array(tracks, np.int32)[place]
+    def _to_async_tracks(self, steps: Steps, rows_of_classes: list[Array]) -> None:
+        """Move async events from the tracks of threads to those of their ids, named after the first event of each."""
+        if not rows_of_classes:
+            return
+        rows = np.sort(np.concatenate(rows_of_classes))
+        ids, first, place = np.unique(steps.id[rows], return_index=True, return_inverse=True)
+        first = rows[first]
+        processes = self._registry.track_processes(steps.track[first])
+        steps.track[rows] = self._registry.async_tracks(ids, steps.name[first], processes)[place]
 
     def _name_objects(self, batch: Batch) -> None:
         """Name processes and threads; a thread without the argument `process` belongs to process 0, as in Perfetto."""
         rows, columns = batch.columns(r.KernelObject)
-        names = Categories(batch.string_codes(columns["name"], rows), batch.strings.values).to_list()
+        codes = self._codes(batch, columns["name"], rows)
+        names = self._names.column(codes).to_list()
         process = BatchTables(batch).argument(r.KernelObject, "process", ArgumentType.KOID, np.uint64).to_list()
         for kind, koid, name, owner in zip(
             columns["object_type"].tolist(), columns["koid"].tolist(), names, process, strict=True
@@ -232,7 +234,7 @@ class _Mapping:
         processes = self._registry.track_processes(distinct[:, 0])
         texts = self._names.values
         tracks = []
-        for process, (_, name, series, number) in zip(processes, distinct.tolist(), strict=True):
+        for process, (_, name, series, number) in zip(processes.tolist(), distinct.tolist(), strict=True):
             title = ":".join(dict.fromkeys(texts[code] for code in (name, series) if code >= 0 and texts[code]))
             code = self._names.code(title)
             key = (process, name, series, number)
@@ -245,19 +247,24 @@ class _Mapping:
         found = [(owners, args) for owners, args in found if len(owners)]
         if not found:
             return self._registry.columns("args", {name: np.empty(0, np.int64) for name in _ARGS})
-        owners = np.concatenate([owners for owners, _ in found])
-        types, bits = (np.concatenate([_plain(args[name]) for _, args in found]) for name in ("type", "bits"))
-        names = np.concatenate([self._names.codes(args["name"]) for _, args in found])
+        owners, types, bits = (
+            _joined([(owners, _plain(args["type"]), args["bits"])[place] for owners, args in found])
+            for place in range(3)
+        )
+        names = _joined([self._names.codes(args["name"]) for _, args in found])
         is_text = types == ArgumentType.STRING
-        text = np.full(len(owners), -1, np.int32)
-        values = tables.batch.strings.values
-        text[is_text] = self._names.codes(Categories(bits[is_text].astype(np.int64), values))
+        strings = Categories(np.where(is_text, bits.view(np.int64), -1), tables.batch.strings.values)
         kinds = _KINDS[types]
-        lost = int(((kinds == ArgumentKind.NULL) & (types != ArgumentType.NULL)).sum())
+        lost = int(np.count_nonzero((kinds == ArgumentKind.NULL) & (types != ArgumentType.NULL)))
         if lost:
             self._registry.losses["arguments that are bytes, or whose type is not defined"] += lost
-        bits = np.where(is_text, np.uint64(0), bits)
-        columns = {"event": owners + self._first_event, "name": names, "type": kinds, "bits": bits, "text": text}
+        columns = {
+            "event": owners + self._first_event,
+            "name": names,
+            "type": kinds,
+            "bits": np.where(is_text, np.uint64(0), bits),
+            "text": self._names.codes(strings),
+        }
         if len(found) > 1:
             order = np.argsort(owners, kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
@@ -322,6 +329,11 @@ class _Mapping:
 
 _SCHEDULING = (r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup)
 _ARGS = ("event", "name", "type", "bits", "text")
+
+
+def _joined(arrays: list[Array]) -> Array:
+    """Concatenate arrays; a single one is not copied."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _plain(column: Any) -> Array:

@@ -77,10 +77,14 @@ class TraceReader(ABC, Generic[InfoT]):
         strict: raise `DecodeError` at the first fault, instead of collecting findings.
         max_bytes: read no more than so many (decompressed) bytes.
         progress: called now and then while reading.
+
+    Attributes:
+        share: the part of the trace that the last reading has read so far (0 to 1), 0 where it is not known.
     """
 
     format: ClassVar[str]
     compression: str | None = None
+    share: float = 0.0
 
     def __init__(
         self, name: str, *, strict: bool = False, max_bytes: int | None = None, progress: Progress | None = None

@@ -76,7 +76,6 @@ class MonoTrace(FileReader[Info]):
         self._data_version = data_version
         self._names: AddressNames | None = None
         self._recording: Recording | None = None
-        self._share = 0.0  # the part of the trace that was read (0 to 1), 0 where it is not known
 
     @property
     def recording(self) -> Recording | None:
@@ -198,7 +197,7 @@ class MonoTrace(FileReader[Info]):
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         collector = EventCollector((*names, *(NAME_TABLES if self._names is None else ())))
         for batch in self._batches():
-            collector.add(batch, self._share)
+            collector.add(batch, self.share)
         if self._names is None:
             self._names = AddressNames(collector.tables(NAME_TABLES, lambda: self.names, self.findings))
         return collector.tables(names, lambda: self.names, self.findings)
@@ -212,7 +211,7 @@ class MonoTrace(FileReader[Info]):
             framer = Framer(source, findings, self._data_version, recognizes_hybrid=not exact)
             for part in framer.parts():
                 self._recording = framer.first
-                self._share = source.position / source.size if source.size else 0.0
+                self.share = source.position / source.size if source.size else 0.0
                 yield part
                 self._report_progress(source)
             self._recording = framer.first

@@ -6,6 +6,7 @@ threads and tracks with a `Registry`, whose numbers are valid for the whole read
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,20 @@ OTHER = "(other)"
 """The name of what a timeline has no room for."""
 
 
+MAX_LISTS = 64
+"""The most lists of names whose codes are remembered."""
+
+
+@dataclass(slots=True)
+class _CodeMap:
+    """The codes of a list of names: for each of the first `count` names, then -1 for null."""
+
+    values: Sequence[str]
+    count: int
+    codes: Array
+    is_identity: bool
+
+
 class Names:
     """The distinct names of a timeline.
 
@@ -38,7 +53,7 @@ class Names:
     def __init__(self) -> None:
         self.values: list[str] = []
         self._code_of: dict[str, int] = {}
-        self._maps: dict[int, tuple[Sequence[str], Array]] = {}
+        self._maps: dict[int, _CodeMap] = {}
 
     def code(self, text: str | None) -> int:
         """Return the code of a name, a new one if the name is new; -1 for None."""
@@ -59,19 +74,21 @@ class Names:
         Values that were seen before in the same list are not looked up again: a format should pass a list that grows.
         """
         values = column.values
-        seen, known = self._maps.get(id(values), (values, np.array([-1], np.int32)))
-        if seen is not values or len(known) > len(values) + 1:
-            known = np.array([-1], np.int32)
-        count = len(known) - 1
-        if count < len(values):
-            if len(values) - count > 4 * len(column.codes) + 1024:  # a long list of which few are used
-                return self._used_codes(column)
-            new = np.array([self.code(text) for text in values[count:]], np.int32)
-            known = np.concatenate([known[:-1], new, known[-1:]])
-            if len(self._maps) > 64:
+        known = self._maps.get(id(values))
+        if known is None or known.values is not values or known.count > len(values):
+            known = _CodeMap(values, 0, np.array([-1], np.int32), is_identity=True)
+        new = len(values) - known.count
+        if new > 4 * len(column.codes) + 1024:  # a long list of which few are used
+            return self._used_codes(column)
+        if new:
+            codes = np.array([*map(self.code, values[known.count :])], np.int32)
+            known.is_identity &= bool((codes == np.arange(known.count, len(values))).all())
+            known.codes = np.concatenate([known.codes[:-1], codes, known.codes[-1:]])
+            known.count = len(values)
+            if len(self._maps) > MAX_LISTS:
                 self._maps.clear()
-            self._maps[id(values)] = (values, known)
-        return known[column.codes]  # the code -1 is the last item
+            self._maps[id(values)] = known
+        return column.codes if known.is_identity else known.codes[column.codes]  # the code -1 is the last item
 
     def _used_codes(self, column: Categories) -> Array:
         used, place = np.unique(column.codes, return_inverse=True)
@@ -89,16 +106,18 @@ class Registry:
     Attributes:
         names: the names.
         losses: for each kind of content that the timeline cannot show, as a sentence, how often it occurs.
+        share: the part of the trace that was read so far (0 to 1), 0 where it is not known.
     """
 
     def __init__(self) -> None:
+        self.share = 0.0
         self.names = Names()
         self.losses: Counter[str] = Counter()
         self._processes: dict[int, int] = {}
         self._process_names: list[int] = []
         self._threads: dict[tuple[int, int], int] = {}
         self._thread_names: list[int] = []
-        self._tracks: dict[tuple[Any, ...], int] = {}
+        self._tracks: dict[TrackKind, dict[Any, int]] = {kind: {} for kind in TrackKind}
         self._track_rows: list[tuple[int, int, int, int, int]] = []
 
     def process(self, pid: int, name: str | None = None) -> int:
@@ -138,28 +157,49 @@ class Registry:
             thread: the row of its thread, or -1.
             id: the id of an async operation or a counter.
         """
-        row = self._tracks.get((kind, key))
-        if row is None:
-            if len(self._track_rows) >= MAX_TRACKS and key is not OTHER:
-                self.losses[f"more than {MAX_TRACKS:,} tracks; all further ones are shown as one"] += 1
-                return self.track(kind, OTHER)
-            row = self._tracks[kind, key] = len(self._track_rows)
-            self._track_rows.append((kind, name, process, thread, id))
-        return row
+        track = self._tracks[kind].get(key)
+        return self._new_track(kind, key, (kind, name, process, thread, id)) if track is None else track
+
+    def async_tracks(self, ids: Array, names: Array, processes: Array) -> Array:
+        """Return the tracks of async operations (int32), each told from others by its id.
+
+        Args:
+            ids: the ids, distinct (uint64).
+            names: the codes of the names of new tracks.
+            processes: the rows of their processes.
+        """
+        kind = TrackKind.ASYNC
+        tracks = np.array(list(map(self._tracks[kind].get, ids.tolist(), itertools.repeat(-1))), np.int32)
+        new = np.flatnonzero(tracks < 0)
+        values = zip(ids[new].tolist(), names[new].tolist(), processes[new].tolist(), strict=True)
+        tracks[new] = [self._new_track(kind, key, (kind, name, process, -1, key)) for key, name, process in values]
+        return tracks
+
+    def _new_track(self, kind: TrackKind, key: Any, row: tuple[int, int, int, int, int]) -> int:
+        if len(self._track_rows) >= MAX_TRACKS and key is not OTHER:
+            self.losses[f"more than {MAX_TRACKS:,} tracks; all further ones are shown as one"] += 1
+            return self.track(kind, OTHER)
+        self._tracks[kind][key] = len(self._track_rows)
+        self._track_rows.append(row)
+        return len(self._track_rows) - 1
 
     @property
     def track_count(self) -> int:
         """The number of tracks so far."""
         return len(self._track_rows)
 
-    def track_processes(self, tracks: Array) -> list[int]:
-        """Return the row of the process of each track, -1 for none."""
-        return [self._track_rows[track][2] if track >= 0 else -1 for track in tracks.tolist()]
+    def track_processes(self, tracks: Array) -> Array:
+        """Return the row of the process of each track (int32), -1 for none."""
+        return self._of_tracks(tracks, 2)
 
     def track_threads(self, tracks: Array) -> Array:
         """Return the row of the thread of each track (int32), -1 for none."""
-        threads = np.array([*(row[3] for row in self._track_rows), -1], np.int32)
-        return threads[tracks]
+        return self._of_tracks(tracks, 3)
+
+    def _of_tracks(self, tracks: Array, place: int) -> Array:
+        distinct, rows = np.unique(tracks, return_inverse=True)
+        values = [self._track_rows[track][place] if track >= 0 else -1 for track in distinct.tolist()]
+        return np.array(values, np.int32)[rows]
 
     def tables(self) -> dict[str, Table]:
         """Return the tables `processes`, `threads` and `tracks`."""
@@ -262,6 +302,14 @@ STEP_COLUMNS: dict[str, tuple[str, int]] = {
 """The type of each column of `Steps`, and the value in a row without an effect."""
 
 
+def pair_keys(first: Array, second: Array) -> Array:
+    """Return keys of `Steps` (uint64, not 0) that are equal where both codes (int32, -1 for none) are."""
+    return (first.astype(np.uint64) + np.uint64(2)) * _PAIRS + second.astype(np.uint64) + np.uint64(1)
+
+
+_PAIRS = np.uint64(1 << 32)
+
+
 @dataclass(slots=True)
 class Part:
     """What a batch of a trace adds to its timeline.
@@ -269,7 +317,9 @@ class Part:
     Attributes:
         steps: spans, instants and flows, or None.
         tables: rows of tables that need no pairing (`counters`, `samples`, `args`, ...), see `Registry.columns`.
+        share: the part of the trace that was read up to here (0 to 1), 0 where it is not known.
     """
 
     steps: Steps | None = None
     tables: dict[str, dict[str, Column]] = field(default_factory=dict)
+    share: float = 0.0

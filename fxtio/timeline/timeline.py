@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-import fxtio
-from fxtio.exchange import Exchange
-from fxtio.exchange import by_content as exchange_by_content
-from fxtio.exchange import by_name as exchange_by_name
-from fxtio.formats import by_content, by_name, formats, of_source
-from fxtio.io.reading import FileReader, can_reopen
-from fxtio.io.source import Source, is_directory, open_source
-from fxtio.io.spool import Spool
 from fxtio.table import Column, GrowingTable, Table
 from fxtio.timeline.nesting import DisorderedError, Nesting
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import OPEN_SLICES, TABLES, empty_columns
-
-if TYPE_CHECKING:
-    from fxtio.formats import Trace
 
 Parts = Callable[[Registry, Set[str]], Iterator[Part]]
 """Reads a trace from its beginning, and yields what each batch adds to its timeline."""
@@ -42,7 +30,7 @@ ConsumerT = TypeVar("ConsumerT", bound=Consumer)
 
 
 class Timeline:
-    """A trace as format-neutral tables, see `fxtio.timeline.schema.TABLES`.  `fxtio.timeline.open_timeline` makes one.
+    """A trace as format-neutral tables, see `fxtio.timeline.schema.TABLES`.  `fxtio.open_timeline` makes one.
 
     Args:
         name: where it is read from.
@@ -56,21 +44,13 @@ class Timeline:
         trace: the trace, None for an exchange format.
     """
 
-    def __init__(self, name: str, format: str, parts: Parts, *, trace: Trace | None = None) -> None:
+    def __init__(self, name: str, format: str, parts: Parts, *, trace: Any = None) -> None:
         self.name = name
         self.format = format
         self.trace = trace
         self._parts = parts
         self._cache: dict[str, Table] = {}
         self._registry = Registry()
-
-    @classmethod
-    def of(cls, trace: Trace) -> Timeline:
-        """Return the timeline of an open trace of any format of `fxtio.formats`."""
-        room = by_name(trace.format).timeline
-        if isinstance(trace, FileReader):
-            trace.reads_again = True  # to sort it, if need be
-        return cls(trace.name, trace.format, partial(room.parts, trace), trace=trace)
 
     def __enter__(self) -> Self:
         return self
@@ -145,6 +125,7 @@ class Timeline:
         consumer = make(registry)
         nesting = Nesting(registry)
         for part in order(self._parts(registry, names)):
+            registry.share = part.share
             columns = part.tables
             if part.steps is not None:
                 columns = {**columns, **nesting.enter(part.steps)}
@@ -172,75 +153,26 @@ def _sorted(parts: Iterator[Part]) -> Iterator[Part]:
     for part in parts:
         if part.steps is not None:
             steps.append(part.steps.take(part.steps.step != 0))
-        yield Part(None, part.tables)
+        yield Part(None, part.tables, part.share)
     rows = Steps.joined(steps)
     yield Part(rows.take(np.argsort(rows.time, kind="stable")))
-
-
-def open_timeline(target: Any, *, format: str | None = None, **options: Any) -> Timeline:
-    """Open a trace of any format, or a file of an exchange format, as a timeline.
-
-    Args:
-        target: what to read, see `fxtio.open`.
-        format: the name of the format; by default it is recognized by content, then by suffix.
-        options: further options of `fxtio.open`.
-
-    Raises:
-        FormatError: the target is not a trace of a known format.
-        OSError: the target cannot be opened.
-    """
-    if is_directory(target) or format in formats():
-        return Timeline.of(cast("Trace", fxtio.open(target, format=format, **options)))
-    source = open_source(target, limit=options.get("max_bytes"))
-    try:
-        if format is not None:
-            exchange: Exchange | None = exchange_by_name(format)
-        else:
-            exchange = None if by_content(source) else exchange_by_content(source.head)
-        if exchange is not None:
-            return _imported(exchange, source, target, options)
-        return Timeline.of(of_source(source).open(target, source=source, **options))
-    except Exception:
-        source.close()
-        raise
-
-
-def _imported(exchange: Exchange, source: Source, target: Any, options: Mapping[str, Any]) -> Timeline:
-    """Return the timeline of a file of an exchange format, which is opened again for each reading."""
-    if not can_reopen(target):
-        open_again: Callable[[], Source] = Spool(source).open
-    else:
-        source.close()
-        open_again = partial(open_source, target, limit=options.get("max_bytes"))
-
-    def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
-        reading, progress = open_again(), options.get("progress")
-        try:
-            for part in exchange.parts(reading, registry, tables):
-                yield part
-                if progress is not None:
-                    progress(reading.consumed or reading.position, reading.total)
-        finally:
-            reading.close()
-
-    return Timeline(source.name, exchange.name, parts)
 
 
 class _Collector:
     """Joins the batches to whole tables."""
 
     def __init__(self, registry: Registry) -> None:
+        self._registry = registry
         self._growing: dict[str, GrowingTable] = {}
 
     def enter(self, tables: Mapping[str, Table]) -> None:
+        """Append the rows; slices go to the rows of their ids."""
         for name, table in tables.items():
-            self._growing.setdefault(name, GrowingTable()).append(dict(table.items()))
+            rows = table["id"] if name == "slices" else None
+            self._growing.setdefault(name, GrowingTable()).append(dict(table.items()), self._registry.share, rows)
 
     def tables(self, registry: Registry) -> dict[str, Table]:
         """Return the whole tables."""
         result = {name: Table(empty_columns(name)) for name in TABLES if name not in _NAMED}
         result |= {name: Table(growing.columns()) for name, growing in self._growing.items()}
-        slices = result["slices"]
-        if (np.diff(slices["id"]) < 0).any():
-            result["slices"] = slices.take(np.argsort(slices["id"], kind="stable"))
         return result | registry.tables()

@@ -51,6 +51,7 @@ def rule_json(rule: Rule) -> dict[str, str]:
         "severity": rule.severity.value,
         "section": rule.section,
         "quote": rule.quote,
+        "basis": rule.basis,
         "found": rule.found,
         "why": rule.why,
         "mend": rule.mend,

@@ -175,6 +175,9 @@ def test_a_rule_is_described(rule: Rule) -> None:
     assert rule.why.endswith(".")
     assert rule.mend.endswith(".")
     assert rule.section or rule.level != "required"
+    assert not (rule.quote and not rule.section)
+    if rule.level == "required":
+        assert bool(rule.quote) != bool(rule.basis), "the words that demand it, or what else demands it"
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)

@@ -11,7 +11,7 @@ from types import FrameType
 EXTREME_NUMBERS = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
 """Numbers that readers and writers easily get wrong: the ends of integer types, and their neighbors."""
 
-_GRACE = 10
+GRACE = 10
 """Seconds of processor time after which the process is killed if C code does not let the exception be raised."""
 
 
@@ -28,7 +28,7 @@ def processor_seconds(limit: float) -> Iterator[None]:
     """
     start = time.process_time()
     if hasattr(signal, "setitimer"):
-        with _interrupted(limit), _killed(limit + _GRACE):
+        with _interrupted(limit), _killed(limit + GRACE):
             yield
     else:
         yield

@@ -1,39 +1,38 @@
-"""Canonical JSON of uftrace directories."""
+"""Canonical JSON of uftrace directories.  What scenarios ask for is written by `uftrace_scenario`."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
-from fxtio.conformance.canonical.values import parsed_text, shown_text
-from fxtio.errors import EncodeError
+import numpy as np
+
+from fxtio.conformance.canonical.uftrace_scenario import ArgumentType, write
+from fxtio.conformance.canonical.values import shown_text
 from fxtio.finding import Findings
 from fxtio.uftrace.argspec import ValueSpecs
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, data_of
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.info import HEADER_SIZE, INFO_FILE
+from fxtio.uftrace.layout import PERF_HEADER, PERF_SAMPLE
 from fxtio.uftrace.reader import UftraceTrace, decoded
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 from fxtio.uftrace.symbols import MapFile, SymbolFile
-from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskFile
-from fxtio.uftrace.writer import UftraceWriter
 
 Json = dict[str, Any]
 
 _MAP_NAME = ("sid-", ".map")
 _SYMBOLS = ".sym"
 _NULL = b"\xff\xff\xff\xff"
-_SIGNED, _CHARACTER, _STRING, _FLOAT, _STRUCTURE = "signed", "character", "string", "float", "structure"
 _TYPES = {
-    "d": _SIGNED, "i": _SIGNED, "u": "unsigned", "x": "unsigned", "o": "unsigned", "c": _CHARACTER, "p": "pointer",
-    "e": "enumeration", "f": _FLOAT, "s": _STRING, "S": _STRING, "t": _STRUCTURE,
+    "d": ArgumentType.SIGNED, "i": ArgumentType.SIGNED, "u": ArgumentType.UNSIGNED, "x": ArgumentType.UNSIGNED,
+    "o": ArgumentType.UNSIGNED, "c": ArgumentType.CHARACTER, "p": ArgumentType.POINTER, "e": ArgumentType.ENUMERATION,
+    "f": ArgumentType.FLOAT, "s": ArgumentType.STRING, "S": ArgumentType.STRING, "t": ArgumentType.STRUCTURE,
 }  # fmt: skip
-_FORMATS = {_SIGNED: "i", "unsigned": "u", _CHARACTER: "c", "pointer": "p", _FLOAT: "", _STRING: "s", _STRUCTURE: "t"}
 _TASK_TYPES: dict[type, str] = {Session: "session", Task: "task", Fork: "fork", Dlopen: "dlopen"}
-_PERF_HEADER, _PERF_SAMPLE = 8, 16
+
+__all__ = ["records", "write"]
 
 
 def records(trace: UftraceTrace) -> list[Json]:
@@ -137,19 +136,19 @@ def _arguments(specs: ValueSpecs, payload: bytes, order: Any) -> list[Json]:
             start += 2
         raw = payload[start : start + size]
         at = start + size + -(start + size) % 4
-        counted = {} if kind == _STRING else {"size": str(size)}
-        result.append({"type": kind, "name": spec.label, **counted, "value": _value(kind, raw, order)})
+        counted = {} if kind is ArgumentType.STRING else {"size": str(size)}
+        result.append({"type": str(kind), "name": spec.label, **counted, "value": _value(kind, raw, order)})
     return result
 
 
-def _value(kind: str, raw: bytes, order: Any) -> Any:
-    if kind == _STRING:
+def _value(kind: ArgumentType, raw: bytes, order: Any) -> Any:
+    if kind is ArgumentType.STRING:
         return None if raw == _NULL else shown_text(raw.decode("utf-8", "surrogateescape"))
-    if kind == _STRUCTURE:
+    if kind is ArgumentType.STRUCTURE:
         return raw.hex()
-    if kind == _FLOAT:
+    if kind is ArgumentType.FLOAT:
         return f"f{8 * len(raw)}:{(raw[::-1] if order == 'little' else raw).hex()}"
-    return str(int.from_bytes(raw, order, signed=kind in (_SIGNED, _CHARACTER)))
+    return str(int.from_bytes(raw, order, signed=kind in (ArgumentType.SIGNED, ArgumentType.CHARACTER)))
 
 
 def _kernel(trace: UftraceTrace) -> Iterator[Json]:
@@ -159,100 +158,12 @@ def _kernel(trace: UftraceTrace) -> Iterator[Json]:
 
 
 def _perf(trace: UftraceTrace) -> Iterator[Json]:
-    prefix = "<" if trace.info_file.order == "little" else ">"
+    order = trace.info_file.order
     for cpu, event in trace.perf_events():
-        kind, misc, size = struct.unpack_from(prefix + "IHH", event.raw)
-        body = event.raw[_PERF_HEADER : size - _PERF_SAMPLE]
-        pid, tid, time = struct.unpack_from(prefix + "IIQ", event.raw, size - _PERF_SAMPLE)
-        numbers = {"cpu": cpu, "timestamp": time, "perf_type": kind, "misc": misc, "pid": pid, "tid": tid}
+        end = len(event.raw) - PERF_SAMPLE.itemsize
+        (header,) = np.frombuffer(event.raw, PERF_HEADER.newbyteorder(order), 1).tolist()
+        (sample,) = np.frombuffer(event.raw, PERF_SAMPLE.newbyteorder(order), 1, end).tolist()
+        numbers = {"cpu": cpu, "timestamp": sample[2], "perf_type": header[0], "misc": header[1]}
+        numbers |= {"pid": sample[0] % 2**32, "tid": sample[1] % 2**32}
+        body = event.raw[PERF_HEADER.itemsize : end]
         yield {"type": "perf-event", **{key: str(value) for key, value in numbers.items()}, "data": body.hex()}
-
-
-# ---------------------------------------------------------------------------------------------------------- writing
-
-
-def write(records: Sequence[Json], path: Path) -> None:
-    """Write a directory that contains these canonical records.
-
-    Raises:
-        EncodeError: the format cannot express a record.
-        OSError: the directory cannot be written.
-    """
-    sessions = [record for record in records if record["type"] == "session"]
-    program = parsed_text(sessions[0]["exename"]) if sessions else "/program"
-    with UftraceWriter(path, program=program) as writer:
-        _Scenario(writer, records).write()
-
-
-class _Scenario:
-    """The writing of one scenario: its declarations, and the tasks so far."""
-
-    def __init__(self, writer: UftraceWriter, records: Sequence[Json]) -> None:
-        self._writer, self._records = writer, records
-        self._processes = {record["tid"]: int(record["pid"]) for record in records if record["type"] == "task"}
-        self._tasks: dict[str, TaskWriter] = {}
-        self._events = {item["id"]: parsed_text(item["name"]) for item in records if item["type"] == "event-name"}
-        calls = [record for record in records if record["type"] in ("entry", "exit")]
-        specs = {
-            (record["type"], parsed_text(record["function"])): ",".join(map(_spec, record["arguments"]))
-            for record in calls
-            if record.get("arguments")
-        }
-        self._functions = {
-            name: writer.function(name, arguments=specs.get(("entry", name), ""), returns=specs.get(("exit", name), ""))
-            for name in dict.fromkeys(parsed_text(record["function"]) for record in calls)
-        }
-
-    def write(self) -> None:
-        """Write all records."""
-        for record in sorted(self._records, key=lambda record: record["type"] != "fork"):
-            kind = record["type"]
-            if kind == "message":
-                self._writer.message(int(record["timestamp"]), parsed_text(record["message"]))
-            elif kind == "fork":
-                child = self._task(record["ppid"]).fork(int(record["pid"]), int(record["timestamp"]))
-                self._tasks[record["pid"]] = child
-            elif kind in ("entry", "exit", "event", "lost"):
-                self._write(kind, self._task(record["tid"]), record)
-            elif kind not in ("session", "task", "event-name"):
-                raise EncodeError(f"records {kind!r} cannot be asked for", "type")
-
-    def _task(self, tid: str) -> TaskWriter:
-        if tid not in self._tasks:
-            self._tasks[tid] = self._writer.task(int(tid), self._processes.get(tid))
-        return self._tasks[tid]
-
-    def _write(self, kind: str, task: TaskWriter, record: Json) -> None:
-        time = int(record["timestamp"])
-        values = [_parsed_value(item) for item in record.get("arguments", [])]
-        if kind == "entry":
-            task.enter(self._functions[parsed_text(record["function"])], time, *values)
-        elif kind == "exit":
-            task.leave(time, *values)
-        elif kind == "lost":
-            task.lost(int(record["count"]))
-        else:
-            data = bytes.fromhex(record["data"]) if "data" in record else None
-            task.event(self._events.get(record["id"], int(record["id"])), time, data)
-
-
-def _spec(item: Json) -> str:
-    """Return the specification of an argument."""
-    letter = _FORMATS[item["type"]]
-    size = "" if item["type"] in (_STRING, "pointer", _CHARACTER) else int(item["size"])
-    bits = size if item["type"] == _STRUCTURE or size == "" else 8 * int(size)
-    return f"{item['name']}/{letter}{bits}"
-
-
-def _parsed_value(item: Json) -> Any:
-    """Return the value of an argument."""
-    value = item["value"]
-    if item["type"] == _STRING:
-        return None if value is None else parsed_text(value)
-    if item["type"] == _STRUCTURE:
-        return bytes.fromhex(value)
-    if item["type"] == _FLOAT:
-        kind, _, bits = value.partition(":")
-        number: float = struct.unpack(">f" if kind == "f32" else ">d", bytes.fromhex(bits))[0]
-        return number
-    return int(value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,8 @@ from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
-from fxtio.fxt.layout import MAX_STRING_SLOT
+from fxtio.fxt.enums import ArgumentType
+from fxtio.fxt.faults import has_misplaced_boolean
 from fxtio.fxt.reference_columns import Definitions, SlotLookup, StringColumn
 from fxtio.fxt.references import Thread
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at, string_fields
@@ -20,36 +23,55 @@ Array = np.ndarray[Any, Any]
 MIN_UNUSED = 8
 """From so many strings on, it is reported if most of them are not used."""
 
-MAX_TABLES = 32
-"""The most providers whose strings are checked for use."""
+MAX_SLOTS = 2**20
+"""The most slots of all providers together that are checked for use; a provider that needs more is left out."""
+
+_MIN_SLOTS = 256
 
 MIN_REDEFINED = 32
 """From so many definitions on, an index is reported that is redefined nearly as often as it is used."""
 
 _NO_OFFSET = -1
+_NO_ROWS: Array = np.empty(0, np.int64)
 
 _WITHOUT_THREAD = (r.ProfilerModule, r.ProfilerMmap)
 """The classes whose thread koid is 0, since they concern a whole process.  spec: Module record, Mmap record"""
 
 
 class _Slots:
-    """The string table of a provider.
+    """The string table of a provider, as far as the greatest slot that occurred.
 
     Attributes:
         defined: how often each slot was defined.
         used: how often it was used, as far as that is counted.
         first: the offset of the first definition of each slot, -1 for none.
         undefined: the offset of the first use of each slot that was not defined there, -1 for none.
+        is_left_out: there is no room for the table, so that it is empty.
     """
 
     def __init__(self) -> None:
-        self.defined = np.zeros(MAX_STRING_SLOT + 1, np.int64)
-        self.used = np.zeros(MAX_STRING_SLOT + 1, np.int64)
-        self.first = np.full(MAX_STRING_SLOT + 1, _NO_OFFSET, np.int64)
-        self.undefined = np.full(MAX_STRING_SLOT + 1, _NO_OFFSET, np.int64)
+        self.defined = self.used = self.first = self.undefined = _NO_ROWS
+        self.is_left_out = False
+
+    def grow(self, size: int) -> None:
+        """Add slots up to `size`."""
+        more = (0, size - len(self))
+        self.defined, self.used = np.pad(self.defined, more), np.pad(self.used, more)
+        self.first = np.pad(self.first, more, constant_values=_NO_OFFSET)
+        self.undefined = np.pad(self.undefined, more, constant_values=_NO_OFFSET)
+
+    def leave_out(self) -> None:
+        """Drop all slots, for good."""
+        self.defined = self.used = self.first = self.undefined = _NO_ROWS
+        self.is_left_out = True
+
+    def __len__(self) -> int:
+        return len(self.used)
 
     def count(self, slots: Array) -> None:
-        """Count the uses of slots."""
+        """Count the uses of slots; those that the table does not have were not defined yet."""
+        if len(slots) and int(slots.max()) >= len(self):
+            slots = slots[slots < len(self)]
         if len(slots) < len(self.used) // 8:
             np.add.at(self.used, slots, 1)
         else:
@@ -57,7 +79,7 @@ class _Slots:
 
     def needs_uses(self) -> bool:
         """Return whether it matters which slots are used: some are not used yet, or are defined again and again."""
-        return bool(((self.defined > 0) & (self.used == 0)).any()) or int(self.defined.max()) > 1
+        return bool(((self.defined > 0) & (self.used == 0)).any()) or int(self.defined.max(initial=0)) > 1
 
 
 class Strings:
@@ -67,7 +89,7 @@ class Strings:
         self._slots: dict[int, _Slots] = {}
         self._with_nul: Array = np.zeros(1, bool)
         self._strings: DistinctStrings | None = None
-        self._counted: list[int] = []  # the providers whose uses of strings are counted in this batch
+        self._counted: set[int] = set()  # the providers whose uses of strings are counted in this batch
         self._defined = 0  # all slots below it are defined
 
     def enter(self, view: View) -> None:
@@ -75,7 +97,7 @@ class Strings:
         definitions = view.batch.string_slots.definitions
         if len(definitions.slot):
             self._check_definitions(view, definitions)
-        self._counted = [number for number, table in self._slots.items() if table.needs_uses()]
+        self._counted = {number for number, table in self._slots.items() if table.needs_uses()}
         self._defined = 0 if len(definitions.slot) else view.batch.string_slots.defined(view.batch.provider)
         for cls in view.batch.classes():
             rows, columns = view.batch.columns(cls)
@@ -85,13 +107,14 @@ class Strings:
             members_rows, members = view.batch.arguments(cls)
             if len(members.many.kind):
                 owners = None
-                for _, indices, argument in members.groups:
+                for kind, indices, argument in members.groups:
+                    known = has_misplaced_boolean(argument) if kind == ArgumentType.BOOL else _NO_ROWS
                     for column in argument.values():
                         if isinstance(column, StringColumn) and not self._is_plain(column):
                             if owners is None:
                                 owners = np.repeat(members_rows, members.many.count)
                             mine = owners[indices]
-                            self._check_references(view, mine, column, view.argument_codes(column, mine))
+                            self._check_references(view, mine, column, view.argument_codes(column, mine), known)
         if len(definitions.slot):
             self._check_later(view, definitions)
 
@@ -101,11 +124,18 @@ class Strings:
             return False
         return not len(column.slot) or int(column.slot.max()) < self._defined
 
-    def _table(self, provider: int) -> _Slots | None:
-        """Return the table of a provider; None for all but the first `MAX_TABLES`."""
-        if provider not in self._slots and len(self._slots) < MAX_TABLES:
-            self._slots[provider] = _Slots()
-        return self._slots.get(provider)
+    def _table(self, provider: int, slots: Array) -> _Slots | None:
+        """Return the table of a provider, with room for some slots; None if it is left out."""
+        table = self._slots.setdefault(provider, _Slots())
+        most = int(slots.max(initial=0))
+        if most >= len(table) and not table.is_left_out:
+            size = max(_MIN_SLOTS, 1 << most.bit_length())
+            others = sum(len(each) for each in self._slots.values()) - len(table)
+            if others + size > MAX_SLOTS:
+                table.leave_out()
+            else:
+                table.grow(size)
+        return None if table.is_left_out else table
 
     # ---- definitions
 
@@ -124,26 +154,28 @@ class Strings:
         nul = self._nul(view)[code]
         view.report("text.nul", row[nul], lambda index: f"a NUL in {view.text(int(code[nul][index]))}")
         offsets = view.offsets(row)
-        for number in np.unique(provider).tolist():
-            table, mine = self._table(number), provider == number
+        for number, mine in _by_provider(provider):
+            table = self._table(number, slot[mine])
             if table is None:
                 continue
-            table.defined += np.bincount(slot[mine], minlength=MAX_STRING_SLOT + 1)
+            table.defined += np.bincount(slot[mine], minlength=len(table))
             initial = table.first[slot[mine]] == _NO_OFFSET
             table.first[slot[mine][initial][::-1]] = offsets[mine][initial][::-1]
 
     def _check_later(self, view: View, definitions: Definitions) -> None:
         """Report strings that are defined behind their use."""
-        for number, table in self._slots.items():
-            mine = definitions.provider == number
-            slots = np.unique(definitions.slot[mine])
-            late = slots[table.undefined[slots] != _NO_OFFSET]
-            offsets = view.offsets(definitions.row[mine])
-            for slot in late.tolist():
-                use = int(table.undefined[slot])
-                if int(offsets[definitions.slot[mine] == slot].max()) > use:
-                    table.undefined[slot] = _NO_OFFSET
-                    view.findings.add("string.later", use, f"string {slot} is used here, and defined only later")
+        offsets = view.offsets(definitions.row)
+        for number, mine in _by_provider(definitions.provider):
+            table, slots = self._slots.get(number, _Slots()), definitions.slot[mine]
+            inside = slots < len(table)
+            last = np.full(len(table), _NO_OFFSET, np.int64)
+            last[slots[inside]] = offsets[mine][inside]
+            late = np.flatnonzero((table.undefined != _NO_OFFSET) & (last > table.undefined))
+            uses = table.undefined[late]
+            table.undefined[late] = _NO_OFFSET
+            if len(late):
+                text = "string {} is used here, and defined only later"
+                report_at(view.findings, "string.later", uses, partial(_text_of, text, late))
 
     def _nul(self, view: View) -> Array:
         """Return for each code of a string whether it has a NUL; the last one is for the code -1."""
@@ -157,12 +189,16 @@ class Strings:
 
     # ---- uses
 
-    def _check_references(self, view: View, rows: Array, column: StringColumn, codes: Array) -> None:
-        """Note which slots are used, and check texts that stand inline."""
+    def _check_references(
+        self, view: View, rows: Array, column: StringColumn, codes: Array, known: Array = _NO_ROWS
+    ) -> None:
+        """Note which slots are used, and check texts that stand inline, except for those whose NUL is `known`."""
         if not len(rows):
             return
         if len(column.rows):
             nul = self._nul(view)[codes[column.rows]]
+            if len(known):
+                nul &= ~np.isin(column.rows, known)
             view.report(
                 "text.nul",
                 rows[column.rows[nul]],
@@ -171,20 +207,18 @@ class Strings:
         provider = view.batch.provider_of(rows)
         if int(codes.min()) < 0:
             self._note_undefined(view, rows, column.slot, codes < 0, provider)
-        for number in self._counted:
-            if not isinstance(provider, int):
-                self._slots[number].count(column.slot[provider == number])
-            elif provider == number:
-                self._slots[number].count(column.slot)
+        for number, mine in _by_provider(provider) if self._counted else ():
+            if number in self._counted:
+                self._slots[number].count(column.slot[mine])
 
     def _note_undefined(self, view: View, rows: Array, slots: Array, undefined: Array, provider: Any) -> None:
-        numbers = np.broadcast_to(provider, len(rows))[undefined]
+        provider = provider if isinstance(provider, int) else provider[undefined]
         offsets = view.offsets(rows[undefined])
-        for number in np.unique(numbers).tolist():
-            table, mine = self._table(number), numbers == number
+        for number, mine in _by_provider(provider):
+            slot = slots[undefined][mine]
+            table = self._table(number, slot)
             if table is None:
                 continue
-            slot = slots[undefined][mine]
             initial = table.undefined[slot] == _NO_OFFSET
             table.undefined[slot[initial][::-1]] = offsets[mine][initial][::-1]
 
@@ -201,6 +235,22 @@ class Strings:
             for slot in busy.tolist():
                 message = f"string {slot} is defined {table.defined[slot]:,} times and used {table.used[slot]:,} times"
                 findings.add("string.thrash", int(table.first[slot]), message)
+
+
+def _text_of(text: str, numbers: Array, index: int) -> str:
+    """Return a text with a number filled in."""
+    return text.format(numbers[index])
+
+
+def _by_provider(provider: int | Array) -> Iterator[tuple[int, Array | slice]]:
+    """Yield each provider of some rows with its rows, in ascending order."""
+    if isinstance(provider, int):
+        yield provider, slice(None)
+        return
+    order = np.argsort(provider, kind="stable")
+    numbers = provider[order]
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    yield from zip(numbers[starts].tolist(), np.split(order, starts[1:]), strict=True)
 
 
 def _codes_before(slots: SlotLookup, provider: Array, slot: Array, code: Array, row: Array) -> Array:

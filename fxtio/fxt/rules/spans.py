@@ -1,7 +1,8 @@
 """Rules of spans on threads: begins and ends in pairs, nesting, the order of times, arrows within spans.
 
 A kernel examines each batch, see `fxtio._native.python.nest`.  Spans that are open at the end of a batch, and arrows
-without a span, go before the rows of the next batch.
+without a span, go before the rows of the next batch.  So do the last complete events that have ended, if complete
+events of the next batch begin before them: many producers write these when they end, children before their parents.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.references import Thread
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at
+from fxtio.fxt.state import Threads
 
 Array = np.ndarray[Any, Any]
 
@@ -26,6 +28,9 @@ DEEPEST = 512
 
 MAX_FAULTS = 65_536
 """The most faults of a batch that are listed; more are only counted."""
+
+MAX_ENDED = 8_192
+"""The most complete events that have ended and are compared with those of later batches."""
 
 _STEPS: dict[type[Record], SpanStep] = {
     r.DurationBegin: SpanStep.BEGIN,
@@ -37,6 +42,8 @@ _STEPS: dict[type[Record], SpanStep] = {
     r.FlowEnd: SpanStep.FLOW,
 }
 _SPANS = (SpanStep.BEGIN, SpanStep.END, SpanStep.COMPLETE)
+_LEFT_OUT = (SpanFault.OVERLAP, SpanFault.CHILD_FIRST)
+_OF_PAIRS = (*_LEFT_OUT, SpanFault.DEEP)
 _MESSAGES = {
     SpanFault.UNMATCHED: ("event.unmatched-end", "no span is open on this thread"),
     SpanFault.NAME: ("event.end-name", "the end has another name or category than the begin at byte {other:,}"),
@@ -79,6 +86,79 @@ class _Rows:
         columns = (self.thread, self.begin, self.end, self.key, self.offset)
         return _Rows(self.step[rows], provider, *(column[rows] for column in columns))
 
+    def before(self, other: _Rows) -> _Rows:
+        """Return these rows and others behind them."""
+        if not len(self.step) or not len(other.step):
+            return other if len(other.step) else self
+        provider = _joined(self.provider, len(self.step), other.provider, len(other.step))
+        columns = [
+            np.concatenate([getattr(self, name), getattr(other, name)])
+            for name in ("step", "thread", "begin", "end", "key", "offset")
+        ]
+        return _Rows(columns[0], provider, *columns[1:])
+
+
+def _no_rows() -> _Rows:
+    words = np.empty(0, np.uint64)
+    return _Rows(np.empty(0, np.int8), 0, np.empty(0, np.int32), words, words, words, np.empty(0, np.int64))
+
+
+class _Ended:
+    """The last complete events that have ended, without those that lie within another one of these.
+
+    Attributes:
+        rows: the events, those of a thread in the order of time.
+    """
+
+    def __init__(self) -> None:
+        self.rows = _no_rows()
+        self._threads = Threads()  # what the codes of threads mean
+        self._latest = 0  # the greatest begin of a complete event so far
+
+    def enter(self, view: View) -> bool:
+        """Return whether a complete event of a batch begins before one of an earlier batch."""
+        if view.batch.threads is not self._threads:
+            codes, inverse = np.unique(self.rows.thread, return_inverse=True)
+            fresh = [view.batch.threads.code(self._threads.values[code]) for code in codes.tolist()]
+            self.rows.thread = np.array(fresh, np.int32)[inverse]
+            self._threads = view.batch.threads
+        begin = view.batch.columns(r.DurationComplete)[1]["timestamp"]
+        is_late = len(begin) > 0 and int(begin.min()) < self._latest
+        self._latest = max(self._latest, int(begin.max(initial=0)))
+        return is_late
+
+    def keep(self, view: View, rows: _Rows, track: Array, left_out: Array, *, is_sorted: bool, is_whole: bool) -> None:
+        """Keep the last complete events of a batch.
+
+        Args:
+            view: the batch.
+            rows: its rows; those of a thread are in the order of time.
+            track: stands for provider and thread of each row.
+            left_out: rows with faults, which are not kept (indices).
+            is_sorted: whether all rows are in the order of the file.
+            is_whole: whether they shall replace the events that were kept, which are among them.
+        """
+        frame = view.batch.frame
+        since = frame.offset(max(0, len(frame.at) - MAX_ENDED))
+        if is_whole:
+            recent = np.flatnonzero((rows.offset >= since) | (rows.offset < frame.offset(0)))
+        elif is_sorted:
+            recent = np.arange(int(rows.offset.searchsorted(since)), len(rows.step))
+        else:
+            recent = np.flatnonzero(rows.offset >= since)
+        recent = np.setdiff1d(recent, left_out, assume_unique=True) if len(left_out) else recent
+        kept = recent[(rows.step[recent] == SpanStep.COMPLETE) & (rows.end[recent] >= rows.begin[recent])]
+        number = track[kept]
+        inner = np.empty(len(kept), np.int64)
+        latest = np.zeros(int(number.max(initial=-1)) + 1, np.uint64)
+        kept = np.delete(kept, inner[: _native.late(number, rows.end[kept], latest, inner)])
+        fresh = rows.take(kept)
+        if not is_whole:
+            fresh = self.rows.before(fresh)
+        if len(fresh.step) > MAX_ENDED:
+            fresh = fresh.take(np.sort(np.argpartition(fresh.offset, -MAX_ENDED)[-MAX_ENDED:]))
+        self.rows = fresh
+
 
 class Spans:
     """The rules of spans."""
@@ -86,6 +166,7 @@ class Spans:
     def __init__(self) -> None:
         self._open: _Rows | None = None
         self._threads: list[Thread] = []  # of the open rows
+        self._ended = _Ended()
         self._latest: dict[tuple[int, Thread], int] = {}
         self._disordered: set[tuple[int, Thread]] = set()
 
@@ -94,19 +175,36 @@ class Spans:
         present = [cls for cls in _STEPS if cls in view.present]
         if not present:
             return
-        rows = self._rows(view, present)
+        is_late = r.DurationComplete in view.present and self._ended.enter(view)
+        before = self._before(view, with_ended=is_late)
+        rows = self._rows(view, present, before)
         track, tracks = _tracks(rows)
-        self._check_order(view, rows, track, tracks)
-        order = None
-        if _native.late(track, rows.begin, np.zeros(tracks, np.uint64), np.empty(0, np.int64)):
+        self._check_order(view, rows, track, tracks, len(before.step))
+        is_sorted = not _native.late(track, rows.begin, np.zeros(tracks, np.uint64), np.empty(0, np.int64))
+        if not is_sorted:
             order = np.lexsort((rows.begin, track))
             rows, track = rows.take(order), track[order]
-        self._nest(view, rows, track, tracks)
+        faulty = self._nest(view, rows, track, tracks)
+        if r.DurationComplete in view.present:
+            is_whole = is_late and not is_sorted
+            self._ended.keep(view, rows, track, faulty, is_sorted=is_sorted, is_whole=is_whole)
 
-    def _rows(self, view: View, present: list[type[Record]]) -> _Rows:
-        """Return the rows of a batch behind those that are open."""
+    def _before(self, view: View, *, with_ended: bool) -> _Rows:
+        """Return the rows to put before those of a batch, in the order of the file."""
+        rows = _no_rows()
+        if self._open is not None:
+            self._open.thread = np.array([view.batch.threads.code(each) for each in self._threads], np.int32)
+            rows = self._open
+        ended = self._ended.rows
+        if with_ended and len(ended.step):
+            rows = rows.before(ended.take(~np.isin(ended.offset, rows.offset)))
+            rows = rows.take(np.argsort(rows.offset, kind="stable"))
+        return rows
+
+    def _rows(self, view: View, present: list[type[Record]], kept: _Rows) -> _Rows:
+        """Return the rows of a batch behind others."""
         batch = view.batch
-        before = 0 if self._open is None else len(self._open.step)
+        before = len(kept.step)
         count = before + len(batch)
         step, thread, key = np.zeros(count, np.int8), np.full(count, -1, np.int32), np.zeros(count, np.uint64)
         begin, end, offset = np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
@@ -121,13 +219,11 @@ class Spans:
         np.multiply(batch.frame.at, 8, out=offset[before:])
         offset[before:] += batch.frame.base
         provider = batch.provider
-        if before and self._open is not None:
-            provider = _joined(self._open.provider, before, provider, len(batch))
-        if self._open is not None:
-            self._open.thread = np.array([batch.threads.code(each) for each in self._threads], np.int32)
+        if before:
+            provider = _joined(kept.provider, before, provider, len(batch))
             for name, column in (("step", step), ("thread", thread), ("begin", begin), ("end", end), ("key", key),
                                  ("offset", offset)):  # fmt: skip
-                column[:before] = getattr(self._open, name)
+                column[:before] = getattr(kept, name)
         return _Rows(step, provider, thread, begin, end, key, offset)
 
     def _fill(self, view: View, cls: type[Record], rows: Array, columns: Any, into: tuple[Array, ...]) -> None:
@@ -139,8 +235,8 @@ class Spans:
         elif cls in (r.DurationBegin, r.DurationEnd):
             key[rows] = view.name_keys(cls)
 
-    def _check_order(self, view: View, rows: _Rows, track: Array, tracks: int) -> None:
-        """Report begins and ends that are earlier than one before them on their thread."""
+    def _check_order(self, view: View, rows: _Rows, track: Array, tracks: int, before: int) -> None:
+        """Report begins and ends that are earlier than one before them on their thread; `before` rows are older."""
         pairs = np.flatnonzero((rows.step == SpanStep.BEGIN) | (rows.step == SpanStep.END))
         if not len(pairs):
             return
@@ -152,7 +248,7 @@ class Spans:
         latest = np.zeros(tracks, np.uint64)
         latest[numbers] = [self._latest.get(owner, 0) for owner in owners]
         begin = rows.begin[pairs]
-        is_open = slice(0 if self._open is None else int(pairs.searchsorted(len(self._open.step))))
+        is_open = slice(int(pairs.searchsorted(before)))
         begin[is_open] = latest[number[is_open]]  # these were compared in their own batch
         late = np.empty(len(pairs), np.int64)
         count = _native.late(number, begin, latest, late)
@@ -170,7 +266,8 @@ class Spans:
         provider = rows.provider if isinstance(rows.provider, int) else int(rows.provider[row])
         return provider, view.batch.threads.values[int(rows.thread[row])]
 
-    def _nest(self, view: View, rows: _Rows, track: Array, tracks: int) -> None:
+    def _nest(self, view: View, rows: _Rows, track: Array, tracks: int) -> Array:
+        """Report how spans do not nest; return the complete events that are left out because of that."""
         count = len(rows.step)
         top, marked = np.full(tracks, -1, np.int64), np.zeros(tracks, np.int8)
         below, depth = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -191,9 +288,13 @@ class Spans:
             last[track[instants]] = instants
             orphans = np.append(orphans, last[marked > 0])
         self._keep(view, rows, top, below, orphans)
+        return row[:listed][np.isin(kind[:listed], _LEFT_OUT)]
 
     def _report(self, view: View, rows: _Rows, fault: SpanFault, at: Array, other: Array) -> None:
         rule, text = _MESSAGES[fault]
+        if fault in _OF_PAIRS:  # both may be of earlier batches
+            fresh = np.maximum(rows.offset[at], rows.offset[other]) >= view.batch.frame.offset(0)
+            at, other = at[fresh], other[fresh]
         if fault in (SpanFault.UNMATCHED, SpanFault.NAME) and self._disordered:
             good = [self._owner(view, rows, row) not in self._disordered for row in at.tolist()]
             at, other = at[good], other[good]

