@@ -27,6 +27,10 @@ MAX_FRAMES = 2_000_000
 """The most distinct frames of a timeline; further ones are replaced by `OTHER`."""
 
 
+_PAIR = 1 << 32
+"""A pair of numbers below this one is a number: the first times this, plus the second."""
+
+
 class Numbering:
     """Numbers whole numbers in the order in which they are first seen."""
 
@@ -93,19 +97,19 @@ class Stacks:
             names: the codes of the names.
             categories: the codes of the categories, -1 for none.
         """
-        keys = names.astype(np.int64) << 32 | categories.astype(np.int64) + 1
+        keys = names.astype(np.int64) * _PAIR + categories + 1
         distinct, place = np.unique(keys, return_inverse=True)
         numbers = []
         for key in distinct.tolist():
             number = self._of_slice.get(key)
             if number is None:
-                number = self._of_slice[key] = self._frame((key >> 32, (key & 0xFFFFFFFF) - 1, -1, -1, 0))
+                number = self._of_slice[key] = self._frame((key // _PAIR, key % _PAIR - 1, -1, -1, 0))
             numbers.append(number)
         return np.array(numbers, np.int64)[place]
 
     def on(self, outer: int, frame: int) -> int:
         """Return the number of the stack that has a frame on top of an outer stack, -1 for none."""
-        key = outer + 1 << 32 | frame
+        key = outer * _PAIR + frame
         number = self._stack_of.get(key)
         if number is None:
             stacks = self._stacks
@@ -128,8 +132,8 @@ class Stacks:
         """Return the numbers of stacks (int64), see `on`, for arrays of outer stacks and frames."""
         if len(outer) < 16:
             return np.array([self.on(*each) for each in zip(outer.tolist(), frames.tolist(), strict=True)], np.int64)
-        distinct, place = np.unique(outer.astype(np.int64) << 32 | frames, return_inverse=True)
-        return np.array([self.on(key >> 32, key & 0xFFFFFFFF) for key in distinct.tolist()], np.int64)[place]
+        distinct, place = np.unique(outer.astype(np.int64) * _PAIR + frames, return_inverse=True)
+        return np.array([self.on(*divmod(key, _PAIR)) for key in distinct.tolist()], np.int64)[place]
 
     def new_tables(self) -> dict[str, dict[str, Column]]:
         """Return the rows of the tables `frames` and `stacks` that were added since the last call."""
@@ -179,7 +183,7 @@ class SliceStacks:
         self._open = rows["id"][count:][order], stacks[count:][order]
         if ended is None:
             return
-        groups = self._groups.numbers(rows["track"][:count].astype(np.int64) << 32 | stacks[:count])
+        groups = self._groups.numbers(rows["track"][:count].astype(np.int64) * _PAIR + stacks[:count])
         missing = len(self._groups) - self._sums.shape[1]
         self._sums = np.concatenate([self._sums, np.zeros((3, missing), np.int64)], axis=1)
         for sums, values in zip(self._sums, (ended["self_time"], ended["duration"], 1), strict=True):
@@ -213,8 +217,8 @@ class SliceStacks:
         self_time, duration, count = self._sums
         return Table(
             {
-                "track": (keys >> 32).astype(np.int32),
-                "stack": (keys & 0xFFFFFFFF).astype(np.int32),
+                "track": (keys // _PAIR).astype(np.int32),
+                "stack": (keys % _PAIR).astype(np.int32),
                 "self_time": self_time,
                 "duration": duration,
                 "count": count,

@@ -1,0 +1,387 @@
+"""Speedscope JSON: spans as profiles of begins and ends, samples and allocations as profiles of weighted stacks.
+
+A file has one list of frames, and a profile for each thread or other track, and for each unit of samples.  A profile is
+`evented` or `sampled`.  Both directions need memory for the whole file.
+
+https://www.speedscope.app/file-format-schema.json
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from fxtio._native.constants import SpanStep
+from fxtio.errors import FormatError
+from fxtio.exchange import Exchange
+from fxtio.exchange.gathered import Gathered
+from fxtio.exchange.texts import clean, label, thread_titles, track_titles
+from fxtio.exchange.whole import read_whole
+from fxtio.io.sink import Sink
+from fxtio.io.source import Source
+from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.nested import nested_events
+from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.stacks import Stacks
+
+Array = np.ndarray[Any, Any]
+
+NOT_CARRIED = (
+    "categories, arguments, states and ids of slices; the addresses and modules of frames",
+    "processes and threads, except in the titles of profiles",
+    "processors of samples; types and numbers of allocated objects",
+    "instants, flows, counters, logs, scheduling, garbage collections",
+)
+"""The content of a timeline that a file does not have."""
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def _sniff(head: bytes) -> bool:
+    return head.lstrip().startswith(b"{") and b"www.speedscope.app/file-format-schema" in head
+
+
+EXCHANGE = Exchange("speedscope", "speedscope JSON", __name__, (".speedscope.json", ".speedscope"), _sniff)
+
+_NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
+_MAX_EXACT = 1 << 53
+"""Readers in JavaScript know whole numbers exactly up to this one."""
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_ROWS = 50_000
+"""So many events or samples are formatted at once."""
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str
+    frame: int
+    at: int | float
+
+
+class _Evented(msgspec.Struct, tag_field="type", tag="evented"):
+    events: list[_Event]
+    name: str = ""
+    unit: str = "none"
+    startValue: int | float = 0  # noqa: N815
+    endValue: int | float | None = None  # noqa: N815
+
+
+class _Sampled(msgspec.Struct, tag_field="type", tag="sampled"):
+    samples: list[list[int]]
+    weights: list[int | float]
+    name: str = ""
+    unit: str = "none"
+    startValue: int | float = 0  # noqa: N815
+
+
+class _Shared(msgspec.Struct):
+    frames: list[dict[str, Any]]
+
+
+class _File(msgspec.Struct):
+    shared: _Shared
+    profiles: list[msgspec.Raw]
+    name: str | None = None
+
+
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    """Read a file, and yield a part for each of its profiles, see `fxtio.formats.TimelineRoom.parts`.
+
+    Raises:
+        FormatError: the file is not speedscope JSON.
+    """
+    try:
+        file = msgspec.json.decode(read_whole(source), type=_File)
+    except _UNREADABLE as error:
+        raise FormatError(f"{source.name} is not a whole file of speedscope JSON: {error}") from None
+    importer = _Importer(registry, file)
+    for number, raw in enumerate(file.profiles):
+        try:
+            profile: _Evented | _Sampled = msgspec.json.decode(raw, type=_Evented | _Sampled)
+        except _UNREADABLE:
+            registry.losses["profiles that cannot be read"] += 1
+            continue
+        yield importer.part(number, profile)
+
+
+class _Importer:
+    def __init__(self, registry: Registry, file: _File) -> None:
+        self._registry = registry
+        self._stacks = Stacks(registry)
+        self._frames = file.shared.frames
+        self._names = np.array([*(registry.names.code(_text(frame, "name")) for frame in self._frames), -1], np.int32)
+        self._numbers: list[int] | None = None
+        self._known: dict[tuple[int, ...], int] = {}
+        self._events = 0
+        registry.process(0, file.name)
+
+    def part(self, number: int, profile: _Evented | _Sampled) -> Part:
+        """Convert a profile, whose number is that of its thread."""
+        thread = self._registry.thread(0, number + 1, profile.name or None)
+        if isinstance(profile, _Sampled):
+            return self._sampled(profile, thread)
+        return Part(self._evented(profile, self._registry.thread_track(0, number + 1)))
+
+    def _evented(self, profile: _Evented, track: int) -> Steps:
+        events = profile.events
+        steps = Steps.blank(len(events), self._events)
+        self._events += len(events)
+        types = [event.type for event in events]
+        is_begin = np.array([each == "O" for each in types], bool)
+        frame = np.array([min(event.frame, MAX_TIME) if event.frame >= 0 else MAX_TIME for event in events], np.int64)
+        is_right = (frame < len(self._frames)) & (is_begin | np.array([each == "C" for each in types], bool))
+        self._lose("events with an unknown type or frame", int((~is_right).sum()))
+        time = self._times([event.at for event in events], _NS.get(profile.unit, 1))
+        in_order = np.maximum.accumulate(time)
+        self._lose("events that are earlier than the one before, which are moved", int((in_order != time).sum()))
+        steps.track[:], steps.time = track, in_order
+        steps.step = np.where(is_begin, np.int8(SpanStep.BEGIN), np.int8(SpanStep.END))
+        steps.step[~is_right] = SpanStep.NONE
+        steps.name = self._names[np.where(is_right, frame, len(self._frames))]
+        steps.key = (frame + 1).view(np.uint64)
+        steps.ticks = in_order.view(np.uint64)
+        if profile.unit not in _NS:
+            self._lose(f"the unit {profile.unit!r} of events, which is shown as ns", 1)
+        return steps
+
+    def _sampled(self, profile: _Sampled, thread: int) -> Part:
+        count = min(len(profile.samples), len(profile.weights))
+        self._lose("samples without a weight, or weights without a sample", len(profile.samples) - count)
+        self._lose("samples without a weight, or weights without a sample", len(profile.weights) - count)
+        weights = self._times(profile.weights[:count], _NS.get(profile.unit, 1))
+        time: Any = 0
+        if profile.unit in _NS:
+            begin = int(self._times([profile.startValue], _NS[profile.unit])[0])
+            total = np.minimum(np.cumsum(weights.astype(np.float64)), MAX_TIME / 2)
+            exact = np.cumsum(weights) if total.max(initial=0) < MAX_TIME / 4 else total.astype(np.int64)
+            time = np.minimum(begin, MAX_TIME // 2) + np.concatenate([[0], exact[:-1]])[:count]
+        columns = self._registry.columns(
+            "samples",
+            {
+                "time": time,
+                "thread": thread,
+                "cpu": -1,
+                "stack": np.array([self._stack(frames) for frames in profile.samples[:count]], np.int32),
+                "count": weights,
+                "unit": self._registry.names.code(_unit(profile.unit)),
+            },
+        )
+        return Part(tables={**self._stacks.new_tables(), "samples": columns})
+
+    def _stack(self, frames: list[int]) -> int:
+        """Return the number of a stack."""
+        key = tuple(frames)
+        number = self._known.get(key)
+        if number is None:
+            if self._numbers is None:
+                self._numbers = [self._frame(frame) for frame in self._frames]
+            numbers = self._numbers
+            right = [numbers[frame] for frame in frames if 0 <= frame < len(numbers)]
+            self._lose("frames of samples that are not defined", len(frames) - len(right))
+            number = self._known[key] = self._stacks.stack(right)
+        return number
+
+    def _frame(self, frame: dict[str, Any]) -> int:
+        line = frame.get("line")
+        is_line = isinstance(line, int | float) and 0 <= line < 1 << 31
+        return self._stacks.frame(
+            _text(frame, "name"),
+            file=_text(frame, "file"),
+            line=int(line) if is_line else -1,  # type: ignore[arg-type]
+        )
+
+    def _times(self, values: Sequence[float], factor: int) -> Array:
+        """Return numbers in a unit of so many ns as ns, or as they are (int64)."""
+        array = np.array(values)
+        result = np.empty(len(array), np.int64)
+        if array.dtype.kind == "i":
+            result[:] = np.clip(array, 0, MAX_TIME // factor)
+            wrong = result != array
+            result *= factor
+        else:
+            array = array.astype(np.float64)
+            scaled = np.rint(array * factor)
+            wrong = (scaled < 0) | (scaled >= MAX_TIME)
+            if factor == 1:
+                self._lose("numbers that are not whole, which are rounded", int((scaled != array).sum()))
+            result[:] = np.where(wrong, 0, scaled)
+            result[wrong & (scaled > 0)] = MAX_TIME
+        self._lose("times and weights below 0 or too large, which are limited", int(wrong.sum()))
+        return result
+
+    def _lose(self, what: str, count: int) -> None:
+        if count:
+            self._registry.losses[what] += count
+
+
+def _text(frame: dict[str, Any], name: str) -> str | None:
+    value = frame.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _unit(unit: str) -> str:
+    if unit in _NS:
+        return "ns"
+    return "samples" if unit == "none" else unit
+
+
+class Exporter:
+    """Writes a timeline as speedscope JSON, see `fxtio.exchange.Exporter`."""
+
+    TABLES: ClassVar = ("slices", "samples", "allocations", "stacks", "frames")
+
+    def __init__(self, sink: Sink, registry: Registry, *, name: str = "trace") -> None:
+        self.losses: Counter[str] = Counter()
+        self._sink = sink
+        self._registry = registry
+        self._name = name
+        self._gathered = Gathered(_KEPT)
+        self._is_first = True
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch."""
+        self._gathered.enter(tables)
+
+    def finish(self) -> None:
+        """Write the file."""
+        tables = self._registry.tables()
+        slices, frames = self._gathered.table("slices"), self._gathered.table("frames")
+        names, frame_of_slice = np.unique(slices["name"].codes, return_inverse=True)
+        texts = [self._registry.names.values[code] if code >= 0 else "" for code in names.tolist()]
+        self._write_head(
+            [*map(_frame_json, frames.rows()), *(_frame_json({"name": text, "address": 0}) for text in texts)]
+        )
+        self._evented(slices, frame_of_slice + frames.num_rows, track_titles(tables))
+        samples, allocations = self._gathered.table("samples"), self._gathered.table("allocations")
+        if samples.num_rows or allocations.num_rows:
+            stacks = _StackTexts(self._gathered.table("stacks"))
+            titles = [*thread_titles(tables), "samples"]  # the last one is that of samples without a thread, -1
+            self._sampled(samples, samples["unit"].codes, samples["count"], stacks, titles)
+            unit = np.full(allocations.num_rows, self._registry.names.code("bytes"), np.int32)
+            self._sampled(allocations, unit, allocations["size"], stacks, [*titles[:-1], "allocations"])
+        self._write("]}\n")
+
+    def _write(self, text: str) -> None:
+        self._sink.write(text.encode("utf-8"))
+
+    def _write_head(self, frames: Iterable[str]) -> None:
+        self._write(f'{{"$schema":"{SCHEMA}","exporter":"fxtio","name":{_json(self._name)},"activeProfileIndex":0,')
+        self._write(f'"shared":{{"frames":[{",".join(frames)}]}},"profiles":[')
+
+    def _write_profile(self, type: str, name: str, unit: str, begin: int, end: int) -> None:
+        """Begin a profile; its contents follow."""
+        comma = "" if self._is_first else ","
+        self._is_first = False
+        head = f'{{"type":"{type}","name":{_json(name)},"unit":"{unit}","startValue":{begin},"endValue":{end}'
+        self._write(f"{comma}\n{head}")
+
+    def _evented(self, slices: Table, frames: Array, titles: list[str]) -> None:
+        """Write a profile for each track."""
+        if not slices.num_rows:
+            return
+        events = nested_events(slices)
+        self._lose("slices that end behind the slice around them, which are cut", events.cut)
+        origin = 0
+        if int(events.time.max()) >= _MAX_EXACT:
+            origin = int(events.time.min())
+            self._lose("times beyond 2^53 ns, which are counted from the first slice", 1)
+        tracks = slices["track"][events.row]
+        borders = np.concatenate([[0], np.flatnonzero(np.diff(tracks)) + 1, [len(tracks)]]).tolist()
+        for begin, end in pairwise(borders):
+            time = events.time[begin:end] - origin
+            self._write_profile("evented", titles[tracks[begin]], "nanoseconds", int(time[0]), int(time[-1]))
+            self._write(',"events":[')
+            frame, is_end = frames[events.row[begin:end]], events.is_end[begin:end]
+            for row in range(0, len(time), _ROWS):
+                rows = slice(row, row + _ROWS)
+                self._write("," * bool(row) + _events_json(is_end[rows], frame[rows], time[rows]))
+            self._write("]}")
+
+    def _sampled(self, table: Table, units: Array, weights: Array, stacks: _StackTexts, titles: list[str]) -> None:
+        """Write a profile for each thread and unit."""
+        thread = table["thread"]
+        order = np.lexsort((table["time"], thread, units))
+        borders = np.flatnonzero(np.diff(units[order]) | np.diff(thread[order])) + 1
+        for rows in np.split(order, borders) if len(order) else ():
+            unit = self._registry.names.values[units[rows[0]]]
+            negative = int((weights[rows] < 0).sum())
+            self._lose("negative weights of samples, which are left out", negative)
+            rows = rows[weights[rows] >= 0]
+            if not len(rows):
+                continue
+            begin = int(table["time"][rows[0]]) if unit == "ns" else 0
+            weight = weights[rows].tolist()
+            title = titles[thread[rows[0]]]
+            if unit not in ("samples", "ns", "bytes"):
+                title = f"{title}: {clean(unit)}"
+            if unit == "ns" and begin + sum(weight) >= _MAX_EXACT:
+                self._lose("times beyond 2^53 ns, which are counted from the first sample", 1)
+                begin = 0
+            self._write_profile("sampled", title, _UNITS.get(unit, "none"), begin, begin + sum(weight))
+            self._write(',"samples":[')
+            for row in range(0, len(rows), _ROWS):
+                stack = table["stack"][rows[row : row + _ROWS]].tolist()
+                self._write("," * bool(row) + ",".join(map(stacks.text, stack)))
+            self._write(f'],"weights":[{",".join(map(str, weight))}]}}')
+
+    def _lose(self, what: str, count: int) -> None:
+        if count:
+            self.losses[what] += count
+
+
+_KEPT = {
+    "slices": ("id", "start", "duration", "depth", "track", "name"),
+    "samples": ("time", "thread", "stack", "count", "unit"),
+    "allocations": ("time", "thread", "stack", "size"),
+    "stacks": None,
+    "frames": None,
+}
+_UNITS = {"ns": "nanoseconds", "bytes": "bytes"}
+
+
+class _StackTexts:
+    """The frames of stacks as lists in JSON."""
+
+    def __init__(self, stacks: Table) -> None:
+        self._parents, self._frames = stacks["parent"].tolist(), stacks["frame"].tolist()
+        self._texts: dict[int, str] = {-1: "[]"}
+
+    def text(self, stack: int) -> str:
+        """Return the list of a stack, the outermost frame first."""
+        text = self._texts.get(stack)
+        if text is None:
+            frames, each = [], stack
+            while each >= 0:
+                frames.append(str(self._frames[each]))
+                each = self._parents[each]
+            text = self._texts[stack] = f"[{','.join(reversed(frames))}]"
+        return text
+
+
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()
+
+
+def _frame_json(frame: dict[str, Any]) -> str:
+    result: dict[str, Any] = {"name": label(frame)}
+    if frame.get("file"):
+        result["file"] = clean(frame["file"])
+        if frame["line"] >= 0:
+            result["line"] = frame["line"]
+    return msgspec.json.encode(result).decode()
+
+
+def _events_json(is_end: Array, frame: Array, time: Array) -> str:
+    """Return events as items of a list in JSON."""
+    values = np.empty((len(time), 3), object)
+    values[:, 0] = np.where(is_end, "C", "O")
+    values[:, 1] = frame
+    values[:, 2] = time
+    template = '{"type":"%s","frame":%d,"at":%d}'
+    return ",".join([template] * len(time)) % tuple(values.ravel())
