@@ -26,6 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("codec",),
     ("table",),
     ("io",),
+    ("selection",),
     ("timeline",),
     ("formats",),
     ("fxt", "mono", "uftrace", "coreprofiler", "dcpi"),

@@ -83,6 +83,20 @@ def test_zero_words_between_records(order: Order, count: int) -> None:
     check(bytes(8 * count), [("fxt.framing.zero-words", 0)], order=order)
 
 
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("count", [39, 40, 41, 1000])
+def test_a_run_of_zero_words_is_one_finding(count: int, is_last: bool) -> None:
+    """However many buffers it fills."""
+    good = encoded(instants(1, 4))
+    with in_batches(20):
+        trace = FxtTrace(encode(rec.Magic()) + bytes(8 * count) + (b"" if is_last else good))
+        assert len(delivered(trace)) == (1 if is_last else 5)
+    assert [str(finding) for finding in trace.findings] == [
+        f"warning at byte 8: {count:,} zero words between records [fxt.framing.zero-words]"
+    ]
+    assert len(trace.findings) == 1
+
+
 def test_zero_words_do_not_make_a_frame_each() -> None:
     data = encode(rec.Magic()) + (bytes(8) + encode(rec.ProviderSection(0))) * 3000
     with patch.object(frames.FrameReader, "_fill", autospec=True, side_effect=frames.FrameReader._fill) as fill:

@@ -165,7 +165,7 @@ def test_only_the_first_findings_are_printed(capsys: Capture, tmp_path: Path) ->
     out, err = capsys.readouterr()
     assert json.loads(out)["findings"]["counts"] == {"fxt.framing.zero-words": 5}
     assert len(json.loads(out)["findings"]["first"]) == 5
-    assert err.count("zero words between records") == 3
+    assert err.count("a zero word between records") == 3
     assert "5 in total [fxt.framing.zero-words]" in err
 
 

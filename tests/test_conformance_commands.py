@@ -140,7 +140,10 @@ def test_json_reports() -> None:
     assert content["results"][-1]["circles"] == {"valid": True, "same meaning": True}
     again = reports.from_json(reports.to_json(some_run()), "here")
     assert reports.to_json(again) == reports.to_json(some_run())
-    for wrong in ("", "[]", "{}", '{"results": [1]}', "[" * 10_000):
+    changes: list[dict[str, Any]] = [{"mode": "x"}, {"mode": []}, {"kit": 1}, {"testee": "x"}]
+    odd = [json.dumps(content | change) for change in changes]
+    odd += [json.dumps(content | {"results": [content["results"][0] | {"details": [1]}]})]
+    for wrong in ("", "[]", "{}", '{"results": [1]}', "[" * 10_000, *odd):
         with pytest.raises(FxtioError, match="here is not a JSON report"):
             reports.from_json(wrong, "here")
 
@@ -183,6 +186,50 @@ def test_scoreboard(tmp_path: Path, capsys: Capture) -> None:
     assert "is not a JSON report" in refused(capsys, "scoreboard", tmp_path / "wrong")
     (tmp_path / "binary").write_bytes(b"\x10\0\xcc")
     assert "is not a JSON report" in refused(capsys, "scoreboard", tmp_path / "binary")
+
+
+NOTHING = {
+    "exec": [
+        "mine supports none of these cases, in exec mode of the protocol 1:",
+        "  fxt read (3): not \\x1b yet; --verbose shows further reasons",
+        "  fxt write (1): no reason is given",
+        "The harness ended with the exit status 77. It should do so only for what the testee cannot do.",
+    ],
+    "serve": [
+        "mine supports none of these cases, in serve mode of the protocol 1:",
+        "  fxt read (3): the handshake does not have 'read' for the format fxt",
+        "  fxt write (1): the handshake does not have 'write' for the format fxt",
+        "The formats and operations in the answer to the handshake say which cases the harness is sent.",
+    ],
+}
+
+
+@pytest.mark.parametrize("mode", NOTHING)
+def test_a_run_in_which_nothing_is_supported_says_why(kit: Path, tmp_path: Path, capsys: Capture, mode: str) -> None:
+    source = """
+        if operation == "serve":
+            answer(json.dumps({**HELLO, "version": "", "formats": {"mono": ["read"]}}))
+            sys.stdin.read()
+        elif operation == "read":
+            print("no magic" if case.endswith("magic") else "not \x1b yet")
+        sys.exit(77)
+    """
+    command = make_harness(tmp_path / "h.py", source)
+    run = ["run", "--kit", kit, "--mode", mode, "--name", "mine", "--report", "json", "-o", tmp_path / "report"]
+    assert conformance(*run, "--", *command) == 1
+    assert capsys.readouterr().out.splitlines()[-4:] == NOTHING[mode]
+    assert conformance("scoreboard", tmp_path / "report") == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines() == NOTHING[mode]
+    assert f"## mine, {mode} mode, is not in the table\n\n    {NOTHING[mode][0]}\n" in out
+    assert "| mine" not in out
+
+
+def test_a_run_with_one_supported_case_needs_no_explanation() -> None:
+    unsupported = Result("fxt/valid/a", "fxt", "read", Verdict.UNSUPPORTED)
+    assert reports.hint(Run("1", "mine", "", "exec", (unsupported,))) != []
+    assert reports.hint(some_run()) == []
+    assert reports.hint(Run("1", "mine", "", "exec", ())) == []
 
 
 # ------------------------------------------------------------------------------------------------------------- the kit
@@ -274,8 +321,8 @@ def test_new_harness(
         assert conformance("run", "--kit", kit, "--mode", mode, "--verbose", "--", *run) == 1
         out = capsys.readouterr().out
         assert "4 unsupported; this proves nothing, so the run fails" in out
-        assert out.count("reading is not implemented") == 3
-        assert out.count("writing is not implemented") == 1
+        assert out.count("\n    reading is not implemented") == 3
+        assert out.count("\n    writing is not implemented") == 1
 
 
 @pytest.mark.once

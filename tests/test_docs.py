@@ -1,9 +1,9 @@
 """Tests that run the documents: every ```python and ```console block of README.md and docs/, in order, page by page.
 
 The blocks of a page share a namespace and a working directory, which is empty except for `tests/corpus`.  In a console
-block, a line that begins with `$ ` is a command.  If output follows, the command must print it; `...` matches anything,
-and runs of blanks are equal.  A block is not run if the line before it is `<!-- not run -->`, and is saved as a file
-instead if that line is `<!-- file: name.py -->`.
+block, a line that begins with `$ ` is a command; one of fxtio that needs no shell runs in this process.  If output
+follows, the command must print it; `...` matches anything, and runs of blanks are equal.  A block is not run if the
+line before it is `<!-- not run -->`, and is saved as a file instead if that line is `<!-- file: name.py -->`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import subprocess
 import sysconfig
 from collections.abc import Iterator
@@ -23,12 +24,16 @@ import pytest
 from fxtio import tracer
 from fxtio.cli import COMMANDS
 from support.checkout import CHECKOUT, CORPUS, run_python
+from support.in_process import run_fxtio
 
 FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = "<!-- not run -->"
 SAVED = re.compile(r"<!-- file: (\S+) -->")
 BUILT = {"_build", "_generated"}
 RECORDS = re.compile(r"fxtio run|fxtio\.(start|tracing|dump)")
+IN_PROCESS = re.compile(r"fxtio (?!run )([\w./=:, -]|'[^']*')+")
+"""Commands that need neither a shell nor a process: no pipes, no patterns, no program that is recorded."""
+
 COMMAND_PAGES = CHECKOUT / "docs" / "reference" / "commands"
 
 
@@ -60,9 +65,12 @@ def run_console(body: str, where: str) -> None:
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
-        child = subprocess.run(
-            command, shell=True, capture_output=True, text=True, env=environment, timeout=120, check=False
-        )
+        if IN_PROCESS.fullmatch(command):
+            child = run_fxtio(*shlex.split(command)[1:])
+        else:
+            child = subprocess.run(
+                command, shell=True, capture_output=True, text=True, env=environment, timeout=120, check=False
+            )
         assert child.returncode == 0, f"{where}: {command}: exit status {child.returncode}\n{child.stderr}"
         if expected.strip():
             is_equal = doctest.OutputChecker().check_output(expected, child.stdout, options)
@@ -108,10 +116,10 @@ def test_every_command_has_a_page() -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("page", sorted(COMMAND_PAGES.glob("[!i]*.md")), ids=lambda page: page.stem)
 def test_every_option_is_on_its_page(page: Path) -> None:
-    usage = run_python("-m", "fxtio", page.stem, "--help").stdout
+    usage = run_fxtio(page.stem, "--help").stdout
     for action in re.findall(r"^    ([a-z-]+)(?: |$)", usage, re.MULTILINE):
         assert f"`{action}" in page.read_text(encoding="utf-8")
-        usage += run_python("-m", "fxtio", page.stem, action, "--help").stdout
+        usage += run_fxtio(page.stem, action, "--help").stdout
     options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", usage)) - {"--help"}
     text = page.read_text(encoding="utf-8")
     assert [option for option in sorted(options) if f"`{option}" not in text] == []

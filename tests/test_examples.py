@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +13,21 @@ import judges
 from fxtio.formats import by_name
 from judges import perfetto
 from support.checkout import CHECKOUT, CORPUS, run_python
+from support.in_process import run_script
 
 EXAMPLES = CHECKOUT / "examples"
 FXT = CORPUS / "fxt"
 
 
 def run(name: str, *arguments: str | Path) -> str:
+    """Run an example in this process."""
+    done = run_script(EXAMPLES / name, *map(str, arguments))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def record(name: str, *arguments: str | Path) -> str:
+    """Run an example that records itself, in a process of its own."""
     return run_python(str(EXAMPLES / name), *map(str, arguments)).stdout
 
 
@@ -66,10 +74,9 @@ def test_read_a_trace(name: str) -> None:
 
 
 @pytest.mark.once
-def test_read_a_trace_without_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_a_trace_without_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     for missing in ("polars", "pyarrow"):
-        (tmp_path / f"{missing}.py").write_text(f"raise ImportError('no {missing} here')\n", encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]))
+        monkeypatch.setitem(sys.modules, missing, None)
     out = run("read_a_trace.py", FXT / "magic-trace.fxt")
     assert "rcu_read_unlock_strict" in out
     assert "pip install 'fxtio[arrow]' polars" in out
@@ -127,7 +134,7 @@ def test_write_a_dcpi_profile(tmp_path: Path) -> None:
 
 @pytest.mark.recorder
 def test_trace_asyncio_service(tmp_path: Path) -> None:
-    assert "20 requests on 20 tracks" in run("trace_asyncio_service.py", tmp_path / "t.fxt")
+    assert "20 requests on 20 tracks" in record("trace_asyncio_service.py", tmp_path / "t.fxt")
     trace = fxtio.open(tmp_path / "t.fxt", strict=True)
     assert trace.info.records["FlowBegin"] == trace.info.records["FlowEnd"] == 20
     assert trace.info.records["AsyncBegin"] == trace.info.records["AsyncEnd"] >= 20
@@ -135,7 +142,7 @@ def test_trace_asyncio_service(tmp_path: Path) -> None:
 
 @pytest.mark.recorder
 def test_trace_thread_pool(tmp_path: Path) -> None:
-    assert "40 jobs in" in run("trace_thread_pool.py", tmp_path / "t.fxt")
+    assert "40 jobs in" in record("trace_thread_pool.py", tmp_path / "t.fxt")
     trace = fxtio.open(tmp_path / "t.fxt", strict=True)
     assert trace.info.records["DurationBegin"] == trace.info.records["DurationEnd"] == 120
     assert trace.info.records["Counter"] == 80
@@ -146,7 +153,7 @@ def test_trace_thread_pool(tmp_path: Path) -> None:
 
 @pytest.mark.recorder
 def test_trace_recursion(tmp_path: Path) -> None:
-    first, second = run("trace_recursion.py", tmp_path / "t.fxt").splitlines()
+    first, second = record("trace_recursion.py", tmp_path / "t.fxt").splitlines()
     assert first.startswith("40 solutions")
     assert second.startswith("40 solutions")
     all_calls, some_calls = (fxtio.open(tmp_path / name).info.records for name in ("t.fxt", "t.fxt.gz"))
@@ -156,7 +163,7 @@ def test_trace_recursion(tmp_path: Path) -> None:
 
 @pytest.mark.recorder
 def test_trace_a_crash(tmp_path: Path) -> None:
-    out = run("trace_a_crash.py", tmp_path / "t.fxt")
+    out = record("trace_a_crash.py", tmp_path / "t.fxt")
     assert "exit status -9; 20,000 spans had ended" in out
     assert "it was in import_rows > row; its last message was 'this row is too much'" in out
     assert fxtio.open(tmp_path / "t.fxt", strict=True).info.records["Log"] == 1
@@ -166,7 +173,7 @@ def test_trace_a_crash(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["trace_asyncio_service.py", "trace_thread_pool.py"])
 def test_perfetto_shows_what_was_traced(name: str, tmp_path: Path) -> None:
     judges.require(perfetto.available())
-    run(name, tmp_path / "t.fxt")
+    record(name, tmp_path / "t.fxt")
     ends = {"trace_asyncio_service.py": ("serve", "look_up"), "trace_thread_pool.py": ("submit", "job")}
     with perfetto.load((tmp_path / "t.fxt").read_bytes()) as judge:
         assert judge.errors() == {}

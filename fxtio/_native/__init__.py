@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         nest,
         pair,
         sum_rows,
+        tally,
         unroll,
         walk,
         walk_chunks,
@@ -39,7 +40,7 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "distinct", "gather", "late", "match", "nest", "pair", "sum_rows", "unroll", "walk", "walk_chunks", "walk_many",
+    "distinct", "gather", "late", "match", "nest", "pair", "sum_rows", "tally", "unroll", "walk", "walk_chunks", "walk_many",
     "walk_payloads",
 )  # fmt: skip
 
@@ -72,6 +73,7 @@ __all__ = [
     "nest",
     "pair",
     "sum_rows",
+    "tally",
     "unroll",
     "walk",
     "walk_chunks",

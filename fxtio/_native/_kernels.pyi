@@ -85,6 +85,19 @@ def match(
     carried: int,
     /,
 ) -> tuple[int, int]: ...
+def tally(
+    track: _Array,
+    group: _Array,
+    start: _Array,
+    duration: _Array,
+    own: _Array,
+    calls: _Array,
+    total: _Array,
+    self: _Array,
+    shortest: _Array,
+    longest: _Array,
+    /,
+) -> None: ...
 def nest(
     step: _Array,
     track: _Array,

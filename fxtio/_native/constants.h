@@ -30,7 +30,8 @@ enum {
     SPAN_COMPLETE = 3,
     SPAN_INSTANT = 4,
     SPAN_FLOW = 5,
-    SPAN_MEMBERS = 6
+    SPAN_RESET = 6,
+    SPAN_MEMBERS = 7
 };
 
 /* SliceState */

@@ -59,6 +59,8 @@ class SpanStep(IntEnum):
     "A point in time."
     FLOW = 5
     "An arrow begins or ends in the innermost span."
+    RESET = 6
+    "The open spans of its level and deeper ones end, without an end of their own."
 
 
 class SliceState(IntEnum):

@@ -210,6 +210,7 @@ static PyMethodDef methods[] = {
     {"late", (PyCFunction)(void (*)(void))late, METH_FASTCALL, "See fxtio._native.python.late."},
     {"match", (PyCFunction)(void (*)(void))match, METH_FASTCALL, "See fxtio._native.python.match."},
     {"nest", (PyCFunction)(void (*)(void))nest, METH_FASTCALL, "See fxtio._native.python.nest."},
+    {"tally", (PyCFunction)(void (*)(void))tally, METH_FASTCALL, "See fxtio._native.python.tally."},
     {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL,
      "See fxtio.mono.stream.kernels.Kernels.scan."},
     {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL,

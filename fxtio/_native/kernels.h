@@ -23,5 +23,6 @@ PyObject *encode_stream(PyObject *module, PyObject *const *args, Py_ssize_t narg
 PyObject *late(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 #endif

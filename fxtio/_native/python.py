@@ -510,14 +510,15 @@ def match(
         end: the end of each complete span (int64); filled with that of the spans that get one.
         key: an END closes the innermost open span with its key, or any if its key is 0 (uint64).
         level: the depth that a row demands, or -1 (int32): a span ends all spans of this depth or deeper before it
-            begins, an END the deeper ones.
+            begins, likewise a RESET; an END the deeper ones.
         top: -1 for each track (int64); filled with the row of its innermost span on the stack, -1 without any.
         parent: filled with the span around each span, instant and flow, and for each END with the span that it closes;
             -1 without any (int64).
         depth: filled with the number of spans around each span (int32).
         closer: filled with the END row of each span that has one, or -1 (int64).
         inner: the time within other spans of the first `carried` rows, 0 for all others (int64 ns); filled.
-        state: the state of each span if it is closed (int8); changed for others, see `SliceState`.
+        state: the state of each span if it is closed, or the one that an END gives to its span, 0 for none (int8);
+            changed for other spans, see `SliceState`.
         kept: 0 for each row (int8); set to 1 for the spans that are on a stack in the end.
         carried: so many rows at the beginning are spans on the stacks of an earlier part, the outermost first.
 
@@ -548,6 +549,53 @@ def match(
     return matching.unmatched, matching.child_first
 
 
+def tally(
+    track: Array, group: Array, start: Array, duration: Array, own: Array, calls: Array, total: Array, self: Array,
+    shortest: Array, longest: Array,
+) -> None:  # fmt: skip
+    """Sum up the calls and times of groups of spans that nest.  The rows of a track are in the order of begins.
+
+    Args:
+        track: the track of each row (int32).
+        group: the group of each row (int64); rows of groups that `calls` does not have are left out.
+        start: the begin of each row (int64).
+        duration: the length of each row (int64); a negative one lasts longer than all rows, and is not summed up.
+        own: the time of each row without that of the spans within it (int64).
+        calls: the number of rows of each group (int64); increased.
+        total: the time of each group (int64), without that of rows within another row of the group on the track;
+            increased.  All sums end at the largest number.
+        self: the sum of `own` of each group (int64); increased.
+        shortest: the least duration of each group (int64); lowered.
+        longest: the greatest duration of each group (int64); raised.
+
+    Raises:
+        ValueError: lengths differ.
+    """
+    rows = any(len(column) != len(track) for column in (group, start, duration, own))
+    if rows or any(len(column) != len(calls) for column in (total, self, shortest, longest)):
+        raise ValueError("lengths differ")
+    sums = [column.tolist() for column in (calls, total, self, shortest, longest)]
+    covers: dict[tuple[int, int], int] = {}
+    largest = 2**63 - 1
+    for place, number, begin, time, rest in zip(
+        *(column.tolist() for column in (track, group, start, duration, own)), strict=True
+    ):
+        if not 0 <= number < len(calls):
+            continue
+        if time < 0:
+            covers[place, number] = largest
+            continue
+        if begin >= covers.get((place, number), -largest - 1):
+            covers[place, number] = min(begin + time, largest)
+            sums[1][number] = min(sums[1][number] + time, largest)
+        sums[0][number] += 1
+        sums[2][number] = min(sums[2][number] + max(rest, 0), largest)
+        sums[3][number] = min(sums[3][number], time)
+        sums[4][number] = max(sums[4][number], time)
+    for column, values in zip((calls, total, self, shortest, longest), sums, strict=True):
+        column[:] = values
+
+
 class _Matching:
     """The columns of `match` as lists, and the stack of each track."""
 
@@ -567,6 +615,8 @@ class _Matching:
         elif step == SpanStep.END:
             self.top[track] = self._before(self.top[track], time, level + 1 if level >= 0 else -1)
             self._close(row, track)
+        elif step == SpanStep.RESET:
+            self.top[track] = self._before(self.top[track], time, level)
         elif step in (SpanStep.INSTANT, SpanStep.FLOW):
             self.top[track] = self._settled(self.top[track], time - 1)  # a flow may end with its span
             self.parent[row] = self._around(self.top[track], time, step == SpanStep.FLOW)
@@ -618,6 +668,7 @@ class _Matching:
             self.unmatched += 1
             return
         self.parent[row], self.closer[span], self.end[span] = span, row, time
+        self.state[span] = self.state[row] or self.state[span]
         if inside >= 0 and self._is_closed(inside) and self.end[inside] > time:
             self.state[inside] = SliceState.OVERLAPPING
             self.inner[span] -= self.end[inside] - max(time, self.time[inside])

@@ -276,6 +276,8 @@ static inline int64_t close_slice(Match *match, int64_t stack, int64_t row) {
     match->parent[row] = span;
     match->closer[span] = row;
     match->end[span] = time;
+    if (match->state[row] != SLICE_CLOSED)
+        match->state[span] = match->state[row];
     if (inside >= 0 && is_closed(match, inside) && match->end[inside] > time) {
         match->state[inside] = SLICE_OVERLAPPING;
         add_time(match, span, (uint64_t)Py_MAX(time, match->time[inside]) - (uint64_t)match->end[inside]);
@@ -309,6 +311,8 @@ static inline int64_t enter_row(Match *match, int64_t stack, int64_t row, int is
             stack = match->parent[stack];
         match->parent[row] = span_around(match, stack, time, match->step[row] == SPAN_FLOW);
         return stack;
+    case SPAN_RESET:
+        return stack_before(match, stack, time, level);
     default:
         return stack;
     }
@@ -360,4 +364,83 @@ PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         return NULL;
     }
     return Py_BuildValue("LL", (long long)all.unmatched, (long long)all.child_first);
+}
+
+/* The latest end of the spans of a group on a track so far. */
+typedef struct {
+    int64_t group, end;
+    int32_t track, is_used;
+} Cover;
+
+/* Return the place of a group on a track in a hash table of `mask` + 1 places, which is never full. */
+static inline Cover *cover_of(Cover *covers, uint64_t mask, int32_t track, int64_t group) {
+    uint64_t hash = ((uint64_t)group * UINT64_C(0x9E3779B97F4A7C15)) ^ ((uint64_t)(uint32_t)track * UINT64_C(0xC2B2AE3D27D4EB4F));
+    for (uint64_t at = hash ^ hash / (UINT64_C(1) << 32);; at++) {
+        Cover *cover = &covers[at & mask];
+        if (!cover->is_used) {
+            *cover = (Cover){group, INT64_MIN, track, 1};
+            return cover;
+        }
+        if (cover->group == group && cover->track == track)
+            return cover;
+    }
+}
+
+/* Add a time to a sum, which ends at the largest number. */
+static inline void add_capped(int64_t *sum, int64_t time) { *sum = time > INT64_MAX - *sum ? INT64_MAX : *sum + time; }
+
+/* Sum up the calls and times of groups of spans; see python.py. */
+PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    (void)module;
+    static const ArraySpec specs[] = {{"track", 4, 0}, {"group", 8, 0}, {"start", 8, 0}, {"duration", 8, 0}, {"own", 8, 0},
+                                      {"calls", 8, 1}, {"total", 8, 1}, {"self", 8, 1},  {"shortest", 8, 1}, {"longest", 8, 1}};
+    enum { TRACK, GROUP, START, DURATION, OWN, CALLS, TOTAL, SELF, SHORTEST, LONGEST, COUNT };
+    if (nargs != COUNT) {
+        PyErr_SetString(PyExc_TypeError, "tally takes 10 arguments");
+        return NULL;
+    }
+    Array a[COUNT];
+    if (arrays_open(a, args, specs, COUNT) < 0)
+        return NULL;
+    Py_ssize_t rows = a[TRACK].count, groups = a[CALLS].count;
+    int valid = 1;
+    for (int i = 0; i < COUNT; i++)
+        valid = valid && a[i].count == (i < CALLS ? rows : groups);
+    uint64_t places = 64;
+    while (places < 2 * (uint64_t)rows)
+        places *= 2;
+    Cover *covers = valid ? PyMem_RawCalloc(places, sizeof(Cover)) : NULL;
+    if (covers == NULL) {
+        arrays_close(a, COUNT);
+        PyErr_SetString(valid ? PyExc_MemoryError : PyExc_ValueError, "lengths differ");
+        return NULL;
+    }
+    const int32_t *track = a[TRACK].view.buf;
+    const int64_t *group = a[GROUP].view.buf, *start = a[START].view.buf, *duration = a[DURATION].view.buf;
+    const int64_t *own = a[OWN].view.buf;
+    int64_t *calls = a[CALLS].view.buf, *total = a[TOTAL].view.buf, *self = a[SELF].view.buf;
+    int64_t *shortest = a[SHORTEST].view.buf, *longest = a[LONGEST].view.buf;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t row = 0; row < rows; row++) {
+        int64_t k = group[row], time = duration[row];
+        if (k < 0 || k >= groups)
+            continue;
+        Cover *cover = cover_of(covers, places - 1, track[row], k);
+        if (time < 0) {
+            cover->end = INT64_MAX;
+            continue;
+        }
+        if (start[row] >= cover->end) {
+            cover->end = time > INT64_MAX - Py_MAX(start[row], 0) ? INT64_MAX : start[row] + time;
+            add_capped(&total[k], time);
+        }
+        calls[k]++;
+        add_capped(&self[k], Py_MAX(own[row], 0));
+        shortest[k] = Py_MIN(shortest[k], time);
+        longest[k] = Py_MAX(longest[k], time);
+    }
+    Py_END_ALLOW_THREADS
+    PyMem_RawFree(covers);
+    arrays_close(a, COUNT);
+    Py_RETURN_NONE;
 }

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from fxtio.cli.common import REFUSED
+from fxtio.cli.common import REFUSED, with_joined_times
 from fxtio.errors import FxtioError
 
 COMMANDS = ("info", "dump", "explain", "stats", "validate", "synth", "merge", "recover", "conformance", "run")
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that the encoding lacks
     try:
-        options = _parse(_parser(), arguments)
+        options = _parse(_parser(), with_joined_times(arguments))
         code: int = options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fxtio.formats import Format, Trace
     from fxtio.io.source import Source
     from fxtio.report import Report
+    from fxtio.selection import Moment, Selection
 
 FINE, FOUND, REFUSED = range(3)
 """The exit codes: success; the trace has findings; wrong usage, or input that cannot be read at all."""
@@ -83,6 +84,68 @@ def _number(text: str, units: dict[str, int], ending: str) -> int:
     if not (number.isascii() and number.isdigit()) or unit not in units or int(number) == 0:
         raise ArgumentTypeError(f"{text!r} is not a positive number")
     return int(number) * units[unit]
+
+
+_PATTERN_OPTIONS = (
+    ("thread", "threads", "threads with this name or number (tid, koid)"),
+    ("process", "processes", "processes with this name or number (pid, koid)"),
+    ("category", "categories", "events of this category"),
+    ("name", "names", "events or functions with this name"),
+)
+
+
+def add_selection(parser: ArgumentParser) -> None:
+    """Add the options that select a part of a trace, see `selection_of`."""
+    group = parser.add_argument_group(
+        "selection",
+        "A time is 1.2s, 350ms, 12us or 1200000ns after the first event, -1s before the end, 10%% of the trace, or a "
+        "wall-clock time such as 14:03:05.2. A name may be a pattern such as 'net*'; one that begins with ! excludes. "
+        "Options for names may be repeated.",
+    )
+    group.add_argument("--from", dest="begin", type=_moment, metavar="TIME", help="only what is at this time or later")
+    help_to = "only what is before this time; +50ms is 50 ms after --from"
+    group.add_argument("--to", dest="end", type=_moment, metavar="TIME", help=help_to)
+    for option, attribute, what in _PATTERN_OPTIONS:
+        group.add_argument(
+            f"--{option}", dest=attribute, action="append", default=[], metavar="NAME", help=f"only {what}"
+        )
+
+
+def _moment(text: str) -> Moment:
+    from fxtio.selection import Moment, SelectionError
+
+    try:
+        return Moment.parse(text)
+    except SelectionError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def selection_of(options: Namespace, trace: Trace) -> Selection:
+    """Return what the options of `add_selection` select of a trace; a range of times reads the trace once.
+
+    Raises:
+        SelectionError: the trace has no such times.
+    """
+    from fxtio.io.reading import FileReader
+    from fxtio.selection import Selection, time_range
+
+    begin = end = None
+    if options.begin is not None or options.end is not None:
+        if isinstance(trace, FileReader):
+            trace.reads_again = True
+        begin, end = time_range(options.begin, options.end, trace.info)
+    return Selection(begin, end, **{name: tuple(getattr(options, name)) for _, name, _ in _PATTERN_OPTIONS})
+
+
+def with_joined_times(arguments: Sequence[str]) -> list[str]:
+    """Return arguments such that argparse takes `--from -1s`, a time before the end, as it takes `--from=-1s`."""
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1] in ("--from", "--to") and argument[:1] == "-" and argument[1:2].isdigit():
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 @contextmanager

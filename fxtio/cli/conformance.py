@@ -271,7 +271,11 @@ def _new_harness(options: Namespace) -> int:
 
 
 def _scoreboard(options: Namespace) -> int:
-    from fxtio.conformance.reports import scoreboard
+    from fxtio.conformance.reports import hint, read_runs, scoreboard
 
-    _write(scoreboard(options.report), options.output)
+    runs = read_runs(options.report)
+    _write(scoreboard(runs), options.output)
+    for run in runs:
+        for line in hint(run):
+            print(line, file=sys.stderr)
     return FINE

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import html
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
+from fxtio.conformance.harness import PROTOCOL
 from fxtio.conformance.kit import Case
-from fxtio.conformance.runner import Run
+from fxtio.conformance.runner import MODES, Run
 from fxtio.conformance.verdict import Result, Verdict
 from fxtio.errors import FxtioError
 from fxtio.report import printable
@@ -35,17 +38,40 @@ def table(run: Run, *, verbose: bool = False) -> str:
     if lines:
         lines.append("")
     lines += _count_lines(run)
-    lines += ["", f"{printable(_title(run))}: {_summary(run)}"]
+    lines += ["", f"{printable(_title(run))}: {_summary(run)}", *hint(run)]
     return "\n".join(lines)
+
+
+def hint(run: Run) -> list[str]:
+    """Return lines that say why the testee supports no case of a run; none if it supports one."""
+    if not run.results or any(result.verdict is not Verdict.UNSUPPORTED for result in run.results):
+        return []
+    lines = [f"{printable(_title(run))} supports none of these cases, in {run.mode} mode of the protocol {PROTOCOL}:"]
+    for group, results in _groups(run).items():
+        reasons = Counter(result.details[0] if result.details else "no reason is given" for result in results)
+        (reason, _), *others = reasons.most_common()
+        further = "; --verbose shows further reasons" if others else ""
+        lines.append(f"  {' '.join(group)} ({len(results):,}): {printable(reason)}{further}")
+    where = {
+        "exec": "The harness ended with the exit status 77. It should do so only for what the testee cannot do.",
+        "serve": "The formats and operations in the answer to the handshake say which cases the harness is sent.",
+    }
+    return [*lines, where[run.mode]]
+
+
+def _groups(run: Run) -> dict[tuple[str, str], list[Result]]:
+    """Return the results of a run by format and operation."""
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in run.results:
+        groups.setdefault((result.format, result.operation), []).append(result)
+    return groups
 
 
 def _count_lines(run: Run) -> list[str]:
     """Return a table of the number of cases by format, operation and verdict."""
     verdicts = [verdict for verdict in Verdict if run.counts[verdict]]
-    groups = dict.fromkeys((result.format, result.operation) for result in run.results)
     rows = [["format", "operation", *(str(verdict) for verdict in verdicts)]]
-    for group in groups:
-        members = [result for result in run.results if (result.format, result.operation) == group]
+    for group, members in _groups(run).items():
         counts = [sum(result.verdict is verdict for result in members) for verdict in verdicts]
         rows.append([*group, *(str(count) if count else "-" for count in counts)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -108,20 +134,33 @@ def from_json(text: str | bytes, name: str) -> Run:
         content = json.loads(text)
         results = tuple(
             Result(
-                item["case"],
-                item["format"],
-                item["operation"],
+                _text(item["case"]),
+                _text(item["format"]),
+                _text(item["operation"]),
                 Verdict(item["verdict"]),
-                tuple(item["details"]),
-                item["seconds"],
-                item.get("circles", {}),
+                tuple(map(_text, item["details"])),
+                float(item["seconds"]),
+                dict(item.get("circles", {})),
             )
             for item in content["results"]
         )
-        testee = content["testee"]
-        return Run(content["kit"], testee["name"], testee["version"], content["mode"], results)
+        testee, mode = content["testee"], content["mode"]
+        if mode not in MODES:
+            raise ValueError(mode)
+        return Run(_text(content["kit"]), _text(testee["name"]), _text(testee["version"]), mode, results)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FxtioError(f"{name} is not a JSON report of `fxtio conformance run`") from error
+
+
+def _text(value: Any) -> str:
+    """Return a value of a report that must be a text.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
 
 
 def to_junit(run: Run) -> str:
@@ -207,17 +246,19 @@ REPORTS: Mapping[str, Callable[[Run], str]] = {"json": to_json, "junit": to_juni
 # ---- the scoreboard
 
 
-def scoreboard(paths: Iterable[str | Path]) -> str:
-    """Return a page of Markdown that compares runs.
-
-    Args:
-        paths: JSON reports, see `to_json`.
+def read_runs(paths: Iterable[str | Path]) -> list[Run]:
+    """Read JSON reports, see `to_json`.
 
     Raises:
         FxtioError: a file is not a JSON report.
         OSError: a file cannot be read.
     """
-    runs = [from_json(Path(path).read_bytes(), str(path)) for path in paths]
+    return [from_json(Path(path).read_bytes(), str(path)) for path in paths]
+
+
+def scoreboard(runs: Iterable[Run]) -> str:
+    """Return a page of Markdown that compares runs."""
+    runs = list(runs)
     lines = [
         "# Scoreboard",
         "",
@@ -233,13 +274,15 @@ def scoreboard(paths: Iterable[str | Path]) -> str:
     ]
     for run in runs:
         lines += _known_failures(run)
+        if unsupported := hint(run):
+            lines += ["", f"## {_markdown(_title(run))}, {run.mode} mode, is not in the table", ""]
+            lines += [f"    {line}" for line in unsupported]
     return "\n".join(lines) + "\n"
 
 
 def _scores(run: Run) -> Iterator[str]:
     """Yield a row of the scoreboard for each format and operation that the testee supports."""
-    for group in dict.fromkeys((result.format, result.operation) for result in run.results):
-        results = [result for result in run.results if (result.format, result.operation) == group]
+    for group, results in _groups(run).items():
         unsupported = sum(result.verdict is Verdict.UNSUPPORTED for result in results)
         if unsupported == len(results):
             continue

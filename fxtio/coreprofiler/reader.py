@@ -63,6 +63,11 @@ class Info(TraceInfo):
     threads: dict[int | None, int | None] = field(default_factory=dict)
     timeline: Timeline = field(default_factory=Timeline)
 
+    @property
+    def started_at_time(self) -> int | None:
+        """The time of the start of profiling: 0."""
+        return 0
+
 
 class CoreProfilerTrace(FileReader[Info]):
     """A CoreProfiler trace; the arguments are those of `fxtio.io.reading.FileReader`."""

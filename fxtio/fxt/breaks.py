@@ -195,7 +195,7 @@ _LATE = 200_000  # records, of several batches
 
 _SPAN = complete(100, 200)
 _TEXT_SLOT = 3
-_INLINE = w.StringRefWord(index=1, inline=1).value  # a text of one byte
+_INLINE, _INLINE_3 = (w.StringRefWord(index=length, inline=1).value for length in (1, 3))  # texts of 1 and 3 bytes
 
 BREAKS: dict[str, Break] = {
     "fxt.source.empty": _whole(),
@@ -280,7 +280,7 @@ BREAKS: dict[str, Break] = {
     "fxt.arg.unknown": _trace(_argument(header(w.ArgumentWord, type=11, size=2, name=_INLINE), 0x61)),
     "fxt.arg.counter-id-first": _trace(_swapped_counter()),
     "fxt.arg.bool-bit": _trace(_argument(header(w.BoolArgumentWord, size=2, name=_INLINE, unused=1), 0x61)),
-    "fxt.arg.bool-in-name": _trace(_argument(header(w.BoolArgumentWord, size=2, name=_INLINE + 2), 0x6B6F)),
+    "fxt.arg.bool-in-name": _trace(_argument(header(w.BoolArgumentWord, size=2, name=_INLINE_3), 0x6B6F)),
     "fxt.arg.name-empty": _trace(instant(50, a.Int32Argument(0, 1))),
     "fxt.arg.name-again": _trace(instant(50, a.Int32Argument("a", 1), a.Int32Argument("a", 2))),
     "fxt.arg.narrow": _trace(instant(50, a.Int64Argument("a", 1))),

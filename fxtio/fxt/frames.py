@@ -163,12 +163,15 @@ class FrameReader:
         self._decoded = 0  # the words of all records that were decoded in search of good ones
         self._truncated = False  # a finding says that the end is missing
         self._bad_header: _BadHeader | None = None
+        self._zeros = 0  # the zero words before the buffer that are not reported yet
 
     def __iter__(self) -> Iterator[Frame]:
         target = BATCH_WORDS
         while self._fill(target):
             target = BATCH_WORDS
             block = Block(self._words, self._buffer)
+            if self._zeros and int(block.words[0]):
+                self._report_zeros(self._base)
             start, searched = self._recover(block) if self._bad_header else (0, 0)
             if start is None:
                 yield from self._gap(block, 0, searched)
@@ -248,15 +251,24 @@ class FrameReader:
         offset = self._base + used * 8
         header = int(block.words[used])
         if header == 0:
-            count = _leading_zeros(block.words[used:])
-            self.findings.add("framing.zero-words", offset, f"{count:,} zero words between records")
-            return used + count
+            stop = used + _leading_zeros(block.words[used:])
+            self._zeros += stop - used
+            if stop < len(block.words) or self.findings.strict:
+                self._report_zeros(self._base + stop * 8)
+            return stop
         self.findings.add("framing.zero-size", offset, f"a record of size 0 with the header {header:#018x}")
         index = self._resync(block, used + 1, short=self._ended)
         if index is None:
             self._bad_header = _BadHeader(offset, 0, None)
             return used + 1
         return index
+
+    def _report_zeros(self, end: int) -> None:
+        """Report a run of zero words that ends at a byte offset; it may have been longer than the buffer."""
+        offset = end - self._zeros * 8
+        message = "a zero word" if self._zeros == 1 else f"{self._zeros:,} zero words"
+        self.findings.add("framing.zero-words", offset, f"{message} between records")
+        self._zeros = 0
 
     def _skip_bad_size(self, block: Block, used: int) -> int | None:
         """Return the index of the next good record behind a header that claims too much; None if it needs more words.
@@ -387,6 +399,8 @@ class FrameReader:
         return bool(self.tail) or self._truncated
 
     def _check_end(self) -> None:
+        if self._zeros:
+            self._report_zeros(self._base)
         if self.tail and not self._truncated:
             message = f"{len(self.tail)} bytes at the end are not a whole word"
             self.findings.add("framing.odd-length", self._base, message)

@@ -49,6 +49,11 @@ class TraceInfo:
     end: int | None = None
     started_at: datetime | None = None
 
+    @property
+    def started_at_time(self) -> int | None:
+        """The time in nanoseconds whose wall-clock time is `started_at`; None if it is not known."""
+        return self.start
+
     def as_json(self) -> dict[str, Any]:
         """Return these attributes as JSON has them; formats add theirs behind."""
         return {
@@ -205,8 +210,8 @@ class TraceReader(ABC, Generic[InfoT]):
 class FileReader(TraceReader[InfoT]):
     """The base of readers of formats that are one file, read from its beginning as often as the target allows.
 
-    A format that needs more than one reading of a file sets `reads_again`.  A target that cannot be opened again, such
-    as a pipe, is then stored in a temporary file while it is read, until the reader is closed.
+    What needs more than one reading of a file sets `reads_again` before the first one.  A target that cannot be opened
+    again, such as a pipe, is then stored in a temporary file while it is read, until the reader is closed.
 
     Args:
         target: what to read, see `fxtio.open`.
@@ -219,6 +224,7 @@ class FileReader(TraceReader[InfoT]):
         name: where it is read from.
         compression: `gzip`, `zstd`, `xz` or None.
         position: how many bytes (decompressed) the last reading has read so far.
+        reads_again: a target that cannot be opened again can be read more than once.
     """
 
     reads_again: bool = False

@@ -40,6 +40,11 @@ class Info(TraceInfo):
     buffers: int = 0
     threads: dict[int, str] = field(default_factory=dict)
 
+    @property
+    def started_at_time(self) -> int | None:
+        """The time of the event clock at which the header was written; None if it is not known."""
+        return None if self.header is None else self.header.startup_tick
+
 
 class Entry(NamedTuple):
     """A record with its place, its time and the thread that wrote it.

@@ -12,8 +12,8 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import SliceState, SpanStep
-from fxtio.table import MAX_TIME, Column
-from fxtio.timeline.parts import Registry, Steps
+from fxtio.table import MAX_TIME, Column, Table
+from fxtio.timeline.parts import OPEN_COLUMNS, Registry, Steps
 
 Array = np.ndarray[Any, Any]
 
@@ -30,10 +30,13 @@ class Nesting:
 
     Args:
         registry: the tracks; unmatched ends are counted in its losses.
+        is_sorted: all steps are in the order of time, and a batch never ends between steps with the same time.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, *, is_sorted: bool = False) -> None:
         self._registry = registry
+        self._is_sorted = is_sorted
+        registry.open_slices = self.open_slices
         self._latest = np.empty(0, np.uint64)
         self._rows = Steps.blank(0)  # of the slices on the stacks, the outer ones first
         self._kept: dict[str, Array] = {name: np.empty(0, dtype) for name, dtype in _KEPT}
@@ -48,7 +51,8 @@ class Nesting:
             The rows of the tables `slices` (those that are finished), `instants` and `flow_points`.
 
         Raises:
-            DisorderedError: a row is earlier than one of an earlier batch on its track.
+            DisorderedError: a row is earlier than one of an earlier batch on its track, or a complete span begins
+                together with a shorter one of an earlier batch.
         """
         steps = self._ordered(steps)
         carried = len(self._rows)
@@ -57,6 +61,8 @@ class Nesting:
         if result["child_first"]:
             rows = Steps.joined([self._rows, steps.take(longest_first(steps))])
             result = self._match(rows, carried)
+            if result["child_first"] and carried and not self._is_sorted:
+                raise DisorderedError
         self._registry.losses["ends of spans that have not begun"] += result["unmatched"]
         begins = np.flatnonzero((rows.step == SpanStep.BEGIN) | (rows.step == SpanStep.COMPLETE))
         ids = np.full(len(rows), -1, np.int64)
@@ -98,17 +104,17 @@ class Nesting:
         self._rows, self._kept = rows.take(every[:0]), {name: kept[name][:0] for name, _ in _KEPT}
         return {"slices": self._slices(rows, every, kept["id"], around, result, kept["closer"])}
 
-    def open_slices(self) -> dict[str, Column]:
-        """Return what is known of the slices that wait for the next batch, see `fxtio.timeline.schema.OPEN_SLICES`."""
-        names = self._registry.names
-        return {
-            "id": self._kept["id"],
-            "parent": self._kept["parent"],
-            "depth": self._kept["depth"],
-            "track": self._rows.track,
-            "category": names.column(self._rows.category),
-            "name": names.column(self._rows.name),
+    def open_slices(self) -> Table:
+        """Return the slices that later batches may finish, in the order of their ids, see `Registry.open_slices`."""
+        order = np.argsort(self._kept["id"], kind="stable")
+        rows, kept, names = self._rows, self._kept, self._registry.names
+        columns: dict[str, Column] = {
+            **{name: kept[name] for name in ("id", "depth", "parent")},
+            **{name: getattr(rows, name) for name in ("track", "event")},
+            **{name: names.column(getattr(rows, name)) for name in ("category", "name")},
+            "start": rows.time,
         }
+        return Table({name: columns[name] for name in OPEN_COLUMNS}).take(order)
 
     def _ordered(self, steps: Steps) -> Steps:
         """Return the steps in the order of time on each track."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fxtio.table import Categories, Column, Table
-from fxtio.timeline.schema import LABELS, TABLES, TEXT, TrackKind, column_of
+from fxtio.timeline.schema import LABELS, TABLES, TEXT, TrackKind, column_of, empty_columns
 
 Array = np.ndarray[Any, Any]
 
@@ -100,12 +100,23 @@ class Names:
         return Categories(codes, self.values)
 
 
+OPEN_COLUMNS = ("id", "start", "depth", "parent", "track", "category", "name", "event")
+"""The columns of `Registry.open_slices`, as those of `slices`."""
+
+
+def _no_slices() -> Table:
+    columns = empty_columns("slices")
+    return Table({name: columns[name] for name in OPEN_COLUMNS})
+
+
 class Registry:
     """The names, processes, threads and tracks of a timeline, and what could not be carried over.
 
     Attributes:
         names: the names.
         losses: for each kind of content that the timeline cannot show, as a sentence, how often it occurs.
+        open_slices: returns the slices that have begun, and come in a later batch of a fold since they have not ended,
+            in the order of their ids: a table with `OPEN_COLUMNS`.
         share: the part of the trace that was read so far (0 to 1), 0 where it is not known.
     """
 
@@ -113,6 +124,7 @@ class Registry:
         self.share = 0.0
         self.names = Names()
         self.losses: Counter[str] = Counter()
+        self.open_slices: Callable[[], Table] = _no_slices
         self._processes: dict[int, int] = {}
         self._process_names: list[int] = []
         self._threads: dict[tuple[int, int], int] = {}
@@ -246,10 +258,11 @@ class Steps:
         ticks: the time as the source has it (uint64).
         id: the id of a point of a flow (uint64).
         detail: of a point of a flow its type, index into `FLOW_TYPES`; of an instant its scope, index into `SCOPES`; of
-            a span its state, if it has an end, see `SliceState` (int8).
+            a span its state, if it has an end, see `SliceState`; of an end the state that it gives to the span, or 0
+            (int8).
         key: an end closes the innermost open span with its key, or the innermost of all if its key is 0 (uint64).
-        level: the depth of a span as its source has it, or -1 (int32).  Spans of this depth or deeper end before it
-            begins, and deeper ones before it ends.
+        level: the number of spans around a span by its source, or -1 (int32).  Spans of this depth or deeper end
+            before it begins, and deeper ones before it ends; a reset ends those of its level and deeper ones.
     """
 
     step: Array
@@ -277,7 +290,7 @@ class Steps:
         """Concatenate rows."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in STEP_COLUMNS))
 
-    def take(self, rows: Array) -> Steps:
+    def take(self, rows: Array | slice) -> Steps:
         """Return the rows with these indices, or those where a mask is true."""
         return Steps(*(getattr(self, name)[rows] for name in STEP_COLUMNS))
 

@@ -94,7 +94,7 @@ SLICES = {
     "category": ColumnSpec(TEXT, "its category, null if it has none"),
     "name": ColumnSpec(TEXT, "its name"),
     "state": ColumnSpec(TEXT, "`closed`, `open`, `overlapping` or `thrown`"),
-    "event": ColumnSpec("int64", "the number of the event that begins it; its arguments refer to it"),
+    "event": ColumnSpec("int64", "the number of the event that begins it, to which its arguments refer; -1 without one"),
     "end_event": ColumnSpec("int64", "the number of the event that ends it, -1 if there is none of its own"),
     "ticks": ColumnSpec("uint64", "its begin as the source has it"),
 }
@@ -206,13 +206,6 @@ TABLES: dict[str, dict[str, ColumnSpec]] = {
     "args": ARGS,
 }
 """The tables of a timeline and their columns."""
-
-OPEN_SLICES = "open_slices"
-"""The name by which a consumer of `Timeline.fold` asks for the slices that have begun, and last on after a batch.
-
-With them it knows every slice around those that have ended in the batch.  Their columns are `id`, `parent`, `depth`,
-`track`, `category` and `name`, as in the table `slices`.
-"""
 
 
 def _labels(members: type[IntEnum]) -> list[str]:

@@ -13,7 +13,6 @@ import numpy as np
 
 from fxtio.table import Categories, Column, Table
 from fxtio.timeline.parts import OTHER, Registry
-from fxtio.timeline.schema import OPEN_SLICES
 
 Array = np.ndarray[Any, Any]
 
@@ -162,27 +161,24 @@ class SliceStacks:
         stacks: numbers frames and stacks.
     """
 
-    TABLES = ("slices", OPEN_SLICES)
+    TABLES = ("slices",)
 
     def __init__(self, registry: Registry, stacks: Stacks | None = None) -> None:
         self.stacks = stacks or Stacks(registry)
+        self._registry = registry
         self._open = np.empty(0, np.int64), np.empty(0, np.int64)  # ids, in order, and stacks of slices without an end
         self._groups = Numbering()
         self._sums = np.zeros((3, 0), np.int64)
 
     def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the slices of a batch that have ended (`slices`), and those that last on (`open_slices`)."""
-        both = [tables[name] for name in self.TABLES if name in tables]
-        if not both:
+        """Take the slices of a batch that have ended."""
+        if "slices" not in tables:
             return
+        ended, count = tables["slices"], tables["slices"].num_rows
+        both = (ended, self._registry.open_slices())  # the slices around those that have ended are among both
         rows = {name: np.concatenate([_plain(table[name]) for table in both]) for name in _NEEDED}
         stacks = self._stacks_of(rows)
-        ended = tables.get("slices")
-        count = 0 if ended is None else ended.num_rows
-        order = np.argsort(rows["id"][count:])
-        self._open = rows["id"][count:][order], stacks[count:][order]
-        if ended is None:
-            return
+        self._open = rows["id"][count:], stacks[count:]
         groups = self._groups.numbers(rows["track"][:count].astype(np.int64) * _PAIR + stacks[:count])
         missing = len(self._groups) - self._sums.shape[1]
         self._sums = np.concatenate([self._sums, np.zeros((3, missing), np.int64)], axis=1)

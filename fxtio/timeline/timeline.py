@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
-from typing import Any, Protocol, Self, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from fxtio.table import Column, GrowingTable, Table
 from fxtio.timeline.nesting import DisorderedError, Nesting
-from fxtio.timeline.parts import Part, Registry, Steps
-from fxtio.timeline.schema import OPEN_SLICES, TABLES, empty_columns
+from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.schema import TABLES, empty_columns
+from fxtio.timeline.sorting import Sorter
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+    from fxtio.timeline.sql import Database
 
 Parts = Callable[[Registry, Set[str]], Iterator[Part]]
 """Reads a trace from its beginning, and yields what each batch adds to its timeline."""
@@ -51,6 +55,7 @@ class Timeline:
         self._parts = parts
         self._cache: dict[str, Table] = {}
         self._registry = Registry()
+        self._database: Database | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -87,9 +92,26 @@ class Timeline:
             # Codes and numbers of two readings need not agree, so all tables come from one.
             wanted = dict.fromkeys([*self._cache, *names])
             collector, registry = self.fold(_Collector, *wanted)
-            self._cache = collector.tables(registry)
+            whole = collector.tables(registry)
+            self._cache = {name: whole[name] for name in {**wanted, **dict.fromkeys(_NAMED)}}
             self._registry = registry
         return {name: self._cache[name] for name in names}
+
+    def sql(self, query: str) -> DuckDBPyRelation:
+        """Run a query in SQL over the tables, and over views like those of Perfetto, see `fxtio.timeline.sql`.
+
+        Returns:
+            The result, which DuckDB computes when it is fetched: `fetchall()`, `df()`, `pl()`, `arrow()`, `show()`.
+
+        Raises:
+            QueryError: DuckDB refuses the query, or is not installed (the extra `sql`).
+            DecodeError: the trace was opened with `strict`, and has a fault.
+        """
+        if self._database is None:
+            from fxtio.timeline.sql import Database
+
+            self._database = Database(self)
+        return self._database.query(query)
 
     @property
     def losses(self) -> Counter[str]:
@@ -104,8 +126,7 @@ class Timeline:
 
         Args:
             make: makes the consumer, which gets the registry of the reading.
-            names: the tables that it needs, except `processes`, `threads` and `tracks`, which the registry has; or
-                `OPEN_SLICES`.
+            names: the tables that it needs, except `processes`, `threads` and `tracks`, which the registry has.
 
         Returns:
             The consumer, and the registry with the processes, threads and tracks.
@@ -114,23 +135,22 @@ class Timeline:
             DecodeError: the trace was opened with `strict`, and has a fault.
         """
         try:
-            return self._fold(make, frozenset(names), _as_read)
+            return self._fold(make, frozenset(names), is_sorted=False)
         except DisorderedError:
-            return self._fold(make, frozenset(names), _sorted)
+            return self._fold(make, frozenset(names), is_sorted=True)
 
     def _fold(
-        self, make: Callable[[Registry], ConsumerT], names: frozenset[str], order: Callable[[Iterator[Part]], Any]
+        self, make: Callable[[Registry], ConsumerT], names: frozenset[str], *, is_sorted: bool
     ) -> tuple[ConsumerT, Registry]:
         registry = Registry()
         consumer = make(registry)
-        nesting = Nesting(registry)
-        for part in order(self._parts(registry, names)):
+        nesting = Nesting(registry, is_sorted=is_sorted)
+        parts = self._parts(registry, names)
+        for part in _sorted(parts) if is_sorted else parts:
             registry.share = part.share
             columns = part.tables
             if part.steps is not None:
                 columns = {**columns, **nesting.enter(part.steps)}
-                if OPEN_SLICES in names:
-                    columns[OPEN_SLICES] = nesting.open_slices()
             _pass_on(consumer, columns, names)
         _pass_on(consumer, nesting.finish(), names)
         return consumer, registry
@@ -143,19 +163,15 @@ def _pass_on(consumer: Consumer, columns: Mapping[str, Mapping[str, Column]], na
         consumer.enter(tables)
 
 
-def _as_read(parts: Iterator[Part]) -> Iterator[Part]:
-    return parts
-
-
 def _sorted(parts: Iterator[Part]) -> Iterator[Part]:
     """Yield the tables of all parts, then all steps in the order of time."""
-    steps = []
-    for part in parts:
-        if part.steps is not None:
-            steps.append(part.steps.take(part.steps.step != 0))
-        yield Part(None, part.tables, part.share)
-    rows = Steps.joined(steps)
-    yield Part(rows.take(np.argsort(rows.time, kind="stable")))
+    with Sorter() as sorter:
+        for part in parts:
+            if part.steps is not None:
+                sorter.add(part.steps)
+            yield Part(None, part.tables, part.share)
+        for steps in sorter.windows():
+            yield Part(steps, share=1.0)
 
 
 class _Collector:

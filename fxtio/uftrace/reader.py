@@ -349,15 +349,13 @@ class UftraceTrace(TraceReader[Info]):
         findings, listed = reading.findings, frozenset(self.info_file.tids)
         has_list = self.info_file.get("taskinfo", "tids") is not None
         _ = reading.events  # parsed for its findings, even if no name of an event is needed
-        left, total = self._max_bytes, self._total()
-        for tid in self.tids if tids is None else tids:
+        total = self._total()
+        for tid, allowed in self.allowed_sizes(self.tids if tids is None else tids):
             name = f"{tid}{_DAT}"
             if has_list and tid not in listed:
                 message = "the info file does not list this task"
                 findings.add("info.unlisted-task", 0, message, file=name)
-            size = self.directory.size(name)
-            allowed = size if left is None else min(size, left)
-            if allowed < size:
+            if allowed < self.directory.size(name):
                 findings.add("source.cut", allowed, f"more than the allowed {self._max_bytes:,} bytes", file=name)
             descriptor = self.directory.open(name)
 
@@ -368,6 +366,26 @@ class UftraceTrace(TraceReader[Info]):
 
             order = self.info_file.order
             yield from TaskReader(tid, name, descriptor, reading.sessions, order, findings, progress, allowed)
+
+    def chunks_ahead(self, reading: Reading, tid: int, allowed: int) -> Iterator[Chunk]:
+        """Yield the chunks of one task in a reading of all tasks, without findings and progress.
+
+        Args:
+            reading: the reading.
+            tid: the task.
+            allowed: the number of bytes to read, see `allowed_sizes`.
+        """
+        name, ignored = f"{tid}{_DAT}", Findings("uftrace")
+        descriptor, order = self.directory.open(name), self.info_file.order
+        return iter(TaskReader(tid, name, descriptor, reading.sessions, order, ignored, _no_progress, allowed))
+
+    def allowed_sizes(self, tids: list[int]) -> Iterator[tuple[int, int]]:
+        """Yield tasks, and for each the number of bytes of its file that may be read."""
+        left = self._max_bytes
+        for tid in tids:
+            size = self.directory.size(f"{tid}{_DAT}")
+            allowed = size if left is None else min(size, left)
+            yield tid, allowed
             left = None if left is None else left - allowed
 
     def _summarize(self) -> Info:
@@ -404,6 +422,10 @@ class UftraceTrace(TraceReader[Info]):
         if file.clock_origin is not None and info.start is not None:
             info.started_at = _wall_clock(file.clock_origin, info.start)
         return info
+
+
+def _no_progress(count: int) -> None:
+    """Do nothing."""
 
 
 def _extend(info: Info, first: int, last: int) -> None:

@@ -119,12 +119,14 @@ class CallPairing:
     Attributes:
         open: the calls that have not ended.
         depth: the depths of the records of the last chunk, not wrapped and corrected (int64).
+        address: addresses inside the functions of its records (uint64).
         wraps: whether calls are deeper than a record can hold.
     """
 
     def __init__(self) -> None:
         self.open = OpenCalls.empty()
         self.depth = np.empty(0, np.int64)
+        self.address = np.empty(0, np.uint64)
         self.wraps = False
         self._laps = 0  # the number of times that the depth has wrapped around
         self._previous: tuple[int, int] = (0, 0)  # the step and depth of the last entry or exit
@@ -161,7 +163,7 @@ class CallPairing:
             depth, address = self._unwrapped(previous, step, depth, address)
         if self._exits_lower is not False and len(step):
             depth = self._corrected(step, depth, address)
-        self.depth = depth
+        self.depth, self.address = depth, address
         before, height = self.open, len(self.open.depth)
         size = height + len(step)
         # The stack of open calls; an entry is a row of the chunk, or -1, -2, ... for calls that were open before.

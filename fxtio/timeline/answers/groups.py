@@ -1,0 +1,105 @@
+"""Groups of rows: by name, category, thread, process, track, or the value of an argument."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fxtio.table import Table
+from fxtio.timeline.answers.answer import QuestionError
+from fxtio.timeline.answers.arguments import Arguments
+from fxtio.timeline.answers.labels import Labels, argument_text, text_of
+from fxtio.timeline.answers.rows import Tracks
+from fxtio.timeline.parts import OTHER, Registry
+
+Array = np.ndarray[Any, Any]
+
+ARGUMENT = "arg:"
+"""What stands before the name of an argument by which rows are grouped."""
+
+GROUPINGS = ("name", "category", "thread", "process", "track")
+"""What slices may be grouped by, besides the value of an argument."""
+
+MAX_VALUES = 1_000_000
+"""The most different values of an argument; all further ones are one group."""
+
+
+class Groups:
+    """Gives each slice the number of its group.
+
+    Args:
+        registry: the registry of the reading.
+        by: one of `GROUPINGS`, or `arg:` and the name of an argument.
+
+    Raises:
+        QuestionError: there is no such grouping.
+    """
+
+    def __init__(self, registry: Registry, by: str) -> None:
+        self.by = by
+        self._registry = registry
+        self._tracks = Tracks(registry)
+        self.arguments: Arguments | None = None
+        self._number_of: dict[tuple[int, int, int], int] = {}
+        self._values: list[tuple[int, int, int]] = []  # type, bits and code of the text
+        if by.startswith(ARGUMENT):
+            self._argument = by.removeprefix(ARGUMENT)
+            self.arguments = Arguments(registry, self._is_asked_for)
+        elif by not in GROUPINGS:
+            raise QuestionError(f"{by!r} is not something to group by; there are {', '.join(GROUPINGS)}, arg:NAME")
+
+    def of(self, slices: Table) -> Array:
+        """Return the group of each slice (int64), -1 for those that have none: slices without the argument."""
+        if self.arguments is not None:
+            return self._values_of(slices)
+        if self.by in ("name", "category"):
+            return slices[self.by].codes.astype(np.int64) + 1
+        track = slices["track"]
+        if self.by == "track":
+            return track.astype(np.int64)
+        rows = self._tracks.threads(track) if self.by == "thread" else self._tracks.processes(track)
+        return rows.astype(np.int64) + 1
+
+    def label(self, group: int, labels: Labels) -> str:
+        """Return the text for a group."""
+        if self.arguments is not None:
+            if group >= MAX_VALUES:
+                return OTHER
+            kind, bits, code = self._values[group]
+            return argument_text(kind, bits, text_of(self._registry.names.values, code))
+        if self.by in ("name", "category"):
+            return text_of(self._registry.names.values, group - 1)
+        if self.by == "track":
+            return labels.track(group)
+        return labels.thread(group - 1) if self.by == "thread" else labels.process(group - 1)
+
+    def _is_asked_for(self, args: Table) -> Array:
+        code = self._registry.names.code(self._argument)
+        return args["name"].codes == code
+
+    def _values_of(self, slices: Table) -> Array:
+        """Return the number of the value of the argument of each slice; the argument of its end comes first."""
+        arguments = self.arguments
+        assert arguments is not None
+        rows = np.full(slices.num_rows, -1, np.int64)
+        if "end_event" in slices:
+            rows = arguments.last_of(slices["end_event"])
+        rows = np.where(rows >= 0, rows, arguments.last_of(slices["event"]))
+        used, place = np.unique(rows, return_inverse=True)
+        numbers = np.full(len(used), -1, np.int64)
+        for position, row in enumerate(used.tolist()):
+            if row >= 0:
+                kind, bits, text = (arguments.column(name) for name in ("type", "bits", "text"))
+                numbers[position] = self._number((int(kind.codes[row]), int(bits[row]), int(text.codes[row])))
+        return numbers[place]
+
+    def _number(self, value: tuple[int, int, int]) -> int:
+        """Return the number of a value, a new one if it is new."""
+        number = self._number_of.get(value)
+        if number is None:
+            if len(self._values) >= MAX_VALUES:
+                return MAX_VALUES
+            number = self._number_of[value] = len(self._values)
+            self._values.append(value)
+        return number

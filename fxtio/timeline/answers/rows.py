@@ -1,0 +1,211 @@
+"""Rows of a timeline that a selection has, batch by batch: by time, track, category and name.
+
+A slice that is only partly within the range of times is cut to it, and its self time is that of the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fxtio.selection import Selection
+from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.parts import Registry
+
+if TYPE_CHECKING:
+    from fxtio.timeline.timeline import Timeline
+
+Array = np.ndarray[Any, Any]
+
+_EARLIEST = -MAX_TIME - 1
+
+
+class Tracks:
+    """The process and the thread of each track of a registry, which grows during a reading."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._process = np.empty(0, np.int32)
+        self._thread = np.empty(0, np.int32)
+
+    def processes(self, tracks: Array) -> Array:
+        """Return the row of the process of each track (int32), -1 for none."""
+        return self._grown()[0][tracks]
+
+    def threads(self, tracks: Array) -> Array:
+        """Return the row of the thread of each track (int32), -1 for none."""
+        return self._grown()[1][tracks]
+
+    def _grown(self) -> tuple[Array, Array]:
+        before, count = len(self._process), self._registry.track_count
+        if before < count:
+            new = np.arange(before, count)
+            self._process = np.concatenate([self._process, np.array(self._registry.track_processes(new), np.int32)])
+            self._thread = np.concatenate([self._thread, self._registry.track_threads(new)])
+        return self._process, self._thread
+
+
+class Chosen:
+    """Which rows of a registry's processes, threads and tracks a selection has.
+
+    Args:
+        tables: `processes`, `threads` and `tracks` of a whole reading.
+        selection: the selection.
+    """
+
+    def __init__(self, tables: Mapping[str, Table], selection: Selection) -> None:
+        processes, threads, tracks = (tables[name] for name in ("processes", "threads", "tracks"))
+        names, pids = processes["name"].to_list(), processes["pid"].tolist()
+        process = np.array([selection.has_process(*each) for each in zip(names, pids, strict=True)], bool)
+        names, tids = threads["name"].to_list(), threads["tid"].tolist()
+        thread = np.array([selection.has_thread(*each) for each in zip(names, tids, strict=True)], bool)
+        thread &= process[threads["process"]] if len(thread) else True
+        # The last item stands for -1: rows that belong to no thread or process.
+        self.threads = np.append(thread, not selection.threads and not selection.processes)
+        process = np.append(process, not selection.processes)
+        is_named = np.array([selection.has_thread(name) for name in tracks["name"].to_list()], bool)
+        has_thread = tracks["thread"] >= 0
+        self.tracks = np.where(has_thread, self.threads[tracks["thread"]], process[tracks["process"]] & is_named)
+
+
+def chosen(timeline: Timeline, selection: Selection, *names: str) -> Chosen | None:
+    """Return what a selection has of a timeline, or None if it restricts neither threads nor processes.
+
+    Names of threads may come behind their events, so that this takes a reading.
+
+    Args:
+        timeline: the timeline.
+        selection: the selection.
+        names: the tables that the next reading needs: with the same tables, the rows have the same numbers.
+    """
+    if not selection.threads and not selection.processes:
+        return None
+    _, registry = timeline.fold(_Nothing, *names)
+    return Chosen(registry.tables(), selection)
+
+
+class _Nothing:
+    def __init__(self, registry: Registry) -> None:
+        pass
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take nothing."""
+
+
+class Texts:
+    """Which of the names of a timeline are accepted; every name is asked for once.
+
+    Args:
+        values: the names, a list that grows.
+        accepts: returns whether a name is accepted.
+        null: whether rows without a name are accepted.
+    """
+
+    def __init__(self, values: Sequence[str], accepts: Callable[[str], bool], *, null: bool) -> None:
+        self._values = values
+        self._accepts = accepts
+        self._accepted = np.array([null])  # the last item stands for the code -1
+
+    def has(self, codes: Array) -> Array:
+        """Return for each code whether its name is accepted (bool)."""
+        count = len(self._accepted) - 1
+        if count < len(self._values):
+            new = np.array([self._accepts(text) for text in self._values[count:]], bool)
+            self._accepted = np.concatenate([self._accepted[:-1], new, self._accepted[-1:]])
+        return self._accepted[codes]
+
+
+class Rows:
+    """Takes the rows of batches that a selection has.
+
+    Args:
+        registry: the registry of the reading.
+        selection: the selection.
+        chosen: the tracks and threads that it has, None for all.
+    """
+
+    def __init__(self, registry: Registry, selection: Selection, chosen: Chosen | None) -> None:
+        names = registry.names.values
+        self.start = _EARLIEST if selection.start is None else selection.start
+        self.end = MAX_TIME if selection.end is None else selection.end
+        self._texts = {}
+        if selection.names:
+            self._texts["name"] = Texts(names, selection.has_name, null=selection.has_name(""))
+        if selection.categories:
+            self._texts["category"] = Texts(names, selection.has_category, null=selection.has_category(""))
+        self._chosen = chosen
+        self._cut = Cut(registry, self.start, self.end) if selection.has_range else None
+
+    def slices(self, slices: Table) -> Table:
+        """Return the slices that are selected, cut to the range."""
+        if self._cut is not None:
+            slices = self._cut.enter(slices)
+        return self._matching(slices)
+
+    def events(self, table: Table) -> Table:
+        """Return the selected rows of a table with `time`: instants, logs, samples, allocations."""
+        if self._cut is not None:
+            table = table.take((table["time"] >= self.start) & (table["time"] < self.end))
+        return self._matching(table)
+
+    def intervals(self, table: Table) -> Table:
+        """Return the selected rows of a table with `start` and `duration` that do not nest, cut to the range."""
+        if self._cut is not None:
+            table = cut_to(table, self.start, self.end)
+        return self._matching(table)
+
+    def _matching(self, table: Table) -> Table:
+        mask = None
+        for column, texts in self._texts.items():
+            if column in table:
+                accepted = texts.has(table[column].codes)
+                mask = accepted if mask is None else mask & accepted
+        if self._chosen is not None:
+            column, accepted = ("track", self._chosen.tracks) if "track" in table else ("thread", self._chosen.threads)
+            accepted = accepted[table[column]]
+            mask = accepted if mask is None else mask & accepted
+        return table if mask is None else table.take(mask)
+
+
+def cut_to(table: Table, start: int, end: int) -> Table:
+    """Return the rows of a table that overlap a range of times, with `start` and `duration` cut to it."""
+    begins, ends = table["start"], table["start"] + table["duration"]
+    within = np.flatnonzero((begins < end) & ((ends > start) | ((begins == ends) & (begins >= start))))
+    begins = np.maximum(begins[within], start)
+    columns = dict(table.take(within).items())
+    return Table({**columns, "start": begins, "duration": np.minimum(ends[within], end) - begins})
+
+
+class Cut:
+    """Cuts slices to a range of times.
+
+    The self time of a slice that is cut is its rest without the rests of the slices within it.  These come before it,
+    so their sum is kept for each slice that has not come yet.
+    """
+
+    def __init__(self, registry: Registry, start: int, end: int) -> None:
+        self._registry = registry
+        self._start, self._end = start, end
+        self._ids = np.empty(0, np.int64)
+        self._inner = np.empty(0, np.int64)
+
+    def enter(self, slices: Table) -> Table:
+        """Return the slices that overlap the range, with `start`, `duration` and `self_time` cut to it."""
+        rows = cut_to(slices, self._start, self._end)
+        is_child = rows["parent"] >= 0
+        parents = np.concatenate([self._ids, rows["parent"][is_child]])
+        ids, place = np.unique(parents, return_inverse=True)
+        inner = np.zeros(len(ids), np.int64)
+        np.add.at(inner, place, np.concatenate([self._inner, rows["duration"][is_child]]))
+        if len(ids):
+            at = np.minimum(np.searchsorted(ids, rows["id"]), len(ids) - 1)
+            within = np.where(ids[at] == rows["id"], inner[at], 0)
+        else:
+            within = np.zeros(rows.num_rows, np.int64)
+        wait = np.isin(ids, self._registry.open_slices()["id"])
+        self._ids, self._inner = ids[wait], inner[wait]
+        rest = np.maximum(rows["duration"] - within, 0)
+        columns = dict(rows.items())
+        return Table({**columns, "self_time": np.minimum(rows["self_time"], rest)})

@@ -1,0 +1,113 @@
+"""Samples and allocations by function: sums of each stack, and the functions that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fxtio.table import GrowingTable, Table
+from fxtio.timeline.schema import empty_columns
+
+Array = np.ndarray[Any, Any]
+
+
+class Stacks:
+    """The stacks and frames of a timeline, collected in batches; only as many as there are different ones."""
+
+    def __init__(self) -> None:
+        self._growing = {name: GrowingTable() for name in ("stacks", "frames")}
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the stacks and frames of a batch."""
+        for name, growing in self._growing.items():
+            if name in tables:
+                growing.append(dict(tables[name].items()))
+
+    def finish(self) -> Calls:
+        """Return the stacks as a tree."""
+        columns = {name: growing.columns() or empty_columns(name) for name, growing in self._growing.items()}
+        return Calls(Table(columns["stacks"]), Table(columns["frames"]))
+
+
+class Calls:
+    """Stacks as a tree whose nodes are stacks: each is the call of its innermost frame.
+
+    Attributes:
+        parent: the stack around each stack (int64), -1 for none.
+        frames: the table of frames.
+        frame: the innermost frame of each stack (int64).
+
+    Args:
+        stacks: the table of stacks; a stack stands behind the one around it.
+        frames: the table of frames.
+    """
+
+    def __init__(self, stacks: Table, frames: Table) -> None:
+        self.frames = frames
+        self.frame = stacks["frame"].astype(np.int64)
+        parent = stacks["parent"].astype(np.int64)
+        self.parent = np.where(parent < np.arange(len(parent)), parent, -1)
+        self._levels = self._by_depth()
+
+    def _by_depth(self) -> list[Array]:
+        """Return the stacks of each depth, the outermost first."""
+        depth = np.zeros(len(self.parent), np.int64)
+        for row, parent in enumerate(self.parent.tolist()):
+            if parent >= 0:
+                depth[row] = depth[parent] + 1
+        order = np.argsort(depth, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(depth)))[:-1] if len(depth) else []
+
+    def inclusive(self, own: Array) -> Array:
+        """Return the sum of each stack and of all that are deeper (int64).
+
+        Args:
+            own: the sum of each stack by itself.
+        """
+        total = own.copy()
+        for rows in self._levels[:0:-1]:
+            np.add.at(total, self.parent[rows], total[rows])
+        return total
+
+    def nodes(self, group: Array) -> tuple[Array, Array, Array]:
+        """Merge the stacks that have the same groups from the outermost frame on.
+
+        Args:
+            group: the group of each stack, that of its innermost frame.
+
+        Returns:
+            The node of each stack, the parent of each node (-1 for none), and the group of each node.
+        """
+        node = np.full(len(group) + 1, -1, np.int64)  # the last item stands for no parent
+        parents, groups = [], []
+        count = 0
+        for rows in self._levels:
+            keys = np.stack([node[self.parent[rows]], group[rows]], axis=1)
+            distinct, place = np.unique(keys, axis=0, return_inverse=True)
+            node[rows] = place.reshape(-1) + count
+            parents.append(distinct[:, 0])
+            groups.append(distinct[:, 1])
+            count += len(distinct)
+        if not count:
+            return node[:-1], np.empty(0, np.int64), np.empty(0, np.int64)
+        return node[:-1], np.concatenate(parents), np.concatenate(groups)
+
+    def is_outermost(self, group: Array) -> Array:
+        """Return for each stack whether its group occurs in none of the stacks around it (bool)."""
+        result = np.ones(len(group), bool)
+        rows, around = np.arange(len(group)), self.parent.copy()
+        while True:
+            left = around >= 0
+            rows, around = rows[left], around[left]
+            if not len(rows):
+                return result
+            same = group[rows] == group[around]
+            result[rows[same]] = False
+            rows, around = rows[~same], self.parent[around[~same]]
+
+    def groups(self, by: str) -> Array:
+        """Return the code of the name of each stack's innermost frame, or of its module, -1 for none (int64)."""
+        codes = self.frames[by].codes
+        return codes[self.frame].astype(np.int64) if len(self.frame) else np.empty(0, np.int64)

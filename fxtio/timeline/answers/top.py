@@ -1,0 +1,369 @@
+"""The answer to what took the time: calls, times and percentiles by function, thread and the like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from fxtio.selection import Selection
+from fxtio.table import Categories, Table
+from fxtio.timeline.answers.answer import Answer, QuestionError
+from fxtio.timeline.answers.groups import ARGUMENT, Groups
+from fxtio.timeline.answers.labels import Labels, text_of
+from fxtio.timeline.answers.rows import Chosen, Rows, chosen
+from fxtio.timeline.answers.stacks import Stacks
+from fxtio.timeline.answers.totals import Durations, Totals
+from fxtio.timeline.parts import Registry
+
+if TYPE_CHECKING:
+    from fxtio.timeline.timeline import Timeline
+
+Array = np.ndarray[Any, Any]
+
+CONTENTS = ("slices", "samples", "allocations", "sched")
+"""The contents that can be ranked; the first one that a trace has is the default."""
+
+SORTS = ("self", "total", "calls", "median", "p99", "max")
+"""The columns by which the rows can be sorted."""
+
+_TABLES = {
+    "slices": ("slices",),
+    "samples": ("samples", "stacks", "frames"),
+    "allocations": ("allocations", "stacks", "frames"),
+    "sched": ("scheduling",),
+}
+_STACK_GROUPINGS = {"name": "name", "category": "module"}
+
+
+def top(
+    timeline: Timeline,
+    *,
+    by: str = "name",
+    sort: str | None = None,
+    limit: int | None = None,
+    what: str | None = None,
+    unit: str | None = None,
+    selection: Selection | None = None,
+) -> Answer:
+    """Rank what took the time, in one reading of bounded memory; a second one if threads or processes are selected.
+
+    The total of a group counts a slice only if no slice around it has the same group, so that a function that calls
+    itself is counted once.  Percentiles are durations that occur, of an even number the lower one in the middle.
+
+    Args:
+        timeline: the timeline.
+        by: `name`, `category`, `thread`, `process`, `track`, or `arg:` and the name of an argument; for samples and
+            allocations `category` is the module, and allocations may be ranked by `type`; for `sched`, `name` is the
+            thread and `track` is the processor.
+        sort: one of `SORTS`; by default `self`.
+        limit: the most rows, None for all.
+        what: one of `CONTENTS`; by default the first one that the trace has.
+        unit: the unit of samples; by default that of most samples.
+        selection: the part of the trace.
+
+    Returns:
+        A table with the columns `name`, `calls`, `total`, `self`, `share` of the self time of all (float64), and for
+        slices and `sched` `min`, `median`, `p99`, `max`; times are in nanoseconds.
+
+    Raises:
+        QuestionError: this content cannot be grouped or sorted so, or the trace has no such content.
+    """
+    selection = selection or Selection()
+    if what is not None and what not in CONTENTS:
+        raise QuestionError(f"{what!r} is not something to rank; there are {', '.join(CONTENTS)}")
+    if sort is not None and sort not in SORTS:
+        raise QuestionError(f"{sort!r} is not a column to sort by; there are {', '.join(SORTS)}")
+    contents = CONTENTS if what is None else (what,)
+    names = {name: None for content in contents for name in _TABLES[content]}
+    if by.startswith(ARGUMENT):
+        names["args"] = None
+    subset = chosen(timeline, selection, *names)
+    make = partial(_Ranking, contents=contents, by=by, unit=unit, selection=selection, subset=subset)
+    ranking, registry = timeline.fold(make, *names)
+    return ranking.answer(registry, sort or "self", limit)
+
+
+class _Content(Protocol):
+    """Takes one kind of content."""
+
+    is_empty: bool
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch."""
+
+    def answer(self, registry: Registry) -> Answer:
+        """Return all groups, in no order."""
+
+
+class _Ranking:
+    """Ranks the first of several contents that a trace has."""
+
+    def __init__(self, registry: Registry, *, contents: tuple[str, ...], **options: Any) -> None:
+        self._contents: dict[str, _Content] = {}
+        self._refusals: dict[str, QuestionError] = {}
+        makers: dict[str, Callable[..., _Content]] = {
+            "slices": Slices,
+            "samples": partial(Weighted, "samples"),
+            "allocations": partial(Weighted, "allocations"),
+            "sched": Scheduling,
+        }
+        for content in contents:
+            try:
+                self._contents[content] = makers[content](registry, **options)
+            except QuestionError as error:
+                self._refusals[content] = error
+        if not self._contents:
+            raise next(iter(self._refusals.values()))
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        for name, content in self._contents.items():
+            if _TABLES[name][0] in tables or _TABLES[name][-1] in tables or "args" in tables:
+                content.enter(tables)
+            if not content.is_empty:  # those behind it are not asked for
+                break
+
+    def answer(self, registry: Registry, sort: str, limit: int | None) -> Answer:
+        """Return the rows of the first content that the trace has."""
+        filled = [content for content in self._contents.values() if not content.is_empty]
+        content = filled[0] if filled else next(iter(self._contents.values()))
+        result = content.answer(registry)
+        column = {"calls": "calls", "self": "self", "total": "total"}.get(sort, sort)
+        if column not in result.table:
+            raise QuestionError(f"{result.what} have no {sort}; sort by one of self, total, calls")
+        rows = result.table[column]
+        order = np.lexsort((-result.table["calls"], -result.table["total"], -rows))
+        kept = order if limit is None else order[:limit]
+        result.more = len(order) - len(kept)
+        result.table = result.table.take(kept)
+        return result
+
+
+class Slices:
+    """The ranking of slices."""
+
+    def __init__(
+        self, registry: Registry, *, by: str, unit: str | None, selection: Selection, subset: Chosen | None
+    ) -> None:
+        self.is_empty = True
+        self._registry = registry
+        self._rows = Rows(registry, selection, subset)
+        self._groups = Groups(registry, by)
+        self._totals = Totals()
+        self._durations = Durations()
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        arguments = self._groups.arguments
+        if arguments is not None:
+            arguments.enter(tables)
+        if "slices" in tables:
+            self.is_empty = False
+            self._enter(tables["slices"])
+        if arguments is not None:
+            arguments.forget(tables)
+
+    def _enter(self, slices: Table) -> None:
+        slices = self._rows.slices(slices)
+        group = self._groups.of(slices)
+        waiting = self._registry.open_slices()
+        waiting_group = self._groups.of(waiting)
+        if len(group) and int(group.min()) < 0:
+            slices, group = slices.take(group >= 0), group[group >= 0]
+        if len(waiting_group) and int(waiting_group.min()) < 0:
+            waiting, waiting_group = waiting.take(waiting_group >= 0), waiting_group[waiting_group >= 0]
+        if len(group):
+            self._totals.enter(slices, group, waiting, waiting_group)
+            self._durations.enter(group, slices["duration"])
+
+    def answer(self, registry: Registry) -> Answer:
+        table = durations_table(self._totals, self._durations, self._labels(registry))
+        return Answer("slices", table, error=self._durations.error)
+
+    def _labels(self, registry: Registry) -> Callable[[int], str]:
+        labels = Labels(registry.tables())
+        return lambda group: self._groups.label(group, labels)
+
+
+def durations_table(totals: Totals, durations: Durations, label: Callable[[int], str]) -> Table:
+    """Return the groups that have calls, with their times and percentiles."""
+    median, p99 = durations.percentiles(len(totals), (50, 99))
+    groups = np.flatnonzero(totals["calls"])
+    longest, shortest = totals["max"][groups], totals["min"][groups]
+    columns = {name: totals[name][groups] for name in ("calls", "total", "self")}
+    return Table(
+        {
+            "name": _names(groups, label),
+            **columns,
+            "min": shortest,
+            "median": np.clip(median[groups], shortest, longest),
+            "p99": np.clip(p99[groups], shortest, longest),
+            "max": longest,
+            "share": _shares(columns["self"]),
+        }
+    )
+
+
+def _names(groups: Array, label: Callable[[int], str]) -> Categories:
+    return Categories.of([label(group) for group in groups.tolist()])
+
+
+def _shares(own: Array) -> Array:
+    """Return the share of the sum that each number has (0 to 1)."""
+    whole = float(own.sum(dtype=np.float64))
+    return own / whole if whole else np.zeros(len(own))
+
+
+class Scheduling:
+    """The ranking of the times for which threads ran on processors."""
+
+    def __init__(
+        self, registry: Registry, *, by: str, unit: str | None, selection: Selection, subset: Chosen | None
+    ) -> None:
+        if by not in ("name", "thread", "process", "track"):
+            raise QuestionError(f"sched can be grouped by name, thread, process or track, not by {by}")
+        self.is_empty = True
+        self._by = by
+        self._registry = registry
+        self._rows = Rows(registry, Selection(selection.start, selection.end), subset)
+        self._totals = Totals()
+        self._durations = Durations()
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        if "scheduling" not in tables:
+            return
+        self.is_empty = False
+        rows = self._rows.intervals(tables["scheduling"])
+        group = rows["cpu" if self._by == "track" else "thread"].astype(np.int64) + 1
+        duration = rows["duration"]
+        values = dict.fromkeys(("total", "self", "min", "max"), duration)
+        self._totals.add(group, calls=np.ones(len(group), np.int64), **values)
+        self._durations.enter(group, duration)
+
+    def answer(self, registry: Registry) -> Answer:
+        labels = Labels(registry.tables())
+        if self._by == "process":
+            # Rows of threads may come before their processes are known; so they are joined only now.
+            return Answer("sched", _by_process(registry, self._totals, labels))
+        table = durations_table(self._totals, self._durations, lambda group: self._label(group, labels))
+        return Answer("sched", table, error=self._durations.error)
+
+    def _label(self, group: int, labels: Labels) -> str:
+        return f"processor {group - 1}" if self._by == "track" else labels.thread(group - 1)
+
+
+def _by_process(registry: Registry, totals: Totals, labels: Labels) -> Table:
+    threads = np.flatnonzero(totals["calls"])
+    owners = np.append(registry.tables()["threads"]["process"], -1)[threads - 1].astype(np.int64) + 1
+    sums = Totals()
+    sums.add(owners, **{name: totals[name][threads] for name in ("calls", "total", "self", "min", "max")})
+    groups = np.flatnonzero(sums["calls"])
+    columns = {name: sums[name][groups] for name in ("calls", "total", "self", "min", "max")}
+    return Table(
+        {"name": _names(groups, lambda group: labels.process(group - 1)), **columns, "share": _shares(columns["self"])}
+    )
+
+
+class Weighted:
+    """The ranking of samples or allocations: by function, module, thread, process or type."""
+
+    def __init__(
+        self,
+        what: str,
+        registry: Registry,
+        *,
+        by: str,
+        unit: str | None,
+        selection: Selection,
+        subset: Chosen | None,
+    ) -> None:
+        groupings = (*_STACK_GROUPINGS, "thread", "process", *(["type"] if what == "allocations" else []))
+        if by not in groupings:
+            raise QuestionError(f"{what} can be grouped by {', '.join(groupings)}, not by {by}")
+        self.is_empty = True
+        self._what, self._by, self._unit = what, by, unit
+        self._registry = registry
+        self._names = selection
+        self._rows = Rows(registry, Selection(selection.start, selection.end), subset)
+        self._stacks = Stacks()
+        self._sums: dict[str, tuple[Totals, Counter[str]]] = {}
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        self._stacks.enter(tables)
+        if self._what not in tables:
+            return
+        self.is_empty = False
+        rows = self._rows.events(tables[self._what])
+        if self._what == "allocations":
+            self._add("bytes", rows, rows["count"], rows["size"])
+            return
+        units = rows["unit"].codes
+        for code in np.unique(units).tolist():
+            own = rows.take(units == code)
+            self._add(rows["unit"].values[code] if code >= 0 else "samples", own, None, own["count"])
+
+    def _add(self, unit: str, rows: Table, calls: Array | None, weight: Array) -> None:
+        column = {"thread": "thread", "process": "thread", "type": "type"}.get(self._by, "stack")
+        values = rows[column]
+        group = (values.codes if isinstance(values, Categories) else values).astype(np.int64) + 1
+        totals, counts = self._sums.setdefault(unit, (Totals(), Counter()))
+        counts["rows"] += len(group)
+        calls = np.ones(len(group), np.int64) if calls is None else calls
+        totals.add(group, calls=calls, total=weight, self=weight)
+
+    def answer(self, registry: Registry) -> Answer:
+        unit, totals = self._unit_asked_for()
+        labels = Labels(registry.tables())
+        count = len(totals)
+        calls, own = totals["calls"], totals["self"]
+        if self._by in _STACK_GROUPINGS:
+            table = self._by_stack(calls, own)
+        else:
+            groups = np.flatnonzero(calls)
+            if self._by == "process":
+                table = _by_process(registry, totals, labels) if count else _weights([], *([np.empty(0, np.int64)] * 3))
+                table = Table({name: table[name] for name in ("name", "calls", "total", "self", "share")})
+            else:
+                label = labels.thread if self._by == "thread" else partial(text_of, registry.names.values)
+                texts = [label(group - 1) for group in groups.tolist()]
+                table = _weights(texts, calls[groups], own[groups], own[groups])
+        others = [name for name in self._sums if name != unit]
+        notes = [f"samples of other units: {', '.join(others)} (--unit)"] if others else []
+        return Answer(self._what, table, unit, notes=notes)
+
+    def _unit_asked_for(self) -> tuple[str, Totals]:
+        if self._unit is not None and self._unit not in self._sums:
+            raise QuestionError(f"there are no {self._what} in the unit {self._unit!r}, only {', '.join(self._sums)}")
+        default = "bytes" if self._what == "allocations" else "samples"
+        unit = self._unit or max(self._sums, key=lambda unit: self._sums[unit][1]["rows"], default=default)
+        return unit, self._sums[unit][0] if unit in self._sums else Totals()
+
+    def _by_stack(self, calls: Array, own: Array) -> Table:
+        """Return the rows by name or module of the frames of stacks; item 0 of the sums has no stack."""
+        tree = self._stacks.finish()
+        code = tree.groups(_STACK_GROUPINGS[self._by]) + 1
+        size = len(code) + 1
+        calls, own = (np.append(column, np.zeros(max(0, size - len(column)), np.int64)) for column in (calls, own))
+        missing = calls[0] + calls[size:].sum(), own[0] + own[size:].sum()
+        calls, own = calls[1:size], own[1:size]
+        total = np.where(tree.is_outermost(code), tree.inclusive(own), 0)
+        sums = Totals()
+        sums.add(code, calls=calls, total=total, self=own)
+        if missing[0]:
+            sums.add(np.zeros(1, np.int64), calls=missing[0], total=missing[1], self=missing[1])
+        groups = np.flatnonzero((sums["calls"] > 0) | (sums["total"] > 0)) if len(sums) else np.empty(0, np.int64)
+        values = self._registry.names.values
+        has = self._names.has_category if self._by == "category" else self._names.has_name
+        asked = bool(self._names.categories if self._by == "category" else self._names.names)
+        groups = np.array(
+            [group for group in groups.tolist() if not asked or has(text_of(values, group - 1))], np.int64
+        )
+        texts = [text_of(values, group - 1) for group in groups.tolist()]
+        return _weights(texts, *(sums[name][groups] for name in ("calls", "total", "self")))
+
+
+def _weights(texts: list[str], calls: Array, total: Array, own: Array) -> Table:
+    columns = {"calls": calls, "total": total, "self": own, "share": _shares(own)}
+    return Table({"name": Categories.of(texts), **columns})

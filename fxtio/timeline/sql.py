@@ -1,0 +1,242 @@
+"""SQL over a timeline, by DuckDB: the tables of the timeline, and views that are named and shaped like Perfetto's.
+
+DuckDB comes with the extra `sql`.  Columns are passed as Arrow arrays: numbers are not copied.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fxtio.errors import FxtioError
+from fxtio.table import Optional, Table
+from fxtio.timeline.flows import arrows
+from fxtio.timeline.schema import TABLES, ArgumentKind
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+    from fxtio.timeline.timeline import Timeline
+
+
+class QueryError(FxtioError):
+    """A query that DuckDB refuses."""
+
+
+class View(NamedTuple):
+    """A view or macro in SQL.
+
+    Attributes:
+        needs: the names of the tables and other views that it uses.
+        sql: the statement that creates it.
+        meaning: what it shows.
+    """
+
+    needs: tuple[str, ...]
+    sql: str
+    meaning: str
+
+
+VIEWS: dict[str, View] = {
+    "process": View(
+        ("processes",),
+        "create view process as select row as upid, pid, name from processes",
+        "processes",
+    ),
+    "thread": View(
+        ("threads",),
+        "create view thread as select row as utid, tid, process as upid, name from threads",
+        "threads",
+    ),
+    "track": View(
+        ("tracks",),
+        "create view track as select row as id, kind as type, name, nullif(process, -1) as upid,"
+        " nullif(thread, -1) as utid from tracks",
+        "tracks of all kinds",
+    ),
+    "thread_track": View(
+        ("track",),
+        "create view thread_track as select id, name, utid from track where type = 'thread'",
+        "tracks of threads",
+    ),
+    "process_track": View(
+        ("track",),
+        "create view process_track as select id, name, upid from track where type in ('process', 'async')",
+        "tracks of processes, and of async operations",
+    ),
+    "counter_track": View(
+        ("tracks",),
+        "create view counter_track as select row as id, name, id as counter_id, nullif(process, -1) as upid"
+        " from tracks where kind = 'counter'",
+        "tracks of counters",
+    ),
+    "slice": View(
+        ("slices", "instants"),
+        "create view slice as select id, start as ts, if(state = 'open', -1, duration) as dur, track as track_id, name,"
+        " category, depth, nullif(parent, -1) as parent_id, event as arg_set_id, self_time, state from slices"
+        " union all select (select count(*) from slices) + i.row, i.time, 0, i.track, i.name, i.category,"
+        " ifnull(s.depth + 1, 0), nullif(i.slice, -1), i.event, 0, 'closed'"
+        " from instants i left join slices s on s.id = i.slice",
+        "slices and, with a duration of 0, instants; the duration of an open slice is -1",
+    ),
+    "thread_slice": View(
+        ("slice", "thread_track", "thread", "process"),
+        "create view thread_slice as select slice.*, thread.utid, thread.tid, thread.name as thread_name,"
+        " process.upid, process.pid, process.name as process_name from slice"
+        " join thread_track on slice.track_id = thread_track.id join thread using (utid)"
+        " left join process using (upid)",
+        "slices of threads, with the names of thread and process",
+    ),
+    "process_slice": View(
+        ("slice", "process_track", "process"),
+        "create view process_slice as select slice.*, process.upid, process.pid, process.name as process_name"
+        " from slice join process_track on slice.track_id = process_track.id left join process using (upid)",
+        "slices of processes and async operations, with the name of the process",
+    ),
+    "counter": View(
+        ("counters",),
+        "create view counter as select row as id, time as ts, track as track_id, value, event as arg_set_id"
+        " from counters",
+        "values of counters",
+    ),
+    "flow": View(
+        ("arrows",),
+        "create view flow as select row as id, from_slice as slice_out, to_slice as slice_in from arrows"
+        " where from_slice >= 0 and to_slice >= 0",
+        "arrows from slice to slice",
+    ),
+    "sched_slice": View(
+        ("scheduling",),
+        "create view sched_slice as select row as id, start as ts, duration as dur, cpu, thread as utid,"
+        " state as end_state, priority from scheduling",
+        "which thread ran on which processor",
+    ),
+    "sched": View(("sched_slice",), "create view sched as select * from sched_slice", "as `sched_slice`"),
+    "args": View(
+        ("arguments", "slices"),
+        "create view args as select ifnull(s.event, a.event) as arg_set_id, a.name as key, a.name as flat_key,"
+        " a.integer as int_value, a.text as string_value, a.number as real_value,"
+        " case a.type when 'integer' then 'int' when 'text' then 'string' when 'number' then 'real'"
+        " when 'boolean' then 'bool' when 'unsigned' then 'uint' else a.type::varchar end as value_type,"
+        " case a.type when 'text' then a.text::varchar when 'number' then a.number::varchar when 'null' then 'null'"
+        " when 'boolean' then if(a.bits = 0, 'false', 'true') when 'integer' then a.integer::varchar"
+        " when 'pointer' then '0x' || lower(to_hex(a.bits)) else a.bits::varchar end as display_value"
+        " from arguments a left join (select event, end_event from slices where end_event >= 0) s"
+        " on s.end_event = a.event",
+        "arguments; those of the begin and the end of a slice have the same `arg_set_id`",
+    ),
+}
+"""The views, named as in Perfetto."""
+
+MACROS: dict[str, View] = {
+    "ancestor_slice": View(
+        ("slice",),
+        "create macro ancestor_slice(slice_id) as table with recursive around as ("
+        " select parent_id as id from slice where id = slice_id union all"
+        " select slice.parent_id from slice join around using (id))"
+        " select slice.* from slice join around using (id)",
+        "the slices around a slice",
+    ),
+    "descendant_slice": View(
+        ("slice",),
+        "create macro descendant_slice(slice_id) as table with recursive within as ("
+        " select id from slice where parent_id = slice_id union all"
+        " select slice.id from slice join within on slice.parent_id = within.id)"
+        " select slice.* from slice join within using (id)",
+        "the slices within a slice, however deep",
+    ),
+    "extract_arg": View(
+        ("args",),
+        "create macro extract_arg(set_id, arg_name) as"
+        # The arguments of a macro are replaced by expressions, whose columns must not be those of the inner query.
+        " (select last(_text) from (select arg_set_id as _set, key as _key, display_value as _text from args)"
+        " where _set = set_id and _key = arg_name)",
+        "the value of an argument as text, null without one",
+    ),
+}
+"""Functions, named as in Perfetto."""
+
+RAW = {"args": "arguments"}
+"""The names of the tables of a timeline that a view has."""
+
+
+class Database:
+    """A DuckDB database with the tables and views of a timeline, each made when a query first uses its name.
+
+    Args:
+        timeline: the timeline.
+
+    Raises:
+        QueryError: DuckDB or pyarrow is not installed.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        try:
+            import duckdb
+            import pyarrow  # noqa: F401  # tables are passed as Arrow arrays
+        except ImportError as error:
+            raise QueryError(f"queries need {error.name}; install fxtio[sql]") from None
+        self._timeline = timeline
+        self._error: type[Exception] = duckdb.Error
+        self._connection: DuckDBPyConnection = duckdb.connect()
+        # Nothing is fetched from the network.
+        self._connection.execute("set autoinstall_known_extensions = false")
+        self._ready: set[str] = set()
+
+    def query(self, sql: str) -> DuckDBPyRelation:
+        """Run a query, and return its result, which DuckDB computes when it is fetched.
+
+        Raises:
+            QueryError: DuckDB refuses the query.
+        """
+        words = set(re.findall(r"\w+", sql.lower()))
+        names = {RAW.get(name, name) for name in TABLES} | {"arrows"}
+        self._prepare([name for name in (*names, *VIEWS, *MACROS) if name in words])
+        try:
+            result: DuckDBPyRelation | None = self._connection.sql(sql)
+        except self._error as error:
+            raise QueryError(str(error)) from None
+        if result is None:
+            raise QueryError("the query has no result; begin it with select, from, describe or summarize")
+        return result
+
+    def _prepare(self, names: list[str]) -> None:
+        """Make tables, views and macros, and what they need; all tables in one reading of the trace."""
+        needed: dict[str, None] = {}
+        for name in names:
+            self._need(name, needed)
+        new = [name for name in needed if name not in self._ready]
+        tables = {table: RAW.get(table, table) for table in TABLES if RAW.get(table, table) in new}
+        if "arrows" in new:
+            tables["flow_points"] = "flow_points"
+        if tables:
+            self._timeline.tables(*tables)
+        for table, name in tables.items():
+            self._register(name, self._timeline.table(table))
+        if "arrows" in new:
+            self._register("arrows", arrows(self._timeline.table("flow_points")))
+        for name in new:
+            if name in VIEWS or name in MACROS:
+                self._connection.execute((VIEWS | MACROS)[name].sql)
+        self._ready.update(new)
+
+    def _need(self, name: str, needed: dict[str, None]) -> None:
+        for other in (VIEWS | MACROS)[name].needs if name in VIEWS or name in MACROS else ():
+            self._need(other, needed)
+        needed[name] = None
+
+    def _register(self, name: str, table: Table) -> None:
+        """Pass a table to DuckDB, with the number of each row, and the values of arguments by their types."""
+        columns: dict[str, Any] = {"row": np.arange(table.num_rows), **dict(table.items())}
+        if name == RAW["args"]:
+            bits, kinds = columns["bits"], columns["type"].codes
+            columns["integer"] = Optional(bits.view(np.int64), np.isin(kinds, _WHOLE))
+            columns["number"] = Optional(bits.view(np.float64), kinds == ArgumentKind.NUMBER)
+        self._connection.register(name, Table(columns).to_arrow())
+
+
+_WHOLE = (
+    ArgumentKind.INTEGER, ArgumentKind.UNSIGNED, ArgumentKind.POINTER, ArgumentKind.KOID, ArgumentKind.BOOLEAN,
+)  # fmt: skip

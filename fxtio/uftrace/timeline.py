@@ -1,0 +1,370 @@
+"""The room `timeline`: a data directory as steps on tracks and rows of tables, see `fxtio.timeline.parts`.
+
+Each task is a thread.  Its entries and exits are paired as for the table `slices`; a step has the number of open calls
+as its level, so that calls without an exit end where this shows.  `fxtio.uftrace.timeline_system` has what comes from
+the other files: the scheduler, the kernel, the beginnings of tasks, messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fxtio import _native
+from fxtio._native.constants import SpanStep
+from fxtio.table import Column, Table
+from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.schema import ArgumentKind
+from fxtio.uftrace import payloads
+from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.events import ADDRESSES
+from fxtio.uftrace.frames import Chunk
+from fxtio.uftrace.layout import RecordWord
+from fxtio.uftrace.missing_entries import MAX_MISSING, MissingEntry, missing_entries, no_codes
+from fxtio.uftrace.tables import MAX_ADDRESSES, NO_ENTRY, WHOLE, CallPairing, TableBuilder
+from fxtio.uftrace.timeline_system import SystemFiles
+from fxtio.uftrace.values import FORMATS
+
+if TYPE_CHECKING:
+    from fxtio.uftrace.reader import UftraceTrace
+    from fxtio.uftrace.state import AddressSpace
+
+Array = np.ndarray[Any, Any]
+
+NOT_CARRIED = (
+    "structures among arguments, and the data of events whose layout is not known",
+    "the addresses and the source lines of functions",
+    "the symbols, modules and debug information that no call refers to",
+    "the machine and the options of the recording, as the info file has them",
+)
+"""The content of a trace that its timeline does not have."""
+
+_FIELDS = RecordWord.fields
+_STEP_OF = np.array(
+    [
+        {
+            RecordType.ENTRY: SpanStep.BEGIN,
+            RecordType.EXIT: SpanStep.END,
+            RecordType.LOST: SpanStep.INSTANT,
+            RecordType.EVENT: SpanStep.INSTANT,
+        }[kind]
+        for kind in RecordType
+    ],
+    np.int8,
+)
+_KIND_OF_FORMAT = np.array(
+    [
+        {
+            "d": ArgumentKind.INTEGER,
+            "i": ArgumentKind.INTEGER,
+            "e": ArgumentKind.INTEGER,
+            "f": ArgumentKind.NUMBER,
+            "p": ArgumentKind.POINTER,
+            "s": ArgumentKind.TEXT,
+            "S": ArgumentKind.TEXT,
+            "c": ArgumentKind.TEXT,
+        }.get(letter, ArgumentKind.UNSIGNED)
+        for letter in FORMATS
+    ],
+    np.int8,
+)
+_CHARACTER, _STRUCTURE = FORMATS.index("c"), FORMATS.index("t")
+_BEFORE, _SYSTEM, _RECORD, _AFTER = range(4)  # the order of steps at a record
+_PLACES = 4
+
+Placed = tuple[Array, Steps]
+"""Steps, and for each its place: the row of a record times `_PLACES`, and when at this record."""
+
+
+def parts(trace: UftraceTrace, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    """Read a trace, and yield what each batch adds to its timeline.
+
+    Args:
+        trace: the trace.
+        registry: numbers names, threads and tracks.
+        tables: the tables of the timeline that are needed.
+    """
+    yield from _Mapping(trace, registry, tables).parts()
+
+
+class _Functions:
+    """The codes of the names of functions and their modules.
+
+    Args:
+        registry: has the names.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._names = registry.names
+        self._functions: AddressSpace | None = None
+        self._code_of: dict[int, tuple[int, int]] = {}
+
+    def codes(self, chunk: Chunk, addresses: Array) -> tuple[Array, Array]:
+        """Return the codes of the names at addresses, and of the file names of their modules, -1 for none (int32)."""
+        if chunk.functions is not self._functions or len(self._code_of) > MAX_ADDRESSES:
+            self._functions, self._code_of = chunk.functions, {}
+        codes, first = np.empty(len(addresses), np.int32), np.empty(len(addresses), np.int64)
+        count = _native.distinct(np.ascontiguousarray(addresses), codes, first, payloads.SEED)
+        pairs = [self._pair(chunk.functions, address) for address in addresses[first[:count]].tolist()]
+        names, modules = np.array(pairs, np.int32).reshape(-1, 2).T
+        return names[codes], modules[codes]
+
+    def _pair(self, functions: AddressSpace, address: int) -> tuple[int, int]:
+        pair = self._code_of.get(address)
+        if pair is None:
+            function = functions.function_at(address)
+            name = f"<{address:x}>" if function is None else function.name
+            module = None if function is None else function.module.rpartition("/")[2] or None
+            pair = self._code_of[address] = self._names.code(name), self._names.code(module)
+        return pair
+
+
+class _Task:
+    """The state of the task whose records are being read.
+
+    Args:
+        tid: the task.
+        track: its track.
+        missing: its calls without an entry.
+        begin: its begin in nanoseconds.
+
+    Attributes:
+        tid: the task.
+        track: its track.
+        pairing: pairs its entries and exits.
+        record: the number of its next record, from 0.
+        height: the number of open calls.
+        time: the time of its last record in nanoseconds.
+        heights: the number of calls around each open call without an entry, by the number of its exit record.
+    """
+
+    def __init__(self, tid: int, track: int, missing: list[MissingEntry], begin: int) -> None:
+        self.tid = tid
+        self.track = track
+        self.pairing = CallPairing()
+        self.record = 0
+        self.height = 0
+        self.time = begin
+        self.heights: dict[int, int] = {}
+        self._missing = missing[::-1]  # the next one at the end
+
+    def begun(self, count: int) -> list[MissingEntry]:
+        """Return the calls without an entry that begin with one of the next `count` records."""
+        result = []
+        while self._missing and self._missing[-1].record < self.record + count:
+            result.append(self._missing.pop())
+            self.heights[result[-1].exit] = 0
+        return result
+
+
+class _Mapping:
+    """What must be remembered from one batch to the next."""
+
+    def __init__(self, trace: UftraceTrace, registry: Registry, tables: Set[str]) -> None:
+        self._trace = trace
+        self._registry = registry
+        self._names = registry.names
+        self._tables = tables
+        self._has_steps = bool(tables & {"slices", "instants", "flow_points"})
+        self._reading = trace.begin()
+        self._reading.quiet = True
+        pointer_size = trace.info_file.pointer_size
+        self._builder = TableBuilder((), self._reading.events, pointer_size, self._reading.findings)
+        self._functions = _Functions(registry)
+        self._lost = self._names.code("lost records")
+        self._system = SystemFiles(self._reading, registry, tables)
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the parts: first the other files, then task by task."""
+        system, trace, reading = self._system, self._trace, self._reading
+        yield system.part()
+        self._builder.record = system.event_count  # events are numbered on
+        allowed = dict(trace.allowed_sizes(trace.tids))
+        task: _Task | None = None
+        for chunk in trace.chunks_of(reading):
+            if task is None or task.tid != chunk.tid:
+                if task is not None:
+                    yield self._end_of(task)
+                task = self._begin(chunk.tid, allowed[chunk.tid])
+            if chunk.gap is not None:
+                task.pairing.skip()
+            elif len(chunk):
+                yield self._part(task, chunk)
+        if task is not None:
+            yield self._end_of(task)
+        yield Part(system.rest())
+
+    def _begin(self, tid: int, allowed: int) -> _Task:
+        sessions = self._reading.sessions
+        missing: list[MissingEntry] = []
+        if self._has_steps:
+            missing = missing_entries(self._trace.chunks_ahead(self._reading, tid, allowed), self._functions.codes)
+        return _Task(tid, self._system.track(tid), missing, sessions.begin_of(tid) or 0)
+
+    def _part(self, task: _Task, chunk: Chunk) -> Part:
+        part = Part()
+        if self._has_steps:
+            part.steps = self._steps(task, chunk)
+        if "args" in self._tables:
+            part.tables["args"] = self._args(chunk)
+        task.record += len(chunk)
+        self._builder.record += len(chunk)
+        self._builder.drop_unused_names()
+        return part
+
+    def _end_of(self, task: _Task) -> Part:
+        """Return what follows the last record of a task: its open calls end."""
+        if not self._has_steps:
+            return Part()
+        _, rest = self._system.rows_until(task.tid, None)
+        end = Steps.blank(1)
+        last = max(task.time, int(rest.time.max(initial=0)), int(rest.end.max(initial=0)))
+        end.step[:], end.track[:], end.time[:], end.level[:] = SpanStep.RESET, task.track, last, 0
+        return Part(Steps.joined([rest, end]))
+
+    # ---- calls and events
+
+    def _steps(self, task: _Task, chunk: Chunk) -> Steps:
+        """Return a step for each record, and those for calls without an entry and of the kernel."""
+        count, first = len(chunk), self._builder.record
+        kinds = _FIELDS["type"].get(chunk.words).view(np.int64)
+        is_entry = kinds == RecordType.ENTRY
+        entries = np.flatnonzero(is_entry)
+        calls = task.pairing.ended_in(chunk, first, no_codes)
+        address = task.pairing.address
+        rows = Steps.blank(count, first)
+        rows.step[:], rows.track[:], rows.ticks[:] = _STEP_OF[kinds], task.track, chunk.times
+        rows.time[:] = times = self._times(task, chunk, kinds)
+        rows.key[:] = address + np.uint64(1)
+        rows.name[entries], rows.category[entries] = self._functions.codes(chunk, address[entries])
+        self._name_instants(chunk, kinds, rows)
+        begun = task.begun(count)
+        begins = np.array([call.record - task.record for call in begun], np.int64)
+        change, ended, exits = is_entry.astype(np.int64), calls.ended_by - first, np.empty(0, np.int64)
+        if (calls.state == WHOLE).all():
+            change[ended] -= 1  # no record ends two calls
+        else:
+            exits = ended[calls.state == NO_ENTRY]
+            unknown = exits[~np.isin(exits + task.record, list(task.heights))]
+            rows.step[unknown] = SpanStep.NONE
+            self._registry.losses[f"calls without an entry beyond {MAX_MISSING:,} of a task"] += len(unknown)
+            change -= np.bincount(ended, minlength=count) - np.bincount(unknown, minlength=count)
+        np.add.at(change, begins, 1)
+        height = np.append(task.height, task.height + np.cumsum(change))  # the number of open calls before each record
+        rows.level[:] = height[1:] - is_entry
+        extra = [_missing_begins(task, begun, begins, height), _resets(task, rows, exits, height[1:])]
+        before, others = self._system.rows_until(task.tid, times)
+        extra.append((before * _PLACES + _SYSTEM, others))
+        task.height, task.time = int(height[-1]), int(times[-1])
+        return _merged(rows, [part for part in extra if len(part[1])])
+
+    def _times(self, task: _Task, chunk: Chunk, kinds: Array) -> Array:
+        """Return the times of the records (int64 ns); lost records have that of the record before them."""
+        times = chunk.nanoseconds
+        is_lost = kinds == RecordType.LOST
+        if not is_lost.any():
+            return times
+        before = np.maximum.accumulate(np.where(is_lost, 0, np.arange(1, len(times) + 1)))
+        return np.append(task.time, times)[before]
+
+    def _name_instants(self, chunk: Chunk, kinds: Array, rows: Steps) -> None:
+        """Name the instants of events and of lost records."""
+        events = np.flatnonzero(kinds == RecordType.EVENT)
+        if len(events):
+            ids = _FIELDS["address"].get(chunk.words[events]).tolist()
+            rows.name[events] = [self._names.code(self._reading.events.name(event)) for event in ids]
+        rows.name[kinds == RecordType.LOST] = self._lost
+
+    # ---- arguments
+
+    def _args(self, chunk: Chunk) -> dict[str, Column]:
+        """Return the values in the payloads of records, in their order."""
+        more = _FIELDS["more"].get(chunk.words)
+        parts = []
+        if more.any():
+            parts = [self._call_values(chunk), self._event_values(chunk, more)]
+        parts.append(self._lost_counts(chunk))
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in _ARGS}
+        order = np.argsort(columns["event"], kind="stable")
+        return self._registry.columns("args", {name: column[order] for name, column in columns.items()})
+
+    def _call_values(self, chunk: Chunk) -> dict[str, Array]:
+        """Return arguments and return values."""
+        values = Table(self._builder.args(chunk))
+        letters, bits = values["format"].codes, values["bits"].copy()
+        text, meaning = self._names.codes(values["text"]), self._names.codes(values["meaning"])
+        kinds = _KIND_OF_FORMAT[letters]
+        kinds[(kinds == ArgumentKind.TEXT) & (text < 0)] = ArgumentKind.NULL
+        characters = np.flatnonzero(letters == _CHARACTER)
+        if len(characters):
+            text[characters] = [self._names.code(chr(value)) for value in (bits[characters] & np.uint64(255)).tolist()]
+            kinds[characters] = ArgumentKind.TEXT
+        has_meaning = meaning >= 0
+        kinds[has_meaning], text[has_meaning] = ArgumentKind.TEXT, meaning[has_meaning]
+        bits[kinds == ArgumentKind.TEXT] = 0
+        columns = {"event": values["record"], "name": self._names.codes(values["name"]), "type": kinds}
+        columns |= {"bits": bits, "text": text}
+        is_structure = letters == _STRUCTURE
+        if not is_structure.any():
+            return columns
+        self._registry.losses["structures among arguments"] += int(is_structure.sum())
+        return {name: column[~is_structure] for name, column in columns.items()}
+
+    def _event_values(self, chunk: Chunk, more: Array) -> dict[str, Array]:
+        """Return the values in the data of events."""
+        values = Table(self._builder.event_values(chunk))
+        kinds = np.full(len(values["record"]), ArgumentKind.INTEGER, np.int8)
+        kinds[values["name"].is_in(*ADDRESSES)] = ArgumentKind.POINTER
+        text, bits = self._names.codes(values["meaning"]), values["bits"].copy()
+        kinds[text >= 0], bits[text >= 0] = ArgumentKind.TEXT, 0
+        events = np.flatnonzero(more & (_FIELDS["type"].get(chunk.words) == RecordType.EVENT)) + self._builder.record
+        unknown = int((~np.isin(events, values["record"])).sum())
+        self._registry.losses["events with data whose layout is not known"] += unknown
+        name = self._names.codes(values["name"])
+        return {"event": values["record"], "name": name, "type": kinds, "bits": bits, "text": text}
+
+    def _lost_counts(self, chunk: Chunk) -> dict[str, Array]:
+        """Return how many records were lost."""
+        rows = np.flatnonzero(_FIELDS["type"].get(chunk.words) == RecordType.LOST)
+        return {
+            "event": rows + self._builder.record,
+            "name": np.full(len(rows), self._names.code("count")),
+            "type": np.full(len(rows), ArgumentKind.UNSIGNED, np.int8),
+            "bits": _FIELDS["address"].get(chunk.words[rows]),
+            "text": np.full(len(rows), -1, np.int32),
+        }
+
+
+_ARGS = ("event", "name", "type", "bits", "text")
+
+
+def _missing_begins(task: _Task, begun: list[MissingEntry], rows: Array, height: Array) -> Placed:
+    """Return the begins of calls without an entry; note the number of calls around each."""
+    steps = Steps.blank(len(begun))
+    around = height[rows] + np.arange(len(rows)) - np.searchsorted(rows, rows)
+    steps.step[:], steps.track[:], steps.event[:] = SpanStep.BEGIN, task.track, -1
+    for place, call in enumerate(begun):
+        task.heights[call.exit] = int(around[place])
+        steps.time[place] = steps.ticks[place] = call.time
+        steps.name[place], steps.category[place], steps.key[place] = call.name, call.module, call.address + 1
+    return rows * _PLACES + _BEFORE, steps
+
+
+def _resets(task: _Task, rows: Steps, exits: Array, height: Array) -> Placed:
+    """Give the exits of calls without an entry their levels; return what ends those calls around that end as well."""
+    for row in exits.tolist():
+        rows.level[row] = task.heights.pop(task.record + row, rows.level[row])
+    steps = Steps.blank(len(exits))
+    steps.step[:], steps.track[:], steps.event[:] = SpanStep.RESET, task.track, -1
+    steps.time[:], steps.level[:] = rows.time[exits], height[exits]
+    return exits * _PLACES + _AFTER, steps
+
+
+def _merged(rows: Steps, extra: list[Placed]) -> Steps:
+    """Return the steps of records together with others."""
+    if not extra:
+        return rows
+    places = np.concatenate([np.arange(len(rows)) * _PLACES + _RECORD, *(places for places, _ in extra)])
+    return Steps.joined([rows, *(steps for _, steps in extra)]).take(np.argsort(places, kind="stable"))

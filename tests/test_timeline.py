@@ -1,0 +1,121 @@
+"""The timeline: pairing batch by batch, sorting, and what it does with traces that are not in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fxtio._native.constants import SpanStep
+from fxtio.timeline import Timeline, sorting
+from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.schema import TABLES, TrackKind
+
+ROW = st.tuples(
+    st.sampled_from([SpanStep.BEGIN, SpanStep.END, SpanStep.COMPLETE, SpanStep.INSTANT, SpanStep.FLOW]),
+    st.integers(0, 2),
+    st.integers(0, 30),
+    st.integers(0, 9),
+    st.integers(0, 2),
+    st.sampled_from([-1, -1, -1, 0, 1, 2]),
+)
+
+
+def steps_of(rows: list[tuple[int, ...]], registry: Registry) -> Steps:
+    for thread in range(3):
+        registry.thread_track(1, thread)
+    steps = Steps.blank(len(rows))
+    for place, name in enumerate(("step", "track", "time", "end", "key", "level")):
+        getattr(steps, name)[:] = [row[place] for row in rows]
+    steps.end[:] += steps.time
+    steps.name[:] = registry.names.code("name")
+    return steps
+
+
+def timeline_of(rows: list[tuple[int, ...]], cuts: list[int]) -> Timeline:
+    """Return a timeline whose steps come in several parts."""
+
+    def parts(registry: Registry, _: Any) -> Any:
+        steps = steps_of(rows, registry)
+        steps.event[:] = 0  # their numbers follow the order of the parts
+        bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+        for first, end in zip(bounds, bounds[1:], strict=False):
+            yield Part(steps.take(slice(first, end)))
+
+    return Timeline("test", "test", parts)
+
+
+def rows_of(timeline: Timeline) -> dict[str, list[list[Any]]]:
+    """Return the rows of each table, sorted, with starts of slices in place of their ids."""
+    tables = timeline.tables("slices", "instants", "flow_points")
+    starts = [*tables["slices"]["start"].tolist(), None]
+    result = {}
+    for name, table in tables.items():
+        rows = list(table.rows())
+        for row in rows:
+            row.pop("id" if name == "slices" else "event")
+            for reference in {"parent", "slice"} & row.keys():
+                row[reference] = starts[row[reference]]
+        result[name] = sorted([[*row.values()] for row in rows], key=repr)
+    return result
+
+
+@given(rows=st.lists(ROW, max_size=40), cuts=st.lists(st.integers(0, 40), max_size=5))
+def test_parts_give_what_the_whole_gives(rows: list[tuple[int, ...]], cuts: list[int]) -> None:
+    rows.sort(key=lambda row: row[2])
+    assert rows_of(timeline_of(rows, cuts)) == rows_of(timeline_of(rows, []))
+
+
+@given(rows=st.lists(ROW, max_size=40), cuts=st.lists(st.integers(0, 40), max_size=5), most=st.integers(1, 30))
+def test_disorder_is_sorted(rows: list[tuple[int, ...]], cuts: list[int], most: int) -> None:
+    """Steps with the same time keep their order, also where the sorter writes runs to its file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "MAX_ROWS", most)
+        unsorted = rows_of(timeline_of(rows, cuts))
+    expected = rows_of(timeline_of(sorted(rows, key=lambda row: row[2]), []))
+    assert unsorted == expected
+
+
+@given(rows=st.lists(ROW, max_size=40))
+def test_slices_are_sound(rows: list[tuple[int, ...]]) -> None:
+    """Parents enclose their children unless these say otherwise, and come before them; times are not negative."""
+    slices = list(timeline_of(sorted(rows, key=lambda row: row[2]), []).table("slices").rows())
+    assert [row["id"] for row in slices] == [*range(len(slices))]
+    for row in slices:
+        assert 0 <= row["self_time"] <= row["duration"]
+        outer = slices[row["parent"]] if row["parent"] >= 0 else None
+        assert row["depth"] == (0 if outer is None else outer["depth"] + 1)
+        if outer is not None:
+            assert outer["id"] < row["id"]
+            assert outer["track"] == row["track"]
+            assert outer["start"] <= row["start"]
+
+
+def test_tables_have_their_declared_columns() -> None:
+    timeline = timeline_of([(SpanStep.BEGIN, 0, 5, 0, 0, -1)], [])
+    for name in timeline.table_names:
+        assert timeline.table(name).column_names == [*TABLES[name]]
+    with pytest.raises(KeyError, match="there is no table 'nothing'"):
+        timeline.table("nothing")
+
+
+def test_an_end_without_a_begin_is_a_loss() -> None:
+    timeline = timeline_of([(SpanStep.END, 0, 5, 0, 0, -1), (SpanStep.END, 0, 6, 0, 0, -1)], [])
+    assert timeline.table("slices").num_rows == 0
+    assert timeline.losses == {"ends of spans that have not begun": 2}
+
+
+def test_names_of_a_growing_list_are_looked_up_once() -> None:
+    from fxtio.table import Categories
+
+    registry, values = Registry(), ["a", "b"]
+    assert registry.names.codes(Categories(np.array([1, -1, 0], np.int32), values)).tolist() == [1, -1, 0]
+    registry.names.code("other")
+    values += ["c", "a"]
+    assert registry.names.codes(Categories(np.array([2, 3, -1], np.int32), values)).tolist() == [3, 0, -1]
+    assert registry.names.values == ["a", "b", "other", "c"]
+    again = registry.track(TrackKind.COUNTER, "x", name=1)
+    assert registry.track(TrackKind.COUNTER, "x") == again
