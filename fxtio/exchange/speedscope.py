@@ -20,7 +20,7 @@ from fxtio._native.constants import SpanStep
 from fxtio.errors import FormatError
 from fxtio.exchange import Exchange
 from fxtio.exchange.gathered import Gathered
-from fxtio.exchange.texts import clean, label, thread_titles, track_titles
+from fxtio.exchange.texts import StackTexts, clean, label, thread_titles, track_titles
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
@@ -260,7 +260,7 @@ class Exporter:
         self._evented(slices, frame_of_slice + frames.num_rows, track_titles(tables))
         samples, allocations = self._gathered.table("samples"), self._gathered.table("allocations")
         if samples.num_rows or allocations.num_rows:
-            stacks = _StackTexts(self._gathered.table("stacks"))
+            stacks = _StackLists(self._gathered.table("stacks"), frames.num_rows)
             titles = [*thread_titles(tables), "samples"]  # the last one is that of samples without a thread, -1
             self._sampled(samples, samples["unit"].codes, samples["count"], stacks, titles)
             unit = np.full(allocations.num_rows, self._registry.names.code("bytes"), np.int32)
@@ -303,7 +303,7 @@ class Exporter:
                 self._write("," * bool(row) + _events_json(is_end[rows], frame[rows], time[rows]))
             self._write("]}")
 
-    def _sampled(self, table: Table, units: Array, weights: Array, stacks: _StackTexts, titles: list[str]) -> None:
+    def _sampled(self, table: Table, units: Array, weights: Array, stacks: _StackLists, titles: list[str]) -> None:
         """Write a profile for each thread and unit."""
         thread = table["thread"]
         order = np.lexsort((table["time"], thread, units))
@@ -345,22 +345,18 @@ _KEPT = {
 _UNITS = {"ns": "nanoseconds", "bytes": "bytes"}
 
 
-class _StackTexts:
+class _StackLists:
     """The frames of stacks as lists in JSON."""
 
-    def __init__(self, stacks: Table) -> None:
-        self._parents, self._frames = stacks["parent"].tolist(), stacks["frame"].tolist()
-        self._texts: dict[int, str] = {-1: "[]"}
+    def __init__(self, stacks: Table, frames: int) -> None:
+        self._texts = StackTexts(stacks, [*map(str, range(frames))])
+        self._lists: dict[int, str] = {}
 
     def text(self, stack: int) -> str:
         """Return the list of a stack, the outermost frame first."""
-        text = self._texts.get(stack)
+        text = self._lists.get(stack)
         if text is None:
-            frames, each = [], stack
-            while each >= 0:
-                frames.append(str(self._frames[each]))
-                each = self._parents[each]
-            text = self._texts[stack] = f"[{','.join(reversed(frames))}]"
+            text = self._lists[stack] = f"[{','.join(self._texts.frames(stack))}]"
         return text
 
 

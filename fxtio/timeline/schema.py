@@ -94,7 +94,9 @@ SLICES = {
     "category": ColumnSpec(TEXT, "its category, null if it has none"),
     "name": ColumnSpec(TEXT, "its name"),
     "state": ColumnSpec(TEXT, "`closed`, `open`, `overlapping` or `thrown`"),
-    "event": ColumnSpec("int64", "the number of the event that begins it, to which its arguments refer; -1 without one"),
+    "event": ColumnSpec(
+        "int64", "the number of the event that begins it, to which its arguments refer; -1 without one"
+    ),
     "end_event": ColumnSpec("int64", "the number of the event that ends it, -1 if there is none of its own"),
     "ticks": ColumnSpec("uint64", "its begin as the source has it"),
 }

@@ -6,7 +6,7 @@ flame graphs and profiles of samples are made from the tables here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,46 @@ class Numbering:
     def keys(self) -> Array:
         """Return all keys in the order of their numbers (int64)."""
         return np.fromiter(self._number_of, np.int64, len(self._number_of))
+
+
+class Sums:
+    """Sums of values by groups of rows that have the same keys; a group is made when its keys are first seen.
+
+    Args:
+        keys: the names of the columns of keys: numbers from -1 to 2^32 - 2.
+        values: the names of the columns of values.
+    """
+
+    def __init__(self, keys: Sequence[str], values: Sequence[str]) -> None:
+        self._keys = keys
+        self._values = values
+        self._numberings = [Numbering() for _ in keys]
+        self._sums = np.zeros((len(values), 0), np.int64)
+
+    def add(self, columns: Mapping[str, Any], count: int) -> None:
+        """Add rows.
+
+        Args:
+            columns: the keys and values; one number stands for all rows.
+            count: the number of rows.
+        """
+        group = np.zeros(count, np.int64)
+        for name, numbering in zip(self._keys, self._numberings, strict=True):
+            group = numbering.numbers(group * _PAIR + np.asarray(columns[name], np.int64) + 1)
+        missing = len(self._numberings[-1]) - self._sums.shape[1]
+        self._sums = np.concatenate([self._sums, np.zeros((len(self._sums), missing), np.int64)], axis=1)
+        for sums, name in zip(self._sums, self._values, strict=True):
+            np.add.at(sums, group, columns[name])
+
+    def table(self) -> Table:
+        """Return the keys and sums of all groups, all as int64."""
+        columns: dict[str, Column] = {}
+        group = np.arange(len(self._numberings[-1]))
+        for name, numbering in zip(reversed(self._keys), reversed(self._numberings), strict=True):
+            group, key = np.divmod(numbering.keys()[group], _PAIR)
+            columns[name] = key - 1
+        columns = {name: columns[name] for name in self._keys}
+        return Table(columns | dict(zip(self._values, self._sums, strict=True)))
 
 
 class Stacks:
@@ -167,8 +207,7 @@ class SliceStacks:
         self.stacks = stacks or Stacks(registry)
         self._registry = registry
         self._open = np.empty(0, np.int64), np.empty(0, np.int64)  # ids, in order, and stacks of slices without an end
-        self._groups = Numbering()
-        self._sums = np.zeros((3, 0), np.int64)
+        self._sums = Sums(("track", "stack"), ("self_time", "duration", "count"))
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch that have ended."""
@@ -179,11 +218,8 @@ class SliceStacks:
         rows = {name: np.concatenate([_plain(table[name]) for table in both]) for name in _NEEDED}
         stacks = self._stacks_of(rows)
         self._open = rows["id"][count:], stacks[count:]
-        groups = self._groups.numbers(rows["track"][:count].astype(np.int64) * _PAIR + stacks[:count])
-        missing = len(self._groups) - self._sums.shape[1]
-        self._sums = np.concatenate([self._sums, np.zeros((3, missing), np.int64)], axis=1)
-        for sums, values in zip(self._sums, (ended["self_time"], ended["duration"], 1), strict=True):
-            np.add.at(sums, groups, values)
+        values = {name: ended[name] for name in ("track", "self_time", "duration")}
+        self._sums.add({**values, "stack": stacks[:count], "count": np.int64(1)}, count)
 
     def _stacks_of(self, rows: Mapping[str, Array]) -> Array:
         """Return the stack of each row (int64)."""
@@ -207,19 +243,9 @@ class SliceStacks:
 
         Returns:
             The columns `track`, `stack`, `self_time`, `duration` (the sums of those of its slices, in ns) and `count`
-            (the number of its slices).
+            (the number of its slices), all int64.
         """
-        keys = self._groups.keys()
-        self_time, duration, count = self._sums
-        return Table(
-            {
-                "track": (keys // _PAIR).astype(np.int32),
-                "stack": (keys % _PAIR).astype(np.int32),
-                "self_time": self_time,
-                "duration": duration,
-                "count": count,
-            }
-        )
+        return self._sums.table()
 
 
 _NEEDED = ("id", "parent", "depth", "name", "category", "track")
