@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def timeline_of(rows: list[tuple[int, ...]], cuts: list[int]) -> Timeline:
         steps = steps_of(rows, registry)
         steps.event[:] = 0  # their numbers follow the order of the parts
         bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
-        for first, end in zip(bounds, bounds[1:], strict=False):
+        for first, end in itertools.pairwise(bounds):
             yield Part(steps.take(slice(first, end)))
 
     return Timeline("test", "test", parts)

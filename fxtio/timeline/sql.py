@@ -175,7 +175,7 @@ class Database:
     def __init__(self, timeline: Timeline) -> None:
         try:
             import duckdb
-            import pyarrow  # noqa: F401  # tables are passed as Arrow arrays
+            import pyarrow as pa  # noqa: F401  # tables are passed as Arrow arrays
         except ImportError as error:
             raise QueryError(f"queries need {error.name}; install fxtio[sql]") from None
         self._timeline = timeline

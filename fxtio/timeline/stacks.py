@@ -204,8 +204,8 @@ class SliceStacks:
     TABLES = ("slices",)
 
     def __init__(self, registry: Registry, stacks: Stacks | None = None) -> None:
-        self.stacks = stacks or Stacks(registry)
         self._registry = registry
+        self.stacks = stacks or Stacks(registry)
         self._open = np.empty(0, np.int64), np.empty(0, np.int64)  # ids, in order, and stacks of slices without an end
         self._sums = Sums(("track", "stack"), ("self_time", "duration", "count"))
 
@@ -219,7 +219,7 @@ class SliceStacks:
         stacks = self._stacks_of(rows)
         self._open = rows["id"][count:], stacks[count:]
         values = {name: ended[name] for name in ("track", "self_time", "duration")}
-        self._sums.add({**values, "stack": stacks[:count], "count": np.int64(1)}, count)
+        self._sums.add({**values, "stack": stacks[:count], "count": 1}, count)
 
     def _stacks_of(self, rows: Mapping[str, Array]) -> Array:
         """Return the stack of each row (int64)."""
