@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fxtio.table import Table
     from fxtio.timeline.parts import Part, Registry
 
-MODULES: tuple[str, ...] = ("speedscope", "collapsed")
+MODULES: tuple[str, ...] = ("speedscope", "collapsed", "pprof")
 """The modules of this package that have an exchange format, in the order in which they are asked what a file is."""
 
 
