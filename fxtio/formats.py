@@ -8,7 +8,7 @@ Every format is a package with the same rooms (modules of the same name and role
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
 from fxtio.errors import FormatError
+from fxtio.io.source import without_compression
 
 if TYPE_CHECKING:
     from fxtio.codec.annotation import AnnotatedRecord
     from fxtio.finding import Finding, Findings
     from fxtio.io.reading import TraceInfo
+    from fxtio.io.sink import Sink
     from fxtio.io.source import Source
     from fxtio.report import Report
     from fxtio.table import Table, WritableTable
@@ -37,7 +39,9 @@ BUILT_IN = {
 }
 """Name and package of the formats that come with fxtio, in the order in which they are asked what a file is."""
 
-_COMPRESSION_SUFFIXES = (".gz", ".zst", ".xz")
+
+def _has_no_lines(_rule: str, _file: str) -> bool:
+    return False
 
 
 def _never(_: object) -> bool:
@@ -57,6 +61,8 @@ class Format:
         writer: the name of the writer's class in the room `writer`, see `Writer`.
         sniff: returns whether a file that begins with these bytes is of this format, or part of a directory of it.
         sniff_directory: returns whether a directory is a trace of this format; None where traces are files.
+        has_lines: returns whether the faults of a rule are at places in text, so that a line says where; given the id
+            of the rule, and the name of the file in a directory (or an empty text).  They never are by default.
     """
 
     name: str
@@ -67,6 +73,7 @@ class Format:
     writer: str
     sniff: Callable[[bytes], bool] = _never
     sniff_directory: Callable[[Path], bool] | None = None
+    has_lines: Callable[[str, str], bool] = _has_no_lines
 
     @property
     def directory(self) -> bool:
@@ -131,6 +138,17 @@ class Format:
             ModuleNotFoundError: the format has no such room.
         """
         return cast("TimelineRoom", self.room("timeline"))
+
+    @property
+    def has_timeline(self) -> bool:
+        """Whether the format has the room `timeline`."""
+        return self._room_or_none("timeline") is not None
+
+    @property
+    def exporter(self) -> type[Exporter] | None:
+        """The class in the room `export` that writes timelines, None without such a room."""
+        room = self._room_or_none("export")
+        return None if room is None else cast("type[Exporter]", room.Exporter)
 
     @property
     def breaks(self) -> BreaksRoom:
@@ -341,6 +359,37 @@ class TimelineRoom(Protocol):
         """
 
 
+class Exporter(Protocol):
+    """Writes a timeline to a file; a consumer of `fxtio.timeline.Timeline.fold`.
+
+    Rows of `slices` come when they have ended, with their `id`; arguments come not later than the slice, instant or
+    other row that they belong to.  `fxtio.timeline.replay` gives slices as begins and ends in the order of time, and
+    `fxtio.timeline.arguments` the arguments of each row.
+
+    The room `export` of a format has this class, and each exchange format that is written.  Where traces are
+    directories, it gets the path of the new directory in place of a sink.
+
+    Attributes:
+        TABLES: the tables that it needs.
+        losses: what the format cannot express, as phrases, and how often it occurred; complete after `finish`.
+
+    Args:
+        sink: where to write; the caller closes it.
+        registry: the names, processes, threads and tracks of the timeline; it grows while rows come.
+    """
+
+    TABLES: ClassVar[tuple[str, ...]]
+    losses: Counter[str]
+
+    def __init__(self, sink: Sink, registry: Registry) -> None: ...
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch."""
+
+    def finish(self) -> None:
+        """Write what is left; the registry is complete now."""
+
+
 class RulesRoom(Protocol):
     """The room `rules`: a format's rules beyond those that its reader reports."""
 
@@ -421,8 +470,7 @@ def by_name(name: str) -> Format:
 
 def by_suffix(name: str) -> Format | None:
     """Return the format whose files have this suffix, before that of a compression."""
-    for suffix in _COMPRESSION_SUFFIXES:
-        name = name.removesuffix(suffix)
+    name = without_compression(name)
     return next((item for item in _each() if name.endswith(item.suffixes)), None)
 
 

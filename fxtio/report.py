@@ -95,6 +95,17 @@ def human_duration(ns: int) -> str:
     return f"{ns} ns"
 
 
+def short_duration(ns: int) -> str:
+    """Convert nanoseconds to text with three digits and a fitting unit: `120 ns`, `1.50 ms`, `75.0 s`."""
+    for unit, factor in _NS_PER:
+        # 999.5 us would be 1,000 us with three digits.
+        if ns * 2 >= factor * 2 - factor // 1000:
+            amount = ns / factor
+            places = 2 if amount < 9.995 else 1 if amount < 99.95 else 0
+            return f"{amount:,.{places}f} {unit}"
+    return f"{ns} ns"
+
+
 def seconds(ns: int) -> str:
     """Convert nanoseconds to seconds as exact text: `0.000000120`."""
     whole, rest = divmod(abs(ns), 1_000_000_000)

@@ -30,11 +30,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 entropy.NP_RANDOM = random
 
 # No deadlines: on a busy machine they depend on other processes.
-settings.register_profile("brief", max_examples=30, deadline=None)
-settings.register_profile("dev", max_examples=60, deadline=None)
+settings.register_profile("brief", max_examples=20, deadline=None)
+settings.register_profile("dev", max_examples=30, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=150,
+    max_examples=120,
     deadline=None,
     derandomize=True,
     print_blob=True,

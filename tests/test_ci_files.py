@@ -10,6 +10,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -23,6 +24,58 @@ pytestmark = pytest.mark.once
 
 ACTION = CHECKOUT / "conformance" / "action" / "action.yml"
 HOOKS = CHECKOUT / ".pre-commit-hooks.yaml"
+ACTION_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "author": {"type": "string"},
+        "description": {"type": "string"},
+        "inputs": {
+            "type": "object",
+            "patternProperties": {
+                "^[_a-z][a-z0-9_-]*$": {
+                    "type": "object",
+                    "properties": {
+                        "description": {"type": "string"},
+                        "required": {"type": "boolean"},
+                        "default": {"type": "string"},
+                    },
+                    "required": ["description"],
+                    "additionalProperties": False,
+                }
+            },
+            "additionalProperties": False,
+        },
+        "runs": {
+            "type": "object",
+            "properties": {
+                "using": {"const": "composite"},
+                "steps": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            **{
+                                key: {"type": "string"}
+                                for key in ("name", "id", "if", "shell", "run", "working-directory")
+                            },
+                            "env": {"type": "object", "additionalProperties": {"type": "string"}},
+                        },
+                        "required": ["run", "shell"],
+                        "additionalProperties": False,
+                    },
+                },
+            },
+            "required": ["using", "steps"],
+            "additionalProperties": False,
+        },
+        "branding": {"type": "object"},
+    },
+    "required": ["name", "description", "runs"],
+    "additionalProperties": False,
+}
+"""GitHub's documented rules for the metadata of a composite action whose steps are scripts."""
+
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 RULE = "fxt.bits.padding"
 
@@ -55,6 +108,16 @@ def run_step(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
     variables = {**os.environ, **environment, "RUNNER_TEMP": str(folder)}
     return subprocess.run(command, env=variables, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_metadata_of_the_action() -> None:
+    action = yaml.safe_load(ACTION.read_text("utf-8"))
+    jsonschema.validate(action, ACTION_SCHEMA)
+    jsonschema.Draft202012Validator.check_schema(ACTION_SCHEMA)
+    no_shell = {**action["runs"], "steps": [{"run": "true"}]}
+    for wrong in ({**action, "runs": no_shell}, {**action, "inputs": {"a b": {}}}, {**action, "steps": []}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, ACTION_SCHEMA)
 
 
 def test_inputs_reach_scripts_only_as_variables() -> None:

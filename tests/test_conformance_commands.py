@@ -15,10 +15,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fxtio.cli import main
-from fxtio.conformance import reports
+from fxtio.conformance import canonical, reports
 from fxtio.conformance.runner import Run
 from fxtio.conformance.verdict import Result, Verdict
 from fxtio.errors import FxtioError
+from fxtio.validate import validate
 from support.checkout import CHECKOUT
 from support.small_kit import make_harness, make_kit, right_harness
 
@@ -117,6 +118,20 @@ def test_reports_go_to_a_file_or_to_standard_output(kit: Path, tmp_path: Path, c
         return re.sub(r'("seconds": |time=")[\d.]+', "", text)
 
     assert timeless(capsys.readouterr().out) == timeless((tmp_path / "report").read_text("utf-8"))
+
+
+def test_the_scenario_in_the_protocol(tmp_path: Path) -> None:
+    text = (KIT / "PROTOCOL.md").read_text("utf-8")
+    (block,) = [block for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL) if '"write": [\n' in block]
+    canonical.write(json.loads(block), tmp_path / "example.fxt")
+    assert validate(tmp_path / "example.fxt", profile="required").broken == []
+    records = canonical.read(tmp_path / "example.fxt", "fxt")["records"]
+    assert [record["type"] for record in records] == [
+        "magic",
+        "provider-info",
+        "initialization",
+        "duration-complete",
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------- reports

@@ -160,6 +160,17 @@ def test_buffers_say_whose_events_are_theirs() -> None:
     assert not same([event(3, thread_id="7"), event(1, thread_id="7"), event(2, thread_id="8")], raw, "mono")
 
 
+def test_tasks_and_cpus_are_groups_of_their_own() -> None:
+    def event(kind: str, **more: str) -> Json:
+        return {"type": kind, "timestamp": "5", **more}
+
+    call, kernel = event("entry", tid="1"), event("kernel-event", cpu="1")
+    switch, other = event("perf-event", cpu="0", tid="1"), event("perf-event", cpu="0", tid="2")
+    assert same([call, kernel, switch], [switch, kernel, call], "uftrace")
+    assert not same([switch, other], [other, switch], "uftrace")
+    assert differences_in_meaning("uftrace", [], [kernel])[0].startswith('cpu "1": ')
+
+
 @pytest.mark.parametrize("name", KIT.formats)
 def test_every_case_equals_itself_only(name: str) -> None:
     """Of the cases of a format, each equals itself, and no other with other records."""

@@ -146,6 +146,7 @@ WRONG_RESULTS = {
     "a list as form": ('{"records": [], "form": []}', "protocol error", "neither 'raw' nor 'resolved'"),
     "numbers as findings": ('{"records": [], "findings": [1]}', "protocol error", "not a list of ids"),
     "a timeline of numbers": ('{"timeline": 3}', "fail", "the timeline is not an object"),
+    "an empty timeline": ('{"timeline": {}}', "protocol error", "the timeline has no members"),
     "a timeline with nonsense": ('{"timeline": {"slices": 3, "x": []}}', "fail", "unknown member 'x'"),
 }
 

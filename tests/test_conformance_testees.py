@@ -19,7 +19,8 @@ import pytest
 import judges
 from fxtio.cli import main
 from fxtio.conformance import canonical, timeline
-from judges import perfetto, pypi_fxt
+from judges import mono, perfetto, pypi_fxt
+from support import uftrace_judge
 from support.checkout import CHECKOUT
 
 pytestmark = pytest.mark.once
@@ -29,8 +30,17 @@ RUN_TESTEES = runpy.run_path(str(HARNESSES / "run_testees.py"))
 TESTEES: list[dict[str, Any]] = RUN_TESTEES["testees"]()
 
 
+REQUIRED = {"uftrace": uftrace_judge.REQUIRED, "mprof-report": mono.REQUIRED}
+"""Programs that variables of the environment require, besides the CI."""
+
+
 def needs(program: str) -> Callable[[], str | None]:
-    return lambda: None if shutil.which(program) else f"there is no {program}"
+    def reason() -> str | None:
+        missing = None if shutil.which(program) else f"there is no {program}"
+        assert missing is None or not REQUIRED.get(program), missing
+        return missing
+
+    return reason
 
 
 AVAILABLE: dict[str, Callable[[], str | None]] = {

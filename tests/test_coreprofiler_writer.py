@@ -38,7 +38,7 @@ def test_every_table_of_records_can_be_written() -> None:
 @given(data=st.data())
 def test_a_written_table_has_the_same_records(cls: type[Any], data: st.DataObject) -> None:
     """Nothing is lost in a table, undefined pointers and missing numbers included."""
-    records = data.draw(st.lists(support.RECORDS_OF[cls].filter(support.has_exact_time), max_size=4))
+    records = data.draw(support.exact_records(cls))
     raw = support.written(records)
     table = CoreProfilerTrace(raw).table(cls.table)
     assert table.num_rows == len(records)

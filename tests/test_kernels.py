@@ -186,16 +186,18 @@ SPAN_TIMES = st.integers(0, 12) | st.integers(2**63 - 3, 2**63 - 1)
 
 @given(
     rows=st.lists(
-        st.tuples(st.integers(-1, 7), TRACKS, SPAN_TIMES, SPAN_TIMES, st.integers(0, 2), st.integers(-1, 3)),
+        st.tuples(
+            st.integers(-1, 7), TRACKS, SPAN_TIMES, SPAN_TIMES, st.integers(0, 2), st.integers(-2, 3), st.integers(0, 3)
+        ),
         max_size=40,
     ),
     tracks=st.integers(0, 3),
     carried=st.integers(0, 5),
 )
 def test_match(rows: list[tuple[int, ...]], tracks: int, carried: int) -> None:
-    dtypes = (np.int8, np.int32, np.int64, np.int64, np.uint64, np.int32)
+    dtypes = (np.int8, np.int32, np.int64, np.int64, np.uint64, np.int32, np.int8)
     rows = sorted(rows, key=lambda row: row[2])
-    rows = [(step, k, time, max(time, end), key, level) for step, k, time, end, key, level in rows]
+    rows = [(step, k, time, max(time, end), *others) for step, k, time, end, *others in rows]
     carried = min(carried, len(rows))
     rows[:carried] = [((1, 3)[row[0] % 2], *row[1:]) for row in rows[:carried]]
     columns = [np.array([row[place] for row in rows], dtype) for place, dtype in enumerate(dtypes)]
@@ -205,9 +207,9 @@ def test_match(rows: list[tuple[int, ...]], tracks: int, carried: int) -> None:
         top = np.full(tracks, -1, np.int64)
         parent, closer, inner = np.full((3, len(rows)), 0, np.int64)
         depth = np.full(len(rows), -7, np.int32)
-        state, kept = np.zeros((2, len(rows)), np.int8)
+        state, kept = columns[6].copy(), np.zeros(len(rows), np.int8)
         outputs = (top, parent, depth, closer, inner, state, kept)
-        arguments: Any = [*columns[:3], end, *columns[4:], *outputs, carried]
+        arguments: Any = [*columns[:3], end, *columns[4:6], *outputs, carried]
         counts = match(*arguments)
         results.append((counts, end.tolist(), [column.tolist() for column in outputs]))
     assert results[0] == results[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import struct
@@ -334,10 +335,57 @@ def test_sarif(broken: Path) -> None:
     first = run["results"][0]
     assert (first["ruleId"], first["level"]) == (RULE, "error")
     place = first["locations"][0]["physicalLocation"]
-    assert place == {"artifactLocation": {"uri": str(broken)}, "region": {"byteOffset": AT}}
+    assert place == {"artifactLocation": {"uri": str(broken)}, "region": {"startLine": 1, "byteOffset": AT}}
     assert {result["level"] for result in run["results"]} == {"error", "warning"}
     assert run["artifacts"][1]["location"]["uri"].endswith("%FF%20%3Cother%3E%20%26%20%231%25.fxt")
     assert run["invocations"][0]["executionSuccessful"] is False
+
+
+def sarif_lines(path: Path) -> dict[str, list[int]]:
+    """Return the lines of the findings of a trace by rule, as GitHub needs them."""
+    report = json.loads(reports.sarif_of([validate(path)]))
+    jsonschema.validate(report, SCHEMA, jsonschema.Draft4Validator)
+    lines: dict[str, list[int]] = {}
+    for result in report["runs"][0]["results"]:
+        region = result["locations"][0]["physicalLocation"]["region"]
+        lines.setdefault(result["ruleId"], []).append(region["startLine"])
+    return lines
+
+
+def test_sarif_has_the_lines_of_text(tmp_path: Path) -> None:
+    text = b"prf stm 2020-01-01 00:00:00.000\nxyz abc\nprf tps 1\nxyz abc"
+    path = tmp_path / "t.cpl"
+    path.write_bytes(text)
+    expected = {"coreprofiler.line.unknown": [2, 4], "coreprofiler.line.no-end": [4]}
+    assert sarif_lines(path) == expected
+    packed = tmp_path / "t.cpl.gz"
+    packed.write_bytes(gzip.compress(text))
+    assert sarif_lines(packed) == expected
+    long = tmp_path / "long.cpl"
+    long.write_bytes(b"prf stm 2020-01-01 00:00:00.000\n" + b"prf cfg a 1\n" * 50_000 + b"xyz abc\n")
+    assert sarif_lines(long) == {"coreprofiler.line.unknown": [50_002]}
+
+
+def test_sarif_has_the_lines_of_text_files_and_headers(tmp_path: Path) -> None:
+    directory = calls(tmp_path / "t.data")
+    with (directory / "task.txt").open("a") as file:
+        count = len((directory / "task.txt").read_text().splitlines())
+        file.write("no line\n")
+    assert sarif_lines(directory)["uftrace.task.line"] == [count + 1]
+    lines = sarif_lines(CORPUS / "dcpi" / "torn.dcpi")
+    assert lines["dcpi.chunk.over-end"] == [1]  # behind the header, the file is not text
+    by_name("dcpi").breaks.BREAKS["dcpi.header.line"](tmp_path / "a.dcpi")
+    broken = (tmp_path / "a.dcpi").read_bytes().split(b"\n")
+    (line,) = sarif_lines(tmp_path / "a.dcpi")["dcpi.header.line"]
+    assert line > 1
+    assert len(broken[line - 1].split(maxsplit=1)) < 2
+
+
+def test_sarif_of_what_cannot_be_read_again() -> None:
+    report = json.loads(reports.sarif_of([validate(io.BytesIO(b"prf tps 1\nxyz abc\n"), format="coreprofiler")]))
+    assert {
+        result["locations"][0]["physicalLocation"]["region"]["startLine"] for result in report["runs"][0]["results"]
+    } == {1}
 
 
 def test_sarif_without_findings() -> None:
@@ -534,6 +582,17 @@ def test_break_a_rule(tmp_path: Path, capsys: Capture, monkeypatch: pytest.Monke
     with pytest.raises(SystemExit):
         main(["synth", "--break", "toy.line.empty", "spans", "-o", str(path)])
     assert "without SHAPE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["x.mlpd", "x.mlpd.gz", "x.data", "x.dcpi"])
+def test_a_broken_trace_has_no_ending_of_another_format(name: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / name
+    assert main(["synth", "--break", RULE, "-o", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert f"{name}: the ending is that of the format " in err
+    assert f"but a trace that breaks {RULE} is of the format fxt; end the name with .fxt or .ftf" in err
+    assert not path.exists()
+    assert main(["synth", "--break", RULE, "-o", str(tmp_path / "x.ftf")]) == 0
 
 
 def test_break_a_rule_of_directories(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,8 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "distinct", "gather", "late", "match", "nest", "pair", "sum_rows", "tally", "unroll", "walk", "walk_chunks", "walk_many",
-    "walk_payloads",
+    "distinct", "gather", "late", "match", "nest", "pair", "sum_rows", "tally", "unroll", "walk", "walk_chunks",
+    "walk_many", "walk_payloads",
 )  # fmt: skip
 
 

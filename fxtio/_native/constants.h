@@ -93,7 +93,7 @@ enum {
     FAULT_MEMBERS = 7
 };
 
-enum { MAX_SEARCH = 512 };
+enum { MAX_SEARCH = 512, UNWIND = -2 };
 enum { STEP_FIELDS = 5, MAX_SLOTS = 4, MAX_REGISTERS = 16 };
 
 #endif

@@ -172,6 +172,9 @@ MAX_REGISTERS = 16
 MAX_SEARCH = 512
 """How many open spans of a track are examined for the one that an end closes, the innermost first."""
 
+UNWIND = -2
+"""The level of an END that also ends the open spans within its span."""
+
 _PREFIXES = {
     "WALK": WalkEnd,
     "PAYLOAD_WALK": PayloadWalkEnd,
@@ -201,7 +204,7 @@ def _lines() -> Iterator[str]:
         yield f"    {prefix}_MEMBERS = {len(enumeration)}"
         yield "};"
     yield ""
-    yield f"enum {{ MAX_SEARCH = {MAX_SEARCH} }};"
+    yield f"enum {{ MAX_SEARCH = {MAX_SEARCH}, UNWIND = {UNWIND} }};"
     yield f"enum {{ STEP_FIELDS = {STEP_FIELDS}, MAX_SLOTS = {MAX_SLOTS}, MAX_REGISTERS = {MAX_REGISTERS} }};"
     yield ""
     yield "#endif"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio._native.constants import MAX_SEARCH, PayloadWalkEnd, SliceState, SpanFault, SpanStep, WalkEnd
+from fxtio._native.constants import MAX_SEARCH, UNWIND, PayloadWalkEnd, SliceState, SpanFault, SpanStep, WalkEnd
 
 Array = np.ndarray[Any, Any]
 
@@ -510,7 +510,7 @@ def match(
         end: the end of each complete span (int64); filled with that of the spans that get one.
         key: an END closes the innermost open span with its key, or any if its key is 0 (uint64).
         level: the depth that a row demands, or -1 (int32): a span ends all spans of this depth or deeper before it
-            begins, likewise a RESET; an END the deeper ones.
+            begins, likewise a RESET; an END the deeper ones, or with `UNWIND` those within its span.
         top: -1 for each track (int64); filled with the row of its innermost span on the stack, -1 without any.
         parent: filled with the span around each span, instant and flow, and for each END with the span that it closes;
             -1 without any (int64).
@@ -629,11 +629,15 @@ class _Matching:
         if level < 0:
             return self._settled(stack, time)
         while stack >= 0 and self.depth[stack] >= level:
-            if not self._is_closed(stack):
-                self.end[stack], self.state[stack] = time, SliceState.OPEN
-                self._add_to_parent(stack)
+            self._cut(stack, time)
             stack = self.parent[stack]
         return stack
+
+    def _cut(self, span: int, time: int) -> None:
+        """End a span without an end of its own."""
+        if not self._is_closed(span):
+            self.end[span], self.state[span] = time, SliceState.OPEN
+            self._add_to_parent(span)
 
     def _settled(self, stack: int, time: int) -> int:
         """Return the stack without the closed spans on top of it that do not last longer than this."""
@@ -669,6 +673,9 @@ class _Matching:
             return
         self.parent[row], self.closer[span], self.end[span] = span, row, time
         self.state[span] = self.state[row] or self.state[span]
+        while self.level[row] == UNWIND and top != span:
+            self._cut(top, time)
+            self.top[track] = top = self.parent[top]
         if inside >= 0 and self._is_closed(inside) and self.end[inside] > time:
             self.state[inside] = SliceState.OVERLAPPING
             self.inner[span] -= self.end[inside] - max(time, self.time[inside])

@@ -232,18 +232,21 @@ static inline int64_t settled(const Match *match, int64_t stack, int64_t time) {
     return stack;
 }
 
+/* End a span without an end of its own. */
+static inline void cut_slice(Match *match, int64_t span, int64_t time) {
+    if (is_closed(match, span))
+        return;
+    match->end[span] = time;
+    match->state[span] = SLICE_OPEN;
+    add_to_parent(match, span);
+}
+
 /* Return the stack without the spans that end before a row of this time or level. */
 static inline int64_t stack_before(Match *match, int64_t stack, int64_t time, int64_t level) {
     if (level < 0)
         return settled(match, stack, time);
-    while (stack >= 0 && match->depth[stack] >= level) {
-        if (!is_closed(match, stack)) {
-            match->end[stack] = time;
-            match->state[stack] = SLICE_OPEN;
-            add_to_parent(match, stack);
-        }
-        stack = match->parent[stack];
-    }
+    for (; stack >= 0 && match->depth[stack] >= level; stack = match->parent[stack])
+        cut_slice(match, stack, time);
     return stack;
 }
 
@@ -278,6 +281,8 @@ static inline int64_t close_slice(Match *match, int64_t stack, int64_t row) {
     match->end[span] = time;
     if (match->state[row] != SLICE_CLOSED)
         match->state[span] = match->state[row];
+    for (; match->level[row] == UNWIND && stack != span; stack = match->parent[stack])
+        cut_slice(match, stack, time);
     if (inside >= 0 && is_closed(match, inside) && match->end[inside] > time) {
         match->state[inside] = SLICE_OVERLAPPING;
         add_time(match, span, (uint64_t)Py_MAX(time, match->time[inside]) - (uint64_t)match->end[inside]);

@@ -17,7 +17,20 @@ from typing import Any
 from fxtio.cli.common import REFUSED, with_joined_times
 from fxtio.errors import FxtioError
 
-COMMANDS = ("info", "dump", "explain", "stats", "validate", "synth", "merge", "recover", "conformance", "run")
+COMMANDS = (
+    "info",
+    "dump",
+    "explain",
+    "stats",
+    "validate",
+    "query",
+    "synth",
+    "merge",
+    "convert",
+    "recover",
+    "conformance",
+    "run",
+)
 
 RUN = "run"
 """The command that runs a user's program; exceptions of that program are not errors of fxtio."""

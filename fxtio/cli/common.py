@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fxtio.io.source import Source
     from fxtio.report import Report
     from fxtio.selection import Moment, Selection
+    from fxtio.timeline import Timeline
 
 FINE, FOUND, REFUSED = range(3)
 """The exit codes: success; the trace has findings; wrong usage, or input that cannot be read at all."""
@@ -177,6 +178,40 @@ def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[Trace]:
             raise
         with trace:
             yield trace
+
+
+@contextmanager
+def opened_timeline(options: Namespace, *, prints: bool = False) -> Iterator[Timeline]:
+    """Open the trace that the argument FILE names as a timeline, and close it at the end of a `with` block.
+
+    Args:
+        options: the parsed arguments.
+        prints: the command prints lines while it reads; then no progress is shown if they go to a terminal.
+
+    Raises:
+        FormatError: the file is neither a trace of a known format nor of an exchange format.
+        OSError: the file cannot be opened.
+    """
+    from fxtio import open_timeline
+
+    if options.file == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed")
+    with (
+        Progress(human_size, hidden=prints and sys.stdout.isatty()) as progress,
+        open_timeline(options.file, progress=progress) as timeline,
+    ):
+        yield timeline
+
+
+def print_timeline_findings(timeline: Timeline) -> int:
+    """Print on standard error what is wrong with the trace, and what its timeline cannot show.
+
+    Returns:
+        The exit code: losses are no faults of the trace.
+    """
+    for phrase, number in timeline.losses.items():
+        print(f"fxtio: not shown: {number:,} {printable(phrase)}", file=sys.stderr)
+    return FINE if timeline.trace is None else print_findings(timeline.trace)
 
 
 def _format_of_source(source: Source) -> Format:

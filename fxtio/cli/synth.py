@@ -88,9 +88,10 @@ def _break(options: Namespace) -> int:
     """Write a trace that breaks a rule, or list the rules for which there is one; return the exit code.
 
     Raises:
-        UsageError: there is no such trace, or the target exists and is a directory.
+        UsageError: there is no such trace, the ending of the target is that of another format, or the target exists and
+            is a directory.
     """
-    from fxtio.formats import by_name, formats
+    from fxtio.formats import by_name, by_suffix, formats
     from fxtio.rules import rule
 
     if options.broken == "list":
@@ -105,6 +106,13 @@ def _break(options: Namespace) -> int:
     breaks = by_name(name).breaks.BREAKS if name in formats() else {}
     if options.broken not in breaks:
         raise UsageError(f"there is no trace that breaks {options.broken!r}; fxtio synth --break list prints the rules")
+    by_ending = by_suffix(options.output)
+    if by_ending is not None and by_ending.name != name:
+        endings = " or ".join(by_name(name).suffixes)
+        raise UsageError(
+            f"{printable(options.output)}: the ending is that of the format {by_ending.name}, but a trace that breaks "
+            f"{options.broken} is of the format {name}; end the name with {endings}"
+        )
     _write_broken(breaks[options.broken], options.output, is_directory=by_name(name).directory)
     target = "standard output" if options.output == "-" else printable(options.output)
     print(f"fxtio: wrote a trace that breaks {options.broken} to {target}", file=sys.stderr)

@@ -9,7 +9,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -30,18 +30,19 @@ class Meaning:
         dropped_types: types of records that only define or select something.
         dropped_keys: keys that say how something is stored.
         unordered_types: types of records that may stand anywhere.
-        groups: keys whose value, that of the first one that is there, is the group of a record; the order of records
-            matters within a group only.
+        groups: keys whose value, that of the first one that is there, is the group of a record, each with the name of
+            such groups; the order of records matters within a group only.
         times: keys that are times, in units of a second divided by the value of the key `rate`.
         rates: keys that are rates, which a writer may choose.
-        owner: a type of records whose value of the first group key holds for the records behind it, up to the next one.
+        owner: a type of records whose value of the first of these keys holds for the records behind it, up to the next
+            one.
         divided: returns the records that a record is compared as, for records that a writer may divide or join.
     """
 
     dropped_types: frozenset[str] = frozenset()
     dropped_keys: frozenset[str] = frozenset()
     unordered_types: frozenset[str] = frozenset()
-    groups: tuple[str, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
     times: frozenset[str] = frozenset()
     rates: frozenset[str] = frozenset()
     owner: str = ""
@@ -73,7 +74,7 @@ MEANINGS: dict[str, Meaning] = {
         dropped_types=frozenset({"magic", "string", "thread", "provider-section"}),
         dropped_keys=frozenset({"slot", "inline", "index"}),
         unordered_types=frozenset({"provider-info", "initialization", "kernel-object"}),
-        groups=("provider", "provider_id"),
+        groups={"provider": "provider", "provider_id": "provider"},
         times=frozenset({"timestamp", "end_time"}),
         rates=frozenset({"ticks_per_second", "rate"}),
     ),
@@ -82,10 +83,10 @@ MEANINGS: dict[str, Meaning] = {
         dropped_types=frozenset({"info", "info-line", "mapping", "symbol", "kernel-format"}),
         dropped_keys=frozenset({"address", "sid", "base", "size", "module"}),
         unordered_types=frozenset({"session", "task", "fork", "dlopen", "event-name"}),
-        groups=("tid", "cpu"),
+        groups={"cpu": "cpu", "tid": "tid"},
         divided=_without_start,
     ),
-    "mono": Meaning(dropped_types=frozenset({"buffer"}), groups=("thread_id",), owner="buffer"),
+    "mono": Meaning(dropped_types=frozenset({"buffer"}), groups={"thread_id": "thread"}, owner="buffer"),
 }
 """The rules by the name of the format; formats without tables have none, so their records are compared exactly."""
 
@@ -201,19 +202,21 @@ def _groups(meaning: Meaning, records: Sequence[Any]) -> dict[tuple[str, ...], l
     ordered: dict[tuple[str, ...], list[Any]] = defaultdict(list)
     unordered: dict[tuple[str, ...], list[Any]] = defaultdict(list)
     owner: Any = None
+    owned = next(iter(meaning.groups), "")
     for record in records:
         if not isinstance(record, Mapping):
             ordered[()].append(record)
             continue
         kind = record.get("type")
         if meaning.owner and kind == meaning.owner:
-            owner = record.get(meaning.groups[0])
+            owner = record.get(owned)
         if kind in meaning.dropped_types:
             continue
-        if owner is not None and meaning.groups[0] not in record:
-            record = {**record, meaning.groups[0]: owner}
+        if owner is not None and owned not in record:
+            record = {**record, owned: owner}
         divided = meaning.divided(_resolved(meaning, record))
-        group = next(((meaning.groups[0], _shown(record[key])) for key in meaning.groups if key in record), ())
+        groups = ((name, _shown(record[key], sort=True)) for key, name in meaning.groups.items() if key in record)
+        group = next(groups, ())
         if kind in meaning.unordered_types:
             unordered[*group, str(kind)] += divided
         else:
@@ -224,18 +227,18 @@ def _groups(meaning: Meaning, records: Sequence[Any]) -> dict[tuple[str, ...], l
 
 
 def _sort_key(record: Mapping[str, Any]) -> str:
-    return _shown({key: value for key, value in record.items() if key != _EXTENSION}, _MAX_SHOWN**2)
+    return _shown({key: value for key, value in record.items() if key != _EXTENSION}, _MAX_SHOWN**2, sort=True)
 
 
 def _resolved(meaning: Meaning, value: Any) -> Any:
-    """Return what a value means: without what says how it is stored, and with times in seconds."""
+    """Return what a value means: without what says how it is stored, and with times in nanoseconds."""
     if isinstance(value, list):
         return [_resolved(meaning, item) for item in value]
     if not isinstance(value, Mapping):
         return value
     rate = value.get("rate")
     return {
-        key: _seconds(item, rate) if key in meaning.times else _resolved(meaning, item)
+        key: _nanoseconds(item, rate) if key in meaning.times else _resolved(meaning, item)
         for key, item in value.items()
         if key not in meaning.dropped_keys and key not in meaning.rates
     }
@@ -245,19 +248,19 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, str) and _INTEGER.fullmatch(value) is not None
 
 
-def _seconds(time: Any, rate: Any) -> Any:
-    """Return a time as a fraction of seconds, in text; what is no time stays as it is."""
+def _nanoseconds(time: Any, rate: Any) -> Any:
+    """Return a time as nanoseconds or a fraction of them, in text; what is no time stays as it is."""
     if _is_integer(time) and _is_integer(rate):
         ticks, per_second = int(time), int(rate)
         if per_second > 0:
-            return f"{Fraction(ticks, per_second)} s"
+            return f"{Fraction(ticks * 10**9, per_second)} ns"
     return time
 
 
-def _shown(value: Any, limit: int = _MAX_SHOWN) -> str:
-    """Return a value as JSON, cut to a length that a line can have."""
+def _shown(value: Any, limit: int = _MAX_SHOWN, *, sort: bool = False) -> str:
+    """Return a value as JSON, cut to a length that a line can have, its keys in their order or sorted."""
     try:
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+        text = json.dumps(value, ensure_ascii=False, sort_keys=sort)
     except (ValueError, RecursionError, TypeError):
         text = "a value that is nested too deeply"
     return text if len(text) <= limit else f"{text[:limit]}..."

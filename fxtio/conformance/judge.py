@@ -105,6 +105,8 @@ def _problems_of_reading(case: Case, target: Path) -> list[str]:
     result = _load(target)
     problems = _problems_of_findings(case, result)
     if "timeline" in result:
+        if result["timeline"] == {}:
+            raise _ProtocolError("the timeline has no members, so there is nothing to compare")
         return problems + timeline.differences(case.format, case.records, result["timeline"])
     records = result.get("records")
     if not isinstance(records, list):
@@ -159,6 +161,8 @@ def _circles(case: Case, target: Path, judges: Judges) -> tuple[dict[str, bool],
     others = list(_other_bytes(case, target))
     if case.bytes is not None or case.files:
         circles[SAME_BYTES] = not others
+    if others and not problems:
+        problems.append("it is valid and means the same, but the scenario demands certain bytes:")
     return circles, problems + others
 
 

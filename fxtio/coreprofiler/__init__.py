@@ -33,6 +33,7 @@ FORMAT = Format(
     trace="CoreProfilerTrace",
     writer="CoreProfilerWriter",
     sniff=_sniff,
+    has_lines=lambda _rule, _file: True,
 )
 
 _LAZY = {

@@ -36,6 +36,7 @@ FORMAT = Format(
     trace="DcpiTrace",
     writer="DcpiWriter",
     sniff=_sniff,
+    has_lines=lambda rule, _file: rule.startswith(("dcpi.header.", "dcpi.listing.")),
 )
 
 _LAZY = {

@@ -7,27 +7,27 @@ A module of this package has
 
 - `EXCHANGE`, an `Exchange`;
 - `parts(source, registry, tables)` if it imports, like the room `timeline` of a format (`fxtio.formats.TimelineRoom`);
-- `Exporter` if it exports, see there.
+- `Exporter` if it exports, see `fxtio.formats.Exporter`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from operator import itemgetter
+from typing import TYPE_CHECKING, cast
 
 from fxtio.errors import FormatError
+from fxtio.formats import Exporter
+from fxtio.io.source import without_compression
 
 if TYPE_CHECKING:
-    from fxtio.io.sink import Sink
     from fxtio.io.source import Source
-    from fxtio.table import Table
     from fxtio.timeline.parts import Part, Registry
 
-MODULES: tuple[str, ...] = ("speedscope", "collapsed", "pprof")
+MODULES: tuple[str, ...] = ("chrome", "speedscope", "collapsed", "pprof")
 """The modules of this package that have an exchange format, in the order in which they are asked what a file is."""
 
 
@@ -75,29 +75,6 @@ class Exchange:
         return cast("type[Exporter]", import_module(self.module).Exporter)
 
 
-class Exporter(Protocol):
-    """Writes a timeline to a file; a consumer of `fxtio.timeline.Timeline.fold`.
-
-    Rows of `slices` come when they have ended, with their `id`; arguments come not later than the slice, instant or
-    other row that they belong to.
-
-    Attributes:
-        TABLES: the tables that it needs.
-        losses: what the format cannot express, as phrases, and how often it occurred.
-    """
-
-    TABLES: ClassVar[tuple[str, ...]]
-    losses: Counter[str]
-
-    def __init__(self, sink: Sink, registry: Registry, **options: Any) -> None: ...
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the rows of a batch."""
-
-    def finish(self) -> None:
-        """Write what is left; the registry is complete now."""
-
-
 @cache
 def exchanges() -> dict[str, Exchange]:
     """Return all exchange formats by name."""
@@ -108,6 +85,15 @@ def exchanges() -> dict[str, Exchange]:
 def by_content(head: bytes) -> Exchange | None:
     """Return the exchange format whose files begin like this, and that can be imported."""
     return next((each for each in exchanges().values() if each.sniff(head) and each.imports), None)
+
+
+def by_suffix(name: str) -> Exchange | None:
+    """Return the exchange format whose files have this suffix, before that of a compression; the longest one counts."""
+    name = without_compression(name)
+    endings = [
+        (len(suffix), each) for each in exchanges().values() for suffix in each.suffixes if name.endswith(suffix)
+    ]
+    return max(endings, key=itemgetter(0), default=(0, None))[1]
 
 
 def by_name(name: str) -> Exchange:

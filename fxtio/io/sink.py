@@ -39,8 +39,13 @@ class Sink:
         self._beneath = beneath
         self.position = 0
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append all of the bytes.
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be written any more; pyarrow asks for it."""
+        return self._stream.closed
+
+    def write(self, data: bytes | bytearray | memoryview) -> int:
+        """Append all of the bytes, and return their number.
 
         Raises:
             OSError: the bytes cannot be written.
@@ -49,6 +54,11 @@ class Sink:
         self.position += len(view)
         while len(view):
             view = view[self._stream.write(view) :]
+        return memoryview(data).nbytes
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
 
     def close(self) -> None:
         """Flush the stream, and close it unless it was given as a file object."""

@@ -30,6 +30,17 @@ _ZSTD_CHUNK = 1 << 10
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 
 
+COMPRESSION_SUFFIXES = (".gz", ".zst", ".xz")
+"""The endings of names of compressed files."""
+
+
+def without_compression(name: str) -> str:
+    """Return the name of a file without the suffix of a compression."""
+    for suffix in COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
 class Source:
     """A stream of decompressed bytes whose first bytes can be inspected before reading.
 

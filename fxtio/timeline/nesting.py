@@ -48,7 +48,7 @@ class Nesting:
         """Examine a batch.
 
         Returns:
-            The rows of the tables `slices` (those that are finished), `instants` and `flow_points`.
+            The rows of the tables `slices` (those that are finished), `opened`, `instants` and `flow_points`.
 
         Raises:
             DisorderedError: a row is earlier than one of an earlier batch on its track, or a complete span begins
@@ -73,21 +73,23 @@ class Nesting:
         around = np.where(result["parent"] >= 0, ids[result["parent"]], -1)
         self._note_end(rows, begins)
         kept = self._on_stacks(result)
+        opened = kept[kept >= carried]
         finished = np.ones(len(rows), bool)
         finished[kept] = False
         finished = begins[finished[begins]]
         closers = self._closing_events(rows, result, carried)
         tables = {
             "slices": self._slices(rows, finished, ids, around, result, closers),
+            "opened": self._registry.columns("opened", _begins(rows.take(opened), opened, ids, around, result)),
             **self._points(rows, around),
         }
         self._keep(rows, kept, ids, result, closers)
         return tables
 
     def finish(self) -> dict[str, dict[str, Column]]:
-        """Return the rows of `slices` that are still on stacks.
+        """Return the rows of `slices` that are still on stacks, and of `unended` those of them without an end.
 
-        Those without an end last until the end of the trace.
+        These last until the end of the trace.
         """
         rows, kept = self._rows, self._kept
         count = len(rows)
@@ -102,7 +104,8 @@ class Nesting:
         result = {"depth": kept["depth"], "inner": inner, "state": state, "end": end}
         around = kept["parent"]
         self._rows, self._kept = rows.take(every[:0]), {name: kept[name][:0] for name, _ in _KEPT}
-        return {"slices": self._slices(rows, every, kept["id"], around, result, kept["closer"])}
+        slices = self._slices(rows, every, kept["id"], around, result, kept["closer"])
+        return {"slices": slices, "unended": self._registry.columns("unended", {"id": kept["id"][is_open]})}
 
     def open_slices(self) -> Table:
         """Return the slices that later batches may finish, in the order of their ids, see `Registry.open_slices`."""
@@ -194,19 +197,11 @@ class Nesting:
         return self._registry.columns(
             "slices",
             {
-                "id": ids[finished],
-                "start": rows.time[finished],
+                **_begins(rows.take(finished), finished, ids, around, result),
                 "duration": duration,
                 "self_time": np.maximum(duration - result["inner"][finished], 0),
-                "depth": result["depth"][finished],
-                "parent": around[finished],
-                "track": rows.track[finished],
-                "category": rows.category[finished],
-                "name": rows.name[finished],
                 "state": state,
-                "event": rows.event[finished],
                 "end_event": closers[finished],
-                "ticks": rows.ticks[finished],
             },
         )
 
@@ -228,6 +223,21 @@ class Nesting:
             }
             tables[table] = self._registry.columns(table, values)
         return tables
+
+
+def _begins(rows: Steps, places: Array, ids: Array, around: Array, result: dict[str, Any]) -> dict[str, Array]:
+    """Return the columns of slices that are known when they begin: `rows`, which are at these places of a batch."""
+    return {
+        "id": ids[places],
+        "start": rows.time,
+        "depth": result["depth"][places],
+        "parent": around[places],
+        "track": rows.track,
+        "category": rows.category,
+        "name": rows.name,
+        "event": rows.event,
+        "ticks": rows.ticks,
+    }
 
 
 _KEPT = (

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fxtio.table import Categories, Column, Table
-from fxtio.timeline.schema import LABELS, TABLES, TEXT, TrackKind, column_of, empty_columns
+from fxtio.timeline.schema import LABELS, PASSING, TABLES, TEXT, TrackKind, column_of, empty_columns
 
 Array = np.ndarray[Any, Any]
 
@@ -109,6 +109,28 @@ def _no_slices() -> Table:
     return Table({name: columns[name] for name in OPEN_COLUMNS})
 
 
+class TrackInfo(NamedTuple):
+    """A track, see `fxtio.timeline.schema.TRACKS`.
+
+    Attributes:
+        kind: what it shows.
+        name: its name, or None.
+        process: the row of its process, or -1.
+        thread: the row of its thread, or -1.
+        id: the id of an async operation or a counter.
+        pid: the number of its process, 0 without one.
+        tid: the number of its thread, 0 without one.
+    """
+
+    kind: TrackKind
+    name: str | None
+    process: int
+    thread: int
+    id: int
+    pid: int
+    tid: int
+
+
 class Registry:
     """The names, processes, threads and tracks of a timeline, and what could not be carried over.
 
@@ -127,8 +149,10 @@ class Registry:
         self.open_slices: Callable[[], Table] = _no_slices
         self._processes: dict[int, int] = {}
         self._process_names: list[int] = []
+        self._pids: list[int] = []
         self._threads: dict[tuple[int, int], int] = {}
         self._thread_names: list[int] = []
+        self._tids: list[tuple[int, int]] = []  # process and tid of each thread
         self._tracks: dict[TrackKind, dict[Any, int]] = {kind: {} for kind in TrackKind}
         self._track_rows: list[tuple[int, int, int, int, int]] = []
 
@@ -137,6 +161,7 @@ class Registry:
         row = self._processes.setdefault(pid, len(self._process_names))
         if row == len(self._process_names):
             self._process_names.append(-1)
+            self._pids.append(pid)
         if name is not None:
             self._process_names[row] = self.names.code(name)
         return row
@@ -145,7 +170,7 @@ class Registry:
         """Return the row of a thread of a process; a name replaces the one it had."""
         row = self._threads.setdefault((pid, tid), len(self._thread_names))
         if row == len(self._thread_names):
-            self.process(pid)
+            self._tids.append((self.process(pid), tid))
             self._thread_names.append(-1)
         if name is not None:
             self._thread_names[row] = self.names.code(name)
@@ -195,10 +220,31 @@ class Registry:
         self._track_rows.append(row)
         return len(self._track_rows) - 1
 
+    def track_info(self, track: int) -> TrackInfo:
+        """Return a track, as far as it is known yet."""
+        kind, name, process, thread, number = self._track_rows[track]
+        text = self.names.values[name] if name >= 0 else None
+        pid = self._pids[process] if process >= 0 else 0
+        tid = self._tids[thread][1] if thread >= 0 else 0
+        return TrackInfo(TrackKind(kind), text, process, thread, number, pid, tid)
+
+    def thread_info(self, thread: int) -> TrackInfo:
+        """Return a thread like a track, with its name as far as it is known yet; -1 is none."""
+        if thread < 0:
+            return TrackInfo(TrackKind.GLOBAL, None, -1, -1, 0, 0, 0)
+        process, tid = self._tids[thread]
+        name = self._thread_names[thread]
+        text = self.names.values[name] if name >= 0 else None
+        return TrackInfo(TrackKind.THREAD, text, process, thread, 0, self._pids[process], tid)
+
     @property
     def track_count(self) -> int:
         """The number of tracks so far."""
         return len(self._track_rows)
+
+    def track_kinds(self, tracks: Array) -> Array:
+        """Return the kind of each track, see `TrackKind` (int32), -1 for none."""
+        return self._of_tracks(tracks, 0)
 
     def track_processes(self, tracks: Array) -> Array:
         """Return the row of the process of each track (int32), -1 for none."""
@@ -218,8 +264,8 @@ class Registry:
         owners = [self._processes[pid] for pid, _ in self._threads]
         kinds, names, processes, threads, ids = zip(*self._track_rows, strict=True) if self._track_rows else ((),) * 5
         values: dict[str, dict[str, Any]] = {
-            "processes": {"pid": [*self._processes], "name": self._process_names},
-            "threads": {"tid": [tid for _, tid in self._threads], "process": owners, "name": self._thread_names},
+            "processes": {"pid": _signed(self._processes), "name": self._process_names},
+            "threads": {"tid": _signed(tid for _, tid in self._threads), "process": owners, "name": self._thread_names},
             "tracks": {"kind": kinds, "name": names, "process": processes, "thread": threads, "id": ids},
         }
         return {table: Table(self.columns(table, columns)) for table, columns in values.items()}
@@ -233,7 +279,7 @@ class Registry:
         """
         count = max((len(np.atleast_1d(value)) for value in values.values() if np.ndim(value)), default=1)
         result: dict[str, Column] = {}
-        for name, spec in TABLES[table].items():
+        for name, spec in (TABLES | PASSING)[table].items():
             value = values[name]
             if spec.dtype == TEXT and not isinstance(value, Categories):
                 codes = np.asarray(value, np.int32)
@@ -241,6 +287,11 @@ class Registry:
                 value = Categories(codes, LABELS.get((table, name), self.names.values))
             result[name] = column_of(spec, value, count)
         return result
+
+
+def _signed(numbers: Iterable[int]) -> Array:
+    """Return numbers as int64; those from 2**63 on become negative."""
+    return np.array([number % 2**64 for number in numbers], np.uint64).view(np.int64)
 
 
 @dataclass(slots=True)
@@ -262,7 +313,8 @@ class Steps:
             (int8).
         key: an end closes the innermost open span with its key, or the innermost of all if its key is 0 (uint64).
         level: the number of spans around a span by its source, or -1 (int32).  Spans of this depth or deeper end
-            before it begins, and deeper ones before it ends; a reset ends those of its level and deeper ones.
+            before it begins, and deeper ones before it ends; a reset ends those of its level and deeper ones.  An end
+            of the level `UNWIND` ends the open spans within its span, too.
     """
 
     step: Array

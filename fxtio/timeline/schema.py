@@ -68,11 +68,11 @@ class ArgumentKind(IntEnum):
 
 
 PROCESSES = {
-    "pid": ColumnSpec("int64", "the number of the process"),
+    "pid": ColumnSpec("int64", "the number of the process; a koid from 2**63 on is negative"),
     "name": ColumnSpec(TEXT, "its name, null if it has none"),
 }
 THREADS = {
-    "tid": ColumnSpec("int64", "the number of the thread"),
+    "tid": ColumnSpec("int64", "the number of the thread; a koid from 2**63 on is negative"),
     "process": ColumnSpec("int32", "the row of its process"),
     "name": ColumnSpec(TEXT, "its name, null if it has none"),
 }
@@ -100,6 +100,8 @@ SLICES = {
     "end_event": ColumnSpec("int64", "the number of the event that ends it, -1 if there is none of its own"),
     "ticks": ColumnSpec("uint64", "its begin as the source has it"),
 }
+_KNOWN_AT_END = ("duration", "self_time", "state", "end_event")
+
 INSTANTS = {
     "time": ColumnSpec("int64", "its time"),
     "track": ColumnSpec("int32", "the row of its track"),
@@ -208,6 +210,12 @@ TABLES: dict[str, dict[str, ColumnSpec]] = {
     "args": ARGS,
 }
 """The tables of a timeline and their columns."""
+
+PASSING: dict[str, dict[str, ColumnSpec]] = {
+    "opened": {name: spec for name, spec in SLICES.items() if name not in _KNOWN_AT_END},
+    "unended": {"id": SLICES["id"]},
+}
+"""Tables that only `Timeline.fold` has: slices that a batch begins, and a later one ends; and those without an end."""
 
 
 def _labels(members: type[IntEnum]) -> list[str]:

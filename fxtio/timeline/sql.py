@@ -6,6 +6,8 @@ DuckDB comes with the extra `sql`.  Columns are passed as Arrow arrays: numbers 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +25,17 @@ if TYPE_CHECKING:
 
 class QueryError(FxtioError):
     """A query that DuckDB refuses."""
+
+
+@contextmanager
+def query_errors() -> Iterator[None]:
+    """Turn errors of DuckDB, of which some come only when rows are fetched, into `QueryError` in a `with` block."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from None
 
 
 class View(NamedTuple):
@@ -179,7 +192,6 @@ class Database:
         except ImportError as error:
             raise QueryError(f"queries need {error.name}; install fxtio[sql]") from None
         self._timeline = timeline
-        self._error: type[Exception] = duckdb.Error
         self._connection: DuckDBPyConnection = duckdb.connect()
         # Nothing is fetched from the network.
         self._connection.execute("set autoinstall_known_extensions = false")
@@ -194,10 +206,8 @@ class Database:
         words = set(re.findall(r"\w+", sql.lower()))
         names = {RAW.get(name, name) for name in TABLES} | {"arrows"}
         self._prepare([name for name in (*names, *VIEWS, *MACROS) if name in words])
-        try:
+        with query_errors():
             result: DuckDBPyRelation | None = self._connection.sql(sql)
-        except self._error as error:
-            raise QueryError(str(error)) from None
         if result is None:
             raise QueryError("the query has no result; begin it with select, from, describe or summarize")
         return result

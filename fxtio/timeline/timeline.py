@@ -126,7 +126,8 @@ class Timeline:
 
         Args:
             make: makes the consumer, which gets the registry of the reading.
-            names: the tables that it needs, except `processes`, `threads` and `tracks`, which the registry has.
+            names: the tables that it needs, except `processes`, `threads` and `tracks`, which the registry has.  Those
+                of `fxtio.timeline.schema.PASSING` are among them.
 
         Returns:
             The consumer, and the registry with the processes, threads and tracks.

@@ -26,6 +26,9 @@ def _sniff(head: bytes) -> bool:
     return head.startswith(b"Ftrace!")
 
 
+_TEXT = (".txt", ".map", ".sym", ".dbg", ".opts", "extern.dat", "kallsyms")
+"""The ends of the names of files that are text."""
+
 FORMAT = Format(
     name="uftrace",
     title="uftrace data directory",
@@ -35,6 +38,7 @@ FORMAT = Format(
     writer="UftraceWriter",
     sniff=_sniff,
     sniff_directory=_sniff_directory,
+    has_lines=lambda _rule, file: file.endswith(_TEXT),
 )
 
 _LAZY = {

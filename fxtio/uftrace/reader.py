@@ -229,14 +229,13 @@ class UftraceTrace(TraceReader[Info]):
 
     def _record_tables(self, names: list[str], reading: Reading) -> dict[str, Table]:
         builder, collector = self._builder(names, reading), RowCollector(names)
-        total = self._total() or 1
         collector.add(builder.of_chunk(empty_chunk(reading.sessions.empty)))
         tid = None
         for chunk in self.chunks_of(reading):
             if tid is not None and chunk.tid != tid:
                 collector.add(builder.finish(tid))
             tid = chunk.tid
-            collector.add(builder.of_chunk(chunk), min(self._position / total, 1.0))
+            collector.add(builder.of_chunk(chunk), self.share)
         if tid is not None:
             collector.add(builder.finish(tid))
         return collector.tables()
@@ -333,7 +332,7 @@ class UftraceTrace(TraceReader[Info]):
     def begin(self) -> Reading:
         """Begin a reading; `findings` are then its findings, first those of the directory and the info file."""
         self._findings = findings = Findings("uftrace", strict=self._strict)
-        self._position = 0
+        self._position, self.share = 0, 0.0
         self._read_info_file(findings)
         for other in self.directory.others:
             message = "this is not a regular file; it is not opened"
@@ -361,6 +360,7 @@ class UftraceTrace(TraceReader[Info]):
 
             def progress(count: int) -> None:
                 self._position += count
+                self.share = min(self._position / total, 1.0) if total else 0.0
                 if self._progress is not None:
                     self._progress(self._position, total)
 

@@ -204,7 +204,7 @@ class _Mapping:
         return _Task(tid, self._system.track(tid), missing, sessions.begin_of(tid) or 0)
 
     def _part(self, task: _Task, chunk: Chunk) -> Part:
-        part = Part()
+        part = Part(share=self._trace.share)
         if self._has_steps:
             part.steps = self._steps(task, chunk)
         if "args" in self._tables:

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 import fxtio
+from fxtio.errors import FxtioError
 from fxtio.finding import Finding
 from fxtio.formats import by_name
+from fxtio.io.source import open_source
 from fxtio.report import json_text, printable
 from fxtio.rules import Rule, rules_of
 from fxtio.validate import Validation
 from fxtio.validate.selection import INTEROP, RECOMMENDED, REQUIRED, ROBUSTNESS, is_at_least
 
 SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+_CHUNK = 1 << 18  # bytes
 
 _SARIF_LEVELS = {REQUIRED: "error", RECOMMENDED: "warning", INTEROP: "warning", ROBUSTNESS: "note"}
 
@@ -121,9 +127,9 @@ def sarif_of(results: Results) -> str:
         "invocations": [{"executionSuccessful": not unreadable, "toolExecutionNotifications": notifications}],
         "artifacts": [_sarif_artifact(result) for result in validations],
         "results": [
-            _sarif_result(result, finding, rules[index_of[finding.rule]], index_of[finding.rule])
+            _sarif_result(result, finding, rules[index_of[finding.rule]], index_of[finding.rule], line)
             for result in validations
-            for finding in result.findings
+            for finding, line in zip(result.findings, _lines(result), strict=True)
         ],
     }
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
@@ -149,9 +155,9 @@ def _sarif_artifact(result: Validation) -> dict[str, Any]:
     return {"location": {"uri": _uri(result.name)}, **length, "properties": {"counts": dict(result.counts)}}
 
 
-def _sarif_result(result: Validation, finding: Finding, rule: Rule, index: int) -> dict[str, Any]:
+def _sarif_result(result: Validation, finding: Finding, rule: Rule, index: int, line: int) -> dict[str, Any]:
     uri = _uri(f"{result.name}/{finding.file}" if finding.file else result.name)
-    place = {"artifactLocation": {"uri": uri}, "region": {"byteOffset": max(finding.offset, 0)}}
+    place = {"artifactLocation": {"uri": uri}, "region": {"startLine": line, "byteOffset": max(finding.offset, 0)}}
     return {
         "ruleId": rule.id,
         "ruleIndex": index,
@@ -159,6 +165,42 @@ def _sarif_result(result: Validation, finding: Finding, rule: Rule, index: int) 
         "message": {"text": printable(finding.message)},
         "locations": [{"physicalLocation": place}],
     }
+
+
+def _lines(result: Validation) -> list[int]:
+    """Return for each finding of a trace the number of its line, from 1 on.
+
+    It is 1 where the place is not in text, and where the trace cannot be read a second time.
+    """
+    has_lines = by_name(result.format).has_lines
+    offsets: dict[str, list[int]] = {}
+    for finding in result.findings:
+        if has_lines(finding.rule, finding.file):
+            offsets.setdefault(finding.file, []).append(finding.offset)
+    lines: dict[tuple[str, int], int] = {}
+    for file, places in offsets.items():
+        path = Path(result.name, file) if file else Path(result.name)
+        if path.is_file() and not (file and path.is_symlink()):
+            lines |= {(file, place): line for place, line in _lines_at(path, sorted({*places}))}
+    return [lines.get((finding.file, finding.offset), 1) for finding in result.findings]
+
+
+def _lines_at(path: Path, offsets: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield offsets in a file, which ascend, each with the number of its line; not those that cannot be read."""
+    buffer = bytearray(_CHUNK)
+    line, begin = 1, 0
+    try:
+        with closing(open_source(path)) as source:
+            for offset in offsets:
+                while begin < offset:
+                    count = source.readinto(memoryview(buffer)[: min(_CHUNK, offset - begin)])
+                    if not count:
+                        return
+                    line += buffer.count(b"\n", 0, count)
+                    begin += count
+                yield offset, line
+    except (OSError, FxtioError):  # the trace is not what it was
+        return
 
 
 def _uri(name: str) -> str:

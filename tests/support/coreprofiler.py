@@ -103,6 +103,12 @@ ANY_RECORDS = st.one_of([*RECORDS_OF.values()])
 
 
 @cache
+def exact_records(cls: type[Any]) -> Strategy:
+    """Return a strategy for lists of records of a class whose times tables have."""
+    return st.lists(RECORDS_OF[cls].filter(has_exact_time), max_size=4)
+
+
+@cache
 def styles() -> Strategy:
     """Return a strategy for the styles of all dialects, with pointers of either width."""
 

@@ -1,9 +1,29 @@
 """Answers from a timeline: what took the time, the tree of calls, what is like this, what ran when.
 
-Each function reads a timeline once, or twice if threads or processes are selected, and returns a table.
+Each function reads a timeline once, or twice if threads or processes are selected, in bounded memory.
 """
 
 from fxtio.timeline.answers.answer import Answer, QuestionError
+from fxtio.timeline.answers.find import Condition, Hit, Hits, find
+from fxtio.timeline.answers.lanes import Lane, Lanes, lanes
+from fxtio.timeline.answers.overview import Overview, overview
+from fxtio.timeline.answers.span import summary
 from fxtio.timeline.answers.top import top
+from fxtio.timeline.answers.tree import tree
 
-__all__ = ["Answer", "QuestionError", "top"]
+__all__ = [
+    "Answer",
+    "Condition",
+    "Hit",
+    "Hits",
+    "Lane",
+    "Lanes",
+    "Overview",
+    "QuestionError",
+    "find",
+    "lanes",
+    "overview",
+    "summary",
+    "top",
+    "tree",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from fxtio.errors import FxtioError
@@ -23,6 +24,7 @@ class Answer:
         more: the number of rows that were left out.
         error: the greatest relative error of its percentiles; 0 if they are exact.
         notes: sentences about it for people.
+        losses: what the timeline cannot show of the trace, and how often it occurs.
     """
 
     what: str
@@ -31,3 +33,4 @@ class Answer:
     more: int = 0
     error: float = 0.0
     notes: list[str] = field(default_factory=list)
+    losses: Counter[str] = field(default_factory=Counter)

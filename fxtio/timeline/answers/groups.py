@@ -53,12 +53,14 @@ class Groups:
         """Return the group of each slice (int64), -1 for those that have none: slices without the argument."""
         if self.arguments is not None:
             return self._values_of(slices)
-        if self.by in ("name", "category"):
-            return slices[self.by].codes.astype(np.int64) + 1
-        track = slices["track"]
+        track: Array = slices["track"]
         if self.by == "track":
             return track.astype(np.int64)
-        rows = self._tracks.threads(track) if self.by == "thread" else self._tracks.processes(track)
+        rows: Array
+        if self.by in ("name", "category"):
+            rows = slices[self.by].codes
+        else:
+            rows = self._tracks.threads(track) if self.by == "thread" else self._tracks.processes(track)
         return rows.astype(np.int64) + 1
 
     def label(self, group: int, labels: Labels) -> str:
@@ -76,7 +78,8 @@ class Groups:
 
     def _is_asked_for(self, args: Table) -> Array:
         code = self._registry.names.code(self._argument)
-        return args["name"].codes == code
+        asked: Array = args["name"].codes == code
+        return asked
 
     def _values_of(self, slices: Table) -> Array:
         """Return the number of the value of the argument of each slice; the argument of its end comes first."""
@@ -87,12 +90,13 @@ class Groups:
             rows = arguments.last_of(slices["end_event"])
         rows = np.where(rows >= 0, rows, arguments.last_of(slices["event"]))
         used, place = np.unique(rows, return_inverse=True)
-        numbers = np.full(len(used), -1, np.int64)
+        numbers: Array = np.full(len(used), -1, np.int64)
         for position, row in enumerate(used.tolist()):
             if row >= 0:
                 kind, bits, text = (arguments.column(name) for name in ("type", "bits", "text"))
                 numbers[position] = self._number((int(kind.codes[row]), int(bits[row]), int(text.codes[row])))
-        return numbers[place]
+        result: Array = numbers[place]
+        return result
 
     def _number(self, value: tuple[int, int, int]) -> int:
         """Return the number of a value, a new one if it is new."""

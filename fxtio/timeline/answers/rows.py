@@ -138,11 +138,13 @@ class Rows:
         self._chosen = chosen
         self._cut = Cut(registry, self.start, self.end) if selection.has_range else None
 
+    def cut(self, slices: Table) -> Table:
+        """Return the slices of a batch that overlap the range, cut to it; must see every batch, and only once."""
+        return slices if self._cut is None else self._cut.enter(slices)
+
     def slices(self, slices: Table) -> Table:
-        """Return the slices that are selected, cut to the range."""
-        if self._cut is not None:
-            slices = self._cut.enter(slices)
-        return self._matching(slices)
+        """Return the slices of a batch that are selected, cut to the range; must see every batch, and only once."""
+        return self._matching(self.cut(slices))
 
     def events(self, table: Table) -> Table:
         """Return the selected rows of a table with `time`: instants, logs, samples, allocations."""
@@ -156,16 +158,17 @@ class Rows:
             table = cut_to(table, self.start, self.end)
         return self._matching(table)
 
+    def matches(self, table: Table) -> Array | None:
+        """Return for each row whether its track or thread, category and name are selected (bool), None if all are."""
+        masks = [texts.has(table[column].codes) for column, texts in self._texts.items() if column in table]
+        if self._chosen is not None and "track" in table:
+            masks.append(self._chosen.tracks[table["track"]])
+        elif self._chosen is not None:
+            masks.append(self._chosen.threads[table["thread"]])
+        return np.logical_and.reduce(masks) if masks else None
+
     def _matching(self, table: Table) -> Table:
-        mask = None
-        for column, texts in self._texts.items():
-            if column in table:
-                accepted = texts.has(table[column].codes)
-                mask = accepted if mask is None else mask & accepted
-        if self._chosen is not None:
-            column, accepted = ("track", self._chosen.tracks) if "track" in table else ("thread", self._chosen.threads)
-            accepted = accepted[table[column]]
-            mask = accepted if mask is None else mask & accepted
+        mask = self.matches(table)
         return table if mask is None else table.take(mask)
 
 

@@ -120,6 +120,7 @@ class _Ranking:
             raise next(iter(self._refusals.values()))
 
     def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch."""
         for name, content in self._contents.items():
             if _TABLES[name][0] in tables or _TABLES[name][-1] in tables or "args" in tables:
                 content.enter(tables)
@@ -131,10 +132,10 @@ class _Ranking:
         filled = [content for content in self._contents.values() if not content.is_empty]
         content = filled[0] if filled else next(iter(self._contents.values()))
         result = content.answer(registry)
-        column = {"calls": "calls", "self": "self", "total": "total"}.get(sort, sort)
-        if column not in result.table:
-            raise QuestionError(f"{result.what} have no {sort}; sort by one of self, total, calls")
-        rows = result.table[column]
+        result.losses = +registry.losses
+        if sort not in result.table:
+            raise QuestionError(f"{result.what} have no {sort}; sort by self, total or calls")
+        rows = result.table[sort]
         order = np.lexsort((-result.table["calls"], -result.table["total"], -rows))
         kept = order if limit is None else order[:limit]
         result.more = len(order) - len(kept)
@@ -156,6 +157,7 @@ class Slices:
         self._durations = Durations()
 
     def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the slices of a batch, and their arguments."""
         arguments = self._groups.arguments
         if arguments is not None:
             arguments.enter(tables)
@@ -169,16 +171,14 @@ class Slices:
         slices = self._rows.slices(slices)
         group = self._groups.of(slices)
         waiting = self._registry.open_slices()
-        waiting_group = self._groups.of(waiting)
+        self._totals.enter(slices, group, waiting, self._groups.of(waiting))
+        duration = slices["duration"]
         if len(group) and int(group.min()) < 0:
-            slices, group = slices.take(group >= 0), group[group >= 0]
-        if len(waiting_group) and int(waiting_group.min()) < 0:
-            waiting, waiting_group = waiting.take(waiting_group >= 0), waiting_group[waiting_group >= 0]
-        if len(group):
-            self._totals.enter(slices, group, waiting, waiting_group)
-            self._durations.enter(group, slices["duration"])
+            group, duration = group[group >= 0], duration[group >= 0]
+        self._durations.enter(group, duration)
 
     def answer(self, registry: Registry) -> Answer:
+        """Return all groups, in no order."""
         table = durations_table(self._totals, self._durations, self._labels(registry))
         return Answer("slices", table, error=self._durations.error)
 
@@ -232,6 +232,7 @@ class Scheduling:
         self._durations = Durations()
 
     def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the times of a batch for which threads ran."""
         if "scheduling" not in tables:
             return
         self.is_empty = False
@@ -243,6 +244,7 @@ class Scheduling:
         self._durations.enter(group, duration)
 
     def answer(self, registry: Registry) -> Answer:
+        """Return all groups, in no order."""
         labels = Labels(registry.tables())
         if self._by == "process":
             # Rows of threads may come before their processes are known; so they are joined only now.
@@ -291,6 +293,7 @@ class Weighted:
         self._sums: dict[str, tuple[Totals, Counter[str]]] = {}
 
     def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the samples or allocations of a batch, and their stacks."""
         self._stacks.enter(tables)
         if self._what not in tables:
             return
@@ -314,16 +317,16 @@ class Weighted:
         totals.add(group, calls=calls, total=weight, self=weight)
 
     def answer(self, registry: Registry) -> Answer:
+        """Return all groups, in no order."""
         unit, totals = self._unit_asked_for()
         labels = Labels(registry.tables())
-        count = len(totals)
         calls, own = totals["calls"], totals["self"]
         if self._by in _STACK_GROUPINGS:
             table = self._by_stack(calls, own)
         else:
             groups = np.flatnonzero(calls)
             if self._by == "process":
-                table = _by_process(registry, totals, labels) if count else _weights([], *([np.empty(0, np.int64)] * 3))
+                table = _by_process(registry, totals, labels)
                 table = Table({name: table[name] for name in ("name", "calls", "total", "self", "share")})
             else:
                 label = labels.thread if self._by == "thread" else partial(text_of, registry.names.values)

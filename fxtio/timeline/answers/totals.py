@@ -9,37 +9,48 @@ from typing import Any
 
 import numpy as np
 
+from fxtio import _native
 from fxtio.table import MAX_TIME, Table
 
 Array = np.ndarray[Any, Any]
 
-EXACT_PAIRS = 4_000_000
-"""The most pairs of a group and a duration that are counted one by one; of more, durations are rounded."""
+EXACT_ROWS = 2_000_000
+"""The most rows whose percentiles are exact; of more, durations are rounded to steps."""
 
-_FLUSH_ROWS = 1_000_000
+MAX_PAIRS = 16_000_000
+"""The most pairs of a group and a step that are counted; with more, the steps get wider."""
+
 _MANTISSA_BITS = 23  # of a float32
 _STEPS = 64  # of rounded durations, from a power of two to the next: at first
+_EXPONENT = 127  # of 1.0
+_OCTAVES = 65  # from 1 to 2**63, and 0
 
 
 class Durations:
     """How often each duration occurs in each group, for percentiles.
 
-    With more than `EXACT_PAIRS` different pairs of a group and a duration, durations are rounded to steps, 64 from each
-    power of two to the next one; with too many pairs even so, to fewer.
+    All durations are kept at first.  When there are more than `EXACT_ROWS`, they are rounded: there are 64 steps from
+    each power of two to the next one, and with very many groups fewer.
     """
 
     def __init__(self) -> None:
-        self._group, self._value, self._count = (np.empty(0, np.int64) for _ in range(3))
         self._waiting: list[tuple[Array, Array]] = []
         self._rows = 0
         self._steps = 0  # none: durations are exact
+        self._counts = np.zeros((0, 0), np.int64)  # by group and step
 
     def enter(self, group: Array, duration: Array) -> None:
         """Take rows: their groups and durations, which are not negative (int64)."""
-        self._waiting.append((group.astype(np.int64), duration))
+        if self._steps:
+            self._count(group, duration)
+            return
+        self._waiting.append((group, duration))
         self._rows += len(group)
-        if self._rows >= _FLUSH_ROWS:
-            self._flush()
+        if self._rows > EXACT_ROWS:
+            self._steps = _STEPS
+            for pair in self._waiting:
+                self._count(*pair)
+            self._waiting = []
 
     @property
     def error(self) -> float:
@@ -53,64 +64,59 @@ class Durations:
             groups: the number of groups; one without rows has 0.
             percents: the percentages, for example 50 for the median.
         """
-        self._flush()
-        below = np.cumsum(self._count)
-        ends = np.searchsorted(self._group, np.arange(groups), side="right")
-        above = np.concatenate([[0], below])[ends]
+        group, value, count = self._sorted()
+        below = np.cumsum(count)
+        above = np.concatenate([[0], below])[np.searchsorted(group, np.arange(groups), side="right")]
         calls = np.diff(above, prepend=0)
-        values = self._values()
         results = []
         for percent in percents:
             rank = np.maximum(-(-calls * percent // 100), 1)
             place = np.searchsorted(below, above - calls + rank)
-            results.append(np.where(calls > 0, np.append(values, 0)[np.minimum(place, len(values))], 0))
+            results.append(np.where(calls > 0, np.append(value, 0)[np.minimum(place, len(value))], 0))
         return results
 
-    def _flush(self) -> None:
-        """Count the rows that wait."""
-        if not self._waiting:
-            return
-        group, value = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
-        self._waiting, self._rows = [], 0
+    def _sorted(self) -> tuple[Array, Array, Array]:
+        """Return groups, durations and counts, in the order of groups and durations."""
         if self._steps:
-            value = _rounded(value, self._steps)
-        self._add(group, value, np.ones(len(group), np.int64))
-        while len(self._group) > EXACT_PAIRS and self._steps != 1:
-            if self._steps:
-                self._steps //= 2
-                self._value //= 2
-            else:
-                self._steps = _STEPS
-                self._value = _rounded(self._value, self._steps)
-            group, value, count = self._group, self._value, self._count
-            self._group, self._value, self._count = group[:0], value[:0], count[:0]
-            self._add(group, value, count)
-
-    def _add(self, group: Array, value: Array, count: Array) -> None:
-        group, value, count = (
-            np.concatenate(pair)
-            for pair in ((self._group, group), (self._value, value), (self._count, count))
-        )  # fmt: skip
+            group, step = np.nonzero(self._counts)
+            return group, self._middle(step), self._counts[group, step]
+        if not self._waiting:
+            return (np.empty(0, np.int64),) * 3
+        group, value = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        self._waiting = [(group, value)]
         order = sorted_by(group, value)
-        group, value, count = group[order], value[order], count[order]
-        is_new = np.ones(len(group), bool)
-        is_new[1:] = (group[1:] != group[:-1]) | (value[1:] != value[:-1])
-        first = np.flatnonzero(is_new)
-        self._group, self._value, self._count = group[first], value[first], np.add.reduceat(count, first)
+        return group[order], value[order], np.ones(len(group), np.int64)
 
-    def _values(self) -> Array:
-        """Return the durations; the middle of a step if they are rounded."""
-        if not self._steps:
-            return self._value
+    def _count(self, group: Array, duration: Array) -> None:
+        """Count rounded durations."""
+        if not len(group):
+            return
+        step = self._step(duration)
+        groups, steps = self._counts.shape
+        if int(group.max()) >= groups:
+            groups = max(int(group.max()) + 1, 2 * groups)
+            while groups * _OCTAVES * self._steps > MAX_PAIRS and self._steps > 1:
+                self._steps //= 2
+                step //= 2
+                if steps:
+                    self._counts = self._counts.reshape(self._counts.shape[0], -1, 2).sum(axis=2)
+            counts = np.zeros((groups, _OCTAVES * self._steps), np.int64)
+            counts[: self._counts.shape[0], : self._counts.shape[1]] = self._counts
+            self._counts = counts
+        np.add.at(self._counts.reshape(-1), group * self._counts.shape[1] + step, 1)
+
+    def _step(self, duration: Array) -> Array:
+        """Return the number of the step of each duration: the leading bits of its float32."""
+        leading = duration.astype(np.float32).view(np.int32) // ((1 << _MANTISSA_BITS) // self._steps)
+        return np.maximum(leading.astype(np.int64) - (_EXPONENT - 1) * self._steps, 0)
+
+    def _middle(self, step: Array) -> Array:
+        """Return the durations in the middle of steps (int64)."""
         width = (1 << _MANTISSA_BITS) // self._steps
-        low, high = (((self._value + add) * width).astype(np.int32).view(np.float32) for add in (0, 1))
-        middle = (low.astype(np.float64) + high) / 2
-        return np.where(self._value == 0, 0, np.minimum(middle, float(2**62))).astype(np.int64)
-
-
-def _rounded(value: Array, steps: int) -> Array:
-    """Return the number of the step of each duration: the leading bits of its float32."""
-    return value.astype(np.float32).view(np.int32).astype(np.int64) // ((1 << _MANTISSA_BITS) // steps)
+        first = (step + (_EXPONENT - 1) * self._steps) * width
+        low, high = ((first + add).astype(np.int32).view(np.float32).astype(np.float64) for add in (0, width))
+        exact = np.where(step < self._steps, 0, (low + high) / 2)
+        return np.minimum(exact, float(2**62)).astype(np.int64)
 
 
 def sorted_by(major: Array, minor: Array) -> Array:
@@ -128,6 +134,10 @@ def sorted_by(major: Array, minor: Array) -> Array:
     return np.lexsort((minor, major))
 
 
+_COLUMNS = {"calls": 0, "total": 0, "self": 0, "min": MAX_TIME, "max": 0}
+"""The columns of `Totals`, and the value of a group without rows."""
+
+
 class Totals:
     """Calls, total and self time, shortest and longest duration of each group of slices.
 
@@ -136,7 +146,7 @@ class Totals:
     """
 
     def __init__(self) -> None:
-        self._sums = {name: np.full(0, initial, np.int64) for name, initial in _INITIAL.items()}
+        self._sums = {name: np.empty(0, np.int64) for name in _COLUMNS}
 
     def __len__(self) -> int:
         return len(self._sums["calls"])
@@ -150,109 +160,42 @@ class Totals:
 
         Args:
             slices: columns `id`, `start`, `duration`, `self_time` and `track` of slices, in the order of their ids.
-            group: the group of each slice, not negative (int64).
-            open_slices: columns `id` and `track` of slices that last until later batches.
-            open_group: the group of each of them, not negative.
+            group: the group of each slice (int64), -1 for none.
+            open_slices: columns `id` and `track` of slices that last until later batches, in the order of their ids.
+            open_group: the group of each of them, -1 for none.
         """
-        count = slices.num_rows
-        if not count:
-            return
-        track, start, duration = slices["track"].astype(np.int64), slices["start"], slices["duration"]
-        place = slices["id"]
-        own = np.ones(count, bool)
+        columns = [slices["track"], group, slices["start"], slices["duration"], slices["self_time"]]
         if open_slices.num_rows:
-            nothing = np.zeros(open_slices.num_rows, np.int64)
-            track = np.concatenate([open_slices["track"], track])
-            group = np.concatenate([open_group, group])
-            start = np.concatenate([nothing, start])
-            duration = np.concatenate([nothing, duration])
-            place = np.argsort(np.concatenate([open_slices["id"], place]), kind="stable")
-            track, group, start, duration = (column[place] for column in (track, group, start, duration))
-            own = place >= len(nothing)
-            place = place - len(nothing)
-        else:
-            place = np.arange(count)
-        order = sorted_by(track, group)
-        start, duration, own, place = start[order], duration[order], own[order], place[order]
-        is_new = np.ones(len(order), bool)
-        is_new[1:] = (np.diff(track[order]) != 0) | (np.diff(group[order]) != 0)
-        covered = _covered(start, duration, own, is_new)
-        first = np.flatnonzero(is_new)
-        values = {
-            "calls": own.astype(np.int64),
-            "total": np.where(covered, 0, duration),
-            "self": np.where(own, slices["self_time"][place], 0),
-            "min": np.where(own, duration, MAX_TIME),
-            "max": duration,
-        }
-        self._merge(group[order][first], {name: _reduce(name, column, first) for name, column in values.items()})
+            at = np.searchsorted(slices["id"], open_slices["id"])
+            waiting = [open_slices["track"], open_group, open_slices["start"], -1, 0]
+            columns = [np.insert(column, at, value) for column, value in zip(columns, waiting, strict=True)]
+        self._make_room(group)
+        _native.tally(*columns, *(self._sums[name] for name in _COLUMNS))
 
     def add(self, group: Array, **values: Array) -> None:
         """Take rows that do not nest.
 
         Args:
             group: the group of each row, not negative (int64).
-            values: for each of `calls`, `total`, `self`, `min`, `max` the values of the rows (int64).
+            values: for each of `calls`, `total`, `self`, `min`, `max` the values of the rows (int64), not negative.
         """
         if not len(group):
             return
-        order = np.argsort(group, kind="stable")
-        group = group[order]
-        first = np.flatnonzero(np.concatenate([[True], np.diff(group) != 0]))
-        self._merge(group[first], {name: _reduce(name, column[order], first) for name, column in values.items()})
-
-    def _merge(self, group: Array, values: dict[str, Array]) -> None:
-        """Add the values of groups, which may occur several times."""
-        missing = int(group.max()) + 1 - len(self)
-        if missing > 0:
-            grow = max(missing, len(self))
-            self._sums = {
-                name: np.append(column, np.full(grow, _INITIAL[name], np.int64))
-                for name, column in self._sums.items()
-            }  # fmt: skip
+        self._make_room(group)
         for name, column in values.items():
             if name in ("min", "max"):
                 (np.minimum if name == "min" else np.maximum).at(self._sums[name], group, column)
                 continue
-            before = self._sums[name][group]
-            np.add.at(self._sums[name], group, column)
-            over = group[self._sums[name][group] < before]
-            self._sums[name][over] = MAX_TIME
+            most = float(column.max()) * len(column) + float(self._sums[name].max())
+            if most < MAX_TIME:
+                np.add.at(self._sums[name], group, column)
+            else:  # sums end at the largest number
+                for each, value in zip(group.tolist(), column.tolist(), strict=True):
+                    self._sums[name][each] = min(int(self._sums[name][each]) + value, MAX_TIME)
 
-
-_INITIAL = {"calls": 0, "total": 0, "self": 0, "min": MAX_TIME, "max": 0}
-"""The values of a group without rows."""
-
-
-def _reduce(name: str, column: Array, first: Array) -> Array:
-    """Return the value of each segment of a column; sums end at `MAX_TIME`."""
-    if name in ("min", "max"):
-        return (np.minimum if name == "min" else np.maximum).reduceat(column, first)
-    if float(column.max()) * len(column) < MAX_TIME:
-        return np.add.reduceat(column, first)
-    sums = np.add.reduceat(column.astype(np.float64), first)
-    return np.where(sums < MAX_TIME / 2, np.add.reduceat(column, first), np.minimum(sums, 2.0**62).astype(np.int64))
-
-
-def _covered(start: Array, duration: Array, own: Array, is_new: Array) -> Array:
-    """Return whether each slice is within an earlier one of its segment, in which they are in the order of begins.
-
-    Rows that are not `own` last beyond all others.
-    """
-    begin = int(start[own].min())
-    start = np.where(own, start - begin, 0)
-    end = start + duration
-    beyond = int(end.max()) + 1
-    end[~own] = beyond
-    segment = np.cumsum(is_new) - 1
-    count = int(segment[-1]) + 1
-    if count * (beyond + 1) <= MAX_TIME:
-        latest = np.maximum.accumulate(segment * (beyond + 1) + end) - segment * (beyond + 1)
-    else:
-        bounds = np.append(np.flatnonzero(is_new), len(end))
-        latest = np.empty(len(end), np.int64)
-        for at, to in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            np.maximum.accumulate(end[at:to], out=latest[at:to])
-    before = np.zeros(len(end), np.int64)
-    before[1:] = np.where(is_new[1:], 0, latest[:-1])
-    return (start < before) | ~own
+    def _make_room(self, group: Array) -> None:
+        missing = int(group.max(initial=-1)) + 1 - len(self)
+        if missing > 0:
+            count = max(missing, len(self))
+            for name, column in self._sums.items():
+                self._sums[name] = np.append(column, np.full(count, _COLUMNS[name], np.int64))

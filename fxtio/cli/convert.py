@@ -1,0 +1,86 @@
+"""The command `fxtio convert`: write a trace in another format, see `fxtio.exchange.convert`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from fxtio.cli.common import FINE, Progress, UsageError, add_examples, print_findings, print_table
+from fxtio.report import human_size, printable
+
+NAME = "convert"
+HELP = "Convert a trace to another format"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="IN", nargs="?", help="the trace, may be compressed; - for standard input")
+    output_help = "the new file or directory; .gz, .zst and .xz compress a file; - for standard output"
+    parser.add_argument("output", metavar="OUT", nargs="?", help=output_help)
+    parser.add_argument("--to", metavar="FORMAT", help="the format of OUT (default: by its ending)")
+    parser.add_argument("--format", metavar="FORMAT", help="the format of IN (default: by its content)")
+    parser.add_argument("--strict", action="store_true", help="write nothing if something would be lost")
+    parser.add_argument("--list", action="store_true", help="print the formats, and convert nothing")
+    parser.add_argument("--json", action="store_true", help="print the losses, or the formats, as JSON")
+    parser.set_defaults(refuse=parser.error)
+    add_examples(
+        parser,
+        "fxtio convert uftrace.data trace.fxt",
+        "fxtio convert result.json trace.fxt.zst",
+        "fxtio convert --strict trace.fxt trace.json.gz",
+        "fxtio convert app.mlpd - --to chrome | gzip > app.json.gz",
+        "fxtio convert --list",
+    )
+
+
+def run(options: Namespace) -> int:
+    """Convert the trace or list the formats, and return the exit code."""
+    from fxtio import open_timeline
+    from fxtio.exchange.convert import convert, format_of
+
+    if options.list:
+        return _print_formats(as_json=options.json)
+    if options.file is None or options.output is None:
+        options.refuse("IN and OUT are needed; --list prints the formats")
+    if options.output == "-" and options.to is None:
+        raise UsageError("--to is needed for standard output")
+    if options.output == "-" and sys.stdout.isatty():
+        raise UsageError("a trace is not written to a terminal; redirect standard output")
+    if options.output == "-" and options.json:
+        raise UsageError("--json and the trace cannot both go to standard output")
+    to = options.to or format_of(options.output)
+    with (
+        Progress(human_size) as progress,
+        open_timeline(options.file, format=options.format, progress=progress) as timeline,
+    ):
+        losses = convert(timeline, options.output, to=to, strict=options.strict)
+        progress.clear()
+        if options.json:
+            result: dict[str, Any] = {"from": timeline.format, "to": to, "losses": dict(losses)}
+            print(json.dumps(result, indent=2))
+        elif losses:
+            print(f"fxtio: {to} cannot express everything in {printable(timeline.name)}:", file=sys.stderr)
+            for phrase, count in losses.most_common():
+                print(f"  {count:,}: {printable(phrase)}", file=sys.stderr)
+        return FINE if timeline.trace is None else print_findings(timeline.trace)
+
+
+def _print_formats(*, as_json: bool) -> int:
+    """Print which formats can be read and written, and return the exit code."""
+    from fxtio.exchange import exchanges
+    from fxtio.exchange.convert import exporters
+    from fxtio.formats import formats
+
+    writable = exporters()
+    rows = [(name, each.title, each.suffixes, each.has_timeline, name in writable) for name, each in formats().items()]
+    rows += [(name, each.title, each.suffixes, each.imports, each.exports) for name, each in exchanges().items()]
+    if as_json:
+        keys = ("name", "title", "suffixes", "read", "written")
+        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2))
+        return FINE
+    yes = ("", "yes")
+    table = [(name, title, " ".join(suffixes), yes[read], yes[write]) for name, title, suffixes, read, write in rows]
+    print_table(["format", "title", "endings", "read", "written"], table)
+    return FINE

@@ -1,0 +1,183 @@
+"""The command `fxtio query`: SQL over the timeline of a trace, see `fxtio.timeline.sql`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from fxtio.cli.common import (
+    FINE,
+    UsageError,
+    add_examples,
+    count,
+    opened_timeline,
+    print_table,
+    print_timeline_findings,
+)
+from fxtio.report import json_text
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatchReader
+
+    from fxtio.io.sink import Sink
+
+NAME = "query"
+HELP = "Run SQL over the slices, threads, counters and arguments of a trace"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the trace, may be compressed; - for standard input")
+    parser.add_argument("sql", nargs="?", metavar="SQL", help="the query; - reads it from standard input")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print one JSON array with an object for each row")
+    shape.add_argument("--csv", action="store_true", help="print comma-separated values")
+    output_help = "write all rows to a file instead: .parquet, .csv or .json"
+    shape.add_argument("-o", "--output", metavar="OUT", help=output_help)
+    rows_help = "print at most N rows as a table (default: 100); --json, --csv and -o have all rows"
+    parser.add_argument("-n", "--rows", type=count, default=100, metavar="N", help=rows_help)
+    parser.add_argument("--list", action="store_true", help="list the tables, views and functions, and end")
+    add_examples(
+        parser,
+        "fxtio query app.fxt 'select name, count(*), sum(dur) from slice group by name order by 3 desc limit 10'",
+        "fxtio query app.fxt 'select * from thread_slice where dur > 1e6' -o slow.parquet",
+        "fxtio query app.fxt 'select name from ancestor_slice(42)'",
+        "fxtio query --list",
+    )
+
+
+def run(options: Namespace) -> int:
+    """Run the query, print its rows, and return the exit code."""
+    from fxtio.io.sink import whole_file
+    from fxtio.timeline.sql import query_errors
+
+    if options.list:
+        return _list()
+    if options.file is None or options.sql is None:
+        raise UsageError("give a trace and a query, or --list")
+    write = None if options.output is None else _WRITERS.get(Path(options.output).suffix)
+    if options.output is not None and write is None:
+        raise UsageError(f"{options.output}: the ending must be {', '.join(_WRITERS)}")
+    sql = _query(options)
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise UsageError("queries need duckdb and pyarrow; install fxtio[sql]") from None
+    with opened_timeline(options) as timeline:
+        with query_errors():
+            batches = pa.RecordBatchReader.from_stream(timeline.sql(sql))
+            if write is not None:
+                with whole_file(options.output) as sink:
+                    write(batches, sink)
+            elif options.json:
+                _print_json(batches, sys.stdout.write)
+            elif options.csv:
+                _print_csv(batches, sys.stdout.write)
+            else:
+                _print_text(batches, options.rows)
+        return print_timeline_findings(timeline)
+
+
+def _query(options: Namespace) -> str:
+    if options.sql != "-":
+        return str(options.sql)
+    if options.file == "-":
+        raise UsageError("the trace and the query cannot both come from standard input")
+    return sys.stdin.read()
+
+
+def _list() -> int:
+    from fxtio.timeline.schema import TABLES
+    from fxtio.timeline.sql import MACROS, RAW, VIEWS
+
+    rows = [("view", name, view.meaning) for name, view in VIEWS.items()]
+    rows += [("function", name, macro.meaning) for name, macro in MACROS.items()]
+    rows += [("table", RAW.get(name, name), ", ".join(columns)) for name, columns in TABLES.items()]
+    print_table(["kind", "name", "meaning, or columns"], rows)
+    return FINE
+
+
+def _rows(batches: RecordBatchReader) -> Iterator[list[Any]]:
+    for batch in batches:
+        columns = [list(map(_plain, column.to_pylist())) for column in batch.columns]
+        yield from map(list, zip(*columns, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value; sums of integers, which have 128 bits in DuckDB, come as decimals."""
+    return int(value) if isinstance(value, Decimal) and value == int(value) else value
+
+
+def _print_text(batches: RecordBatchReader, most: int) -> None:
+    import pyarrow as pa
+
+    rows = list(itertools.islice(_rows(batches), most + 1))
+    is_number = [
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        for kind in batches.schema.types
+    ]
+    headers = [">" * right + name for name, right in zip(batches.schema.names, is_number, strict=True)]
+    print_table(headers, [[_cell(value) for value in row] for row in rows[:most]])
+    if len(rows) > most:
+        print(f"and more than {most:,} rows; -n shows more", file=sys.stderr)
+
+
+def _cell(value: Any) -> int | str:
+    if value is None:
+        return "NULL"
+    return value if type(value) is int else str(value)  # which an integer gets separators for
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return json_text(value)
+    return value if value is None or isinstance(value, int | float | bool) else str(value)
+
+
+def _print_json(batches: RecordBatchReader, write: Callable[[str], object]) -> None:
+    separator = "[\n"
+    for row in _rows(batches):
+        values = {name: _json_value(value) for name, value in zip(batches.schema.names, row, strict=True)}
+        write(separator + json.dumps(values))
+        separator = ",\n"
+    write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+def _print_csv(batches: RecordBatchReader, write: Callable[[str], object]) -> None:
+    import csv
+
+    rows = csv.writer(SimpleNamespace(write=write), lineterminator="\n")
+    rows.writerow(batches.schema.names)
+    rows.writerows(_rows(batches))
+
+
+def _write_json(batches: RecordBatchReader, sink: Sink) -> None:
+    _print_json(batches, lambda text: sink.write(text.encode()))
+
+
+def _write_csv(batches: RecordBatchReader, sink: Sink) -> None:
+    _print_csv(batches, lambda text: sink.write(text.encode()))
+
+
+def _write_parquet(batches: RecordBatchReader, sink: Sink) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), batches.schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+_WRITERS: dict[str, Callable[[RecordBatchReader, Sink], None]] = {
+    ".parquet": _write_parquet,
+    ".csv": _write_csv,
+    ".json": _write_json,
+}
+"""Functions that write rows to a file, by its ending."""

@@ -1,0 +1,161 @@
+"""Convert a timeline to a file of any format that can express it, in whole or with losses that are counted.
+
+The file appears only when it is complete: it is written under another name, or to a temporary file if the target is a
+pipe.  If the events of a trace turn out to be out of order, it is read and written again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from fxtio.errors import FormatError, FxtioError
+from fxtio.exchange import by_suffix as exchange_by_suffix
+from fxtio.exchange import exchanges
+from fxtio.formats import Exporter, by_name, by_suffix, formats
+from fxtio.io.sink import Sink, open_sink, whole_file
+from fxtio.timeline.parts import Registry
+from fxtio.timeline.timeline import Timeline
+
+Losses = Counter[str]
+"""What a conversion could not carry over, as phrases, and how often it occurred."""
+
+_SHOWN = 3
+
+
+class LossError(FxtioError):
+    """An error: the target cannot express the whole trace, and nothing was written.
+
+    Attributes:
+        losses: what it cannot express.
+    """
+
+    def __init__(self, target: str, losses: Losses) -> None:
+        self.losses = losses
+        listed = "; ".join(f"{phrase}: {count:,}" for phrase, count in islice(losses.most_common(), _SHOWN))
+        more = f"; and {len(losses) - _SHOWN} more" if len(losses) > _SHOWN else ""
+        super().__init__(f"{target} is not written, because it would lose something: {listed}{more}")
+
+
+def exporters() -> dict[str, type[Exporter]]:
+    """Return the exporters by the names of their formats."""
+    own = {name: each.exporter for name, each in formats().items()}
+    others = {name: each.exporter for name, each in exchanges().items() if each.exports}
+    return {name: cls for name, cls in own.items() if cls is not None} | others
+
+
+def format_of(target: str) -> str:
+    """Return the name of the format whose files have the suffix of a path.
+
+    Raises:
+        FormatError: there is none.
+    """
+    chosen = exchange_by_suffix(target) or by_suffix(target)
+    if chosen is None:
+        raise FormatError(f"the ending of {target} is not that of a format; name one of {', '.join(exporters())}")
+    return chosen.name
+
+
+def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, strict: bool = False) -> Losses:
+    """Write a timeline to a file, or to a directory where traces of the format are directories.
+
+    A trace that already is of the format is copied byte for byte.
+
+    Args:
+        timeline: what to write.
+        target: a path (`.gz`, `.zst` and `.xz` compress a file), or `-` for standard output.
+        to: the name of the format; by default it is that of the suffix.
+        strict: refuse to lose anything.
+
+    Returns:
+        What was lost.
+
+    Raises:
+        LossError: something would be lost, and `strict` is set.
+        FormatError: there is no such format, or nothing can be converted to it; a directory cannot be written there.
+        DecodeError: the trace was opened with `strict`, and has a fault.
+        OSError: the target cannot be written.
+    """
+    name = to or format_of(str(target))
+    own = formats().get(name)
+    is_directory = own is not None and own.directory
+    if timeline.trace is not None and timeline.format == name:
+        new = _whole_directory(target) if is_directory else _whole(target)
+        with new as place, by_name(name).create(place) as writer:
+            writer.copy(timeline.trace)
+        return Losses()
+    exporter = exporters().get(name)
+    if exporter is None:
+        raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
+    attempt = _Attempt(target, exporter, is_directory=is_directory)
+    with attempt:
+        written, registry = timeline.fold(attempt.begin, *exporter.TABLES)
+        written.finish()
+        losses: Losses = +(registry.losses + written.losses)
+        if strict and losses:
+            raise LossError(str(target), losses)
+    return losses
+
+
+class _Attempt:
+    """An exporter and its target, which a second call of `begin` replaces by new ones."""
+
+    def __init__(self, target: str | Path, exporter: type[Exporter], *, is_directory: bool) -> None:
+        self._target = target
+        self._exporter = exporter
+        self._open: Callable[[str | Path], AbstractContextManager[Any]] = _whole_directory if is_directory else _whole
+        self._place: AbstractContextManager[Any] | None = None
+
+    def __enter__(self) -> _Attempt:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self._place is not None:
+            self._place.__exit__(*exception)
+
+    def begin(self, registry: Registry) -> Exporter:
+        """Return a new exporter; what an earlier one wrote is discarded."""
+        if self._place is not None:
+            again = FxtioError("written again")
+            self._place.__exit__(FxtioError, again, None)
+        self._place = self._open(self._target)
+        place: Any = self._place.__enter__()
+        return self._exporter(place, registry)
+
+
+@contextmanager
+def _whole(target: str | Path) -> Iterator[Sink]:
+    """Open a sink for a `with` block; the target gets its bytes only when the block has ended without an error."""
+    path = Path(target)
+    if str(target) != "-" and (path.is_file() or not path.exists()):
+        with whole_file(target) as sink:
+            yield sink
+        return
+    with tempfile.TemporaryFile(prefix="fxtio-") as file:
+        yield Sink(cast("BinaryIO", file), owned=False)
+        file.seek(0)
+        with closing(open_sink(str(target))) as sink:
+            shutil.copyfileobj(file, sink)
+
+
+@contextmanager
+def _whole_directory(target: str | Path) -> Iterator[Path]:
+    """Give the path of a new directory for a `with` block, which gets its name only when the block has ended.
+
+    Raises:
+        FormatError: the target is standard output, or exists.
+    """
+    path = Path(target)
+    if str(target) == "-" or path.exists():
+        reason = "cannot go to standard output" if str(target) == "-" else f"{target} exists"
+        raise FormatError(f"a trace of this format is a new directory; {reason}")
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.absolute().parent) as folder:
+        new = Path(folder, path.name)
+        yield new
+        new.rename(path)

@@ -1,0 +1,323 @@
+"""Slices, instants and log messages with a name, an argument or a duration, and the slices around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fxtio.selection import Selection, is_selected
+from fxtio.table import Table
+from fxtio.timeline.answers.answer import QuestionError
+from fxtio.timeline.answers.arguments import Arguments
+from fxtio.timeline.answers.labels import ArgumentValue, Labels
+from fxtio.timeline.answers.rows import Chosen, Rows, Texts, chosen
+from fxtio.timeline.parts import Registry
+from fxtio.timeline.schema import ArgumentKind
+
+if TYPE_CHECKING:
+    from fxtio.timeline.timeline import Timeline
+
+Array = np.ndarray[Any, Any]
+
+KINDS = {"slices": "slice", "instants": "instant", "logs": "log"}
+"""The tables in which things are found, and the kind of each."""
+
+ORDERS = ("longest", "time")
+"""The orders of what is found: the longest first, or the earliest."""
+
+_CONDITION = re.compile(r"(.+?)(<=|>=|!=|=|<|>)(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on an argument.
+
+    Attributes:
+        name: the name of the argument.
+        operator: `=`, `!=`, `<`, `<=`, `>` or `>=`.
+        value: what its value is compared with; for `=` and `!=` a pattern of a text.
+    """
+
+    name: str
+    operator: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        """Parse a condition such as `size>4096`.
+
+        Raises:
+            QuestionError: the text is not a condition, or compares with something that is not a number.
+        """
+        match = _CONDITION.fullmatch(text)
+        if match is None:
+            raise QuestionError(f"{text!r} is not a condition; write NAME=VALUE, NAME>VALUE or NAME<VALUE")
+        condition = cls(*match.groups())
+        if condition.operator not in ("=", "!=") and condition.number is None:
+            raise QuestionError(f"{condition.value!r} is not a number, so {text!r} compares nothing")
+        return condition
+
+    @property
+    def number(self) -> int | float | None:
+        """The value as a number, None if it is not one."""
+        for kind in (partial(int, base=0), float):
+            try:
+                return kind(self.value)
+            except (ValueError, OverflowError):
+                continue
+        return None
+
+    def accepts(self, value: ArgumentValue) -> bool:
+        """Return whether a value fulfills the condition."""
+        if isinstance(value, bool) and self.value in ("true", "false"):
+            equal = self.value == str(value).lower()
+            return equal == (self.operator == "=") if self.operator in ("=", "!=") else False
+        if self.operator in ("=", "!="):
+            number = self.number
+            if isinstance(value, str) or number is None:
+                equal = is_selected((self.value,), "null" if value is None else str(value)) if self.value else not value
+            else:
+                equal = value == number
+            return equal == (self.operator == "=")
+        number = self.number
+        if number is None or value is None or isinstance(value, str):
+            return False
+        compare = {"<": value < number, "<=": value <= number, ">": value > number, ">=": value >= number}
+        return compare[self.operator]
+
+
+@dataclass(slots=True)
+class Hit:
+    """Something that was found.
+
+    Attributes:
+        kind: `slice`, `instant` or `log`.
+        time: its begin, in nanoseconds.
+        duration: how long it lasts, None for an instant or a log message.
+        name: its name, or the message; None if it has none.
+        category: its category, the level of a log message; None if it has none.
+        track: its track, -1 for a log message.
+        thread: the thread of a log message, else -1.
+        arguments: its arguments.
+        ancestors: the names of the slices around it, the outermost first.
+        place: the text for its thread or track.
+    """
+
+    kind: str
+    time: int
+    duration: int | None
+    name: str | None
+    category: str | None
+    track: int
+    thread: int
+    arguments: dict[str, ArgumentValue] = field(default_factory=dict)
+    ancestors: list[str] = field(default_factory=list)
+    place: str = ""
+
+
+@dataclass(slots=True)
+class Hits:
+    """What was found.
+
+    Attributes:
+        rows: the first ones in the order that was asked for.
+        count: the number of all.
+    """
+
+    rows: list[Hit]
+    count: int
+
+
+def find(
+    timeline: Timeline,
+    pattern: str | None = None,
+    *,
+    conditions: Sequence[Condition] = (),
+    longer: int | None = None,
+    shorter: int | None = None,
+    order: str = "longest",
+    limit: int | None = None,
+    selection: Selection | None = None,
+) -> Hits:
+    """Find slices, instants and log messages, in one reading whose memory is bounded by the limit.
+
+    Args:
+        timeline: the timeline.
+        pattern: a pattern of the name, or of the message of a log; None for any.
+        conditions: conditions on arguments; all must be fulfilled.
+        longer: the least duration, in nanoseconds; then only slices are found.
+        shorter: the greatest duration; then only slices are found.
+        order: one of `ORDERS`.
+        limit: the most rows, None for all.
+        selection: the part of the trace; slices that overlap its range are found, with their whole duration.
+
+    Raises:
+        QuestionError: there is no such order.
+    """
+    if order not in ORDERS:
+        raise QuestionError(f"{order!r} is not an order; there are {', '.join(ORDERS)}")
+    selection = selection or Selection()
+    names = ["slices", "args"] if longer is not None or shorter is not None else [*KINDS, "args"]
+    subset = chosen(timeline, selection, *names)
+    make = partial(
+        _Search, pattern=pattern, conditions=conditions, longer=longer, shorter=shorter, order=order, limit=limit,
+        selection=selection, subset=subset,
+    )  # fmt: skip
+    search, registry = timeline.fold(make, *names)
+    return search.finish(registry)
+
+
+class _Search:
+    """Collects the first rows in the order that was asked for."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        pattern: str | None,
+        conditions: Sequence[Condition],
+        longer: int | None,
+        shorter: int | None,
+        order: str,
+        limit: int | None,
+        selection: Selection,
+        subset: Chosen | None,
+    ) -> None:
+        self._registry = registry
+        self._rows = Rows(registry, selection, subset)
+        self._start, self._end = self._rows.start, self._rows.end
+        self._texts = None
+        if pattern is not None:
+            self._texts = Texts(registry.names.values, lambda text: is_selected((pattern,), text), null=False)
+        self._conditions = [_Fulfilled(registry, condition) for condition in conditions]
+        self._longer, self._shorter = longer, shorter
+        self._by_time = order == "time"
+        self._limit = limit
+        self._arguments = Arguments(registry)
+        self._hits: list[tuple[tuple[int, int], Hit]] = []
+        self._count = 0
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch, and their arguments."""
+        waiting = [self._arguments, *(condition.arguments for condition in self._conditions)]
+        for arguments in waiting:
+            arguments.enter(tables)
+        around = _Around(self._registry, tables)
+        for name in KINDS:
+            if name in tables:
+                self._search(name, tables[name], around)
+        if self._limit is not None and len(self._hits) > self._limit:
+            self._hits.sort(key=lambda pair: pair[0])
+            del self._hits[self._limit :]
+        for arguments in waiting:
+            arguments.forget(tables)
+
+    def _search(self, kind: str, table: Table, around: _Around) -> None:
+        is_slice = kind == "slices"
+        time = table["start" if is_slice else "time"]
+        duration = table["duration"] if is_slice else np.full(len(time), -1, np.int64)
+        name = table["message" if kind == "logs" else "name"].codes
+        end = time + np.maximum(duration, 0)
+        found = (time < self._end) & ((end > self._start) | (time >= self._start))
+        mask = self._rows.matches(table)
+        found &= True if mask is None else mask
+        if self._texts is not None:
+            found &= self._texts.has(name)
+        if self._longer is not None:
+            found &= duration >= self._longer
+        if self._shorter is not None:
+            found &= duration <= self._shorter
+        for condition in self._conditions:
+            found &= False if kind == "logs" else condition.of(table)
+        rows = np.flatnonzero(found)
+        self._count += len(rows)
+        first, second = (time, -duration) if self._by_time else (-duration, time)
+        order = np.lexsort((second[rows], first[rows]))
+        for row in rows[order[: self._limit]].tolist():
+            key = int(first[row]), int(second[row])
+            self._hits.append((key, self._hit(kind, table, row, around)))
+
+    def _hit(self, kind: str, table: Table, row: int, around: _Around) -> Hit:
+        if kind == "logs":
+            thread = int(table["thread"][row])
+            return Hit("log", int(table["time"][row]), None, table["message"][row], table["level"][row], -1, thread)
+        is_slice = kind == "slices"
+        duration = int(table["duration"][row]) if is_slice else None
+        events = [int(table["event"][row]), *([int(table["end_event"][row])] if is_slice else [])]
+        parent = int(table["parent" if is_slice else "slice"][row])
+        return Hit(
+            KINDS[kind], int(table["start" if is_slice else "time"][row]), duration, table["name"][row],
+            table["category"][row], int(table["track"][row]), -1, self._arguments.of(*events), around.names(parent),
+        )  # fmt: skip
+
+    def finish(self, registry: Registry) -> Hits:
+        """Return what was found."""
+        labels = Labels(registry.tables())
+        rows = [hit for _, hit in sorted(self._hits, key=lambda pair: pair[0])]
+        for hit in rows:
+            hit.place = labels.track(hit.track) if hit.track >= 0 else labels.thread(hit.thread)
+        return Hits(rows[: self._limit], self._count)
+
+
+class _Fulfilled:
+    """The arguments that fulfill a condition."""
+
+    def __init__(self, registry: Registry, condition: Condition) -> None:
+        self._registry = registry
+        self._condition = condition
+        self.arguments = Arguments(registry, self._accepted)
+
+    def of(self, table: Table) -> Array:
+        """Return for each slice or instant whether one of its arguments fulfills the condition (bool)."""
+        result = self.arguments.last_of(table["event"]) >= 0
+        if "end_event" in table:
+            result |= self.arguments.last_of(table["end_event"]) >= 0
+        return result
+
+    def _accepted(self, args: Table) -> Array:
+        rows = np.flatnonzero(args["name"].codes == self._registry.names.code(self._condition.name))
+        kinds, bits, texts = args["type"].codes[rows], args["bits"][rows], args["text"].codes[rows]
+        keys = np.where(kinds == ArgumentKind.TEXT, texts.astype(np.int64).view(np.uint64), bits)
+        result = np.zeros(args.num_rows, bool)
+        for kind in np.unique(kinds).tolist():
+            own = np.flatnonzero(kinds == kind)
+            _, first, place = np.unique(keys[own], return_index=True, return_inverse=True)
+            values = [_value(args, int(rows[own[at]])) for at in first.tolist()]
+            accepted = np.array([self._condition.accepts(value) for value in values], bool)
+            result[rows[own]] = accepted[place]
+        return result
+
+
+def _value(args: Table, row: int) -> ArgumentValue:
+    from fxtio.timeline.answers.labels import argument_value
+
+    return argument_value(int(args["type"].codes[row]), int(args["bits"][row]), args["text"][row])
+
+
+class _Around:
+    """The slices of a batch and those that have not ended, by their ids."""
+
+    def __init__(self, registry: Registry, tables: Mapping[str, Table]) -> None:
+        parts = [registry.open_slices(), *([tables["slices"]] if "slices" in tables else [])]
+        self._names = registry.names.values
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in ("id", "parent")}
+        code = np.concatenate([part["name"].codes for part in parts])
+        order = np.argsort(columns["id"], kind="stable")
+        self._ids, self._parents, self._codes = columns["id"][order], columns["parent"][order], code[order]
+
+    def names(self, slice_id: int) -> list[str]:
+        """Return the names of a slice and of those around it, the outermost first."""
+        result: list[str] = []
+        while slice_id >= 0:
+            at = int(np.searchsorted(self._ids, slice_id))
+            if at >= len(self._ids) or self._ids[at] != slice_id:
+                break
+            code = int(self._codes[at])
+            result.append(self._names[code] if code >= 0 else "")
+            slice_id = int(self._parents[at])
+        return result[::-1]

@@ -1,0 +1,159 @@
+"""An overview: the longest slices, the busiest threads, and the times in which nothing ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fxtio.table import Table
+from fxtio.timeline.answers.labels import Labels, text_of
+from fxtio.timeline.parts import Registry
+
+if TYPE_CHECKING:
+    from fxtio.timeline.timeline import Timeline
+
+Array = np.ndarray[Any, Any]
+
+MAX_GAPS = 100_000
+"""The most gaps that are kept while a trace is read, the longest ones."""
+
+_TABLES = ("slices", "instants", "counters", "samples", "allocations", "logs", "scheduling", "collections")
+"""The tables whose rows are counted."""
+
+
+@dataclass(slots=True)
+class Longest:
+    """One of the longest slices.
+
+    Attributes:
+        name: its name.
+        time: its begin, in nanoseconds.
+        duration: how long it lasts.
+        place: the text for its track.
+    """
+
+    name: str
+    time: int
+    duration: int
+    place: str
+
+
+@dataclass(slots=True)
+class Busiest:
+    """One of the busiest tracks.
+
+    Attributes:
+        place: the text for the track.
+        busy: the time in which an outermost slice ran, in nanoseconds.
+        slices: the number of its slices.
+    """
+
+    place: str
+    busy: int
+    slices: int
+
+
+@dataclass(slots=True)
+class Overview:
+    """An overview of a timeline.
+
+    Attributes:
+        rows: the number of rows of each table that has some.
+        longest: the longest slices; the outermost slices of a whole track are among them.
+        busiest: the tracks whose outermost slices last longest in sum.
+        gaps: the longest times between slices in which no slice of any track ran: begin and duration.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    longest: list[Longest] = field(default_factory=list)
+    busiest: list[Busiest] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+
+
+def overview(timeline: Timeline, limit: int = 5) -> Overview:
+    """Return an overview, made in one reading of bounded memory; the longest lists have at most `limit` items."""
+    consumer, registry = timeline.fold(partial(_Overview, limit=limit), *_TABLES)
+    return consumer.finish(registry)
+
+
+class _Overview:
+    def __init__(self, registry: Registry, *, limit: int) -> None:
+        self._limit = limit
+        self._counts: dict[str, int] = {}
+        self._longest: list[tuple[int, int, int, int]] = []  # negative duration, begin, name, track
+        self._busy = np.zeros(0, np.int64)
+        self._slices = np.zeros(0, np.int64)
+        self._gaps = Gaps()
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Count the rows of a batch."""
+        for name, table in tables.items():
+            self._counts[name] = self._counts.get(name, 0) + table.num_rows
+        if "slices" not in tables:
+            return
+        slices = tables["slices"]
+        track, start, duration = slices["track"], slices["start"], slices["duration"]
+        first = np.argpartition(-duration, self._limit)[: self._limit] if len(duration) > self._limit else slice(None)
+        columns = (-duration[first], start[first], slices["name"].codes[first], track[first])
+        self._longest += zip(*(column.tolist() for column in columns), strict=True)
+        self._longest = sorted(self._longest)[: self._limit]
+        outermost = slices["depth"] == 0
+        missing = int(track.max()) + 1 - len(self._busy)
+        if missing > 0:
+            more = np.zeros(max(missing, len(self._busy)), np.int64)
+            self._busy, self._slices = (np.append(column, more) for column in (self._busy, self._slices))
+        np.add.at(self._slices, track, 1)
+        np.add.at(self._busy, track[outermost], duration[outermost])
+        self._gaps.enter(start[outermost], start[outermost] + duration[outermost])
+
+    def finish(self, registry: Registry) -> Overview:
+        """Return the overview."""
+        labels, names = Labels(registry.tables()), registry.names.values
+        tracks = np.lexsort((-self._slices, -self._busy))[: self._limit]
+        return Overview(
+            self._counts,
+            [
+                Longest(text_of(names, name), start, -duration, labels.track(track))
+                for duration, start, name, track in self._longest
+            ],
+            [
+                Busiest(labels.track(track), int(self._busy[track]), int(self._slices[track]))
+                for track in tracks.tolist()
+                if self._slices[track]
+            ],
+            self._gaps.longest(self._limit),
+        )
+
+
+class Gaps:
+    """The times between intervals that come in any order."""
+
+    def __init__(self) -> None:
+        self._start, self._end = np.empty(0, np.int64), np.empty(0, np.int64)  # disjoint, in order
+
+    def enter(self, start: Array, end: Array) -> None:
+        """Take intervals (int64 ns)."""
+        start, end = np.concatenate([self._start, start]), np.concatenate([self._end, end])
+        if not len(start):
+            return
+        order = np.argsort(start, kind="stable")
+        start, latest = start[order], np.maximum.accumulate(end[order])
+        is_new = np.ones(len(start), bool)
+        is_new[1:] = start[1:] > latest[:-1]
+        first = np.flatnonzero(is_new)
+        start, end = start[first], latest[np.append(first[1:], len(latest)) - 1]
+        if len(start) > MAX_GAPS:
+            keep = np.zeros(len(start) - 1, bool)
+            keep[np.argpartition(end[:-1] - start[1:], MAX_GAPS // 2)[: MAX_GAPS // 2]] = True
+            start, end = start[np.append(True, keep)], end[np.append(keep, True)]
+        self._start, self._end = start, end
+
+    def longest(self, limit: int) -> list[tuple[int, int]]:
+        """Return the begin and the duration of the longest gaps, the longest first."""
+        begin, length = self._end[:-1], self._start[1:] - self._end[:-1]
+        order = np.lexsort((begin, -length))[:limit]
+        return list(zip(begin[order].tolist(), length[order].tolist(), strict=True))

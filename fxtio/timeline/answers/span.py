@@ -1,0 +1,48 @@
+"""The first and the last time of a timeline, to which times that people write are relative."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fxtio.io.reading import FileReader, TraceInfo
+from fxtio.table import Table
+from fxtio.timeline.schema import TABLES
+
+if TYPE_CHECKING:
+    from fxtio.timeline.parts import Registry
+    from fxtio.timeline.timeline import Timeline
+
+_TIMED = tuple(name for name, columns in TABLES.items() if "time" in columns or "start" in columns)
+
+
+def summary(timeline: Timeline) -> TraceInfo:
+    """Return the summary of a timeline's trace; for an exchange format one that has its name and its times.
+
+    The first use reads the trace once.
+    """
+    trace = timeline.trace
+    if trace is not None:
+        if isinstance(trace, FileReader):
+            trace.reads_again = True
+        info: TraceInfo = trace.info
+        return info
+    times, _ = timeline.fold(_Times, *_TIMED)
+    return TraceInfo(timeline.name, timeline.format, start=times.start, end=times.end)
+
+
+class _Times:
+    def __init__(self, registry: Registry) -> None:
+        self.start: int | None = None
+        self.end: int | None = None
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Look at the times of a batch."""
+        for table in tables.values():
+            begin = table["time" if "time" in table else "start"]
+            end: Any = begin + table["duration"] if "duration" in table else begin
+            first, last = int(np.min(begin)), int(np.max(end))
+            self.start = first if self.start is None else min(self.start, first)
+            self.end = last if self.end is None else max(self.end, last)

@@ -1,0 +1,306 @@
+"""The tree of calls: slices merged by the names of the slices around them, or the frames of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fxtio.selection import Selection
+from fxtio.table import Categories, Table
+from fxtio.timeline.answers.answer import Answer, QuestionError
+from fxtio.timeline.answers.labels import text_of
+from fxtio.timeline.answers.rows import Chosen, Rows, chosen
+from fxtio.timeline.answers.stacks import Stacks
+from fxtio.timeline.parts import Registry
+
+if TYPE_CHECKING:
+    from fxtio.timeline.timeline import Timeline
+
+Array = np.ndarray[Any, Any]
+
+CONTENTS = ("slices", "samples", "allocations")
+"""The contents of which there are trees; the first one that a trace has is the default."""
+
+MAX_DEPTH = 1_000
+"""The depth of the deepest slices that a tree has, and one more."""
+
+MAX_NODES = 1_000_000
+"""The most nodes of a tree."""
+
+_TABLES = {
+    "slices": ("slices",),
+    "samples": ("samples", "stacks", "frames"),
+    "allocations": ("allocations", "stacks", "frames"),
+}
+
+
+def tree(
+    timeline: Timeline,
+    *,
+    share: float = 0.0,
+    depth: int | None = None,
+    what: str | None = None,
+    selection: Selection | None = None,
+) -> Answer:
+    """Merge calls with the same names from the outermost one on, in one reading of bounded memory.
+
+    Slices that are not selected are left out, and those within them are children of the next slice around them.
+
+    Args:
+        timeline: the timeline.
+        share: leave out nodes with a smaller share of the time of all roots (0 to 1).
+        depth: the most levels, None for all.
+        what: one of `CONTENTS`; by default the first one that the trace has.
+        selection: the part of the trace.
+
+    Returns:
+        A table with the columns `depth`, `parent` (row of the table, -1 for a root), `name`, `calls`, `total`, `self`
+        and `share` of the total of all roots; a node stands before its children, the largest child first.
+
+    Raises:
+        QuestionError: there is no such content.
+    """
+    if what is not None and what not in CONTENTS:
+        raise QuestionError(f"there is no tree of {what!r}; there are trees of {', '.join(CONTENTS)}")
+    selection = selection or Selection()
+    contents = CONTENTS if what is None else (what,)
+    names = {name: None for content in contents for name in _TABLES[content]}
+    subset = chosen(timeline, selection, *names)
+    forest, registry = timeline.fold(partial(_Forest, contents=contents, selection=selection, subset=subset), *names)
+    what, nodes = forest.finish()
+    answer = Answer(what, Table({}), "bytes" if what == "allocations" else nodes.unit)
+    rows = nodes.rows(share, depth)
+    answer.losses = +registry.losses
+    answer.more = nodes.count - len(rows)
+    answer.table = nodes.table(rows, registry)
+    if forest.slices.lost:
+        answer.notes.append(f"{forest.slices.lost:,} slices are too deep or on too many different paths, and left out")
+    return answer
+
+
+class _Nodes:
+    """Nodes of a tree; a parent stands before its children."""
+
+    def __init__(self, parent: Array, code: Array, calls: Array, total: Array, own: Array, unit: str = "ns") -> None:
+        used = np.append(calls > 0, True)
+        for node in range(len(parent) - 1, -1, -1):
+            if used[node]:
+                used[parent[node]] = True
+        self._used = used[:-1]
+        self.count = int(self._used.sum())
+        self.unit = unit
+        self.parent, self.code, self.calls, self.total, self.own = parent, code, calls, total, own
+        self._whole = float(total[(parent < 0) & self._used].sum(dtype=np.float64))
+        self._depth = np.zeros(len(parent) + 1, np.int64)
+        self._depth[-1] = -1
+        for node, above in enumerate(parent.tolist()):
+            self._depth[node] = self._depth[above] + 1
+
+    def rows(self, share: float, depth: int | None) -> list[int]:
+        """Return the nodes that are shown, a node before its children, the largest first."""
+        shown = self._used & (self.total >= share * self._whole)
+        if depth is not None:
+            shown &= self._depth[:-1] < depth
+        children: dict[int, list[int]] = {}
+        nodes = np.flatnonzero(shown)
+        order = np.lexsort((nodes, -self.calls[nodes], -self.total[nodes]))
+        for node in nodes[order].tolist():
+            children.setdefault(int(self.parent[node]), []).append(node)
+        result: list[int] = []
+        waiting = children.get(-1, [])[::-1]
+        while waiting:
+            node = waiting.pop()
+            result.append(node)
+            waiting += children.get(node, [])[::-1]
+        return result
+
+    def table(self, rows: list[int], registry: Registry) -> Table:
+        """Return nodes as a table."""
+        at = np.array(rows, np.int64)
+        row_of = np.full(len(self.parent) + 1, -1, np.int64)
+        row_of[at] = np.arange(len(at))
+        values = registry.names.values
+        return Table(
+            {
+                "depth": self._depth[at],
+                "parent": row_of[self.parent[at]],
+                "name": Categories.of([text_of(values, code) for code in self.code[at].tolist()]),
+                "calls": self.calls[at],
+                "total": self.total[at],
+                "self": self.own[at],
+                "share": self.total[at] / self._whole if self._whole else np.zeros(len(at)),
+            }
+        )
+
+
+class _Forest:
+    """The tree of the first of several contents that a trace has."""
+
+    def __init__(
+        self, registry: Registry, *, contents: tuple[str, ...], selection: Selection, subset: Chosen | None
+    ) -> None:
+        self._contents = contents
+        self._seen: set[str] = set()
+        self.slices = SliceTree(registry, selection, subset)
+        self._stacks = Stacks()
+        self._rows = Rows(registry, Selection(selection.start, selection.end), subset)
+        self._weights: dict[str, dict[str, Array]] = {}
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the slices, samples or allocations of a batch, and their stacks."""
+        self._stacks.enter(tables)
+        for name in self._contents:
+            if name in tables:
+                self._seen.add(name)
+                self._enter(name, tables[name])
+
+    def _enter(self, what: str, table: Table) -> None:
+        if what == "slices":
+            self.slices.enter(table)
+            return
+        table = self._rows.events(table)
+        if what == "allocations":
+            self._add("bytes", table["stack"], table["count"], table["size"])
+            return
+        for code in np.unique(table["unit"].codes).tolist():
+            own = table.take(table["unit"].codes == code)
+            unit = own["unit"].values[code] if code >= 0 else "samples"
+            self._add(unit, own["stack"], np.ones(own.num_rows, np.int64), own["count"])
+
+    def _add(self, unit: str, stack: Array, calls: Array, weight: Array) -> None:
+        sums = self._weights.setdefault(unit, {"calls": np.zeros(0, np.int64), "own": np.zeros(0, np.int64)})
+        room = int(stack.max(initial=-1)) + 2
+        for name, values in (("calls", calls), ("own", weight)):
+            if len(sums[name]) < room:
+                sums[name] = np.append(sums[name], np.zeros(room, np.int64))
+            np.add.at(sums[name], stack + 1, values)
+
+    def finish(self) -> tuple[str, _Nodes]:
+        """Return the content and its nodes."""
+        what = next((name for name in self._contents if name in self._seen), self._contents[0])
+        if what == "slices":
+            return what, self.slices.finish()
+        units = [unit for unit in self._weights if (unit == "bytes") == (what == "allocations")]
+        unit = max(units, key=lambda unit: int(self._weights[unit]["calls"].sum()), default="samples")
+        calls = self._stacks.finish()
+        node, parent, code = calls.nodes(calls.groups("name"))
+        sums = []
+        for name in ("calls", "own"):
+            of_stack = self._weights.get(unit, {}).get(name, np.zeros(1, np.int64))[1:]
+            of_stack = np.append(of_stack, np.zeros(max(0, len(node) - len(of_stack)), np.int64))[: len(node)]
+            of_node = np.zeros(len(parent), np.int64)
+            np.add.at(of_node, node, of_stack)
+            sums.append(of_node)
+        total = sums[1].copy()
+        number = sums[0].copy()
+        for each in range(len(parent) - 1, -1, -1):
+            if parent[each] >= 0:
+                total[parent[each]] += total[each]
+                number[parent[each]] += number[each]
+        return what, _Nodes(parent, code, number, total, sums[1], unit)
+
+
+class SliceTree:
+    """The tree of slices.
+
+    Attributes:
+        lost: the number of slices that are not in it.
+    """
+
+    def __init__(self, registry: Registry, selection: Selection, subset: Chosen | None) -> None:
+        self.lost = 0
+        self._registry = registry
+        self._rows = Rows(registry, selection, subset)
+        self._node_of: dict[tuple[int, int], int] = {}
+        self._ids = np.empty(0, np.int64)  # of slices that have not ended
+        self._nodes = np.empty(0, np.int64)
+        self._sums = np.zeros((3, 1024), np.int64)
+
+    def enter(self, slices: Table) -> None:
+        """Take the slices of a batch."""
+        waiting = self._registry.open_slices()
+        slices = self._rows.cut(slices)
+        count = slices.num_rows
+        columns = {
+            name: np.concatenate([_numbers(table[name]) for table in (slices, waiting)])
+            for name in ("id", "parent", "depth", "name")
+        }
+        mask = [self._rows.matches(table) for table in (slices, waiting)]
+        selected = np.concatenate(
+            [np.ones(table.num_rows, bool) if own is None else own
+             for own, table in zip(mask, (slices, waiting), strict=True)]
+        )  # fmt: skip
+        order = np.argsort(columns["id"], kind="stable")
+        columns = {name: column[order] for name, column in columns.items()}
+        node = self._assign(columns, selected[order])
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        own = node[place[:count]]
+        is_counted = (own >= 0) & selected[:count]
+        self.lost += int((own == _LOST).sum())
+        at = own[is_counted]
+        for row, values in enumerate((None, slices["duration"], slices["self_time"])):
+            np.add.at(self._sums[row], at, 1 if values is None else values[is_counted])
+        self._ids, self._nodes = waiting["id"], node[place[count:]]
+
+    def _assign(self, columns: dict[str, Array], selected: Array) -> Array:
+        """Return the node of each row, which is that of the slice around it for rows that are not selected."""
+        ids, parent, depth, name = (columns[each] for each in ("id", "parent", "depth", "name"))
+        node = np.full(len(ids) + 1, _ROOT, np.int64)
+        at = np.minimum(np.searchsorted(ids, parent), max(len(ids) - 1, 0))
+        around = np.where(ids[at] == parent, at, -1) if len(ids) else at
+        known = np.full(len(ids), _UNKNOWN, np.int64)
+        if len(self._ids) and len(ids):
+            place = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+            known = np.where(self._ids[place] == ids, self._nodes[place], _UNKNOWN)
+        levels = np.argsort(depth, kind="stable")
+        bounds = np.flatnonzero(np.diff(depth[levels], prepend=-1))
+        for rows in np.split(levels, bounds[1:]) if len(levels) else []:
+            if depth[rows[0]] >= MAX_DEPTH:
+                node[rows] = _LOST
+                continue
+            result = np.where(known[rows] != _UNKNOWN, known[rows], node[around[rows]])
+            new = np.flatnonzero((known[rows] == _UNKNOWN) & selected[rows] & (result != _LOST))
+            result[new] = self._children(result[new], name[rows[new]])
+            node[rows] = result
+        return node[:-1]
+
+    def _children(self, parent: Array, name: Array) -> Array:
+        """Return the child of each node with this name."""
+        if not len(parent):
+            return parent
+        width = int(name.max()) + 2
+        keys, place = np.unique((parent + 1) * width + name + 1, return_inverse=True)
+        above, code = np.divmod(keys, width)
+        return np.array(
+            [self._child(*pair) for pair in zip((above - 1).tolist(), (code - 1).tolist(), strict=True)], np.int64
+        )[place]  # fmt: skip
+
+    def _child(self, parent: int, name: int) -> int:
+        node = self._node_of.get((parent, name))
+        if node is None:
+            node = len(self._node_of)
+            if node >= MAX_NODES:
+                return _LOST
+            self._node_of[parent, name] = node
+            if node >= self._sums.shape[1]:
+                self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)], axis=1)
+        return node
+
+    def finish(self) -> _Nodes:
+        """Return the nodes."""
+        keys = np.array([*self._node_of], np.int64).reshape(-1, 2)
+        calls, total, own = self._sums[:, : len(keys)]
+        return _Nodes(keys[:, 0], keys[:, 1], calls, total, own)
+
+
+_ROOT, _LOST, _UNKNOWN = -1, -2, -3
+"""Nodes: none, that of slices that are not in the tree, and one that is to be found."""
+
+
+def _numbers(column: Any) -> Array:
+    codes = column.codes if isinstance(column, Categories) else column
+    return np.asarray(codes, np.int64)

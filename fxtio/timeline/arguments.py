@@ -1,0 +1,172 @@
+"""The arguments of the rows of a batch of a timeline, found by the numbers of events, in bounded memory.
+
+Arguments come not later than the rows that they belong to.  They are kept until these rows have come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from fxtio.table import Table
+from fxtio.timeline.parts import MAX_NAMES
+from fxtio.timeline.schema import ArgumentKind
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class ArgumentRows:
+    """Arguments, those of each row together: arrays of one length.
+
+    Attributes:
+        row: the row that has it (int64), ascending.
+        name: the code of its name (int32).
+        kind: its type, see `ArgumentKind` (int32).
+        bits: its value: a signed number and a double by their bits (uint64).
+        text: the code of the value of a text, -1 for others (int32).
+    """
+
+    row: Array
+    name: Array
+    kind: Array
+    bits: Array
+    text: Array
+
+    def take(self, rows: Array) -> ArgumentRows:
+        """Return the arguments with these indices, or those where a mask is true."""
+        return ArgumentRows(*(getattr(self, each.name)[rows] for each in fields(self)))
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def values(self, names: list[str]) -> list[Any]:
+        """Return the values as Python objects: None, int, float, str or bool.
+
+        Args:
+            names: the names of the timeline.
+        """
+        numbers: list[Any] = self.bits.tolist()
+        for kind, convert in _CONVERTERS.items():
+            rows = np.flatnonzero(self.kind == kind)
+            for row, value in zip(rows.tolist(), convert(self.bits[rows]), strict=True):
+                numbers[row] = value
+        texts = np.flatnonzero(self.kind == ArgumentKind.TEXT)
+        for row, code in zip(texts.tolist(), self.text[texts].tolist(), strict=True):
+            numbers[row] = names[code] if code >= 0 else ""
+        return numbers
+
+
+_CONVERTERS: dict[ArgumentKind, Any] = {
+    ArgumentKind.NULL: lambda bits: [None] * len(bits),
+    ArgumentKind.INTEGER: lambda bits: bits.view(np.int64).tolist(),
+    ArgumentKind.NUMBER: lambda bits: bits.view(np.float64).tolist(),
+    ArgumentKind.BOOLEAN: lambda bits: (bits != 0).tolist(),
+}
+
+
+_OWNERS = ("slices", "opened", "instants", "flow_points")
+"""The tables whose rows have arguments, and which may come in a later batch than these."""
+
+
+class Arguments:
+    """The arguments that later rows may need.
+
+    An exporter calls `enter` at the beginning of each batch, `of` for its rows, and `leave` at the end.
+
+    Args:
+        of_slices: keep the arguments of the begin of a slice until it ends, for an exporter that writes a slice when it
+            has ended.  It needs the table `opened`.
+    """
+
+    def __init__(self, *, of_slices: bool = False) -> None:
+        self._rows = _no_rows()
+        self._of_slices = of_slices
+        self._open = np.empty(0, np.int64)  # the events of slices that have not ended
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the arguments of a batch."""
+        if "args" not in tables:
+            return
+        table = tables["args"]
+        columns = (table["event"], table["name"].codes, table["type"].codes, table["bits"], table["text"].codes)
+        new = ArgumentRows(*columns)
+        self._rows = _joined([self._rows, new]) if len(self._rows) else new
+        if (np.diff(self._rows.row) < 0).any():
+            self._rows = self._rows.take(np.argsort(self._rows.row, kind="stable"))
+
+    def of(self, *events: Array) -> ArgumentRows:
+        """Return the arguments of rows; of several with one name, the last one.
+
+        Args:
+            events: for each row the number of an event (int64), -1 for none; and of further ones, if they have several.
+        """
+        if not len(self._rows):
+            return _no_rows()
+        parts = [self._found(numbers) for numbers in events]
+        result = parts[0]
+        if len(parts) > 1:
+            result = _joined(parts)
+            result = result.take(np.argsort(result.row, kind="stable"))
+        return _last_of_each(result)
+
+    def _found(self, numbers: Array) -> ArgumentRows:
+        low = np.searchsorted(self._rows.row, numbers, "left")
+        count = np.searchsorted(self._rows.row, numbers, "right") - low
+        count[numbers < 0] = 0
+        ends = np.cumsum(count)
+        places = np.arange(int(count.sum())) + np.repeat(low - (ends - count), count)
+        result = self._rows.take(places)
+        result.row = np.repeat(np.arange(len(numbers)), count)
+        return result
+
+    def leave(self, tables: Mapping[str, Table]) -> None:
+        """Forget the arguments that no later row needs; `tables` are those of the batch."""
+        if self._of_slices:
+            self._follow(tables)
+        if not len(self._rows):
+            return
+        owners = [tables[name]["event"] for name in _OWNERS if name in tables]
+        if owners:
+            latest = max(int(each.max(initial=-1)) for each in owners)
+            keep = self._rows.row > latest
+            if len(self._open):
+                keep |= np.isin(self._rows.row, self._open)
+        elif "counters" in tables:
+            keep = np.isin(self._rows.row, tables["counters"]["event"], invert=True)
+        else:  # their rows come later
+            return
+        self._rows = self._rows.take(keep)
+
+    def _follow(self, tables: Mapping[str, Table]) -> None:
+        """Note which slices are open."""
+        if "opened" in tables:
+            self._open = np.concatenate([self._open, tables["opened"]["event"]])
+        if "slices" in tables and len(self._open):
+            self._open = self._open[np.isin(self._open, tables["slices"]["event"], invert=True)]
+
+
+def _no_rows() -> ArgumentRows:
+    types = (np.int64, np.int32, np.int32, np.uint64, np.int32)
+    return ArgumentRows(*(np.empty(0, dtype) for dtype in types))
+
+
+def _joined(parts: list[ArgumentRows]) -> ArgumentRows:
+    return ArgumentRows(
+        *(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(ArgumentRows))
+    )
+
+
+def _last_of_each(rows: ArgumentRows) -> ArgumentRows:
+    """Return the last argument of each name in each row, in their order."""
+    together = rows.row[1:] == rows.row[:-1]
+    if not together.any():
+        return rows
+    key = rows.row * MAX_NAMES + rows.name
+    order = np.argsort(key, kind="stable")
+    is_last = np.ones(len(rows), bool)
+    is_last[order[:-1]] = key[order[1:]] != key[order[:-1]]
+    return rows if is_last.all() else rows.take(is_last)

@@ -1,0 +1,60 @@
+"""What exporters lose: text that is not UTF-8, and whole tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from fxtio.table import Table
+from fxtio.timeline.parts import Names
+
+EncodedT = TypeVar("EncodedT")
+
+NOT_UTF8 = "names and texts with bytes that are not UTF-8, which are replaced"
+
+
+class Texts(Generic[EncodedT]):
+    """The names of a timeline as a format has them.
+
+    Args:
+        names: the names.
+        losses: counts the names that are not UTF-8.
+        encode: converts a text without surrogates.
+    """
+
+    def __init__(self, names: Names, losses: Counter[str], encode: Callable[[str], EncodedT]) -> None:
+        self._names = names
+        self._losses = losses
+        self._encode = encode
+        self._known: list[EncodedT] = []
+
+    def text(self, code: int) -> EncodedT:
+        """Return the name with this code; an empty one for -1."""
+        if code < 0:
+            return self._encode("")
+        known, values = self._known, self._names.values
+        while len(known) <= code:
+            known.append(self.encoded(values[len(known)]))
+        return known[code]
+
+    def encoded(self, text: str) -> EncodedT:
+        """Return any text."""
+        return self._encode(plain(text, self._losses))
+
+
+def plain(text: str, losses: Counter[str]) -> str:
+    """Return a text that has no surrogates, which replacement characters replace."""
+    if text.isascii():
+        return text
+    replaced = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if replaced != text:
+        losses[NOT_UTF8] += 1
+    return replaced
+
+
+def count_lost(losses: Counter[str], tables: Mapping[str, Table], lost: Mapping[str, str]) -> None:
+    """Count the rows of tables that a format does not have; `lost` has a phrase for each table."""
+    for name, phrase in lost.items():
+        if name in tables:
+            losses[phrase] += tables[name].num_rows

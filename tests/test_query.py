@@ -1,0 +1,171 @@
+"""SQL over timelines: queries that are written for Perfetto give there what they give here, and the command `query`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyarrow import parquet
+
+import fxtio
+import judges
+from fxtio.cli import main
+from fxtio.formats import by_name
+from fxtio.timeline.sql import MACROS, VIEWS, QueryError
+from judges import perfetto
+
+pytestmark = pytest.mark.once
+
+CORPUS = Path(__file__).parent / "corpus" / "fxt"
+DEMO, MAGIC = CORPUS / "janestreet-demo.fxt", CORPUS / "magic-trace.fxt"
+
+QUERIES = {
+    "totals": "select name, category, count(*) as calls, sum(dur) as total, min(dur) as least, max(dur) as most"
+    " from slice where dur >= 0 group by name, category order by name, category",
+    "depths": "select depth, count(*) as slices, sum(dur) as total from slice where dur > 0 group by depth"
+    " order by depth",
+    "threads": "select tid, thread.name as thread, pid, process.name as process, count(*) as slices, sum(dur) as total"
+    " from slice join thread_track on slice.track_id = thread_track.id join thread using (utid)"
+    " left join process using (upid) group by tid, thread.name, pid, process.name order by tid, pid",
+    "parents": "select outside.name as outside, inside.name as inside, count(*) as calls, sum(inside.dur) as total"
+    " from slice inside join slice outside on inside.parent_id = outside.id where inside.dur > 0 and outside.dur > 0"
+    " group by outside.name, inside.name order by outside.name, inside.name",
+    "numbers": "select key, count(*) as args, sum(int_value) as total from slice join args using (arg_set_id)"
+    " where slice.dur > 0 and int_value is not null group by key order by key",
+    "texts": "select key, string_value, count(*) as args from slice join args using (arg_set_id)"
+    " where slice.dur > 0 and value_type = 'string' group by key, string_value order by key, string_value",
+    "extracted": "select name, cast(extract_arg(arg_set_id, 'request') as varchar) as request from slice"
+    " where extract_arg(arg_set_id, 'request') is not null order by ts, name limit 50",
+    "flows": "select a.name as origin, b.name as target, count(*) as arrows from flow"
+    " join slice a on flow.slice_out = a.id join slice b on flow.slice_in = b.id group by a.name, b.name"
+    " order by a.name, b.name",
+    "counters": "select count(*) as readings, count(distinct track_id) as series, sum(value) as total from counter",
+    "cpus": "select cpu, count(*) as runs, min(ts) as first, max(ts) as last from sched join thread using (utid)"
+    " where tid != 0 and dur >= 0 and end_state is not null group by cpu"
+    " order by cpu",
+}
+
+
+def here(path: Path, sql: str) -> list[dict[str, Any]]:
+    with fxtio.open_timeline(path) as timeline:
+        relation = timeline.sql(sql)
+        return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+
+
+@pytest.fixture(scope="module")
+def shaped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("traces")
+    paths = {"demo": DEMO, "magic": MAGIC}
+    for shape in ("mixed", "program", "system"):
+        paths[shape] = folder / f"{shape}.fxt"
+        by_name("fxt").synth.synth(
+            paths[shape], shape, events=2000, size=None, threads=3, seed=3, progress=lambda *_: None
+        )
+    return paths
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_queries_give_what_they_give_in_perfetto(shaped: dict[str, Path], name: str) -> None:
+    """Compare the rows.
+
+    Deviations: Perfetto binds an arrow behind an instant to the instant, so arrows are compared where none comes.  It
+    ends the run of a thread when another processor says that the thread stops, which the shape `system` does at times.
+    """
+    judges.require(perfetto.available())
+    answered = 0
+    for shape, path in shaped.items():
+        if name == "flows" and shape in ("mixed", "program"):
+            continue
+        with perfetto.load(path) as p:
+            theirs = p.query(QUERIES[name])
+        ours = here(path, QUERIES[name])
+        for row in [*ours, *theirs]:
+            row |= {key: None if value == "" else value for key, value in row.items()}
+        assert ours == theirs, shape
+        answered += len(ours)
+    assert answered
+
+
+def test_every_view_and_function_can_be_used() -> None:
+    with fxtio.open_timeline(MAGIC) as timeline:
+        for view in VIEWS:
+            assert timeline.sql(f"select count(*) from {view}").fetchall()
+        deep = timeline.sql("select max(id) from slice where depth = 3").fetchall()[0][0]
+        around = timeline.sql(f"select depth from ancestor_slice({deep}) order by depth").fetchall()
+        assert around == [(0,), (1,), (2,)]
+        total = timeline.sql("select count(*) from slice where depth > 0 and ts <= 240591").fetchall()
+        assert timeline.sql("select count(*) from descendant_slice(0)").fetchall() == total
+    assert {*MACROS} == {"ancestor_slice", "descendant_slice", "extract_arg"}
+
+
+def test_columns_reach_duckdb_without_a_copy() -> None:
+    with fxtio.open_timeline(MAGIC) as timeline:
+        assert timeline.sql("select count(*) from slices").fetchall() == [(17296,)]
+        slices = timeline.table("slices")
+        arrow = slices.to_arrow().column("duration").chunk(0)
+        assert arrow.buffers()[1].address == slices["duration"].ctypes.data
+
+
+def test_a_wrong_query_is_refused() -> None:
+    with fxtio.open_timeline(DEMO) as timeline:
+        for sql, message in (("selct", "syntax error"), ("from nothing", "nothing does not exist")):
+            with pytest.raises(QueryError, match=message):
+                timeline.sql(sql)
+
+
+def test_nothing_is_fetched_from_the_network() -> None:
+    with fxtio.open_timeline(DEMO) as timeline:
+        settings = timeline.sql("select current_setting('autoinstall_known_extensions') from slice").fetchall()
+    assert {value for (value,) in settings} == {False}
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    sql = "select name, dur from slice where dur > 0 order by ts"
+    assert main(["query", str(DEMO), sql]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "name             dur",
+        "my_funct   4,990,000",
+        "my_funct   8,000,000",
+        "my_funct  20,000,000",
+    ]
+    assert main(["query", "--json", str(DEMO), sql]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows[0] == {"name": "my_funct", "dur": 4990000}
+    assert main(["query", "--csv", str(DEMO), sql]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["name,dur", "my_funct,4990000"]
+    assert main(["query", "-n", "1", str(DEMO), sql]) == 0
+    assert "-n shows more" in capsys.readouterr().err
+    for name in ("rows.parquet", "rows.csv", "rows.json"):
+        assert main(["query", str(DEMO), sql, "-o", str(tmp_path / name)]) == 0
+    assert parquet.read_table(tmp_path / "rows.parquet").to_pylist() == rows
+    assert json.loads((tmp_path / "rows.json").read_text()) == rows
+    assert duckdb.execute(f"from '{tmp_path / 'rows.csv'}'").fetchall() == [tuple(row.values()) for row in rows]
+    assert main(["query", "--json", str(DEMO), "select name from slice where dur = 7"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([str(DEMO)], "give a trace and a query, or --list"),
+        ([str(DEMO), "from slice", "-o", "x.txt"], "x.txt: the ending must be .parquet, .csv, .json"),
+        (["-", "-"], "the trace and the query cannot both come from standard input"),
+        ([str(DEMO), "from nothing"], "nothing does not exist"),
+        ([str(DEMO), "select cast(name as int) from slice"], "Could not convert string"),
+        (["nothing.fxt", "from slice"], "nothing.fxt: No such file or directory"),
+    ],
+)
+def test_wrong_usage(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["query", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]

@@ -1,0 +1,262 @@
+"""The timeline of data directories: the calls of the table `slices`, and the totals that uftrace prints.
+
+`expected/*.report.csv` in the corpus is the output of the newest uftrace, to the nanosecond.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fxtio
+from fxtio.timeline import Timeline
+from fxtio.uftrace import missing_entries
+from fxtio.uftrace.demangle import available
+from fxtio.uftrace.synth import SHAPES, synth
+from fxtio.uftrace.writer import UftraceWriter
+from support.uftrace_judge import needs_uftrace, run
+from support.uftrace_samples import SAMPLES, UFTRACE, expected, from_calls, plain
+
+_STATES = {"whole": "closed", "no_exit": "open", "open": "open", "no_entry": "closed"}
+
+AS_UFTRACE = (
+    "args-all-v013", "auto-args-cpp-v013", "callsite-v019", "cpp-v019", "dlopen-v013", "old-v014-args",
+    "old-v08-dlopen", "synth-args", "synth-big-endian", "synth-events", "synth-extern",
+)  # fmt: skip
+WITH_SWITCHES = ("read-args-v013", "synth-perf", "thread-v019", "watch-cpu-v013")
+"""The samples in which uftrace takes the time without a CPU from the functions' own time."""
+
+
+def opened(name: str) -> Timeline:
+    if name in ("auto-args-cpp-v013", "cpp-v019") and not available():
+        pytest.skip("pydemumble is not installed")
+    return fxtio.open_timeline(UFTRACE / name)
+
+
+def calls(timeline: Timeline) -> Counter[tuple[Any, ...]]:
+    """Return name, start, duration and state of the calls of programs; calls without an entry only by their ends."""
+    tables = timeline.tables("slices", "tracks", "threads")
+    tids = tables["threads"]["tid"][tables["tracks"]["thread"][tables["slices"]["track"]]].tolist()
+    rows = Counter[tuple[Any, ...]]()
+    for tid, row in zip(tids, tables["slices"].rows(), strict=True):
+        if row["category"] != "kernel":
+            start = row["start"] if row["event"] >= 0 else None
+            rows[tid, row["name"], start, row["start"] + row["duration"], row["state"]] += 1
+    return rows
+
+
+def calls_of_table(path: Path) -> Counter[tuple[Any, ...]]:
+    """Return the same of the table `slices`."""
+    rows = Counter[tuple[Any, ...]]()
+    with fxtio.open(path) as trace:
+        for row in trace.table("slices").rows():
+            start = row["start"] if row["state"] != "no_entry" else None
+            rows[row["tid"], row["name"], start, row["start"] + row["duration"], _STATES[row["state"]]] += 1
+    return rows
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_calls_are_those_of_the_table(name: str) -> None:
+    assert calls(opened(name)) == calls_of_table(UFTRACE / name)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_calls_of_shapes_are_those_of_the_table(shape: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.data"
+    synth(path, shape, events=9000, size=None, threads=3, seed=3, progress=lambda *_: None)
+    found = calls(fxtio.open_timeline(path))
+    assert found == calls_of_table(path)
+    assert found.total() > 1000
+
+
+def totals(timeline: Timeline) -> dict[str, tuple[int, int, int]]:
+    """Return the number of calls, total time and self time of each function."""
+    sums: dict[str, list[int]] = {}
+    for row in timeline.table("slices").rows():
+        values = sums.setdefault(row["name"], [0, 0, 0])
+        for place, value in enumerate((1, row["duration"], row["self_time"])):
+            values[place] += value
+    return {name: (count, total, self_time) for name, (count, total, self_time) in sums.items()}
+
+
+def totals_of_uftrace(name: str) -> dict[str, tuple[int, int, int]]:
+    text = expected(name, "report.csv")
+    assert text is not None
+    rows = csv.DictReader(io.StringIO(text.decode().removeprefix("#")))
+    columns = ("Calls", "Total time", "Self time")
+    sums = {row["Function"]: tuple(int(row[column]) for column in columns) for row in rows}
+    return {name: (a, b, c) for name, (a, b, c) in sums.items() if not name.startswith("linux:")}
+
+
+@pytest.mark.parametrize("name", AS_UFTRACE)
+def test_totals_are_those_of_uftrace(name: str) -> None:
+    assert totals(opened(name)) == totals_of_uftrace(name)
+
+
+@pytest.mark.parametrize("name", WITH_SWITCHES)
+def test_totals_of_programs_that_wait_are_those_of_uftrace(name: str) -> None:
+    ours, theirs = totals(opened(name)), totals_of_uftrace(name)
+    assert {name: values[:2] for name, values in ours.items()} == {name: values[:2] for name, values in theirs.items()}
+    waits = opened(name).table("scheduling")
+    assert waits.num_rows
+    assert {name for name, values in ours.items() if values[2] != theirs[name][2]} <= {
+        "c", "main", "usleep", "pthread_join", "pthread_create",
+    }  # fmt: skip
+
+
+@needs_uftrace
+@pytest.mark.parametrize("shape", ["calls", "args"])
+def test_totals_of_synthetic_traces_are_those_of_the_installed_uftrace(shape: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.data"
+    synth(path, shape, events=6000, size=None, threads=3, seed=1, progress=lambda *_: None)
+    report = run("report", path, "-f", "call").decode().splitlines()
+    counts = {
+        line.split()[1]: int(line.split()[0]) for line in report if line.split()[:1] and line.split()[0].isdigit()
+    }
+    assert counts == {name: values[0] for name, values in totals(fxtio.open_timeline(path)).items()}
+
+
+def test_an_exit_after_longjmp_is_a_call_since_the_last_record_of_its_depth() -> None:
+    """As uftrace has it: the second exit of `_setjmp`, whose entry ended long ago."""
+    ours, theirs = totals(opened("signal-longjmp-v013")), totals_of_uftrace("signal-longjmp-v013")
+    assert ours["_setjmp"][:2] == theirs["_setjmp"][:2] == (2, 3195)
+    assert {name: ours[name] for name in ("main", "tryjmp", "raise")} == {
+        name: theirs[name] for name in ("main", "tryjmp", "raise")
+    }
+
+
+def test_a_forked_process_is_still_in_the_calls_that_it_began_in(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        parent = writer.task(10)
+        parent.enter("main", 100)
+        parent.enter("fork", 200)
+        child = parent.fork(11, 250)
+        parent.leave(300)
+        child.leave(310)
+        child.enter("work", 320)
+        child.leave(350)
+        child.leave(360)
+        parent.leave(400)
+    with fxtio.open_timeline(tmp_path / "t") as timeline:
+        tables = timeline.tables("slices", "tracks", "threads", "processes", "instants")
+    of_child = [row for row in tables["slices"].rows() if row["track"] != tables["slices"]["track"][0]]
+    found = [(row["name"], row["start"], row["duration"], row["depth"], row["event"] >= 0) for row in of_child]
+    assert found == [("main", 250, 110, 0, False), ("fork", 250, 60, 1, False), ("work", 320, 30, 1, True)]
+    assert tables["processes"]["pid"].tolist() == [10, 11]
+    kinds = tables["tracks"]["kind"].to_list()
+    on_process = [row["name"] for row in tables["instants"].rows() if kinds[row["track"]] == "process"]
+    assert sorted(on_process) == ["fork", "program"]
+
+
+@pytest.mark.parametrize("block", [1, 1 << 10])
+def test_missing_entries_and_exits_over_several_blocks(
+    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first entries and the last exits are not in the file; blocks have few records."""
+    from fxtio.uftrace import frames
+
+    records = from_calls("0123..12.." + "112..1.." * 40 + "..0123")[2:]
+    path = plain(tmp_path / "t", records)
+    monkeypatch.setattr(frames, "BLOCK", max(block, 1 << 10))
+    monkeypatch.setattr(frames, "_MAX_RECORD", 512)
+    with fxtio.open_timeline(path) as timeline:
+        slices = timeline.table("slices")
+        assert calls(timeline) == calls_of_table(path)
+    assert timeline.losses.total() == 0
+    unbegun = slices.take(slices["event"] < 0)
+    assert unbegun["name"].to_list() == ["zero", "one"]
+    assert unbegun["depth"].tolist() == [0, 1]
+    assert set(slices["state"].to_list()) == {"closed", "open"}
+
+
+def test_too_many_missing_entries_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = plain(tmp_path / "t", from_calls("0123" * 3 + "." * 12)[12:])
+    monkeypatch.setattr(missing_entries, "MAX_MISSING", 5)
+    with fxtio.open_timeline(path) as timeline:
+        assert timeline.table("slices").num_rows == 5
+        assert timeline.losses.total() == 7
+
+
+def arguments(timeline: Timeline, name: str) -> list[dict[str, Any]]:
+    """Return the arguments of the slices or instants of this name, text as text and numbers as bits."""
+    tables = timeline.tables("slices", "instants", "args")
+    values: dict[int, dict[str, Any]] = {}
+    for row in tables["args"].rows():
+        value = row["text"] if row["type"] == "text" else None if row["type"] == "null" else row["bits"]
+        values.setdefault(row["event"], {})[row["name"]] = value
+    rows = [row for table in ("slices", "instants") for row in tables[table].rows() if row["name"] == name]
+    return [values.get(row["event"], {}) | values.get(row.get("end_event", -1), {}) for row in rows]
+
+
+def test_arguments_and_return_values(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        specs = "arg1/i32,arg2/s,arg3/c,arg4/p,fparg1/64,arg5/u16,arg6/s"
+        function = writer.function("f", arguments=specs, returns="retval/f64")
+        task = writer.task(1)
+        task.enter(function, 1, -3, "text", "q", 5, 1.5, 65535, None)
+        task.event("game:tick", 2)
+        task.leave(5, 2.5)
+    with fxtio.open_timeline(tmp_path / "t") as timeline:
+        [values] = arguments(timeline, "f")
+        assert [*map(np.uint64, (values.pop("fparg1"), values.pop("retval")))] == [
+            *np.array([1.5, 2.5]).view(np.uint64)
+        ]
+        assert values == {"arg1": 2**64 - 3, "arg2": "text", "arg3": "q", "arg4": 5, "arg5": 65535, "arg6": None}
+        assert [row["time"] for row in timeline.table("instants").rows() if row["name"] == "game:tick"] == [2]
+
+
+def test_values_of_events_and_names_of_enumerations_and_addresses() -> None:
+    with opened("synth-events") as timeline:
+        instants = timeline.table("instants")
+        assert arguments(timeline, "read:proc/statm")[0].keys() == {"vmsize", "vmrss", "shared"}
+        assert instants["slice"][instants["name"].is_in("read:proc/statm")].min() >= 0
+    with opened("synth-lost") as timeline:
+        assert all(values["count"] > 0 for values in arguments(timeline, "lost records"))
+        assert arguments(timeline, "lost records")
+    with opened("auto-args-cpp-v013") as timeline:
+        assert timeline.table("args").num_rows > 12
+        assert timeline.losses == {"structures among arguments": 12}
+
+
+def test_the_kernel_runs_within_the_calls_of_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "t.data"
+    synth(path, "program", events=6000, size=None, threads=3, seed=1, progress=lambda *_: None)
+    with fxtio.open(path) as trace, fxtio.open_timeline(path) as timeline:
+        kernel, slices = trace.table("kernel_slices"), timeline.table("slices")
+        of_kernel = slices.take(slices["category"].is_in("kernel"))
+        expected_rows = Counter(zip(kernel["name"], kernel["start"].tolist(), kernel["duration"].tolist(), strict=True))
+        rows = zip(of_kernel["name"], of_kernel["start"].tolist(), of_kernel["duration"].tolist(), strict=True)
+        assert Counter(rows) == expected_rows
+        assert expected_rows.total() > 20
+        assert (of_kernel["parent"] >= 0).mean() > 0.9
+        assert timeline.table("logs").num_rows == trace.table("messages").num_rows > 0
+
+
+def test_the_scheduler(tmp_path: Path) -> None:
+    path = tmp_path / "t.data"
+    synth(path, "program", events=6000, size=None, threads=3, seed=1, progress=lambda *_: None)
+    with fxtio.open(path) as trace, fxtio.open_timeline(path) as timeline:
+        sched, tables = trace.table("sched"), timeline.tables("scheduling", "threads")
+        begins = sched.take(sched["kind"].is_in("sched-in"))
+        runs = tables["scheduling"]
+        assert Counter(begins["time"].tolist()) == Counter(runs["start"].tolist())
+        assert (runs["duration"] >= 0).all()
+        assert set(runs["state"].to_list()) <= {"blocked", "runnable", None}
+        assert runs["duration"].sum() > 0
+
+
+def test_only_as_many_bytes_are_read_as_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    shutil.copytree(UFTRACE / "fork-v013", path)
+    with fxtio.open_timeline(path) as timeline:
+        whole = timeline.table("slices").num_rows
+    with fxtio.open_timeline(path, max_bytes=160) as timeline:
+        assert 0 < timeline.table("slices").num_rows < whole
+        assert [*timeline.trace.findings.counts] == ["uftrace.source.cut"]
