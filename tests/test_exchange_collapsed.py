@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import fxtio
 import judges
+from fxtio.cli import main
 from fxtio.exchange import collapsed
 from judges import speedscope
 from support import exchange
@@ -64,6 +65,16 @@ def test_names_cannot_break_a_line() -> None:
     data, losses = exported(content.timeline(), "collapsed")
     assert data.decode() == "a:b;c d;e 5;\ufffd 1\n"
     assert losses.total() == 2
+
+
+def test_the_command(tmp_path: Path) -> None:
+    with fxtio.create(tmp_path / "in.fxt") as writer:
+        track = writer.thread(1, 2, "t", "p")
+        track.complete("main", 0, 100_000)
+        track.complete("work", 10_000, 30_000)
+        track.complete("work", 40_000, 60_000)
+    assert main(["convert", str(tmp_path / "in.fxt"), str(tmp_path / "out.folded")]) == 0
+    assert (tmp_path / "out.folded").read_text() == "main 60\nmain;work 40\n"
 
 
 def test_an_empty_timeline() -> None:

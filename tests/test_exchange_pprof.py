@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import fxtio
 import judges
+from fxtio.cli import main
 from fxtio.codec.protobuf import bytes_field, number_field, packed_field, varint
 from fxtio.errors import FxtioError
 from judges import go_pprof, speedscope
@@ -93,6 +94,21 @@ def test_a_sink_that_compresses_is_not_compressed_twice(tmp_path: Path) -> None:
     data, _ = exported(MIXED.timeline(), "pprof")
     assert gzip.decompress(path.read_bytes()) == gzip.decompress(data)
     assert exchange.weights(imported(gzip.decompress(data))) == exchange.weights(imported(data))
+
+
+def test_the_command(tmp_path: Path) -> None:
+    with fxtio.create(tmp_path / "in.fxt") as writer:
+        track = writer.thread(1, 2, "t", "p")
+        track.complete("main", 0, 100_000)
+        track.complete("work", 10_000, 30_000)
+        track.complete("work", 40_000, 60_000)
+    assert main(["convert", str(tmp_path / "in.fxt"), str(tmp_path / "out.pb.gz")]) == 0
+    assert exchange.weights(fxtio.open_timeline(tmp_path / "out.pb.gz")) == {
+        (("main",), "calls"): 1,
+        (("main",), "ns"): 60_000,
+        (("main", "work"), "calls"): 2,
+        (("main", "work"), "ns"): 40_000,
+    }
 
 
 def test_an_empty_timeline() -> None:

@@ -144,6 +144,8 @@ class Exporter:
         elif slices.num_rows:
             own = self._slices.stacks.new_tables()
             rounded = (slices["self_time"] + 500) // 1000
+            lost = (rounded == 0) & (slices["self_time"] > 0)
+            self._lose("stacks in which less than half a microsecond was spent, which are left out", int(lost.sum()))
             self._write(Table(own["stacks"]), Table(own["frames"]), slices["stack"], rounded)
         if allocations.num_rows and (samples.num_rows or slices.num_rows):
             self._lose("stacks of allocations, beside samples or slices", allocations.num_rows)
