@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fxtio.exchange import Exchange
-from fxtio.exchange.gathered import Gathered
+from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
 from fxtio.exchange.texts import UNKNOWN, StackTexts, clean, label
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
@@ -106,13 +106,28 @@ def _lines(source: Source, registry: Registry) -> Iterator[list[bytes]]:
         yield [rest]
 
 
+_LOST = (
+    "slices.id",
+    "slices.category",
+    "samples.time",
+    "samples.thread",
+    "samples.cpu",
+    "allocations.time",
+    "allocations.thread",
+    "allocations.type",
+    "frames.module",
+    "frames.address",
+)
+"""The columns that a file does not have."""
+
+
 class Exporter:
-    """Writes a timeline as collapsed stacks, see `fxtio.exchange.Exporter`.
+    """Writes a timeline as collapsed stacks, see `fxtio.formats.Exporter`.
 
     A file has weights of one kind: samples if there are any, else the times of slices, else the bytes of allocations.
     """
 
-    TABLES: ClassVar = ("slices", "samples", "allocations", "stacks", "frames")
+    TABLES: ClassVar = STACKED
 
     def __init__(self, sink: Sink, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()
@@ -125,6 +140,7 @@ class Exporter:
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
+        count_lost_beside_stacks(self.losses, tables, *_LOST)
         self._gathered.enter(tables)
         self._slices.enter(tables)
         if "samples" in tables:

@@ -24,7 +24,7 @@ from fxtio.codec.protobuf import (
     varint,
 )
 from fxtio.exchange import Exchange
-from fxtio.exchange.gathered import Gathered
+from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
 from fxtio.exchange.texts import clean
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
@@ -283,14 +283,18 @@ def _bounded(value: int) -> int:
     return max(min(value, MAX_TIME), -MAX_TIME)
 
 
+_LOST = ("slices.id", "samples.time", "samples.cpu", "allocations.time")
+"""The columns that a file does not have."""
+
+
 class Exporter:
-    """Writes a timeline as a profile of pprof, see `fxtio.exchange.Exporter`.
+    """Writes a timeline as a profile of pprof, see `fxtio.formats.Exporter`.
 
     The values are those of samples for each of their units, the number and bytes of allocations, and the number and own
     time of slices.
     """
 
-    TABLES: ClassVar = ("slices", "samples", "allocations", "stacks", "frames")
+    TABLES: ClassVar = STACKED
 
     def __init__(self, sink: Sink, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()
@@ -303,6 +307,7 @@ class Exporter:
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
+        count_lost_beside_stacks(self.losses, tables, *_LOST)
         self._gathered.enter(tables)
         self._slices.enter(tables)
         if "samples" in tables:

@@ -19,7 +19,7 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.errors import FormatError
 from fxtio.exchange import Exchange
-from fxtio.exchange.gathered import Gathered
+from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
 from fxtio.exchange.texts import StackTexts, clean, label, thread_titles, track_titles
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
@@ -34,7 +34,8 @@ Array = np.ndarray[Any, Any]
 NOT_CARRIED = (
     "categories, arguments, states and ids of slices; the addresses and modules of frames",
     "processes and threads, except in the titles of profiles",
-    "processors of samples; types and numbers of allocated objects",
+    "times of samples and allocations, except their order; processors of samples",
+    "types and numbers of allocated objects",
     "instants, flows, counters, logs, scheduling, garbage collections",
 )
 """The content of a timeline that a file does not have."""
@@ -231,10 +232,22 @@ def _unit(unit: str) -> str:
     return "samples" if unit == "none" else unit
 
 
-class Exporter:
-    """Writes a timeline as speedscope JSON, see `fxtio.exchange.Exporter`."""
+_LOST = (
+    "slices.category",
+    "samples.time",
+    "allocations.time",
+    "samples.cpu",
+    "allocations.type",
+    "frames.module",
+    "frames.address",
+)
+"""The columns that a file does not have."""
 
-    TABLES: ClassVar = ("slices", "samples", "allocations", "stacks", "frames")
+
+class Exporter:
+    """Writes a timeline as speedscope JSON, see `fxtio.formats.Exporter`."""
+
+    TABLES: ClassVar = STACKED
 
     def __init__(self, sink: Sink, registry: Registry, *, name: str = "trace") -> None:
         self.losses: Counter[str] = Counter()
@@ -246,6 +259,7 @@ class Exporter:
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
+        count_lost_beside_stacks(self.losses, tables, *_LOST)
         self._gathered.enter(tables)
 
     def finish(self) -> None:
