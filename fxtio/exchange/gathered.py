@@ -11,7 +11,7 @@ from fxtio.table import Column, GrowingTable, Table
 from fxtio.timeline.losses import count_lost
 from fxtio.timeline.schema import empty_columns
 
-_LOST = {
+OTHER_TABLES = {
     "args": "arguments",
     "instants": "instants",
     "flow_points": "points of flows",
@@ -21,8 +21,9 @@ _LOST = {
     "wakeups": "wakeups of threads",
     "collections": "garbage collections",
 }
+"""The tables beside those of stacks, and phrases for their rows."""
 
-STACKED = ("slices", "samples", "allocations", "stacks", "frames", *_LOST)
+STACKED = ("slices", "samples", "allocations", "stacks", "frames", *OTHER_TABLES)
 """The tables that an exporter of stacks needs; most of them only to count what is lost."""
 
 
@@ -61,7 +62,7 @@ def count_lost_beside_stacks(losses: Counter[str], tables: Mapping[str, Table], 
         tables: the rows of a batch.
         columns: columns that the format does not have, as `table.column`; rows with a value in them are counted.
     """
-    count_lost(losses, tables, _LOST)
+    count_lost(losses, tables, OTHER_TABLES)
     for column in columns:
         table, _, name = column.partition(".")
         if table in tables:
