@@ -21,8 +21,8 @@ from fxtio.fxt.enums import ObjectType, ThreadState
 from fxtio.fxt.events import EventColumns, Indexed
 from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.listed import ListedArguments
-from fxtio.fxt.records import Thread
-from fxtio.fxt.writer import FxtWriter, Koid
+from fxtio.fxt.records import Koid, Thread
+from fxtio.fxt.writer import FxtWriter
 from fxtio.table import Categories, Optional, Table
 from fxtio.timeline import replay, spans
 from fxtio.timeline.arguments import ArgumentRows, Arguments
