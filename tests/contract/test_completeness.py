@@ -179,13 +179,13 @@ def others(value: Any, donors: list[Any]) -> list[Any]:
 def is_shown(content: Content, folder: Path, tables: Any, place: str) -> bool | None:
     """Return whether another value of a field, in some of the places where it occurs, changes a table.
 
-    It is None if the field takes no other value while the other fields stay.
+    It is None if the field takes no other value while the other fields stay: another record is read than was written.
     """
     places = content.places[place]
     name = place.partition(".")[2]
     donors = [values[0][2] for other, values in content.places.items() if other.endswith(f".{name}")]
     donors += list({repr(value): value for _, _, value in places[:100]}.values())[:TRIES]
-    tried = 0
+    tried = unread = 0
     for number, way, value in places[:: max(len(places) // TRIES, 1)][: 2 * TRIES]:
         for other in others(value, donors):
             try:
@@ -195,7 +195,10 @@ def is_shown(content: Content, folder: Path, tables: Any, place: str) -> bool | 
                 continue  # the format, or the class, does not take this value
             records = content.records_of(written)
             if len(records) != len(content.records) or record not in records:
-                continue  # with this value, something else is read
+                unread += 1  # with this value, something else is read
+                if unread == TRIES * TRIES:
+                    return False if tried else None
+                continue
             if content.tables(written) != tables:
                 return True
             tried += 1
