@@ -30,6 +30,7 @@ from fxtio.codec.word import Word
 from fxtio.errors import EncodeError, LayoutError, shown
 from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_THREAD_SLOT
+from fxtio.fxt.listed import ListedArguments
 from fxtio.fxt.records import EVENT_CLASSES, String, StringReference, Thread, ThreadRecord
 from fxtio.table import Categories
 
@@ -488,6 +489,7 @@ class EventColumns:
         args: the arguments by name.
         tail: the columns `end`, `id` or `scope` of the events that have them.
         present: for arguments that not all events have, by name, the events that have it (bool).
+        listed: all arguments, in place of `args`.
     """
 
     cls: type[r.Event]
@@ -499,11 +501,13 @@ class EventColumns:
     args: dict[str, Indexed | Array]
     tail: dict[str, Array | OptionalColumn]
     present: dict[str, Array] = field(default_factory=dict)
+    listed: ListedArguments | None = None
 
     @property
     def strings(self) -> int:
         """The number of strings that they need at most."""
         values = sum(len(value.values) for value in self.args.values() if isinstance(value, Indexed))
+        values += 0 if self.listed is None else len(self.listed.texts)
         return len(self.name.values) + len(self.category.values) + len(self.args) + values
 
 
@@ -600,6 +604,9 @@ def _spread(slots: list[int], codes: Array | None) -> Any:
 
 
 def _arguments(encoder: ProviderEncoder, group: EventColumns, rows: int) -> ManyWords:
+    if group.listed is not None:
+        slots = [encoder.string_slot(text, "args") for text in group.listed.texts]
+        return group.listed.words(np.array(slots, np.uint16), rows)
     bodies: list[Ragged] = []
     count: int | Array = 0
     for key, column in group.args.items():
