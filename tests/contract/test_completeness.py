@@ -24,6 +24,7 @@ import fxtio
 from contract.calls.case import Path as Way
 from contract.calls.case import fields_of, replaced
 from contract.samples import SYNTHETIC, Sample, recordings, same_style
+from fxtio.codec.parts import Part
 from fxtio.codec.record import Opaque
 from fxtio.errors import EncodeError
 from fxtio.formats import Format, formats
@@ -47,10 +48,11 @@ def fullest(name: str) -> list[Sample]:
 
 
 def all_classes(name: str) -> set[str]:
-    """Return the names of all classes of records and of their parts."""
+    """Return the names of all classes of records and of their values, without those that declare parts of a body."""
     room = formats()[name].room("records")
     classes = [cls for cls in vars(room).values() if isinstance(cls, type) and cls.__module__ == room.__name__]
-    return {cls.__name__ for cls in classes if fields_of(cls) and not cls.__subclasses__()}
+    values = [cls for cls in classes if fields_of(cls) and not issubclass(cls, Part)]
+    return {cls.__name__ for cls in values if not cls.__subclasses__()}
 
 
 @dataclass
