@@ -85,6 +85,13 @@ class Pairs:
         self._open: _Rows | None = None
         self._waiting: list[Held | None] = []  # of the open rows
 
+    @property
+    def is_live(self) -> bool:
+        """Whether a begin that is written, or may be, has not ended."""
+        return self._open is not None and bool(
+            ((self._open.state != _State.DROPPED) & (self._open.step == SpanStep.BEGIN)).any()
+        )
+
     def enter(self, marked: Marked) -> None:
         """Mark the records of a batch that are written, and move ends behind the range to its end."""
         steps: dict[type[Record], SpanStep] = {self._begin: SpanStep.BEGIN, self._end: SpanStep.END}
