@@ -228,6 +228,13 @@ class Marked:
             self._times[cls] = Times(rows, ticks, *self.limits.of_rows(self.batch, ticks, rows))
         return self._times[cls]
 
+    def nanoseconds(self, cls: type[Record], ticks: Array) -> Array:
+        """Return ticks of all records of a class in nanoseconds (uint64)."""
+        only = self.batch.only_clock
+        if only is None:
+            return self.batch.times(ticks, self.times(cls).rows).view(np.uint64)
+        return self.batch.reading.clocks[only].to_ns(ticks).view(np.uint64)
+
     def points(self, cls: type[Record]) -> Array:
         """Return which records of a class that belong to another one are in the range (bool).
 

@@ -125,11 +125,11 @@ class Pairs:
             if cls is r.DurationComplete:
                 ticks = marked.batch.columns(cls)[1]["end"]
                 state[chosen & times.before & (ticks > times.first)] = _State.KEPT
-                end = marked.batch.times(ticks, times.rows).view(np.uint64)
+                end = marked.nanoseconds(cls, ticks)
             elif cls is self._begin and marked.has_start:
                 state[chosen & times.before] = _State.WAITING
             step, track = np.full(count, steps[cls], np.int8), self._tracks(marked, cls)
-            time = marked.batch.times(times.ticks, times.rows).view(np.uint64)
+            time = marked.nanoseconds(cls, times.ticks)
             parts.append((step, track, time, end, state, times.rows))
         rows = _Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         if len(present) > 1:
