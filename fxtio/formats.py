@@ -144,7 +144,7 @@ class Format:
     @property
     def has_timeline(self) -> bool:
         """Whether the format has the room `timeline`."""
-        return self._room_or_none("timeline") is not None
+        return hasattr(self._room_or_none("timeline"), "parts")
 
     @property
     def exporter(self) -> type[Exporter] | None:

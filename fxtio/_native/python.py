@@ -589,9 +589,10 @@ def tally(
         if time < 0:
             covers[place, number] = largest
             continue
-        if begin >= covers.get((place, number), -largest - 1):
-            covers[place, number] = min(begin + time, largest)
+        cover = covers.get((place, number), -largest - 1)
+        if begin >= cover:
             sums[1][number] = min(sums[1][number] + time, largest)
+        covers[place, number] = max(cover, min(begin + time, largest))
         sums[0][number] += 1
         sums[2][number] = min(sums[2][number] + max(rest, 0), largest)
         sums[3][number] = min(sums[3][number], time)
@@ -777,6 +778,7 @@ __all__ = [
     "nest",
     "pair",
     "sum_rows",
+    "tally",
     "unroll",
     "walk",
     "walk_chunks",

@@ -19,6 +19,10 @@ from fxtio.errors import FxtioError
 
 COMMANDS = (
     "info",
+    "top",
+    "tree",
+    "find",
+    "timeline",
     "dump",
     "explain",
     "stats",

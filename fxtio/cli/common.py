@@ -22,6 +22,7 @@ from fxtio.report import human_size, json_text, printable
 
 if TYPE_CHECKING:
     from fxtio.formats import Format, Trace
+    from fxtio.io.reading import TraceInfo
     from fxtio.io.source import Source
     from fxtio.report import Report
     from fxtio.selection import Moment, Selection
@@ -149,13 +150,23 @@ def selection_of(options: Namespace, trace: Trace) -> Selection:
         SelectionError: the trace has no such times.
     """
     from fxtio.io.reading import FileReader
+
+    if isinstance(trace, FileReader) and (options.begin is not None or options.end is not None):
+        trace.reads_again = True
+    return selection_within(options, lambda: trace.info)
+
+
+def selection_within(options: Namespace, summary: Callable[[], TraceInfo]) -> Selection:
+    """Return what the options of `add_selection` select of a trace whose summary a function returns.
+
+    Raises:
+        SelectionError: the trace has no such times.
+    """
     from fxtio.selection import Selection, time_range
 
     begin = end = None
     if options.begin is not None or options.end is not None:
-        if isinstance(trace, FileReader):
-            trace.reads_again = True
-        begin, end = time_range(options.begin, options.end, trace.info)
+        begin, end = time_range(options.begin, options.end, summary())
     return Selection(begin, end, **{name: tuple(getattr(options, name)) for _, name, _ in _PATTERN_OPTIONS})
 
 
@@ -337,7 +348,7 @@ def print_findings(trace: Trace, name: str = "") -> int:
     return FOUND
 
 
-def _findings_json(trace: Trace) -> dict[str, Any]:
+def findings_json(trace: Trace) -> dict[str, Any]:
     """Return the findings of a trace as JSON: how many there are of each rule, and the first ones of each."""
     first = [
         {
@@ -360,7 +371,7 @@ def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
         The exit code.
     """
     if as_json:
-        print(json.dumps(report.json | {"findings": _findings_json(trace)}, indent=2, allow_nan=False))
+        print(json.dumps(report.json | {"findings": findings_json(trace)}, indent=2, allow_nan=False))
         return print_findings(trace)
     print(printable(report.title))
     width = max([_MIN_LABEL_WIDTH, *(len(label) for label, _ in report.facts)])

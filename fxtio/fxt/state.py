@@ -35,10 +35,10 @@ from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.fxt import faults
-from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import ArgumentType, Scope
 from fxtio.fxt.frames import UNKNOWN, Frame, decode_exactly
 from fxtio.fxt.records import (
+    ARGUMENTS,
     KINDS,
     RECORDS,
     DurationComplete,
@@ -48,6 +48,7 @@ from fxtio.fxt.records import (
     ProviderInfo,
     ProviderSection,
     String,
+    Thread,
     ThreadRecord,
     TraceInfo,
     UserspaceObject,
@@ -61,7 +62,6 @@ from fxtio.fxt.reference_columns import (
     StringColumn,
     ThreadColumn,
 )
-from fxtio.fxt.references import Thread
 from fxtio.table import MAX_TIME
 
 Array = np.ndarray[Any, Any]

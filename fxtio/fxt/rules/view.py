@@ -11,8 +11,8 @@ from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import shown
 from fxtio.finding import KEPT_PER_RULE, Findings
+from fxtio.fxt.records import Thread
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.references import Thread
 from fxtio.fxt.state import Batch
 
 Array = np.ndarray[Any, Any]
