@@ -59,8 +59,8 @@ def check_tables(path: Path) -> None:
             calls, expected = (Counter((*row[:2], *row[3:]) for row in each.elements()) for each in (calls, expected))
         assert calls == expected
         for name, table in (("GC pause", "gc_pauses"), ("monitor wait", "contentions")):
-            found = slices.take(slices["name"].is_in(name) & ~slices["state"].is_in("open"))
-            assert rows_of(found, "start", "duration") == rows_of(trace.table(table), "start", "duration")
+            actual = slices.take(slices["name"].is_in(name) & ~slices["state"].is_in("open"))
+            assert rows_of(actual, "start", "duration") == rows_of(trace.table(table), "start", "duration")
         allocations = trace.table("allocations")
         assert Counter(tables["allocations"]["size"].tolist()) == Counter(allocations["size"].tolist())
         assert Counter(tables["allocations"]["type"]) == Counter(allocations["class_name"])

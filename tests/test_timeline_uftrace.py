@@ -71,9 +71,9 @@ def test_calls_are_those_of_the_table(name: str) -> None:
 def test_calls_of_shapes_are_those_of_the_table(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "t.data"
     synth(path, shape, events=9000, size=None, threads=3, seed=3, progress=lambda *_: None)
-    found = calls(fxtio.open_timeline(path))
-    assert found == calls_of_table(path)
-    assert found.total() > 1000
+    actual = calls(fxtio.open_timeline(path))
+    assert actual == calls_of_table(path)
+    assert actual.total() > 1000
 
 
 def totals(timeline: Timeline) -> dict[str, tuple[int, int, int]]:
@@ -147,8 +147,8 @@ def test_a_forked_process_is_still_in_the_calls_that_it_began_in(tmp_path: Path)
     with fxtio.open_timeline(tmp_path / "t") as timeline:
         tables = timeline.tables("slices", "tracks", "threads", "processes", "instants")
     of_child = [row for row in tables["slices"].rows() if row["track"] != tables["slices"]["track"][0]]
-    found = [(row["name"], row["start"], row["duration"], row["depth"], row["event"] >= 0) for row in of_child]
-    assert found == [("main", 250, 110, 0, False), ("fork", 250, 60, 1, False), ("work", 320, 30, 1, True)]
+    actual = [(row["name"], row["start"], row["duration"], row["depth"], row["event"] >= 0) for row in of_child]
+    assert actual == [("main", 250, 110, 0, False), ("fork", 250, 60, 1, False), ("work", 320, 30, 1, True)]
     assert tables["processes"]["pid"].tolist() == [10, 11]
     kinds = tables["tracks"]["kind"].to_list()
     on_process = [row["name"] for row in tables["instants"].rows() if kinds[row["track"]] == "process"]
@@ -170,9 +170,9 @@ def test_missing_entries_and_exits_over_several_blocks(
         slices = timeline.table("slices")
         assert calls(timeline) == calls_of_table(path)
     assert timeline.losses.total() == 0
-    unbegun = slices.take(slices["event"] < 0)
-    assert unbegun["name"].to_list() == ["zero", "one"]
-    assert unbegun["depth"].tolist() == [0, 1]
+    without_entry = slices.take(slices["event"] < 0)
+    assert without_entry["name"].to_list() == ["zero", "one"]
+    assert without_entry["depth"].tolist() == [0, 1]
     assert set(slices["state"].to_list()) == {"closed", "open"}
 
 
