@@ -39,7 +39,7 @@ def stack_names(tables: dict[str, Any], stack: int) -> list[str]:
 
 
 def names_of(trace: Any) -> dict[int | None, str]:
-    names = {}
+    names: dict[int | None, str] = {}
     for table in ("function_names_old", "function_names"):
         rows = trace.table(table)
         names |= dict(zip(rows["function_iid"].tolist(), rows["name"], strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ def test_samples_are_counted_as_by_mprof_report(folder: Path) -> None:
 # ---- by hand
 
 
-def written(path: Path, events: list[tuple[int, list[r.Event]]]) -> Timeline:
+def written(path: Path, events: Sequence[tuple[int, Sequence[r.Event]]]) -> Timeline:
     """Write buffers of threads and open the timeline."""
     with MonoWriter(path) as writer:
         for thread, records in events:
