@@ -1,5 +1,5 @@
-"""Sphinx configuration. Three sorts of pages are made at build time, into reference/_generated: one for each public
-module, and for each format one of its layouts and one of its rules, from the declarations themselves.
+"""Sphinx configuration. Pages are made at build time from declarations, into reference/_generated: one for each public
+module, for each format one of its layouts and one of its rules, and parts of the page about timelines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 import fxtio
+from fxtio.formats import by_name
 from fxtio.rules import Rule, rules_of
+from fxtio.timeline.schema import TABLES, TEXT
 
 project = "fxtio"
 author = "The fxtio authors"
@@ -23,7 +25,7 @@ release = version = importlib.metadata.version("fxtio")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 default_role = "code"
-exclude_patterns = ["_build", "reference/_generated/*-toctree.md"]
+exclude_patterns = ["_build", "reference/_generated/*-toctree.md", "reference/_generated/timeline/*"]
 html_theme = "furo"
 html_title = f"fxtio {release}"
 
@@ -51,7 +53,7 @@ suppress_warnings = ["ref.python"]
 # Names of other projects have no targets here, since the build needs no network; names of our own must resolve.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!fxtio\.).*"),
-    ("py:.*", r"fxtio\.(\w+\.)*(F|InfoT)"),
+    ("py:.*", r"fxtio\.(\w+\.)*(F|[A-Z]\w*T)"),
 ]  # the last are type variables
 
 GENERATED = Path(__file__).parent / "reference" / "_generated"
@@ -76,12 +78,31 @@ def rule_markdown(rule: Rule) -> str:
     return "\n".join([*lines, *(f"- {title}: {text}" for title, text in rule.facts), ""])
 
 
+def timeline_tables() -> str:
+    """Return a section for each table of a timeline, with its columns."""
+    lines = []
+    for table, columns in TABLES.items():
+        lines += [f"### `{table}`", "", "| Column | Type | Meaning |", "|---|---|---|"]
+        for name, spec in columns.items():
+            dtype = "text" if spec.dtype == TEXT else spec.dtype
+            lines.append(f"| `{name}` | {dtype} | {spec.meaning} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def not_carried(format: str) -> str:
+    """Return a list of the content that a timeline of a format does not have."""
+    return "\n".join(["Not on the timeline:", "", *(f"- {text}" for text in by_name(format).timeline.NOT_CARRIED), ""])
+
+
 def generate(_app: Sphinx) -> None:
     """Write the pages. A format without `describe_markdown` has no layouts to show."""
     shutil.rmtree(GENERATED, ignore_errors=True)
     (GENERATED / "api").mkdir(parents=True)
     (GENERATED / "layouts").mkdir()
     (GENERATED / "rules").mkdir()
+    (GENERATED / "timeline").mkdir()
+    (GENERATED / "timeline" / "tables.md").write_text(timeline_tables(), encoding="utf-8")
     modules = public_modules()
     for name in modules:
         page = f"# {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
@@ -94,6 +115,7 @@ def generate(_app: Sphinx) -> None:
         if describe is not None:
             (GENERATED / "layouts" / f"{point.name}.md").write_text(describe(), encoding="utf-8")
             formats.append(point.name)
+        (GENERATED / "timeline" / f"{point.name}.md").write_text(not_carried(point.name), encoding="utf-8")
         lines = [f"# Rules: {point.name}", ""]
         for group, rules in groupby(rules_of(point.name).values(), lambda rule: rule.group):
             lines += [f"## {point.name}.{group}", "", *map(rule_markdown, rules)]
