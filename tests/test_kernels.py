@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as stand_in
-from fxtio._native.constants import c_header
+from fxtio._native.constants import SpanStep, c_header
 from fxtio.codec.columns import tables_of
 from fxtio.codec.record import TaggedUnion
-from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.records import RECORDS
+from fxtio.fxt.records import ARGUMENTS, RECORDS
 from support.checkout import CHECKOUT
 from support.fxt_hostile import WORDS
+
+pytestmark = pytest.mark.native
 
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
 
@@ -178,7 +179,9 @@ def test_nest(rows: list[tuple[int, ...]], tracks: int, room: int, deepest: int)
             while row >= 0:
                 stacks[-1].append((row, int(depth[row])))
                 row = int(below[row])
-        results.append((listed, stacks, marked.tolist(), [column.tolist() for column in faults], counts.tolist()))
+        with_partner = np.isin(columns[0], (SpanStep.END, SpanStep.FLOW)) & (columns[1] >= 0) & (columns[1] < tracks)
+        lists = [column.tolist() for column in (marked, below[with_partner], counts, *faults)]
+        results.append((listed, stacks, lists))
     assert results[0] == results[1]
 
 

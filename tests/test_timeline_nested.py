@@ -62,7 +62,7 @@ def test_events_are_nested_and_in_order(spans: list[tuple[int, int, int]]) -> No
     for row, start, duration, depth in rows:
         assert depth == slices["depth"][row]
         assert start + duration <= slices["start"][row] + slices["duration"][row]
-        changed += duration != slices["duration"][row]
+        changed += (start, duration) != (slices["start"][row], slices["duration"][row])
         assert duration == slices["duration"][row] or slices["depth"][row]
     assert changed == cut
 

@@ -26,7 +26,7 @@ def steps_of(registry: Registry, events: list[tuple[int, str]], first: int) -> S
     steps = Steps.blank(len(events), first)
     steps.time[:] = np.arange(first, first + len(events))
     for row, (track, name) in enumerate(events):
-        steps.track[row] = registry.track(TrackKind.THREAD, track)
+        steps.track[row] = registry.track(TrackKind.THREAD, track, id=track)
         steps.step[row] = SpanStep.BEGIN if name else SpanStep.END
         steps.name[row] = registry.names.code(name or None)
     return steps
@@ -84,10 +84,8 @@ def found(events: list[tuple[int, str]], size: int) -> dict[tuple[int, Path], tu
     consumer, registry = timeline_of(events, size).fold(SliceStacks, *SliceStacks.TABLES)
     paths = paths_of(consumer.stacks, registry)
     rows = consumer.table().rows()
-    kinds = [key for _, key in registry._tracks]
-    return {
-        (kinds[row["track"]], paths[row["stack"]]): (row["self_time"], row["duration"], row["count"]) for row in rows
-    }
+    ids = registry.tables()["tracks"]["id"].tolist()
+    return {(ids[row["track"]], paths[row["stack"]]): (row["self_time"], row["duration"], row["count"]) for row in rows}
 
 
 def random_events(seed: int, count: int) -> list[tuple[int, str]]:

@@ -93,6 +93,7 @@ static inline int64_t end_span(Nest *nest, int64_t stack, int64_t row) {
     int64_t span = stack = without_ended(nest, stack, time);
     while (span >= 0 && nest->step[span] == SPAN_COMPLETE)
         span = nest->below[span];
+    nest->below[row] = span;
     if (span < 0) {
         add_fault(nest, SPAN_FAULT_UNMATCHED, row, stack);
         return stack;
@@ -176,6 +177,7 @@ PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
                 if (top[k] < 0)
                     add_fault(&nest, SPAN_FAULT_NO_SPAN, row, -1);
             }
+            nest.below[row] = top[k];
             continue;
         default:
             continue;

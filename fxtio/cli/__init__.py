@@ -29,6 +29,7 @@ COMMANDS = (
     "validate",
     "query",
     "synth",
+    "slice",
     "merge",
     "convert",
     "recover",

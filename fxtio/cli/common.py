@@ -51,6 +51,27 @@ def add_input(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the trace, may be compressed; - for standard input")
 
 
+def add_output(parser: ArgumentParser) -> None:
+    """Add the option `--output` of a command that writes a trace."""
+    help_ = "the new trace; .gz, .zst and .xz compress it; - for standard output"
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help=help_)
+
+
+def check_output(target: str, trace: Trace) -> None:
+    """Check that a trace of the same format as another one can be written to a target.
+
+    Raises:
+        UsageError: the target is a terminal, or named like a trace of another format.
+    """
+    from fxtio.formats import by_suffix
+
+    if target == "-" and sys.stdout.isatty():
+        raise UsageError("a trace is not written to a terminal; redirect standard output")
+    other = by_suffix(target)
+    if other is not None and other.name != trace.format:
+        raise UsageError(f"{target} is named like a trace in the format {other.name}; {trace.name} is {trace.format}")
+
+
 def add_examples(parser: ArgumentParser, *examples: str) -> None:
     """Show examples at the end of a command's help."""
     parser.formatter_class = RawDescriptionHelpFormatter
@@ -100,9 +121,9 @@ def add_selection(parser: ArgumentParser) -> None:
     """Add the options that select a part of a trace, see `selection_of`."""
     group = parser.add_argument_group(
         "selection",
-        "A time is 1.2s, 350ms, 12us or 1200000ns after the first event, -1s before the end, 10%% of the trace, or a "
-        "wall-clock time such as 14:03:05.2. A name may be a pattern such as 'net*'; one that begins with ! excludes. "
-        "Options for names may be repeated.",
+        "A time is 1.2s, 350ms or 12us after the first event, -1s before the end, 10% of the\n"
+        "trace, or a wall-clock time such as 14:03:05.2. A name may be a pattern such as\n"
+        "'net*'; one that begins with ! excludes. Options for names may be repeated.",
     )
     group.add_argument("--from", dest="begin", type=_moment, metavar="TIME", help="only what is at this time or later")
     help_to = "only what is before this time; +50ms is 50 ms after --from"

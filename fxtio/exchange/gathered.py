@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
+import numpy as np
+
 from fxtio.table import Column, GrowingTable, Table
+from fxtio.timeline.losses import count_lost
 from fxtio.timeline.schema import empty_columns
+
+OTHER_TABLES = {
+    "args": "arguments",
+    "instants": "instants",
+    "flow_points": "points of flows",
+    "counters": "values of counters",
+    "logs": "messages",
+    "scheduling": "intervals in which a thread ran on a processor",
+    "wakeups": "wakeups of threads",
+    "collections": "garbage collections",
+}
+"""The tables beside those of stacks, and phrases for their rows."""
+
+STACKED = ("slices", "samples", "allocations", "stacks", "frames", *OTHER_TABLES)
+"""The tables that an exporter of stacks needs; most of them only to count what is lost."""
 
 
 class Gathered:
@@ -33,3 +52,37 @@ class Gathered:
             return Table(self._growing[name].columns())
         columns: dict[str, Column] = empty_columns(name)
         return Table({column: columns[column] for column in self._keep[name] or columns})
+
+
+def count_lost_beside_stacks(losses: Counter[str], tables: Mapping[str, Table], *columns: str) -> None:
+    """Count what formats of stacks do not have.
+
+    Args:
+        losses: counts it.
+        tables: the rows of a batch.
+        columns: columns that the format does not have, as `table.column`; rows with a value in them are counted.
+    """
+    count_lost(losses, tables, OTHER_TABLES)
+    for column in columns:
+        table, _, name = column.partition(".")
+        if table in tables:
+            values = tables[table][name]
+            phrase, nothing = _COLUMNS[column]
+            count = int(np.count_nonzero(getattr(values, "codes", values) != nothing))
+            if count:
+                losses[phrase] += count
+
+
+_COLUMNS = {
+    "slices.id": ("slices, of which only sums by stack are left", -1),
+    "slices.category": ("categories of slices", -1),
+    "samples.time": ("times of samples", 0),
+    "samples.thread": ("threads of samples", -1),
+    "samples.cpu": ("processors of samples", -1),
+    "allocations.time": ("times of allocations", 0),
+    "allocations.thread": ("threads of allocations", -1),
+    "allocations.type": ("classes of allocated objects", -1),
+    "frames.module": ("modules of frames", -1),
+    "frames.address": ("addresses of frames", 0),
+}
+"""For columns a phrase, and the value of rows without one."""

@@ -19,8 +19,8 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.errors import FormatError
 from fxtio.exchange import Exchange
-from fxtio.exchange.gathered import Gathered
-from fxtio.exchange.texts import clean, label, thread_titles, track_titles
+from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
+from fxtio.exchange.texts import StackTexts, clean, label, thread_titles, track_titles
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
@@ -34,7 +34,8 @@ Array = np.ndarray[Any, Any]
 NOT_CARRIED = (
     "categories, arguments, states and ids of slices; the addresses and modules of frames",
     "processes and threads, except in the titles of profiles",
-    "processors of samples; types and numbers of allocated objects",
+    "times of samples and allocations, except their order; processors of samples",
+    "types and numbers of allocated objects",
     "instants, flows, counters, logs, scheduling, garbage collections",
 )
 """The content of a timeline that a file does not have."""
@@ -51,6 +52,8 @@ EXCHANGE = Exchange("speedscope", "speedscope JSON", __name__, (".speedscope.jso
 _NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
 _MAX_EXACT = 1 << 53
 """Readers in JavaScript know whole numbers exactly up to this one."""
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _ROWS = 50_000
 """So many events or samples are formatted at once."""
@@ -96,13 +99,13 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
     """
     try:
         file = msgspec.json.decode(read_whole(source), type=_File)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise FormatError(f"{source.name} is not a whole file of speedscope JSON: {error}") from None
     importer = _Importer(registry, file)
     for number, raw in enumerate(file.profiles):
         try:
             profile: _Evented | _Sampled = msgspec.json.decode(raw, type=_Evented | _Sampled)
-        except (msgspec.DecodeError, RecursionError):
+        except _UNREADABLE:
             registry.losses["profiles that cannot be read"] += 1
             continue
         yield importer.part(number, profile)
@@ -197,13 +200,13 @@ class _Importer:
     def _times(self, values: Sequence[float], factor: int) -> Array:
         """Return numbers in a unit of so many ns as ns, or as they are (int64)."""
         array = np.array(values)
+        result = np.empty(len(array), np.int64)
         if array.dtype.kind == "i":
-            bounded = np.clip(array, 0, MAX_TIME // factor)
-            result = bounded * factor
-            wrong = bounded != array
+            result[:] = np.clip(array, 0, MAX_TIME // factor)
+            wrong = result != array
+            result *= factor
         else:
             array = array.astype(np.float64)
-            result = np.empty(len(array), np.int64)
             scaled = np.rint(array * factor)
             wrong = (scaled < 0) | (scaled >= MAX_TIME)
             if factor == 1:
@@ -229,10 +232,22 @@ def _unit(unit: str) -> str:
     return "samples" if unit == "none" else unit
 
 
-class Exporter:
-    """Writes a timeline as speedscope JSON, see `fxtio.exchange.Exporter`."""
+_LOST = (
+    "slices.category",
+    "samples.time",
+    "allocations.time",
+    "samples.cpu",
+    "allocations.type",
+    "frames.module",
+    "frames.address",
+)
+"""The columns that a file does not have."""
 
-    TABLES: ClassVar = ("slices", "samples", "allocations", "stacks", "frames")
+
+class Exporter:
+    """Writes a timeline as speedscope JSON, see `fxtio.formats.Exporter`."""
+
+    TABLES: ClassVar = STACKED
 
     def __init__(self, sink: Sink, registry: Registry, *, name: str = "trace") -> None:
         self.losses: Counter[str] = Counter()
@@ -244,6 +259,7 @@ class Exporter:
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
+        count_lost_beside_stacks(self.losses, tables, *_LOST)
         self._gathered.enter(tables)
 
     def finish(self) -> None:
@@ -258,7 +274,7 @@ class Exporter:
         self._evented(slices, frame_of_slice + frames.num_rows, track_titles(tables))
         samples, allocations = self._gathered.table("samples"), self._gathered.table("allocations")
         if samples.num_rows or allocations.num_rows:
-            stacks = _StackTexts(self._gathered.table("stacks"))
+            stacks = _StackLists(self._gathered.table("stacks"), frames.num_rows)
             titles = [*thread_titles(tables), "samples"]  # the last one is that of samples without a thread, -1
             self._sampled(samples, samples["unit"].codes, samples["count"], stacks, titles)
             unit = np.full(allocations.num_rows, self._registry.names.code("bytes"), np.int32)
@@ -301,7 +317,7 @@ class Exporter:
                 self._write("," * bool(row) + _events_json(is_end[rows], frame[rows], time[rows]))
             self._write("]}")
 
-    def _sampled(self, table: Table, units: Array, weights: Array, stacks: _StackTexts, titles: list[str]) -> None:
+    def _sampled(self, table: Table, units: Array, weights: Array, stacks: _StackLists, titles: list[str]) -> None:
         """Write a profile for each thread and unit."""
         thread = table["thread"]
         order = np.lexsort((table["time"], thread, units))
@@ -343,22 +359,18 @@ _KEPT = {
 _UNITS = {"ns": "nanoseconds", "bytes": "bytes"}
 
 
-class _StackTexts:
+class _StackLists:
     """The frames of stacks as lists in JSON."""
 
-    def __init__(self, stacks: Table) -> None:
-        self._parents, self._frames = stacks["parent"].tolist(), stacks["frame"].tolist()
-        self._texts: dict[int, str] = {-1: "[]"}
+    def __init__(self, stacks: Table, frames: int) -> None:
+        self._texts = StackTexts(stacks, [*map(str, range(frames))])
+        self._lists: dict[int, str] = {}
 
     def text(self, stack: int) -> str:
         """Return the list of a stack, the outermost frame first."""
-        text = self._texts.get(stack)
+        text = self._lists.get(stack)
         if text is None:
-            frames, each = [], stack
-            while each >= 0:
-                frames.append(str(self._frames[each]))
-                each = self._parents[each]
-            text = self._texts[stack] = f"[{','.join(reversed(frames))}]"
+            text = self._lists[stack] = f"[{','.join(self._texts.frames(stack))}]"
         return text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fxtio.table import Table
@@ -44,3 +45,24 @@ def track_titles(tables: dict[str, Table]) -> list[str]:
 
 def _titled(name: str | None, kind: str, number: int) -> str:
     return f"{clean(name)} ({number})" if name else f"{kind} {number}"
+
+
+class StackTexts:
+    """The stacks of a timeline as texts.
+
+    Args:
+        stacks: the table `stacks`, whole.
+        frames: a text for each frame.
+    """
+
+    def __init__(self, stacks: Table, frames: Sequence[str]) -> None:
+        self._parents, self._inner = stacks["parent"].tolist(), stacks["frame"].tolist()
+        self._frames = frames
+
+    def frames(self, stack: int) -> list[str]:
+        """Return the texts of the frames of a stack, the outermost first; none for -1."""
+        texts = []
+        while stack >= 0:
+            texts.append(self._frames[self._inner[stack]])
+            stack = self._parents[stack]
+        return texts[::-1]

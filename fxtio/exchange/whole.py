@@ -5,7 +5,7 @@ from __future__ import annotations
 from fxtio.errors import FormatError
 from fxtio.io.source import Source
 
-MAX_BYTES = 2 << 30
+MAX_BYTES = 1 << 31
 """The most (decompressed) bytes of such a file."""
 
 _CHUNK = 1 << 20

@@ -23,12 +23,17 @@ class Sink:
         stream: the stream to write to.
         owned: whether `close` closes the stream; otherwise it only flushes it.
         beneath: the file that a compressing stream writes to, to be closed after it.
+        compression: `gzip`, `zstd` or `xz` if the stream compresses.
 
     Attributes:
+        compression: how the bytes are compressed, or None.
         position: the number of bytes written, before compression.
     """
 
-    def __init__(self, stream: BinaryIO, *, owned: bool, beneath: BinaryIO | None = None) -> None:
+    def __init__(
+        self, stream: BinaryIO, *, owned: bool, beneath: BinaryIO | None = None, compression: str | None = None
+    ) -> None:
+        self.compression = compression
         self._stream = stream
         self._owned = owned
         self._beneath = beneath
@@ -93,13 +98,14 @@ def open_sink(target: Any) -> Sink:
             cast("BinaryIO", gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=6, mtime=0)),
             owned=True,
             beneath=stream,
+            compression="gzip",
         )
     if name.endswith(".xz"):
-        return Sink(cast("BinaryIO", lzma.LZMAFile(stream, "wb")), owned=True, beneath=stream)
+        return Sink(cast("BinaryIO", lzma.LZMAFile(stream, "wb")), owned=True, beneath=stream, compression="xz")
     if name.endswith(".zst"):
         import zstandard
 
-        return Sink(cast("BinaryIO", zstandard.ZstdCompressor().stream_writer(stream)), owned=True)
+        return Sink(cast("BinaryIO", zstandard.ZstdCompressor().stream_writer(stream)), owned=True, compression="zstd")
     return Sink(stream, owned=True)
 
 

@@ -36,29 +36,29 @@ def nested_events(slices: Table) -> NestedEvents:
         slices: whole slices in any order, with the columns `id`, `start`, `duration`, `depth` and `track`.  They are
             nested as their depths say; if slices are missing among them, by their times.
     """
+    count = slices.num_rows
     order = np.lexsort((slices["id"], slices["track"]))
     start = slices["start"][order]
     end = start + slices["duration"][order]
     _, track = np.unique(slices["track"][order], return_inverse=True)
     parent, depth = _nesting(track.astype(np.int32), start, end, slices["depth"][order])
     by_depth = np.argsort(depth, kind="stable")
-    levels = np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1)[: len(depth)]
+    levels = np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1)[:count]
+    is_cut = np.zeros(count, bool)
     for level in levels[1:]:
+        is_cut[level] = end[level] > end[parent[level]]
         end[level] = np.minimum(end[level], end[parent[level]])
     start = np.minimum(start, end)
-    last = np.arange(len(start))  # the last slice within each, or the slice itself
+    last = np.arange(count)  # the last slice within each, or the slice itself
     for level in levels[:0:-1]:
         np.maximum.at(last, parent[level], last[level])
     # Before a begin there are the begins of all earlier slices, and the ends of those that are not around it.
-    begins, ends = 2 * np.arange(len(start)) - depth, 2 * last + 1 - depth
-    row, is_end, time = (
-        np.empty(2 * len(start), np.int64),
-        np.zeros(2 * len(start), bool),
-        np.empty_like(start, shape=2 * len(start)),
-    )
+    begins, ends = 2 * np.arange(count) - depth, 2 * last + 1 - depth
+    row, time = np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)
+    is_end = np.zeros(2 * count, bool)
     row[begins], time[begins] = order, start
     row[ends], time[ends], is_end[ends] = order, end, True
-    return NestedEvents(row, is_end, time, int((end - start != slices["duration"][order]).sum()))
+    return NestedEvents(row, is_end, time, int(is_cut.sum()))
 
 
 def _nesting(track: Array, start: Array, end: Array, depth: Array) -> tuple[Array, Array]:

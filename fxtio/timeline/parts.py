@@ -228,6 +228,18 @@ class Registry:
         tid = self._tids[thread][1] if thread >= 0 else 0
         return TrackInfo(TrackKind(kind), text, process, thread, number, pid, tid)
 
+    def thread_names(self) -> list[int]:
+        """Return the codes of the names of threads, -1 for none; the list is used by the registry."""
+        return self._thread_names
+
+    def process_names(self) -> list[int]:
+        """Return the codes of the names of processes, -1 for none; the list is used by the registry."""
+        return self._process_names
+
+    def process_id(self, process: int) -> int:
+        """Return the number of a process."""
+        return self._pids[process]
+
     def thread_info(self, thread: int) -> TrackInfo:
         """Return a thread like a track, with its name as far as it is known yet; -1 is none."""
         if thread < 0:

@@ -6,7 +6,7 @@ flame graphs and profiles of samples are made from the tables here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,10 @@ MAX_STACKS = 4_000_000
 
 MAX_FRAMES = 2_000_000
 """The most distinct frames of a timeline; further ones are replaced by `OTHER`."""
+
+
+_PAIR = 1 << 32
+"""A pair of numbers below this one is a number: the first times this, plus the second."""
 
 
 class Numbering:
@@ -44,6 +48,46 @@ class Numbering:
     def keys(self) -> Array:
         """Return all keys in the order of their numbers (int64)."""
         return np.fromiter(self._number_of, np.int64, len(self._number_of))
+
+
+class Sums:
+    """Sums of values by groups of rows that have the same keys; a group is made when its keys are first seen.
+
+    Args:
+        keys: the names of the columns of keys: numbers from -1 to 2^32 - 2.
+        values: the names of the columns of values.
+    """
+
+    def __init__(self, keys: Sequence[str], values: Sequence[str]) -> None:
+        self._keys = keys
+        self._values = values
+        self._numberings = [Numbering() for _ in keys]
+        self._sums = np.zeros((len(values), 0), np.int64)
+
+    def add(self, columns: Mapping[str, Any], count: int) -> None:
+        """Add rows.
+
+        Args:
+            columns: the keys and values; one number stands for all rows.
+            count: the number of rows.
+        """
+        group = np.zeros(count, np.int64)
+        for name, numbering in zip(self._keys, self._numberings, strict=True):
+            group = numbering.numbers(group * _PAIR + np.asarray(columns[name], np.int64) + 1)
+        missing = len(self._numberings[-1]) - self._sums.shape[1]
+        self._sums = np.concatenate([self._sums, np.zeros((len(self._sums), missing), np.int64)], axis=1)
+        for sums, name in zip(self._sums, self._values, strict=True):
+            np.add.at(sums, group, columns[name])
+
+    def table(self) -> Table:
+        """Return the keys and sums of all groups, all as int64."""
+        columns: dict[str, Column] = {}
+        group = np.arange(len(self._numberings[-1]))
+        for name, numbering in zip(reversed(self._keys), reversed(self._numberings), strict=True):
+            group, key = np.divmod(numbering.keys()[group], _PAIR)
+            columns[name] = key - 1
+        columns = {name: columns[name] for name in self._keys}
+        return Table(columns | dict(zip(self._values, self._sums, strict=True)))
 
 
 class Stacks:
@@ -92,19 +136,19 @@ class Stacks:
             names: the codes of the names.
             categories: the codes of the categories, -1 for none.
         """
-        keys = names.astype(np.int64) << 32 | categories.astype(np.int64) + 1
+        keys = names.astype(np.int64) * _PAIR + categories + 1
         distinct, place = np.unique(keys, return_inverse=True)
         numbers = []
         for key in distinct.tolist():
             number = self._of_slice.get(key)
             if number is None:
-                number = self._of_slice[key] = self._frame((key >> 32, (key & 0xFFFFFFFF) - 1, -1, -1, 0))
+                number = self._of_slice[key] = self._frame((key // _PAIR, key % _PAIR - 1, -1, -1, 0))
             numbers.append(number)
         return np.array(numbers, np.int64)[place]
 
     def on(self, outer: int, frame: int) -> int:
         """Return the number of the stack that has a frame on top of an outer stack, -1 for none."""
-        key = outer + 1 << 32 | frame
+        key = outer * _PAIR + frame
         number = self._stack_of.get(key)
         if number is None:
             stacks = self._stacks
@@ -127,8 +171,8 @@ class Stacks:
         """Return the numbers of stacks (int64), see `on`, for arrays of outer stacks and frames."""
         if len(outer) < 16:
             return np.array([self.on(*each) for each in zip(outer.tolist(), frames.tolist(), strict=True)], np.int64)
-        distinct, place = np.unique(outer.astype(np.int64) << 32 | frames, return_inverse=True)
-        return np.array([self.on(key >> 32, key & 0xFFFFFFFF) for key in distinct.tolist()], np.int64)[place]
+        distinct, place = np.unique(outer.astype(np.int64) * _PAIR + frames, return_inverse=True)
+        return np.array([self.on(*divmod(key, _PAIR)) for key in distinct.tolist()], np.int64)[place]
 
     def new_tables(self) -> dict[str, dict[str, Column]]:
         """Return the rows of the tables `frames` and `stacks` that were added since the last call."""
@@ -163,25 +207,19 @@ class SliceStacks:
         self._registry = registry
         self.stacks = stacks or Stacks(registry)
         self._open = np.empty(0, np.int64), np.empty(0, np.int64)  # ids, in order, and stacks of slices without an end
-        self._groups = Numbering()
-        self._sums = np.zeros((3, 0), np.int64)
+        self._sums = Sums(("track", "stack"), ("self_time", "duration", "count"))
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch that have ended."""
-        ended = tables.get("slices")
-        if ended is None:
+        if "slices" not in tables:
             return
-        both = (ended, self._registry.open_slices())
+        ended, count = tables["slices"], tables["slices"].num_rows
+        both = (ended, self._registry.open_slices())  # the slices around those that have ended are among both
         rows = {name: np.concatenate([_plain(table[name]) for table in both]) for name in _NEEDED}
         stacks = self._stacks_of(rows)
-        count = ended.num_rows
-        order = np.argsort(rows["id"][count:])
-        self._open = rows["id"][count:][order], stacks[count:][order]
-        groups = self._groups.numbers(rows["track"][:count].astype(np.int64) << 32 | stacks[:count])
-        missing = len(self._groups) - self._sums.shape[1]
-        self._sums = np.concatenate([self._sums, np.zeros((3, missing), np.int64)], axis=1)
-        for sums, values in zip(self._sums, (ended["self_time"], ended["duration"], 1), strict=True):
-            np.add.at(sums, groups, values)
+        self._open = rows["id"][count:], stacks[count:]
+        values = {name: ended[name] for name in ("track", "self_time", "duration")}
+        self._sums.add({**values, "stack": stacks[:count], "count": 1}, count)
 
     def _stacks_of(self, rows: Mapping[str, Array]) -> Array:
         """Return the stack of each row (int64)."""
@@ -205,19 +243,9 @@ class SliceStacks:
 
         Returns:
             The columns `track`, `stack`, `self_time`, `duration` (the sums of those of its slices, in ns) and `count`
-            (the number of its slices).
+            (the number of its slices), all int64.
         """
-        keys = self._groups.keys()
-        self_time, duration, count = self._sums
-        return Table(
-            {
-                "track": (keys >> 32).astype(np.int32),
-                "stack": (keys & 0xFFFFFFFF).astype(np.int32),
-                "self_time": self_time,
-                "duration": duration,
-                "count": count,
-            }
-        )
+        return self._sums.table()
 
 
 _NEEDED = ("id", "parent", "depth", "name", "category", "track")

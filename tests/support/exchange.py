@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+import fxtio
 from fxtio._native.constants import SpanStep
 from fxtio.exchange import by_name
 from fxtio.io.sink import Sink
 from fxtio.table import Table
-from fxtio.timeline import Timeline, open_timeline
+from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.stacks import Stacks
 
@@ -89,7 +90,7 @@ def exported(timeline: Timeline, name: str, **options: Any) -> tuple[bytes, Coun
 
 def imported(data: bytes, name: str | None = None) -> Timeline:
     """Return the timeline of a file."""
-    return open_timeline(data, format=name)
+    return fxtio.open_timeline(data, format=name)
 
 
 def stacks_of(timeline: Timeline) -> list[Stack]:
@@ -118,7 +119,7 @@ def spans(timeline: Timeline) -> list[tuple[int, int, int, str, int]]:
     return [(row["track"], row["start"], row["duration"], row["name"], row["depth"]) for row in rows]
 
 
-frames = st.text(st.characters(exclude_characters="@\0", exclude_categories=("Cs",)), min_size=1, max_size=6)
+frames = st.text(st.characters(exclude_characters="@\0", exclude_categories=["Cs"]), min_size=1, max_size=6)
 """Names of frames; an `@` would begin a file name."""
 
 stacks = st.lists(st.one_of(st.sampled_from("abc"), frames), max_size=5).map(tuple)

@@ -1,0 +1,136 @@
+"""The wire format of protobuf: the few functions that take messages apart and put them together.
+
+https://protobuf.dev/programming-guides/encoding/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+
+from fxtio.codec.integers import MAX_INT64
+
+_MODULUS = 1 << 64
+
+
+class Wire(IntEnum):
+    """How the value of a field is stored."""
+
+    VARINT = 0
+    "A number of 1 to 10 bytes."
+    FIXED64 = 1
+    "8 bytes."
+    BYTES = 2
+    "A length and so many bytes: text, a message, or packed numbers."
+    FIXED32 = 5
+    "4 bytes."
+
+
+class WireError(ValueError):
+    """An error: bytes are not a message.
+
+    Attributes:
+        offset: where the field begins that cannot be read.
+    """
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"no field of a message at byte {offset:,}")
+        self.offset = offset
+
+
+_SHORT = [bytes([value]) for value in range(1 << 7)]
+
+
+def varint(value: int) -> bytes:
+    """Return a number of up to 64 bits; a negative one as the type int64 has it."""
+    if 0 <= value < 1 << 7:
+        return _SHORT[value]
+    value %= _MODULUS
+    result = bytearray()
+    while value > 0x7F:
+        result.append(value & 0x7F | 0x80)
+        value >>= 7
+    result.append(value)
+    return bytes(result)
+
+
+def number_field(field: int, value: int) -> bytes:
+    """Return a field with a number; nothing for 0, which is the default."""
+    return varint(field << 3 | Wire.VARINT) + varint(value) if value else b""
+
+
+def bytes_field(field: int, data: bytes) -> bytes:
+    """Return a field with text or a message."""
+    return varint(field << 3 | Wire.BYTES) + varint(len(data)) + data
+
+
+def packed_field(field: int, values: Iterable[int]) -> bytes:
+    """Return a field with several numbers."""
+    return bytes_field(field, b"".join(map(varint, values)))
+
+
+def fields(data: bytes | bytearray, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, Wire, int, int]]:
+    """Yield the fields of a message.
+
+    Yields:
+        The number of the field, how it is stored, and the value of a number, as an unsigned one; or where the bytes
+        begin and end.
+
+    Raises:
+        WireError: the bytes are not a message, or a cut one; what is before was yielded.
+    """
+    end = len(data) if end is None else end
+    while begin < end:
+        first = begin
+        tag, begin = _varint(data, begin, end, first)
+        kind = tag & 7
+        if not tag >> 3:
+            raise WireError(first)
+        if kind == Wire.VARINT:
+            value, begin = _varint(data, begin, end, first)
+            yield tag >> 3, Wire.VARINT, value, begin
+            continue
+        if kind == Wire.BYTES:
+            size, begin = _varint(data, begin, end, first)
+        elif kind in (Wire.FIXED64, Wire.FIXED32):
+            size = 8 if kind == Wire.FIXED64 else 4
+        else:
+            raise WireError(first)
+        if size > end - begin:
+            raise WireError(first)
+        yield tag >> 3, Wire(kind), begin, begin + size
+        begin += size
+
+
+def numbers(data: bytes | bytearray, begin: int, end: int) -> list[int]:
+    """Return packed numbers, unsigned.
+
+    Raises:
+        WireError: the last number is cut, or a number is too long.
+    """
+    values = []
+    while begin < end:
+        value, begin = _varint(data, begin, end, begin)
+        values.append(value)
+    return values
+
+
+def signed(value: int) -> int:
+    """Return the number of the type int64 that is stored as an unsigned one."""
+    return value - _MODULUS if value > MAX_INT64 else value
+
+
+def _varint(data: bytes | bytearray, begin: int, end: int, first: int) -> tuple[int, int]:
+    """Return a number and the position behind it; `first` is where its field begins."""
+    if begin >= end:
+        raise WireError(first)
+    byte = data[begin]
+    if byte < 0x80:
+        return byte, begin + 1
+    value = byte & 0x7F
+    for position in range(begin + 1, min(begin + 10, end)):
+        byte = data[position]
+        value |= (byte & 0x7F) << 7 * (position - begin)
+        if byte < 0x80:
+            return value % _MODULUS, position + 1
+    raise WireError(first)

@@ -1,0 +1,207 @@
+"""Collapsed stacks: a line for each stack, its frames from the outermost on, separated by `;`, and its weight.
+
+flamegraph.pl, inferno, py-spy (`--format raw`), speedscope and many others read or write this.  Frames may have a file
+and a line as py-spy writes them: `name (file:line)`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fxtio.exchange import Exchange
+from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
+from fxtio.exchange.texts import UNKNOWN, StackTexts, clean, label
+from fxtio.io.sink import Sink
+from fxtio.io.source import Source
+from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.stacks import MAX_FRAMES, SliceStacks, Stacks, Sums
+
+NOT_CARRIED = (
+    "times; processes, threads and processors",
+    "calls of slices, categories and arguments: of slices, only the time that was spent in each stack itself, in µs",
+    "the addresses and modules of frames; files of frames without a line",
+    "semicolons and line breaks in names, which become colons and spaces",
+    "samples in more than one unit, and allocations or slices beside samples",
+    "instants, flows, counters, logs, scheduling, garbage collections",
+)
+"""The content of a timeline that a file does not have."""
+
+MAX_LINE = 16_000_000
+"""The most bytes of a line; longer ones are left out."""
+
+_LINES = re.compile(rb"(?:[^\x00-\x08\n]+ \d+\r?\n)*[^\x00-\x08\n]*")
+_LINE = re.compile(rb"(.*\S)\s+(\d{1,19})", re.DOTALL)
+_FRAME = re.compile(r"(.+) \((.+):(\d{1,9})\)", re.DOTALL)
+_BREAKS = str.maketrans({";": ":", **dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " ")})
+_CHUNK = 1 << 20
+
+
+def _sniff(head: bytes) -> bool:
+    return b";" in head and not head.lstrip().startswith((b"{", b"[", b"<")) and bool(_LINES.fullmatch(head))
+
+
+EXCHANGE = Exchange("collapsed", "collapsed stacks", __name__, (".collapsed", ".folded"), _sniff)
+
+
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    """Read a file piece by piece, and yield its stacks as samples without a time, see `fxtio.formats.TimelineRoom`."""
+    stacks = Stacks(registry)
+    frames = _Frames(stacks)
+    unit = registry.names.code("samples")
+    for lines in _lines(source, registry):
+        numbers, weights = [], []
+        for line in lines:
+            match = _LINE.fullmatch(line.strip())
+            if match is None:
+                registry.losses["lines that are not a stack and its weight"] += bool(line.strip())
+                continue
+            stack = -1
+            for text in match[1].split(b";"):
+                stack = stacks.on(stack, frames[text])
+            numbers.append(stack)
+            weights.append(min(int(match[2]), MAX_TIME))
+        if numbers:
+            values: dict[str, Any] = {"stack": np.array(numbers, np.int32), "count": np.array(weights, np.int64)}
+            columns = registry.columns("samples", {"time": 0, "thread": -1, "cpu": -1, **values, "unit": unit})
+            yield Part(tables={**stacks.new_tables(), "samples": columns})
+    if source.fault:
+        registry.losses[source.fault] += 1
+
+
+class _Frames(dict[bytes, int]):
+    """The numbers of frames by their texts."""
+
+    def __init__(self, stacks: Stacks) -> None:
+        self._stacks = stacks
+
+    def __missing__(self, text: bytes) -> int:
+        name = text.decode("utf-8", "surrogateescape")
+        match = _FRAME.fullmatch(name)
+        stacks = self._stacks
+        number = stacks.frame(match[1], file=match[2], line=int(match[3])) if match else stacks.frame(name)
+        if len(self) < MAX_FRAMES:
+            self[text] = number
+        return number
+
+
+def _lines(source: Source, registry: Registry) -> Iterator[list[bytes]]:
+    """Yield the lines of a source, piece by piece."""
+    chunk = memoryview(bytearray(_CHUNK))
+    rest, is_long = b"", False
+    while count := source.readinto(chunk):
+        *lines, rest = (rest + bytes(chunk[:count])).split(b"\n")
+        if is_long and lines:
+            lines[0], is_long = b"", False
+        if len(rest) > MAX_LINE:
+            registry.losses[f"lines of more than {MAX_LINE:,} bytes"] += not is_long
+            rest, is_long = b"", True
+        yield lines
+    if not is_long:
+        yield [rest]
+
+
+_LOST = (
+    "slices.id",
+    "slices.category",
+    "samples.time",
+    "samples.thread",
+    "samples.cpu",
+    "allocations.time",
+    "allocations.thread",
+    "allocations.type",
+    "frames.module",
+    "frames.address",
+)
+"""The columns that a file does not have."""
+
+
+class Exporter:
+    """Writes a timeline as collapsed stacks, see `fxtio.formats.Exporter`.
+
+    A file has weights of one kind: samples if there are any, else the times of slices, else the bytes of allocations.
+    """
+
+    TABLES: ClassVar = STACKED
+
+    def __init__(self, sink: Sink, registry: Registry) -> None:
+        self.losses: Counter[str] = Counter()
+        self._sink = sink
+        self._registry = registry
+        self._gathered = Gathered({"stacks": None, "frames": None})
+        self._slices = SliceStacks(registry)
+        self._samples = Sums(("unit", "stack"), ("count",))
+        self._allocations = Sums(("stack",), ("size",))
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch."""
+        count_lost_beside_stacks(self.losses, tables, *_LOST)
+        self._gathered.enter(tables)
+        self._slices.enter(tables)
+        if "samples" in tables:
+            samples = tables["samples"]
+            columns = {"unit": samples["unit"].codes, "stack": samples["stack"], "count": samples["count"]}
+            self._samples.add(columns, samples.num_rows)
+        if "allocations" in tables:
+            allocations = tables["allocations"]
+            self._allocations.add({name: allocations[name] for name in ("stack", "size")}, allocations.num_rows)
+
+    def finish(self) -> None:
+        """Write the file."""
+        samples, slices, allocations = self._samples.table(), self._slices.table(), self._allocations.table()
+        if samples.num_rows:
+            self._lose("stacks of slices, beside samples", slices.num_rows)
+            self._write_samples(samples)
+        elif slices.num_rows:
+            own = self._slices.stacks.new_tables()
+            rounded = (slices["self_time"] + 500) // 1000
+            lost = (rounded == 0) & (slices["self_time"] > 0)
+            self._lose("stacks in which less than half a microsecond was spent, which are left out", int(lost.sum()))
+            self._write(Table(own["stacks"]), Table(own["frames"]), slices["stack"], rounded)
+        if allocations.num_rows and (samples.num_rows or slices.num_rows):
+            self._lose("stacks of allocations, beside samples or slices", allocations.num_rows)
+        elif allocations.num_rows:
+            self._write(*self._tables(), allocations["stack"], allocations["size"])
+
+    def _tables(self) -> tuple[Table, Table]:
+        return self._gathered.table("stacks"), self._gathered.table("frames")
+
+    def _write_samples(self, samples: Table) -> None:
+        """Write the samples of the most usual unit."""
+        names = self._registry.names
+        units = np.unique(samples["unit"]).tolist()
+        unit = next((code for code in map(names.code, ("samples", "ns")) if code in units), units[0])
+        is_written = samples["unit"] == unit
+        self._lose(f"stacks of samples in units other than {names.values[unit]!r}", int((~is_written).sum()))
+        samples = samples.take(is_written)
+        self._write(*self._tables(), samples["stack"], samples["count"])
+
+    def _write(self, stacks: Table, frames: Table, stack: Any, weight: Any) -> None:
+        """Write a line for each stack; those with equal names are one."""
+        rows = frames.rows()
+        texts = StackTexts(stacks, [self._label(row) for row in rows])
+        sums: Counter[str] = Counter()
+        for number, value in zip(stack.tolist(), weight.tolist(), strict=True):
+            if value > 0:
+                sums[";".join(texts.frames(number)) or UNKNOWN] += value
+            elif value < 0:
+                self._lose("negative weights of stacks", 1)
+        for text in sorted(sums):
+            self._sink.write(f"{text} {min(sums[text], MAX_TIME)}\n".encode())
+
+    def _label(self, frame: dict[str, Any]) -> str:
+        text = label(frame)
+        if frame["file"] and frame["line"] >= 0:
+            text = f"{text} ({clean(frame['file'])}:{frame['line']})"
+        replaced = text.translate(_BREAKS).strip()
+        self._lose("names with semicolons, line breaks, or spaces around them, which are replaced", replaced != text)
+        return replaced or UNKNOWN
+
+    def _lose(self, what: str, count: int) -> None:
+        if count:
+            self.losses[what] += count

@@ -1,0 +1,472 @@
+"""The profiles of pprof: gzipped protobuf with the sums of samples, allocations and times of slices by stack.
+
+A sample has a value for each type that the file has, such as `samples/count`.  Reading needs memory for the whole file.
+
+https://github.com/google/pprof/blob/main/proto/profile.proto
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, ClassVar
+
+from fxtio.codec.protobuf import (
+    Wire,
+    WireError,
+    bytes_field,
+    fields,
+    number_field,
+    numbers,
+    packed_field,
+    signed,
+    varint,
+)
+from fxtio.exchange import Exchange
+from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
+from fxtio.exchange.texts import clean
+from fxtio.exchange.whole import read_whole
+from fxtio.io.sink import Sink
+from fxtio.io.source import Source
+from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.stacks import SliceStacks, Stacks, Sums
+
+NOT_CARRIED = (
+    "times, and the order of samples and allocations; processors of samples",
+    "of slices all but their number and own time by stack and track: arguments, states, ids",
+    "instants, flows, counters, logs, scheduling, garbage collections",
+)
+"""The content of a timeline that a file does not have."""
+
+_PROFILE = {"sample_type": 1, "sample": 2, "mapping": 3, "location": 4, "function": 5, "string": 6, "default": 14}
+_TYPE = {"type": 1, "unit": 2}
+_SAMPLE = {"location": 1, "value": 2, "label": 3}
+_LABEL = {"key": 1, "text": 2, "number": 3}
+_MAPPING = {"id": 1, "file": 5, "has_functions": 7, "has_files": 8, "has_lines": 9}
+_LOCATION = {"id": 1, "mapping": 2, "address": 3, "line": 4}
+_LINE = {"function": 1, "line": 2}
+_FUNCTION = {"id": 1, "name": 2, "system_name": 3, "file": 4}
+
+_SAMPLES, _TIME, _CALLS, _OWN = (
+    ("samples", "count"),
+    ("time", "nanoseconds"),
+    ("calls", "count"),
+    ("self_time", "nanoseconds"),
+)
+_OBJECTS, _SPACE, _BYTES = ("alloc_objects", "count"), ("alloc_space", "bytes"), ("space", "bytes")
+_NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
+_UNITS = {"samples": _SAMPLES, "ns": _TIME, "bytes": _BYTES}
+
+_ROWS = 10_000
+"""So many samples are written, or make a part of a timeline."""
+
+
+def _sniff(head: bytes) -> bool:
+    """Return whether the first field is a small message with two numbers, a type of samples."""
+    try:
+        number, kind, begin, end = next(fields(head))
+        if (number, kind) != (_PROFILE["sample_type"], Wire.BYTES) or not 0 < end - begin <= 12:
+            return False
+        return all(field in (1, 2) and kind == Wire.VARINT for field, kind, _, _ in fields(head, begin, end))
+    except (WireError, StopIteration):
+        return False
+
+
+EXCHANGE = Exchange("pprof", "pprof profile", __name__, (".pprof", ".pb"), _sniff)
+
+
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    """Read a file, and yield its samples and allocations, see `fxtio.formats.TimelineRoom.parts`.
+
+    Raises:
+        FormatError: the file is too large, or its compressed data is damaged.
+    """
+    yield from _Importer(read_whole(source), registry).parts()
+
+
+class _Importer:
+    """A profile in memory: where its messages are, and what they mean."""
+
+    def __init__(self, data: bytearray, registry: Registry) -> None:
+        self._data = data
+        self._registry = registry
+        self._stacks = Stacks(registry)
+        self._found: dict[int, list[tuple[int, int]]] = {number: [] for number in _PROFILE.values()}
+        for number, kind, begin, end in self._fields(0, len(data)):
+            if kind == Wire.BYTES and number in self._found:
+                self._found[number].append((begin, end))
+        self._strings = [bytes(data[begin:end]) for begin, end in self._found[_PROFILE["string"]]]
+        self._modules = {each["id"]: each["file"] for each in self._messages("mapping", _MAPPING)}
+        self._functions = {each["id"]: each for each in self._messages("function", _FUNCTION)}
+        self._frames_of = {each["id"]: each for each in self._locations()}
+        self._known: dict[bytes, int] = {}
+        self._threads: dict[tuple[Any, ...], int] = {}
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the samples and allocations."""
+        types = [
+            (self._text(each["type"]) or "", self._text(each["unit"]) or "")
+            for each in self._messages("sample_type", _TYPE)
+        ]
+        plan = _Plan(types)
+        found = self._found[_PROFILE["sample"]]
+        for first in range(0, len(found), _ROWS):
+            rows = [self._sample(begin, end, len(types)) for begin, end in found[first : first + _ROWS]]
+            yield Part(tables=self._tables(plan, [row for row in rows if row is not None]))
+
+    def _tables(self, plan: _Plan, rows: list[tuple[int, int, int, list[int]]]) -> dict[str, Any]:
+        """Return the rows of tables for samples: thread, stack, class of objects, values."""
+        samples = []
+        allocations = []
+        names = self._registry.names
+        units = [(column, factor, names.code(unit)) for column, factor, unit in plan.samples]
+        for thread, stack, cls, values in rows:
+            for column, factor, unit in units:
+                if values[column]:
+                    samples.append((thread, stack, _bounded(values[column] * factor), unit))
+            if plan.allocations:
+                count, size = (values[column] for column in plan.allocations)
+                if count or size:
+                    allocations.append((thread, stack, cls, count, size))
+        tables: dict[str, Any] = self._stacks.new_tables()
+        if samples:
+            columns = dict(zip(("thread", "stack", "count", "unit"), zip(*samples, strict=True), strict=True))
+            tables["samples"] = self._registry.columns("samples", {"time": 0, "cpu": -1, **columns})
+        if allocations:
+            columns = dict(
+                zip(("thread", "stack", "type", "count", "size"), zip(*allocations, strict=True), strict=True)
+            )
+            tables["allocations"] = self._registry.columns("allocations", {"time": 0, **columns})
+        return tables
+
+    def _sample(self, begin: int, end: int, count: int) -> tuple[int, int, int, list[int]] | None:
+        """Return thread, stack, class and values of a sample, None if it has another number of values."""
+        locations, values, labels = b"", [], []
+        for number, kind, at, to in self._fields(begin, end):
+            if number == _SAMPLE["location"]:
+                locations += bytes(self._data[at:to]) if kind == Wire.BYTES else varint(at)
+            elif number == _SAMPLE["value"]:
+                values += self._numbers(self._data, at, to) if kind == Wire.BYTES else [at]
+            elif number == _SAMPLE["label"] and kind == Wire.BYTES:
+                labels.append(self._message(at, to, _LABEL))
+        if len(values) != count:
+            self._lose("samples without a value for each type")
+            return None
+        thread, cls = self._labels(labels)
+        return thread, self._stack(locations), cls, list(map(signed, values))
+
+    def _labels(self, labels: list[dict[str, int]]) -> tuple[int, int]:
+        """Return the row of the thread, and the code of the class of objects, each -1 for none."""
+        known: dict[str, Any] = {}
+        for label in labels:
+            key = self._text(label["key"])
+            if key in ("thread", "process", "type"):
+                known[key] = self._text(label["text"])
+            elif key in ("tid", "pid"):
+                known[key] = signed(label["number"])
+            else:
+                self._lose("labels of samples")
+        cls = self._registry.names.code(known.pop("type", None))
+        if not known:
+            return -1, cls
+        values = tuple(known.get(each) for each in ("pid", "tid", "process", "thread"))
+        thread = self._threads.get(values)
+        if thread is None:
+            pid, tid, process, name = values
+            self._registry.process(pid or 0, process)
+            tid = len(self._threads) + 1 if tid is None else tid
+            thread = self._threads[values] = self._registry.thread(pid or 0, tid, name)
+        return thread, cls
+
+    def _stack(self, locations: bytes) -> int:
+        """Return the number of the stack of packed locations, the innermost first."""
+        stack = self._known.get(locations)
+        if stack is None:
+            frames: list[int] = []
+            for number in reversed(self._numbers(locations, 0, len(locations))):
+                location = self._frames_of.get(number)
+                if location is None:
+                    self._lose("frames of samples that are not defined")
+                else:
+                    frames += location["frames"]
+            stack = self._known[locations] = self._stacks.stack(frames)
+        return stack
+
+    def _locations(self) -> Iterator[dict[str, Any]]:
+        for begin, end in self._found[_PROFILE["location"]]:
+            location: dict[str, Any] = self._message(begin, end, _LOCATION)
+            module = self._text(self._modules.get(location["mapping"], 0))
+            address = location["address"]
+            lines = [
+                self._message(at, to, _LINE)
+                for number, kind, at, to in self._fields(begin, end)
+                if number == _LOCATION["line"] and kind == Wire.BYTES
+            ]
+            location["frames"] = [self._frame(line, module, address) for line in reversed(lines or [{}])]
+            yield location
+
+    def _frame(self, line: Mapping[str, int], module: str | None, address: int) -> int:
+        identity = line.get("function", 0)
+        function = self._functions.get(identity)
+        name = file = None
+        if function is None:
+            if identity:
+                self._lose("functions of frames that are not defined")
+        else:
+            name = self._text(function["name"]) or self._text(function["system_name"])
+            file = self._text(function["file"])
+        number = signed(line.get("line", 0))
+        return self._stacks.frame(name, module, file, number if number > 0 else -1, address)
+
+    def _messages(self, kind: str, layout: Mapping[str, int]) -> Iterator[dict[str, int]]:
+        return (self._message(begin, end, layout) for begin, end in self._found[_PROFILE[kind]])
+
+    def _message(self, begin: int, end: int, layout: Mapping[str, int]) -> dict[str, int]:
+        """Return the numbers of a message by their names; 0 for those that it does not have."""
+        values = {number: value for number, kind, value, _ in self._fields(begin, end) if kind == Wire.VARINT}
+        return {name: values.get(number, 0) for name, number in layout.items()}
+
+    def _fields(self, begin: int, end: int) -> Iterator[tuple[int, Wire, int, int]]:
+        try:
+            yield from fields(self._data, begin, end)
+        except WireError:
+            self._lose("messages that are cut or damaged")
+
+    def _numbers(self, data: bytes | bytearray, begin: int, end: int) -> list[int]:
+        try:
+            return numbers(data, begin, end)
+        except WireError:
+            self._lose("messages that are cut or damaged")
+            return []
+
+    def _text(self, index: int) -> str | None:
+        """Return a string; None if it is empty or not defined."""
+        if index >= len(self._strings):
+            self._lose("strings that are not defined")
+            return None
+        return self._strings[index].decode("utf-8", "surrogateescape") or None
+
+    def _lose(self, what: str) -> None:
+        self._registry.losses[what] += 1
+
+
+class _Plan:
+    """The table that each value of a sample goes to.
+
+    Attributes:
+        samples: for each value that becomes a row of `samples`: its place, its factor, and the unit.
+        allocations: the places of the number and of the bytes of allocated objects, or None.
+    """
+
+    def __init__(self, types: Sequence[tuple[str, str]]) -> None:
+        self.allocations = (types.index(_OBJECTS), types.index(_SPACE)) if {_OBJECTS, _SPACE} <= {*types} else None
+        self.samples: list[tuple[int, int, str]] = []
+        units: set[str] = set()
+        for column, (kind, unit) in enumerate(types):
+            if self.allocations is not None and column in self.allocations:
+                continue
+            factor = 1
+            name = f"{kind}/{unit}"
+            if unit in _NS and "ns" not in units:
+                factor, name = _NS[unit], "ns"
+            elif unit == "count" and kind not in units:
+                name = kind
+            elif (kind, unit) == _BYTES:
+                name = "bytes"
+            units.add(name)
+            self.samples.append((column, factor, name))
+
+
+def _bounded(value: int) -> int:
+    return max(min(value, MAX_TIME), -MAX_TIME)
+
+
+_LOST = ("slices.id", "samples.time", "samples.cpu", "allocations.time")
+"""The columns that a file does not have."""
+
+
+class Exporter:
+    """Writes a timeline as a profile of pprof, see `fxtio.formats.Exporter`.
+
+    The values are those of samples for each of their units, the number and bytes of allocations, and the number and own
+    time of slices.
+    """
+
+    TABLES: ClassVar = STACKED
+
+    def __init__(self, sink: Sink, registry: Registry) -> None:
+        self.losses: Counter[str] = Counter()
+        self._registry = registry
+        self._out = _Out(sink)
+        self._gathered = Gathered({"stacks": None, "frames": None})
+        self._slices = SliceStacks(registry)
+        self._samples = Sums(("unit", "thread", "stack"), ("count",))
+        self._allocations = Sums(("thread", "stack", "type"), ("count", "size"))
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch."""
+        count_lost_beside_stacks(self.losses, tables, *_LOST)
+        self._gathered.enter(tables)
+        self._slices.enter(tables)
+        if "samples" in tables:
+            rows = tables["samples"]
+            columns = {name: rows[name] for name in ("thread", "stack", "count")}
+            self._samples.add({**columns, "unit": rows["unit"].codes}, rows.num_rows)
+        if "allocations" in tables:
+            rows = tables["allocations"]
+            columns = {name: rows[name] for name in ("thread", "stack", "count", "size")}
+            self._allocations.add({**columns, "type": rows["type"].codes}, rows.num_rows)
+
+    def finish(self) -> None:
+        """Write the file."""
+        samples, allocations, slices = self._samples.table(), self._allocations.table(), self._slices.table()
+        names = self._registry.names.values
+        units = [*dict.fromkeys(samples["unit"].tolist())]
+        types = [self._type(names[unit] if unit >= 0 else "") for unit in units]
+        types += [_OBJECTS, _SPACE] * bool(allocations.num_rows) + [_CALLS, _OWN] * bool(slices.num_rows)
+        out = self._out
+        for kind, unit in types:
+            text = number_field(_TYPE["type"], out.string(kind)) + number_field(_TYPE["unit"], out.string(unit))
+            out.message("sample_type", text)
+        threads, tracks = self._thread_labels()
+        stacks = _Locations(out, self._gathered.table("stacks"), self._gathered.table("frames"))
+        place = {unit: column for column, unit in enumerate(units)}
+        for row in samples.rows():
+            values = {place[row["unit"]]: row["count"]}
+            out.sample(stacks.of(row["stack"]), values, len(types), threads[row["thread"]])
+        for row in allocations.rows():
+            label = self._label("type", text=names[row["type"]]) if row["type"] >= 0 else b""
+            values = {len(units): row["count"], len(units) + 1: row["size"]}
+            out.sample(stacks.of(row["stack"]), values, len(types), threads[row["thread"]] + label)
+        own = self._slices.stacks.new_tables()
+        if own:
+            stacks = _Locations(out, Table(own["stacks"]), Table(own["frames"]), stacks.count)
+        for row in slices.rows():
+            values = {len(types) - 2: row["count"], len(types) - 1: row["self_time"]}
+            out.sample(stacks.of(row["stack"]), values, len(types), tracks[row["track"]])
+        out.finish()
+
+    def _type(self, unit: str) -> tuple[str, str]:
+        kind, slash, of = unit.partition("/")
+        return _UNITS.get(unit) or ((kind, of) if slash else (unit, "count"))
+
+    def _thread_labels(self) -> tuple[list[bytes], list[bytes]]:
+        """Return the labels of each thread and of each track; the last are those of -1."""
+        tables = self._registry.tables()
+        processes = [*tables["processes"].rows()]
+        threads = []
+        for row in tables["threads"].rows():
+            process = processes[row["process"]]
+            label = self._label("tid", number=row["tid"]) + self._label("pid", number=process["pid"])
+            label += self._label("thread", text=row["name"]) + self._label("process", text=process["name"])
+            threads.append(label)
+        tracks = [
+            threads[row["thread"]] if row["thread"] >= 0 else self._label("track", text=row["name"] or row["kind"])
+            for row in tables["tracks"].rows()
+        ]
+        return [*threads, b""], [*tracks, b""]
+
+    def _label(self, key: str, text: str | None = None, number: int = 0) -> bytes:
+        if text is None and not number:
+            return b""
+        data = number_field(_LABEL["key"], self._out.string(key)) + number_field(_LABEL["number"], number)
+        if text:
+            data += number_field(_LABEL["text"], self._out.string(text))
+        return bytes_field(_SAMPLE["label"], data)
+
+
+class _Locations:
+    """The locations of stacks; frames and modules are written when they are first needed.
+
+    Args:
+        out: takes them.
+        stacks: the table `stacks`.
+        frames: the table `frames`.
+        first: the number of locations that were written before.
+    """
+
+    def __init__(self, out: _Out, stacks: Table, frames: Table, first: int = 0) -> None:
+        self._parents, self._inner = stacks["parent"].tolist(), stacks["frame"].tolist()
+        self.count = first + frames.num_rows
+        self._ids = [varint(first + number + 1) for number in range(frames.num_rows)]
+        for number, row in enumerate(frames.rows(), first + 1):
+            out.location(number, row)
+
+    def of(self, stack: int) -> bytes:
+        """Return the packed ids of the locations of a stack, the innermost first."""
+        ids = []
+        while stack >= 0:
+            ids.append(self._ids[self._inner[stack]])
+            stack = self._parents[stack]
+        return b"".join(ids)
+
+
+class _Out:
+    """A profile that is being written: compresses messages and numbers strings, functions and modules."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._deflate = None if sink.compression else zlib.compressobj(6, wbits=31)  # with the header of gzip
+        self._pending: list[bytes] = []
+        self._strings: dict[str, int] = {"": 0}
+        self._modules: dict[str, int] = {}
+        self._functions: dict[tuple[str | None, str | None], int] = {}
+
+    def string(self, text: str) -> int:
+        """Return the index of a string."""
+        return self._strings.setdefault(clean(text), len(self._strings))
+
+    def message(self, kind: str, data: bytes) -> None:
+        """Write a message of the profile."""
+        self._pending.append(bytes_field(_PROFILE[kind], data))
+        if len(self._pending) >= _ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        data = b"".join(self._pending)
+        self._pending.clear()
+        self._sink.write(data if self._deflate is None else self._deflate.compress(data))
+
+    def sample(self, locations: bytes, values: Mapping[int, int], count: int, labels: bytes) -> None:
+        """Write a sample; values that are not given are 0."""
+        packed = packed_field(_SAMPLE["value"], [values.get(column, 0) for column in range(count)])
+        self.message("sample", bytes_field(_SAMPLE["location"], locations) + packed + labels)
+
+    def location(self, number: int, frame: Mapping[str, Any]) -> None:
+        """Write a location, and its function and module if they are new."""
+        data = number_field(_LOCATION["id"], number) + number_field(_LOCATION["address"], frame["address"])
+        if frame["module"]:
+            data += number_field(_LOCATION["mapping"], self._module(frame["module"]))
+        if frame["name"] or frame["file"] or frame["line"] > 0:
+            line = number_field(_LINE["function"], self._function(frame["name"], frame["file"]))
+            line += number_field(_LINE["line"], max(frame["line"], 0))
+            data += bytes_field(_LOCATION["line"], line)
+        self.message("location", data)
+
+    def _module(self, name: str) -> int:
+        number = self._modules.get(name)
+        if number is None:
+            number = self._modules[name] = len(self._modules) + 1
+            data = number_field(_MAPPING["id"], number) + number_field(_MAPPING["file"], self.string(name))
+            for flag in ("has_functions", "has_files", "has_lines"):
+                data += number_field(_MAPPING[flag], 1)
+            self.message("mapping", data)
+        return number
+
+    def _function(self, name: str | None, file: str | None) -> int:
+        number = self._functions.get((name, file))
+        if number is None:
+            number = self._functions[name, file] = len(self._functions) + 1
+            data = number_field(_FUNCTION["id"], number) + number_field(_FUNCTION["name"], self.string(name or ""))
+            self.message("function", data + number_field(_FUNCTION["file"], self.string(file or "")))
+        return number
+
+    def finish(self) -> None:
+        """Write the strings, and what is left."""
+        for text in self._strings:
+            self.message("string", text.encode())
+        self._flush()
+        if self._deflate is not None:
+            self._sink.write(self._deflate.flush())

@@ -1,0 +1,325 @@
+"""Tests of OTLP JSON lines: round trips, messages of opentelemetry-proto, files of other programs, hostile files."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fxtio
+from fxtio.exchange import otlp, otlp_reader
+from fxtio.timeline import Timeline
+from support import exchange
+from support.checkout import CORPUS
+from support.exchange import Content, exported, imported
+
+Row = dict[str, Any]
+
+
+def lines(timeline: Timeline) -> list[Row]:
+    return [json.loads(line) for line in exported(timeline, "otlp")[0].splitlines()]
+
+
+def spans_of(timeline: Timeline) -> list[Row]:
+    """Return the spans of all lines."""
+    resources = [resource for line in lines(timeline) for resource in line["resourceSpans"]]
+    return [span for resource in resources for scope in resource["scopeSpans"] for span in scope["spans"]]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    with fxtio.create(tmp_path / "in.fxt") as writer:
+        track = writer.thread(1, 2, "main", "app")
+        track.begin("outer", 100, category="c", args={"a": 1, "f": 0.5, "s": "x", "b": True, "n": None})
+        track.instant("point", 120, args={"i": 7})
+        track.complete("inner", 130, 140, category="d", args={"u": 2**63})
+        track.end("outer", 200, category="c")
+        track.instant("alone", 300)
+        writer.thread(1, 3, "worker", "app").complete("work", 100, 150)
+        writer.thread(9, 4).begin("open", 110)
+    return tmp_path / "in.fxt"
+
+
+def attributes(row: Row) -> Row:
+    return {each["key"]: each["value"] for each in row.get("attributes", [])}
+
+
+def test_what_is_written(trace: Path) -> None:
+    timeline = fxtio.open_timeline(trace)
+    found = {span["name"]: span for span in spans_of(timeline)}
+    outer, inner = found["outer"], found["inner"]
+    assert (outer["startTimeUnixNano"], outer["endTimeUnixNano"]) == ("100", "200")
+    assert inner["traceId"] == outer["traceId"] != found["work"]["traceId"]
+    assert inner["parentSpanId"] == outer["spanId"] and "parentSpanId" not in outer
+    assert attributes(outer) == {
+        "thread.id": {"intValue": "2"},
+        "thread.name": {"stringValue": "main"},
+        "a": {"intValue": "1"},
+        "f": {"doubleValue": 0.5},
+        "s": {"stringValue": "x"},
+        "b": {"boolValue": True},
+        "n": {},
+    }
+    assert attributes(inner)["u"] == {"stringValue": str(2**63)}
+    (event,) = outer["events"]
+    assert (event["name"], event["timeUnixNano"], attributes(event)) == ("point", "120", {"i": {"intValue": "7"}})
+    assert attributes(found["open"])["fxtio.state"] == {"stringValue": "open"}
+    resources = [resource for line in lines(timeline) for resource in line["resourceSpans"]]
+    assert attributes(resources[0]["resource"]) == {
+        "process.pid": {"intValue": "1"},
+        "service.name": {"stringValue": "app"},
+    }
+    assert {scope["scope"]["name"] for resource in resources for scope in resource["scopeSpans"]} == {"c", "d", ""}
+    _, losses = exported(timeline, "otlp")
+    assert losses == {
+        "instants that are in no slice": 1,
+        "types of arguments that are unsigned, pointers, or koids": 1,
+    }
+
+
+def content_of(timeline: Timeline) -> tuple[Counter[Any], Counter[Any], Counter[Any]]:
+    """Return slices, instants and arguments with the names and numbers that they refer to."""
+    tables = timeline.tables("slices", "instants", "args", "tracks", "threads", "processes")
+    threads, processes = [*tables["threads"].rows()], [*tables["processes"].rows()]
+    owner = {}
+    for number, track in enumerate(tables["tracks"].rows()):
+        thread = threads[track["thread"]] if track["thread"] >= 0 else None
+        owner[number] = (thread and (thread["tid"], thread["name"]), processes[track["process"]]["pid"])
+    slices = [*tables["slices"].rows()]
+    names = {row["event"]: (row["name"], row["start"]) for row in slices}
+    names |= {row["event"]: (row["name"], row["time"]) for row in tables["instants"].rows() if row["slice"] >= 0}
+    keys = ("start", "duration", "name", "state", "depth")
+    return (
+        Counter((owner[row["track"]], row["category"] or None, *(row[key] for key in keys)) for row in slices),
+        Counter(names[row["event"]] for row in tables["instants"].rows() if row["event"] in names),
+        Counter(
+            (names[row["event"]], row["name"], row["type"], row["bits"], row["text"])
+            for row in tables["args"].rows()
+            if row["event"] in names
+        ),
+    )
+
+
+def test_round_trip(trace: Path) -> None:
+    timeline = fxtio.open_timeline(trace)
+    again = imported(exported(timeline, "otlp")[0])
+    assert again.format == "otlp"
+    slices, instants, arguments = content_of(timeline)
+    (unsigned,) = [key for key in arguments if key[1] == "u"]
+    arguments[*unsigned[:2], "text", 0, str(2**63)] = arguments.pop(unsigned)
+    assert content_of(again) == (slices, instants, arguments)
+    assert not again.losses
+
+
+@given(exchange.complete_spans, st.integers(1, 40))
+def test_spans_that_nest_come_back(spans: list[tuple[int, int, int, str]], size: int) -> None:
+    timeline = Content(spans=spans, size=size).timeline()
+    again = imported(exported(timeline, "otlp")[0], "otlp")
+
+    def found(of: Timeline) -> Counter[Any]:
+        return Counter((row["start"], row["duration"], row["name"]) for row in of.table("slices").rows())
+
+    assert found(again) == found(timeline)
+    if "overlapping" not in timeline.table("slices")["state"].to_list():
+        before, after = exchange.spans(timeline), exchange.spans(again)
+        long = [row[1:] for row in before if row[2]], [row[1:] for row in after if row[2]]
+        assert Counter(long[0]) == Counter(long[1])
+
+
+@given(exchange.complete_spans, st.integers(1, 10))
+def test_parents_and_traces(spans: list[tuple[int, int, int, str]], size: int) -> None:
+    timeline = Content(spans=spans, size=size).timeline()
+    slices = [*timeline.table("slices").rows()]
+    found = {int(span["spanId"], 16) - 1: span for span in spans_of(timeline)}
+    assert len(found) == len(slices)
+    roots: dict[int, str] = {}
+    for row in slices:
+        span = found[row["id"]]
+        if row["parent"] < 0:
+            assert "parentSpanId" not in span
+            assert span["traceId"] not in roots.values()
+            roots[row["id"]] = span["traceId"]
+        else:
+            assert int(span["parentSpanId"], 16) - 1 == row["parent"]
+            assert span["traceId"] == found[row["parent"]]["traceId"]
+
+
+def test_traces_have_different_ids() -> None:
+    one, other = (spans_of(Content(spans=[(0, start, 5, "a")]).timeline())[0]["traceId"] for start in (0, 1))
+    assert one != other
+
+
+def test_the_messages_of_opentelemetry(trace: Path) -> None:
+    json_format = pytest.importorskip("google.protobuf.json_format")
+    trace_pb2 = pytest.importorskip("opentelemetry.proto.trace.v1.trace_pb2")
+    found = []
+    for line in exported(fxtio.open_timeline(trace), "otlp")[0].splitlines():
+        document = json.loads(line)
+        for resource in document["resourceSpans"]:
+            for scope in resource["scopeSpans"]:
+                for span in scope["spans"]:  # OTLP has hexadecimal ids where JSON of protobuf has base64
+                    for key in ("traceId", "spanId", "parentSpanId"):
+                        if key in span:
+                            assert len(bytes.fromhex(span.pop(key))) in (8, 16)
+        message = json_format.ParseDict(document, trace_pb2.TracesData())
+        for resource in message.resource_spans:
+            for scope in resource.scope_spans:
+                found += [(span.name, span.start_time_unix_nano, span.kind, len(span.events)) for span in scope.spans]
+    assert sorted(found) == [("inner", 130, 1, 0), ("open", 110, 1, 0), ("outer", 100, 1, 1), ("work", 100, 1, 0)]
+
+
+def test_the_corpus() -> None:
+    timeline = fxtio.open_timeline(CORPUS / "fxt" / "magic-trace.fxt")
+    again = imported(exported(timeline, "otlp")[0])
+    assert content_of(again)[0].total() == content_of(timeline)[0].total()
+
+
+# ---------------------------------------------------------------------------------------------- files of other programs
+
+
+def request(*spans: Row, **more: Any) -> bytes:
+    scope = {"scope": {"name": "lib"}, "spans": [*spans]}
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]}
+    return json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}], **more}).encode() + b"\n"
+
+
+def span(name: str, start: Any, end: Any, id: str = "01", parent: str = "", **more: Any) -> Row:
+    times = {"startTimeUnixNano": start, "endTimeUnixNano": end}
+    return {"traceId": "5b", "spanId": id, "parentSpanId": parent, "name": name, **times, **more}
+
+
+def test_spans_without_threads_nest_in_their_parents_only() -> None:
+    data = request(
+        span("b", "30", "40", "03", "01"),
+        span("a", "10", "60", "02", "01"),
+        span("root", 0, 100, "01"),
+        span("a1", "20", "50", "04", "02"),
+    )
+    timeline = imported(data)
+    tables = timeline.tables("slices", "tracks", "processes")
+    names = {row["id"]: row["name"] for row in tables["slices"].rows()}
+    found = {row["name"]: (names.get(row["parent"]), row["track"]) for row in tables["slices"].rows()}
+    assert found == {"root": (None, 0), "a": ("root", 0), "a1": ("a", 0), "b": (None, 1)}
+    assert tables["processes"]["name"].to_list() == ["shop"]
+    assert tables["tracks"]["name"].to_list() == ["root", "b"]
+
+
+def test_attributes_of_all_types() -> None:
+    values: list[tuple[str, Any]] = [
+        ("list", {"arrayValue": {"values": [{"intValue": "1"}, {"stringValue": "x"}]}}),
+        ("map", {"kvlistValue": {"values": [{"key": "k", "value": {"boolValue": False}}]}}),
+        ("bytes", {"bytesValue": "AAE="}),
+        ("int", {"intValue": 5}),
+        ("nan", {"doubleValue": "NaN"}),
+        ("none", {}),
+    ]
+    data = request(span("a", 1, 2, attributes=[{"key": key, "value": value} for key, value in values], links=[{}]))
+    timeline = imported(data)
+    rows = [*timeline.table("args").rows()]
+    assert [(row["name"], row["type"], row["text"]) for row in rows] == [
+        ("list.0", "integer", None),
+        ("list.1", "text", "x"),
+        ("map.k", "boolean", None),
+        ("bytes", "text", "AAE="),
+        ("int", "integer", None),
+        ("nan", "number", None),
+        ("none", "null", None),
+    ]
+    timeline.table("slices")
+    assert timeline.losses == {"links between spans": 1}
+
+
+def test_a_status_and_indented_json() -> None:
+    document = json.loads(request(span("a", 1, 2, status={"code": 2}), span("b", 3, 4, status={"code": 1})))
+    timeline = imported(json.dumps(document, indent=1).encode())
+    assert timeline.table("slices")["state"].to_list() == ["thrown", "closed"]
+
+
+# -------------------------------------------------------------------------------------------------------- hostile files
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (request(span("a", None, 2)), "spans without a time"),
+        (request(span("a", "x", 2)), "spans without a time"),
+        (request(span("a", "-1", 2)), "spans without a time"),
+        (request(span("a", 5, 2)), "spans that end before they begin, which last 0 ns now"),
+        (request(span("a", 1, 2, events=[{"name": "e"}])), "events without a time"),
+        (request(span("a", 1, 2)) + b"{\n", "lines that cannot be read"),
+        (request(span("a", 1, 2)) + b"[]\n", "lines without spans, such as those of metrics and logs"),
+        (request(span("a", 1, 2)) + b'{"resourceLogs":[]}\n', "lines without spans, such as those of metrics and logs"),
+    ],
+)
+def test_what_is_wrong_is_a_loss(data: bytes, what: str) -> None:
+    timeline = imported(data)
+    timeline.tables("slices", "instants", "args")
+    assert timeline.losses == {what: 1}
+
+
+@pytest.mark.parametrize("data", [b'{"resourceSpans": 5', b'{"resourceSpans":[', b'{"resourceSpans":' + b"[" * 9000])
+def test_what_is_no_json_is_refused(data: bytes) -> None:
+    with pytest.raises(fxtio.FormatError, match="not OTLP"):
+        imported(data).table("slices")
+
+
+def test_many_spans_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp_reader, "MAX_LANES", 3)
+    timeline = imported(request(*(span(f"s{number}", number, 100 + number, f"{number:02}") for number in range(9))))
+    assert timeline.table("slices").num_rows == 9
+    assert timeline.table("tracks").num_rows == 3
+
+
+def test_parents_in_a_circle_do_no_harm() -> None:
+    timeline = imported(request(span("a", 1, 5, "01", "02"), span("b", 1, 5, "02", "01")))
+    assert timeline.table("slices").num_rows == 2
+
+
+def test_instants_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(otlp, "MAX_WAITING", 2)
+    with fxtio.create(tmp_path / "in.fxt") as writer:
+        track = writer.thread(1, 2)
+        track.begin("a", 0)
+        for time in range(5):
+            track.instant("i", time)
+        track.end("a", 9)
+    timeline = fxtio.open_timeline(tmp_path / "in.fxt")
+    assert len(spans_of(timeline)[0]["events"]) == 2
+    assert exported(timeline, "otlp")[1] == {"instants beyond 2 within slices that have not ended": 3}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["key", "value", "values", "intValue", "arrayValue", "kvlistValue", "name", "doubleValue"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+KEYS = ["traceId", "spanId", "parentSpanId", "name", "startTimeUnixNano", "attributes", "events", "status", "links"]
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), json_values), st.dictionaries(st.sampled_from(KEYS), json_values))
+def test_any_values_are_read(changes: Row, event: Row) -> None:
+    changes.setdefault("events", [{"timeUnixNano": "1", **event}])
+    imported(request({**span("a", 1, 2), **changes}, span("b", 1, 2))).tables("slices", "instants", "args")
+
+
+@given(st.sampled_from(["resourceSpans", "resource", "scopeSpans", "scope", "spans"]), json_values)
+def test_any_structure_is_read(key: str, value: Any) -> None:
+    def replaced(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {name: value if name == key else replaced(each) for name, each in node.items()}
+        return [replaced(each) for each in node] if isinstance(node, list) else node
+
+    data = json.dumps(replaced(json.loads(request(span("a", 1, 2))))).encode()
+    imported(data, "otlp").tables("slices", "instants", "args")
