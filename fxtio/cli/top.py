@@ -95,7 +95,7 @@ def _print(options: Namespace, name: str, answer: Answer) -> None:
     if shown.num_rows:
         print()
         values = [column for column in _VALUES if column in shown]
-        headers = [">calls", *(f">{column}" for column in values), ">share", options.by]
+        headers = [">calls", *(f">{column}" for column in values), ">share", printable(options.by)]
         print_table(headers, [_cells(row, values, answer.unit) for row in shown.rows()])
         if answer.more:
             print(f"and {answer.more:,} more (-n all)")
