@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from fxtio.cli.answers import (
     add_output,
     add_trace,
+    answer_json,
     finish,
-    json_value,
     open_answers,
     print_csv,
     print_json,
@@ -73,18 +73,6 @@ def run(options: Namespace) -> int:
     else:
         _print(options, timeline.name, answer)
     return finish(timeline)
-
-
-def answer_json(answer: Answer) -> dict[str, Any]:
-    """Return an answer as JSON."""
-    return {
-        "what": answer.what,
-        "unit": json_value(answer.unit),
-        "rows": [{name: json_value(value) for name, value in row.items()} for row in answer.table.rows()],
-        "more": answer.more,
-        "error": answer.error,
-        "losses": dict(answer.losses),
-    }
 
 
 def _print(options: Namespace, name: str, answer: Answer) -> None:
