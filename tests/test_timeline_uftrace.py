@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.timeline import Timeline
+from fxtio.timeline.answers import top
 from fxtio.uftrace import missing_entries
 from fxtio.uftrace.demangle import available
 from fxtio.uftrace.records import FunctionExit
@@ -102,6 +103,8 @@ def totals_of_uftrace(name: str) -> dict[str, tuple[int, int, int]]:
 @pytest.mark.parametrize("name", AS_UFTRACE)
 def test_totals_are_those_of_uftrace(name: str) -> None:
     assert totals(opened(name)) == totals_of_uftrace(name)
+    ranking = {row["name"]: (row["calls"], row["total"], row["self"]) for row in top(opened(name)).table.rows()}
+    assert ranking == totals_of_uftrace(name)
 
 
 @pytest.mark.parametrize("name", WITH_SWITCHES)
