@@ -8,15 +8,16 @@ from collections import Counter
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from fxtio.fxt.arguments import Int32Argument, KoidArgument, StringArgument
+from fxtio.fxt.references import Thread
+
 import fxtio
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
 from fxtio.fxt import frames, rules
 from fxtio.fxt import records as r
-from fxtio.fxt.arguments import Int32Argument, KoidArgument, StringArgument
 from fxtio.fxt.cut import Cut, cut_to
 from fxtio.fxt.layout import MAGIC
-from fxtio.fxt.references import Thread
 from fxtio.io.sink import open_sink
 from fxtio.selection import Selection
 
