@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fxtio.fxt.arguments import Int32Argument, StringArgument
-from fxtio.fxt.references import Thread
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +18,7 @@ from fxtio.fxt import records as r
 from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.merge import merge_to
+from fxtio.fxt.records import Int32Argument, StringArgument, Thread
 from fxtio.io.sink import open_sink
 from fxtio.selection import Selection
 from fxtio.testing import strategies

@@ -1,8 +1,8 @@
 """Cut a part out of a data directory: a range of times, and some tasks.
 
 The files of tasks are cut record by record.  Calls that are open at the start of the range are entered there, with
-their depths and arguments; those that return behind it return at its end, with their return values.  Scheduler events
-and messages are cut by their times, files of kernel events page by page.  All other files stay as they are.
+their depths and arguments; those that return behind it return at its end, with their return values.  Scheduler events,
+kernel events and messages are cut by their times.  All other files stay as they are.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ Array = np.ndarray[Any, Any]
 
 _KIND = RecordWord.fields["type"]
 _WORD = 8
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,25 +222,62 @@ def _raw(chunk: Chunk, rows: Array) -> list[bytes]:
 
 def _cut_others(trace: UftraceTrace, reading: Reading, bounds: _Range, path: Path) -> None:
     """Write all files but the info file and those of tasks."""
-    task_files = {f"{tid}.dat" for tid in trace.tids}
+    has_range = bounds.start > 0 or bounds.end <= MAX_TIME
+    halves = _halves(trace, bounds) if has_range else {}
+    left_out = {INFO_FILE, *(f"{tid}.dat" for tid in trace.tids)}
+    if has_range:
+        left_out.update(filter(kernel.is_name, trace.directory.names))
+        for name, raw in _kernel_files(reading, bounds):
+            (path / name).write_bytes(raw)
     for name in trace.directory.names:
-        if name in task_files or name == INFO_FILE:
+        if name in left_out:
             continue
         with open(path / name, "wb") as file:
             if name == EXTERN_FILE:
                 file.write(_cut_messages(reading, bounds))
-            elif kernel.is_name(name):
-                file.writelines(_kernel_pages(trace, reading, name, bounds))
             elif perf.is_name(name):
-                file.writelines(_sched_events(trace, reading, name, bounds))
+                file.writelines(_sched_events(trace, reading, name, bounds, halves.get(name, _NONE)))
             else:
                 file.writelines(StoredFile(trace.directory, name).blocks())
 
 
-def _sched_events(trace: UftraceTrace, reading: Reading, name: str, bounds: _Range) -> Iterator[bytes]:
-    """Yield the scheduler events of a file in the range."""
+def _sched_blocks(
+    trace: UftraceTrace, reading: Reading, name: str, bounds: _Range
+) -> Iterator[tuple[perf.PerfBlock, Array]]:
+    """Yield the blocks of a file of scheduler events, and which of its events are in the range (bool)."""
     for block in perf.parse(trace.directory.blocks(name), name, trace.info_file.order, reading.findings):
-        kept = (block.time >= np.uint64(bounds.start)) & (block.time < np.uint64(bounds.end))
+        yield block, (block.time >= np.uint64(bounds.start)) & (block.time < np.uint64(bounds.end))
+
+
+def _halves(trace: UftraceTrace, bounds: _Range) -> dict[str, Array]:
+    """Return by file the offsets of scheduler events whose other half is not in the range.
+
+    A task that leaves a CPU comes back: uftrace shows the time between as a call.
+    """
+    quiet = Reading(trace.directory, trace.info_file, trace.tids, Findings("uftrace"))
+    names = list(filter(perf.is_name, trace.directory.names))
+    parts = []
+    for number, name in enumerate(names):
+        for block, within in _sched_blocks(trace, quiet, name, bounds):
+            rows = np.flatnonzero(within & np.isin(block.kind, (perf.SCHED_OUT, perf.PREEMPTED, perf.SCHED_IN)))
+            places = block.base + block.at[rows]
+            parts.append((block.tid[rows], block.time[rows], block.kind[rows], np.full(len(rows), number), places))
+    if not parts:
+        return {}
+    tid, time, kind, file, place = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((time, tid))
+    is_in, owner = kind[order] == perf.SCHED_IN, tid[order]
+    is_pair = np.zeros(len(owner), bool)
+    is_pair[:-1] = (owner[1:] == owner[:-1]) & ~is_in[:-1] & is_in[1:]
+    is_pair[1:] |= is_pair[:-1].copy()
+    alone = order[~is_pair]
+    return {name: place[alone[file[alone] == number]] for number, name in enumerate(names)}
+
+
+def _sched_events(trace: UftraceTrace, reading: Reading, name: str, bounds: _Range, left_out: Array) -> Iterator[bytes]:
+    """Yield the scheduler events of a file in the range, without those at some offsets."""
+    for block, within in _sched_blocks(trace, reading, name, bounds):
+        kept = within & ~np.isin(block.base + block.at, left_out)
         for begin, size in zip(block.at[kept].tolist(), block.size[kept].tolist(), strict=True):
             yield block.raw[begin : begin + size]
 
@@ -249,13 +287,32 @@ def _cut_messages(reading: Reading, bounds: _Range) -> bytes:
     return ExternFile.of([message for message in reading.messages() if bounds.has(message.time)]).to_bytes()
 
 
-def _kernel_pages(trace: UftraceTrace, reading: Reading, name: str, bounds: _Range) -> Iterator[bytes]:
-    """Yield the pages of a file of kernel events that have any in the range."""
-    size = kernel.checked_page_size(reading.kernel_header, reading.findings)
-    for page in trace.directory.blocks(name, size):
-        entries = kernel.parse_entries(iter([page]), reading.kernel_header, name, Findings("uftrace"))
-        if any(bounds.has(entry.time) for entry in entries):
-            yield page
+def _kernel_files(reading: Reading, bounds: _Range) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and contents of the files of kernel events.
+
+    A call of a kernel function that is not wholly in the range is left out: it has no depth of its own in a task.
+    """
+    chosen: dict[int, list[tuple[int, kernel.KernelEvent]]] = {}
+    open_calls: dict[int, list[int]] = {}
+    kept: set[int] = set()
+    events = reading.kernel_events_by_time
+    for number, event in enumerate(events):
+        is_in = bounds.has(event.time)
+        calls = open_calls.setdefault(event.tid, [])
+        if event.name == kernel.FUNCTION_ENTRY:
+            calls.append(number if is_in else -1)
+        elif event.name == kernel.FUNCTION_EXIT:
+            entry = calls.pop() if calls else -1
+            if is_in and entry >= 0:
+                kept.update((entry, number))
+        elif is_in:
+            kept.add(number)
+    for number in sorted(kept):
+        chosen.setdefault(events[number].cpu, []).append((number, events[number]))
+    for cpu, rows in chosen.items():
+        missed = {place for place, (_, event) in enumerate(rows) if event.missed}
+        pages = kernel.build_pages([(event.time, event.data) for _, event in rows], reading.kernel_header, missed)
+        yield f"kernel-cpu{cpu}.dat", pages
 
 
 def _with_tasks(info: InfoFile, tids: set[int]) -> InfoFile:

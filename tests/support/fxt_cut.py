@@ -8,9 +8,6 @@ from collections import Counter
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from fxtio.fxt.arguments import Int32Argument, KoidArgument, StringArgument
-from fxtio.fxt.references import Thread
-
 import fxtio
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
@@ -18,6 +15,7 @@ from fxtio.fxt import frames, rules
 from fxtio.fxt import records as r
 from fxtio.fxt.cut import Cut, cut_to
 from fxtio.fxt.layout import MAGIC
+from fxtio.fxt.records import Int32Argument, KoidArgument, StringArgument, Thread
 from fxtio.io.sink import open_sink
 from fxtio.selection import Selection
 

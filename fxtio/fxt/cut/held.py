@@ -15,8 +15,7 @@ from fxtio.codec.record import Record, layout_of
 from fxtio.errors import DecodeError
 from fxtio.fxt.cut.marks import Limits
 from fxtio.fxt.layout import MAX_TEXT_BYTES
-from fxtio.fxt.records import RECORDS, Initialization, String, ThreadRecord
-from fxtio.fxt.references import StringReference, Thread, ThreadReference
+from fxtio.fxt.records import RECORDS, Initialization, String, StringReference, Thread, ThreadRecord, ThreadReference
 from fxtio.fxt.rewrite import little_endian
 from fxtio.fxt.state import Batch, Clock
 

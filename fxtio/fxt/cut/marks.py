@@ -9,7 +9,7 @@ import numpy as np
 
 from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.fxt.rewrite import set_ticks
 from fxtio.fxt.rules.view import Keys, View
 from fxtio.fxt.state import NS_PER_SECOND, Batch, Clock, Threads
