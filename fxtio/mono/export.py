@@ -24,6 +24,13 @@ from fxtio.timeline.parts import Registry
 if TYPE_CHECKING:
     from fxtio.io.sink import Sink
 
+NOT_CARRIED = (
+    "arguments and categories of slices; all tracks but those of threads",
+    "processes; numbers of threads that are not unique",
+    "instants, flows, counters, samples, allocations, scheduling, logs",
+)
+"""The content of a timeline that a recording does not have."""
+
 _LOST = {"logs": "log messages"}
 _NUMBERS = "numbers of threads that are 0, or that another thread has"
 _PROCESSES = "processes, whose threads are in one now"

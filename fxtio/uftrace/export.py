@@ -21,6 +21,14 @@ from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.writer import UftraceWriter
 
+NOT_CARRIED = (
+    "arguments, categories and states of slices; all tracks but those of threads",
+    "names of processes and threads; numbers of threads that are not unique",
+    "instants, flows, counters, samples, allocations, scheduling, garbage collections",
+    "calls that are more than 1,023 deep",
+)
+"""The content of a timeline that a directory does not have."""
+
 _DEEPEST = RecordWord.fields["depth"].limits[1]
 _MAX_MESSAGE = 1000
 _LOST = {"collections": "garbage collections"}
