@@ -18,8 +18,10 @@ from typing import Any, BinaryIO, cast
 from fxtio.errors import FormatError, FxtioError
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
+from fxtio.exchange.opening import open_timeline
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, whole_file
+from fxtio.selection import Selection
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.timeline import Timeline
 
@@ -27,6 +29,7 @@ Losses = Counter[str]
 """What a conversion could not carry over, as phrases, and how often it occurred."""
 
 _SHOWN = 3
+_PART = "part"
 
 
 class LossError(FxtioError):
@@ -62,16 +65,25 @@ def format_of(target: str) -> str:
     return chosen.name
 
 
-def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, strict: bool = False) -> Losses:
+def convert(
+    timeline: Timeline,
+    target: str | Path,
+    *,
+    to: str | None = None,
+    strict: bool = False,
+    selection: Selection | None = None,
+) -> Losses:
     """Write a timeline to a file, or to a directory where traces of the format are directories.
 
-    A trace that already is of the format is copied byte for byte.
+    A trace that already is of the format is copied byte for byte.  A part of a trace is first written to a temporary
+    trace: of its own format if parts can be cut out of it, or else of FXT.
 
     Args:
         timeline: what to write.
         target: a path (`.gz`, `.zst` and `.xz` compress a file), or `-` for standard output.
         to: the name of the format; by default it is that of the suffix.
         strict: refuse to lose anything.
+        selection: the part to write; everything by default.
 
     Returns:
         What was lost.
@@ -79,10 +91,18 @@ def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, st
     Raises:
         LossError: something would be lost, and `strict` is set.
         FormatError: there is no such format, or nothing can be converted to it; a directory cannot be written there.
+        SelectionError: the format of the trace has nothing of the kind that is selected.
         DecodeError: the trace was opened with `strict`, and has a fault.
         OSError: the target cannot be written.
     """
     name = to or format_of(str(target))
+    if selection is not None and not selection.is_everything:
+        with tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
+            before = _cut(timeline, selection, Path(folder))
+            if strict and before:
+                raise LossError(str(target), before)
+            with open_timeline(Path(folder, _PART)) as part:
+                return before + convert(part, target, to=name, strict=strict)
     own = formats().get(name)
     is_directory = own is not None and own.directory
     if timeline.trace is not None and timeline.format == name:
@@ -100,6 +120,17 @@ def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, st
         losses: Losses = +(registry.losses + written.losses)
         if strict and losses:
             raise LossError(str(target), losses)
+    return losses
+
+
+def _cut(timeline: Timeline, selection: Selection, folder: Path) -> Losses:
+    """Write a part of a trace to a folder, and return what was lost by this."""
+    if timeline.trace is not None and by_name(timeline.format).has_cut:
+        by_name(timeline.format).cut.cut(timeline.trace, selection, folder / _PART)
+        return Losses()
+    losses = convert(timeline, folder / "whole", to="fxt")
+    with by_name("fxt").open(folder / "whole") as trace:
+        by_name("fxt").cut.cut(trace, selection, folder / _PART)
     return losses
 
 
