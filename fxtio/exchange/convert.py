@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 from fxtio.errors import FormatError, FxtioError
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
+from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, whole_file
 from fxtio.timeline.parts import Registry
@@ -62,7 +63,9 @@ def format_of(target: str) -> str:
     return chosen.name
 
 
-def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, strict: bool = False) -> Losses:
+def convert(
+    timeline: Timeline, target: str | Path, *, to: str | None = None, strict: bool = False, table: str | None = None
+) -> Losses:
     """Write a timeline to a file, or to a directory where traces of the format are directories.
 
     A trace that already is of the format is copied byte for byte.
@@ -72,6 +75,7 @@ def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, st
         target: a path (`.gz`, `.zst` and `.xz` compress a file), or `-` for standard output.
         to: the name of the format; by default it is that of the suffix.
         strict: refuse to lose anything.
+        table: the name of the only table to write, for formats of tables, whose target is a file then.
 
     Returns:
         What was lost.
@@ -83,8 +87,8 @@ def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, st
         OSError: the target cannot be written.
     """
     name = to or format_of(str(target))
-    own = formats().get(name)
-    is_directory = own is not None and own.directory
+    chosen = formats().get(name) or exchanges().get(name)
+    is_directory = chosen is not None and chosen.directory
     if timeline.trace is not None and timeline.format == name:
         new = _whole_directory(target) if is_directory else _whole(target)
         with new as place, by_name(name).create(place) as writer:
@@ -93,6 +97,8 @@ def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, st
     exporter = exporters().get(name)
     if exporter is None:
         raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
+    if table is not None:
+        exporter, is_directory = _of_table(exporter, name, table), False
     attempt = _Attempt(target, exporter, is_directory=is_directory)
     with attempt:
         written, registry = timeline.fold(attempt.begin, *exporter.TABLES)
@@ -101,6 +107,12 @@ def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, st
         if strict and losses:
             raise LossError(str(target), losses)
     return losses
+
+
+def _of_table(exporter: type[Exporter], name: str, table: str) -> type[Exporter]:
+    if not issubclass(exporter, TableExporter):
+        raise FormatError(f"a file of {name} does not have one table; this is for parquet, arrow and csv")
+    return exporter.of_table(table)
 
 
 class _Attempt:
