@@ -2,7 +2,8 @@
 
 Every format is a package with the same rooms (modules of the same name and role), and one `Format` object in its
 `__init__`.  Its reader fulfils `Trace`, its writer `Writer`, and the commands use its rooms `report`, `explain`,
-`synth`, `rules` and `breaks`.  Other distributions add a format by the entry point group `fxtio.formats`.
+`synth`, `rules`, `breaks`, `cut` and `merge`.  Other distributions add a format by the entry point group
+`fxtio.formats`.
 `docs/explanation/architecture.md` describes how to add one; `tests/contract` holds all of them to what is said here.
 """
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fxtio.io.sink import Sink
     from fxtio.io.source import Source
     from fxtio.report import Report
+    from fxtio.selection import Selection
     from fxtio.table import Table, WritableTable
     from fxtio.timeline.parts import Part, Registry
 
@@ -142,7 +144,7 @@ class Format:
     @property
     def has_timeline(self) -> bool:
         """Whether the format has the room `timeline`."""
-        return self._room_or_none("timeline") is not None
+        return hasattr(self._room_or_none("timeline"), "parts")
 
     @property
     def exporter(self) -> type[Exporter] | None:
@@ -154,6 +156,18 @@ class Format:
     def breaks(self) -> BreaksRoom:
         """The room that writes traces which break a rule; that of a format without one writes none."""
         return cast("BreaksRoom", self._room_or_none("breaks") or _NoBreaks)
+
+    @property
+    def cut(self) -> CutRoom:
+        """The room that cuts parts out of traces; that of a format without one refuses to."""
+        room = self._room_or_none("cut")
+        return cast("CutRoom", room) if hasattr(room, "cut") else _NoCut(self)
+
+    @property
+    def merge(self) -> MergeRoom:
+        """The room that combines traces; that of a format without one refuses to."""
+        room = self._room_or_none("merge")
+        return cast("MergeRoom", room) if hasattr(room, "merge") else _NoMerge(self)
 
     def _room_or_none(self, name: str) -> Any:
         """Import a module of the format's package, or return None if it has no such module."""
@@ -411,6 +425,74 @@ class BreaksRoom(Protocol):
     """
 
     BREAKS: Mapping[str, Callable[[Path], None]]
+
+
+class CutRoom(Protocol):
+    """The room `cut`: a part of a trace as a trace of its own, of the same format."""
+
+    def cut(self, trace: Any, selection: Selection, target: str | PathLike[str]) -> str:
+        """Write a part of a trace, and the definitions that it needs, such that what is cut at its borders stays whole.
+
+        The trace is read once in bounded memory, or twice; its faults are in `trace.findings` afterwards.  The target
+        is created or replaced when the new trace is complete, and not touched after an error.
+
+        Args:
+            trace: the trace.
+            selection: what to keep.
+            target: a path, or `-` for standard output where traces are files.
+
+        Returns:
+            What was written, as text for people.
+
+        Raises:
+            SelectionError: the format has nothing of the kind that is selected; the message tells why.
+            OSError: something cannot be read or written.
+        """
+
+
+class MergeRoom(Protocol):
+    """The room `merge`: several traces as one, of the same format."""
+
+    def merge(self, traces: Sequence[Any], target: str | PathLike[str]) -> str:
+        """Write traces as one, in bounded memory; what is said about reading and the target in `CutRoom` holds here.
+
+        Args:
+            traces: the traces.
+            target: a path, or `-` for standard output where traces are files.
+
+        Returns:
+            What was written, as text for people.
+
+        Raises:
+            MergeError: these traces, or traces of the format, cannot be one; the message tells why.
+            OSError: something cannot be read or written.
+        """
+
+
+class MergeError(FormatError):
+    """An error: traces cannot be combined into one."""
+
+
+@dataclass(frozen=True)
+class _NoCut:
+    """Refuses to cut traces of a format."""
+
+    format: Format
+
+    def cut(self, trace: Trace, selection: Selection, target: str | PathLike[str]) -> str:
+        """Raise an error."""
+        raise FormatError(f"{trace.name} is a {self.format.title}; no part of it can be cut out")
+
+
+@dataclass(frozen=True)
+class _NoMerge:
+    """Refuses to combine traces of a format."""
+
+    format: Format
+
+    def merge(self, traces: Sequence[Trace], target: str | PathLike[str]) -> str:
+        """Raise an error."""
+        raise MergeError(f"{traces[0].name} is a {self.format.title}; such traces cannot be merged")
 
 
 class _ReaderRules:

@@ -51,9 +51,7 @@ ONLY: dict[str, tuple[str, ...]] = {
         "_native",
         "fxt.layout",
         "fxt.records",
-        "fxt.arguments",
         "fxt.enums",
-        "fxt.references",
         "io.sink",
     ),
 }

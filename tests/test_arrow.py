@@ -14,8 +14,10 @@ import fxtio
 from fxtio.codec.record import Opaque
 from fxtio.fxt import Koid, Pointer
 from fxtio.fxt import records as rec
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.table import Table
+
+pytestmark = pytest.mark.native
 
 pa = pytest.importorskip("pyarrow")
 

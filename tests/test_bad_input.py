@@ -22,14 +22,15 @@ from fxtio.codec.record import Opaque, Record
 from fxtio.errors import DecodeError, FormatError
 from fxtio.fxt import FxtTrace, frames
 from fxtio.fxt import records as rec
-from fxtio.fxt.arguments import BlobArgument, NullArgument, PointerArgument, Uint32Argument
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import BlobArgument, NullArgument, PointerArgument, Thread, Uint32Argument
 from fxtio.testing import strategies
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, delivered, instants, packed, words
 from support.fxt_readings import Trickle, in_batches, kept_findings, rules
 from support.fxt_samples import for_classes, for_orders, minimal, share
 from support.fxt_twins import plain
+
+pytestmark = pytest.mark.native
 
 
 def check(bad: bytes, findings: list[tuple[str, int]], *, order: Order = "little", inside: int = 0) -> None:

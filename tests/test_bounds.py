@@ -20,8 +20,7 @@ from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
 from fxtio.fxt import FxtTrace, frames, state
 from fxtio.fxt import records as rec
-from fxtio.fxt.arguments import BlobArgument, NullArgument
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import BlobArgument, NullArgument, Thread
 from fxtio.fxt.state import Threads
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, MIB, delivered, instants, memory, packed, words

@@ -20,9 +20,10 @@ import fxtio._native
 from fxtio.cli import main
 from fxtio.codec.record import Opaque
 from fxtio.fxt import FxtWriter, Koid, Pointer
-from fxtio.fxt.records import DurationBegin, DurationComplete, ProviderEvent, String
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import DurationBegin, DurationComplete, ProviderEvent, String, Thread
 from support.checkout import CORPUS
+
+pytestmark = pytest.mark.native
 
 FXT = CORPUS / "fxt"
 KNOWN: dict[str, Any] = json.loads((FXT / "files.json").read_text(encoding="utf-8"))

@@ -169,10 +169,19 @@ def test_a_directory_is_not_written_to_a_pipe(capsys: Capture) -> None:
     assert "is a directory; it cannot be written to standard output" in capsys.readouterr().err
 
 
-def test_merge_refuses_other_formats(trace: str, tmp_path: Path, capsys: Capture) -> None:
-    assert main(["merge", "-o", str(tmp_path / "all.fxt"), trace]) == 2
-    assert "only fxt traces can be merged" in capsys.readouterr().err
-    assert not (tmp_path / "all.fxt").exists()
+def test_a_format_without_the_rooms_is_refused(trace: str, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["merge", "-o", str(tmp_path / "all"), trace]) == 2
+    assert "such traces cannot be merged" in capsys.readouterr().err
+    assert main(["slice", "-o", str(tmp_path / "all"), "--name", "x", trace]) == 2
+    assert "no part of it can be cut out" in capsys.readouterr().err
+    assert not (tmp_path / "all").exists()
+
+
+def test_merge_takes_traces_of_one_format(trace: str, tmp_path: Path, capsys: Capture) -> None:
+    with fxtio.create(tmp_path / "a.fxt") as writer:
+        writer.thread(1, 1).instant("a", 1)
+    assert main(["merge", "-o", str(tmp_path / "all"), trace, str(tmp_path / "a.fxt")]) == 2
+    assert "only traces of one format can be merged" in capsys.readouterr().err
 
 
 def test_open_recognizes_the_format(trace: str, tmp_path: Path) -> None:

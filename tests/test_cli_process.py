@@ -27,6 +27,8 @@ from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.report import human_duration, human_size, printable, seconds
 from support.checkout import CORPUS, run_python
 
+pytestmark = pytest.mark.native
+
 FXT = CORPUS / "fxt"
 READERS = ("info", "dump", "stats")
 COMMAND = [sys.executable, "-P", "-m", "fxtio"]

@@ -18,10 +18,22 @@ from fxtio.codec.generate import Order, codec_of, decode, encode
 from fxtio.codec.parts import Header, Many, Number, Part, Sized, Stream, Words
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.errors import DecodeError, EncodeError
-from fxtio.fxt.arguments import ARGUMENTS, NullArgument
 from fxtio.fxt.layout import MAX_TEXT_BYTES
-from fxtio.fxt.records import RECORDS, Blob, Initialization, Instant, Log, ProviderInfo, String, TraceInfo
-from fxtio.fxt.references import StringReference, Thread, ThreadReference
+from fxtio.fxt.records import (
+    ARGUMENTS,
+    RECORDS,
+    Blob,
+    Initialization,
+    Instant,
+    Log,
+    NullArgument,
+    ProviderInfo,
+    String,
+    StringReference,
+    Thread,
+    ThreadReference,
+    TraceInfo,
+)
 from fxtio.testing import strategies
 from support.fxt_absurd import absurd
 from support.fxt_samples import CLASSES, LARGE_CLASSES, ORDERS, for_classes, for_orders, minimal, share, union_of

@@ -25,12 +25,14 @@ from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Record, layout_of
 from fxtio.errors import EncodeError
 from fxtio.fxt import records as rec
-from fxtio.fxt.arguments import Int32Argument, Int64Argument, Uint64Argument
+from fxtio.fxt.records import Int32Argument, Int64Argument, Uint64Argument
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.testing import strategies
 from support.fxt_hostile import damaged
 from support.fxt_samples import for_classes, for_orders, minimal, share, union_of
 from support.fxt_twins import Vector, plain, scalar
+
+pytestmark = pytest.mark.native
 
 
 def decoded_singly(cls: type[Record], data: list[bytes], order: Order) -> tuple[list[Any], list[list[str]]]:

@@ -10,11 +10,8 @@ import pytest
 from fxtio.codec.parts import Header, Many, Number, Part, Stream, Words
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt import FxtTrace
-from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
-from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.records import RECORDS
-from fxtio.fxt.references import StringReference, Thread, ThreadReference
+from fxtio.fxt.records import ARGUMENTS, RECORDS, StringReference, Thread, ThreadReference
 from fxtio.testing.strategies import encoded
 from support.fxt_readings import tables_of
 from support.fxt_samples import CLASSES, minimal
@@ -37,7 +34,7 @@ def values(part: Part, cls: type[Record]) -> Iterator[Any]:
     elif isinstance(part, Words):
         yield from ((0,), (7,), (7, 0))
     elif isinstance(part, Many):
-        yield from ((arg.NullArgument(0),), (UNKNOWN[0],), (UNKNOWN[1],))
+        yield from ((rec.NullArgument(0),), (UNKNOWN[0],), (UNKNOWN[1],))
         yield from ((minimal(one),) for one in ARGUMENTS.classes)
     else:
         yield from ("a", "b") if isinstance(part, Stream) and part.text else (b"a", b"b")

@@ -574,6 +574,13 @@ def test_selecting_cases(kit: Path) -> None:
     content = read_kit(kit)
     assert (content.version, content.formats) == ("9", ("fxt",))
     assert [case.id for case in content.select(["fxt"], ["*/two", "fxt/events"])] == ["fxt/valid/two", "fxt/events"]
+    assert [case.id for case in content.select((), (), "write")] == ["fxt/events"]
+    assert [case.id for case in content.select((), ["*/magic", "*/two"], "read")] == [
+        "fxt/valid/magic",
+        "fxt/valid/two",
+    ]
+    with pytest.raises(KitError, match="no case matches 'fxt/valid/"):
+        content.select((), ["fxt/valid/*"], "write")
     with pytest.raises(KitError, match="no cases of the format 'mono'"):
         content.select(["mono"])
     with pytest.raises(KitError, match="no case matches 'x'"):

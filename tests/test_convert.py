@@ -17,11 +17,11 @@ from fxtio.cli import main
 from fxtio.exchange.convert import LossError, convert, exporters
 from fxtio.fxt import synth
 from judges import perfetto
-from support.conversion import View, perfetto_view
+from support.conversion import View, export, perfetto_view
 
 Capture = pytest.CaptureFixture[str]
 
-SEEN_BY_PERFETTO = ("chrome",)
+SEEN_BY_PERFETTO = ("chrome", "fxt")
 """The formats to which traces are converted, and that Perfetto reads."""
 
 SUFFIXES = {"chrome": ".json"}
@@ -152,7 +152,7 @@ def test_perfetto_sees_the_same(shape: str, to: str, tmp_path: Path) -> None:
     judges.require(perfetto.available())
     source = synthetic(shape, tmp_path / "in.fxt")
     with open_timeline(source) as timeline:
-        convert(timeline, tmp_path / "out", to=to)
+        export(timeline, to, tmp_path / "out")
     before, after = perfetto_view(source), perfetto_view(tmp_path / "out")
     assert without_logs(after) == before
 

@@ -16,6 +16,8 @@ from fxtio.dcpi import DcpiTrace, DcpiWriter, frames
 from fxtio.dcpi.layout import HEAD_WORDS, NUMBER, OFFSET, STEP
 from support import dcpi as support
 
+pytestmark = pytest.mark.native
+
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
 
 Array = np.ndarray[Any, Any]

@@ -26,13 +26,19 @@ from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.codec.word import Word, bits, reserved
 from fxtio.errors import DecodeError
-from fxtio.fxt import describe_markdown, references
+from fxtio.fxt import describe_markdown
 from fxtio.fxt import enums as e
 from fxtio.fxt import records as r
-from fxtio.fxt.arguments import ARGUMENTS, Int32Argument, StringArgument
 from fxtio.fxt.explain import explain
-from fxtio.fxt.records import RECORDS
-from fxtio.fxt.references import StringReference, Thread, ThreadReference
+from fxtio.fxt.records import (
+    ARGUMENTS,
+    RECORDS,
+    Int32Argument,
+    StringArgument,
+    StringReference,
+    Thread,
+    ThreadReference,
+)
 from oracle.fxt import build_record
 from oracle.fxt_strategies import records as oracle_records
 
@@ -271,7 +277,7 @@ def test_text_is_quoted(text: str, expected: str) -> None:
 
 def test_the_records_use_every_part() -> None:
     """Tests of all records are tests of all parts, except `Rest`, which only uftrace uses."""
-    classes = [*vars(parts).values(), *vars(references).values()]
+    classes = [*vars(parts).values(), *vars(r).values()]
     declared = {cls for cls in classes if isinstance(cls, type) and issubclass(cls, Part)}
     declared -= {Part, parts.Rest}
     assert declared == {type(part) for cls in EVERY for _, part in layout_of(cls).parts}

@@ -11,9 +11,8 @@ import pytest
 from fxtio.codec.columns import Block
 from fxtio.codec.generate import encode
 from fxtio.fxt import FxtTrace, explain, frames, report
-from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.testing.strategies import encoded
 from support.costs import operations
 from support.fxt_bad import HEAD, MIB, instants, words
@@ -69,12 +68,12 @@ TRACES: dict[str, Callable[[int], bytes]] = {
     "inline strings": numbered(lambda at: [rec.Log(5, Thread(1, 2), f"s{at}")]),
     "threads": numbered(lambda at: [rec.Instant(5, Thread(1, at), "", "", ())]),
     "objects": numbered(
-        lambda at: [rec.KernelObject(3, at, f"o{at}", ()), EVENT.replace(args=(arg.KoidArgument("k", at),))]
+        lambda at: [rec.KernelObject(3, at, f"o{at}", ()), EVENT.replace(args=(rec.KoidArgument("k", at),))]
     ),
     "objects of processes": numbered(
         lambda at: [
             rec.UserspaceObject(7, Thread(at, None), "", ()),
-            EVENT.replace(thread=Thread(at, 1), args=(arg.PointerArgument("p", 7),)),
+            EVENT.replace(thread=Thread(at, 1), args=(rec.PointerArgument("p", 7),)),
         ]
     ),
     "providers": numbered(lambda at: [rec.ProviderInfo(at, f"p{at}"), rec.String(1, "s"), EVENT]),

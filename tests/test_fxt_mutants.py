@@ -16,17 +16,15 @@ from fxtio.codec.parts import Many, Number, Sized, Stream, Words
 from fxtio.codec.record import SIZE, Record, layout_of
 from fxtio.codec.word import Field
 from fxtio.fxt import FxtTrace
-from fxtio.fxt import arguments as a
 from fxtio.fxt.breaks import FOLLOWING, preamble
-from fxtio.fxt.records import RECORDS
-from fxtio.fxt.references import StringReference, Thread, ThreadReference
+from fxtio.fxt.records import RECORDS, StringArgument, StringReference, Thread, ThreadReference
 from fxtio.fxt.rules import check
 from support.fxt_samples import for_orders
 
 TEXT = "eight by"
 """A text that fills its word, so that no other length is right."""
 
-ARGUMENT = a.StringArgument(TEXT, TEXT)
+ARGUMENT = StringArgument(TEXT, TEXT)
 
 
 def value_of(part: Any) -> Any:

@@ -13,12 +13,11 @@ import pytest
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
 from fxtio.fxt import FxtTrace
-from fxtio.fxt import arguments as a
 from fxtio.fxt import layout as w
 from fxtio.fxt import records as r
 from fxtio.fxt.breaks import changed, header, words
 from fxtio.fxt.enums import ObjectType
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.fxt.rules import check
 from fxtio.rules import rule
 
@@ -29,7 +28,7 @@ LAST_SLOT = w.MAX_STRING_SLOT
 THREAD = r.ThreadRecord(1, 100, 101)
 NAMES = (
     r.KernelObject(ObjectType.PROCESS, 100, "app", ()),
-    r.KernelObject(ObjectType.THREAD, 101, "main", (a.KoidArgument("process", 100),)),
+    r.KernelObject(ObjectType.THREAD, 101, "main", (r.KoidArgument("process", 100),)),
 )
 
 Part = Record | bytes
@@ -85,7 +84,7 @@ def simpleperf() -> list[Part]:
         r.Magic(),
         words(header(w.MetadataWord, size=1 + len(name) // 8) | len(b"simpleperf") << 52) + name,
         r.KernelObject(ObjectType.PROCESS, 0, "app", ()),
-        r.KernelObject(ObjectType.THREAD, 1, "main", (a.KoidArgument("process", 0),)),
+        r.KernelObject(ObjectType.THREAD, 1, "main", (r.KoidArgument("process", 0),)),
         r.ThreadRecord(1, 0, 1),
         r.String(1, "function"),
         r.DurationBegin(100, 1, 0, 1, ()),
@@ -110,8 +109,8 @@ def tracey() -> list[Part]:
 
 def zjit() -> list[Part]:
     """No provider; frames as string arguments; reference 0 once the string table is full."""
-    frames = tuple(a.StringArgument(number, number) for number in range(1, 16))
-    lost = tuple(a.StringArgument(number, 0) for number in range(1, 16))
+    frames = tuple(r.StringArgument(number, number) for number in range(1, 16))
+    lost = tuple(r.StringArgument(number, 0) for number in range(1, 16))
     return [
         r.Magic(),
         r.Initialization(NS),
@@ -152,7 +151,7 @@ def ftf_cut() -> list[Part]:
         r.ProviderInfo(1, "cut"),
         r.Initialization(NS),
         NAMES[0],
-        r.KernelObject(ObjectType.THREAD, 101, 5, (a.KoidArgument("process", 100),)),
+        r.KernelObject(ObjectType.THREAD, 101, 5, (r.KoidArgument("process", 100),)),
         THREAD,
         r.Instant(50, 1, 0, "event", ()),
     ]
@@ -195,20 +194,20 @@ def test_the_rules_name_the_producer(producer: Callable[[], list[Part]]) -> None
 
 
 def test_other_names_with_an_odd_length_are_not_taken_for_misplaced_booleans() -> None:
-    arguments = (a.BoolArgument("odd", True), a.BoolArgument("five5", False), a.BoolArgument("", False))
+    arguments = (r.BoolArgument("odd", True), r.BoolArgument("five5", False), r.BoolArgument("", False))
     parts = [*fxt_cpp()[:-1], THREAD, r.Instant(50, 1, 0, "event", arguments)]
     assert broken(parts) == {"arg.name-empty": 1}
 
 
 def test_a_nul_in_another_name_of_the_same_record_is_still_told() -> None:
     argument = words(header(w.BoolArgumentWord, size=2, name=inline(b"odd"))) + padded(b"ok")
-    other = encode_argument(a.Int32Argument("a\0b", 1))
+    other = encode_argument(r.Int32Argument("a\0b", 1))
     first = header(w.EventWord, size=7, arg_count=2, thread=1, name=inline(b"hello"))
     event = words(first, 50) + padded(b"hello") + argument + other
     assert broken([*fxt_cpp()[:-1], THREAD, event]) == {"arg.bool-in-name": 1, "text.nul": 1}
 
 
-def encode_argument(argument: a.Argument) -> bytes:
+def encode_argument(argument: r.Argument) -> bytes:
     """Return the bytes of an argument: the end of an event that has it."""
     with_it, without = (encode(r.Instant(0, 1, 0, 0, args)) for args in ((argument,), ()))
     return with_it[len(without) :]

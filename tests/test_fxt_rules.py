@@ -17,7 +17,7 @@ from fxtio.codec.record import Record
 from fxtio.fxt import FxtTrace
 from fxtio.fxt import records as r
 from fxtio.fxt.breaks import BREAKS, FOLLOWING, SLOT, named, preamble
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.fxt.rules import check, slots
 from fxtio.fxt.rules.slots import MIN_UNUSED
 from fxtio.fxt.rules.spans import DEEPEST

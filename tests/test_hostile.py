@@ -40,6 +40,8 @@ from support.fxt_readings import (
 from support.fxt_samples import ORDERS, for_orders
 from support.fxt_twins import plain
 
+pytestmark = pytest.mark.native
+
 READINGS: dict[str, Callable[[FxtTrace], Any]] = {
     "info": lambda trace: trace.info,
     "records": list,

@@ -6,6 +6,7 @@ Where the extension is missing these tests skip, and all other tests run the sta
 from __future__ import annotations
 
 import ast
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as stand_in
-from fxtio._native.constants import c_header
+from fxtio._native.constants import SpanStep, c_header
 from fxtio.codec.columns import tables_of
 from fxtio.codec.record import TaggedUnion
-from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.records import RECORDS
+from fxtio.fxt.records import ARGUMENTS, RECORDS
 from support.checkout import CHECKOUT
 from support.fxt_hostile import WORDS
+
+pytestmark = pytest.mark.native
 
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
 
@@ -177,11 +179,57 @@ def test_nest(rows: list[tuple[int, ...]], tracks: int, room: int, deepest: int)
             while row >= 0:
                 stacks[-1].append((row, int(depth[row])))
                 row = int(below[row])
-        results.append((listed, stacks, marked.tolist(), [column.tolist() for column in faults], counts.tolist()))
+        with_partner = np.isin(columns[0], (SpanStep.END, SpanStep.FLOW)) & (columns[1] >= 0) & (columns[1] < tracks)
+        lists = [column.tolist() for column in (marked, below[with_partner], counts, *faults)]
+        results.append((listed, stacks, lists))
     assert results[0] == results[1]
 
 
 SPAN_TIMES = st.integers(0, 12) | st.integers(2**63 - 3, 2**63 - 1)
+
+
+@given(
+    rows=st.lists(st.tuples(TRACKS, st.integers(-1, 4), SPAN_TIMES, st.just(-1) | SPAN_TIMES, SPAN_TIMES), max_size=40),
+    groups=st.integers(0, 4),
+)
+def test_tally(rows: list[tuple[int, ...]], groups: int) -> None:
+    rows.sort(key=lambda row: row[2])
+    dtypes = (np.int32, np.int64, np.int64, np.int64, np.int64)
+    columns = [np.array([row[place] for row in rows], dtype) for place, dtype in enumerate(dtypes)]
+    results = []
+    for tally in (kernels.tally, stand_in.tally):
+        sums = [np.full(groups, value, np.int64) for value in (0, 0, 0, 2**63 - 1, 0)]
+        arguments: Any = [*columns, *sums]
+        tally(*arguments)
+        results.append([column.tolist() for column in sums])
+    assert results[0] == results[1]
+    for group in range(groups):
+        own = [row for row in rows if row[1] == group and row[3] >= 0]
+        calls, total, self_time, shortest, longest = (column[group] for column in results[0])
+        assert calls == len(own)
+        assert self_time == min(sum(row[4] for row in own), 2**63 - 1)
+        assert shortest == min((row[3] for row in own), default=2**63 - 1)
+        assert longest == max((row[3] for row in own), default=0)
+        outer = 0
+        for at, row in enumerate(rows):
+            ends = [
+                math.inf if each[3] < 0 else min(each[2] + each[3], 2**63 - 1)
+                for each in rows[:at]
+                if each[:2] == row[:2]
+            ]
+            if row[1] == group and row[3] >= 0 and row[2] >= max(ends, default=0):
+                outer += row[3]
+        assert total == min(outer, 2**63 - 1)
+
+
+def test_tally_refuses_what_does_not_fit() -> None:
+    column, sums = np.zeros(2, np.int64), np.zeros(3, np.int64)
+    track = np.zeros(2, np.int32)
+    for tally in (kernels.tally, stand_in.tally):
+        with pytest.raises(ValueError, match="lengths differ"):
+            tally(track, column, column[:1], column, column, sums, sums, sums, sums, sums)
+        with pytest.raises(ValueError, match="lengths differ"):
+            tally(track, column, column, column, column, sums, sums[:1], sums, sums, sums)
 
 
 @given(

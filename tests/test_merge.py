@@ -23,7 +23,7 @@ from fxtio.fxt import records as r
 from fxtio.fxt import synth
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.merge import Merged
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.testing import strategies
 from support.checkout import CORPUS
 from support.fxt_hostile import damaged_traces

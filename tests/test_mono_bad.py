@@ -34,6 +34,8 @@ from fxtio.mono.writer import MonoWriter
 from support.checkout import CORPUS
 from support.mono_samples import FILES, content, copied, copied_whole, header, written
 
+pytestmark = pytest.mark.native
+
 SMALL = (CORPUS / "mono" / "synth-v17.mlpd").read_bytes()
 HEAD = encode_header(header())
 GOOD = r.GcResize(time=5, size=77)

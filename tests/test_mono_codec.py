@@ -25,6 +25,8 @@ from fxtio.mono.stream.steps import Steps, steps_of
 from fxtio.testing.mono import buffers
 from support.mono_columns import all_kernels, columns_of, events_from_columns
 
+pytestmark = pytest.mark.native
+
 VERSION = st.sampled_from([*VERSIONS, HYBRID])
 DIALECTS = st.builds(dialect_of, VERSION, st.sampled_from([4, 8]))
 BUFFERS = DIALECTS.flatmap(lambda dialect: st.tuples(st.just(dialect), buffers(dialect)))

@@ -16,11 +16,8 @@ from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.codec.word import Field
 from fxtio.fxt import FxtTrace
-from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
-from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.records import RECORDS
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import ARGUMENTS, RECORDS, Thread
 from fxtio.testing import strategies
 from fxtio.testing.strategies import encoded
 from support.fxt_hostile import damaged, damaged_traces
@@ -164,7 +161,7 @@ def with_word(cls: type[Record], number: int, value: int) -> bytes:
     ids=lambda each: each.__name__ if isinstance(each, type) else str(each),
 )
 def test_every_reserved_bit(cls: type[Record], number: int, bit: int) -> None:
-    rule = "fxt.arg.bool-bit" if cls is arg.BoolArgument else "fxt.bits.reserved"
+    rule = "fxt.arg.bool-bit" if cls is rec.BoolArgument else "fxt.bits.reserved"
     assert every_way(with_word(cls, number, 1 << bit)) == {rule: 1}
 
 
@@ -200,12 +197,12 @@ TEXTS: dict[str, tuple[Any, int]] = {
     "string": (rec.String(2, "a\udcff"), 1),
     "name": (rec.Instant(1, 1, "", "\udc80", ()), 1),
     "category and name": (rec.Instant(1, 1, "\udcc3", "text \udced\udca0\udc80", ()), 2),
-    "argument": (rec.Instant(1, 1, 0, 0, (arg.StringArgument("\udcff", "\udcff"), arg.NullArgument("\udcff"))), 3),
+    "argument": (rec.Instant(1, 1, 0, 0, (rec.StringArgument("\udcff", "\udcff"), rec.NullArgument("\udcff"))), 3),
     "log": (rec.Log(1, 1, "x" * 100 + "\udcff"), 1),
     "module": (rec.ProfilerModule(1, 1, 1, "\udcff", b"\xff"), 1),
     "userspace object": (rec.UserspaceObject(1, 1, "\udcff", ()), 1),
     "kernel object": (rec.KernelObject(1, 1, "\udcff", ()), 0),
-    "argument of a kernel object": (rec.KernelObject(1, 1, "\udcff", (arg.NullArgument("\udcff"),)), 1),
+    "argument of a kernel object": (rec.KernelObject(1, 1, "\udcff", (rec.NullArgument("\udcff"),)), 1),
     "other languages": (rec.Log(1, 1, "é漢字😀 \x7f\0"), 0),
     "blobs": (rec.Blob("ä", 1, b"\xff"), 0),
     "large blob": (rec.LargeBlobNoMetadata("ä", "\udcff", b"\xff"), 1),
@@ -226,8 +223,8 @@ def test_padding_and_lengths_of_arguments() -> None:
     def event(*raw: bytes) -> bytes:
         return alone(encode(rec.Instant(1, 1, 0, 0, tuple(map(Opaque, raw)))))
 
-    text = encode(arg.StringArgument("name", "value"))
-    blob = encode(arg.BlobArgument(0, b"1"))
+    text = encode(rec.StringArgument("name", "value"))
+    blob = encode(rec.BlobArgument(0, b"1"))
     assert every_way(event(text, blob)) == {}
     assert every_way(event(text[:-1] + b"x", blob)) == {"fxt.bits.padding": 1}
     assert every_way(event(text, blob[:-1] + b"x", blob[:-1] + b"x")) == {"fxt.bits.padding": 2}

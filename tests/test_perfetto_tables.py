@@ -17,7 +17,7 @@ import fxtio
 import judges
 from fxtio.fxt import FxtWriter, Koid
 from fxtio.fxt import records as rec
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from judges import perfetto
 from judges.perfetto import Perfetto
 

@@ -13,6 +13,8 @@ import fxtio
 import fxtio._native
 from support.checkout import CHECKOUT, run_python
 
+pytestmark = pytest.mark.native
+
 DISTRIBUTION = importlib.metadata.distribution("fxtio")
 
 

@@ -19,7 +19,7 @@ import fxtio
 import judges
 from fxtio.fxt import FxtWriter, Koid, Pointer
 from fxtio.fxt import records as rec
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from judges import pypi_fxt
 from judges.pypi_fxt import PypiTrace
 

@@ -12,10 +12,12 @@ from fxtio.conformance import canonical
 from fxtio.formats import by_name
 from fxtio.fxt import records as r
 from fxtio.fxt import synth
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.testing.asserts import assert_same_meaning, assert_valid
 from fxtio.testing.strategies import encoded
 from support.checkout import CORPUS, run_python
+
+pytestmark = pytest.mark.native
 
 RULE = "fxt.bits.padding"
 

@@ -33,7 +33,7 @@ from fxtio.errors import FormatError
 from fxtio.fxt import FxtTrace, FxtWriter, reader
 from fxtio.fxt import records as rec
 from fxtio.fxt.frames import OpaqueGap
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.fxt.state import Clock
 from fxtio.testing import strategies
 from fxtio.testing.strategies import encoded
@@ -148,7 +148,7 @@ def test_references_that_nobody_defined_stay_numbers() -> None:
 
 
 def fxtio_null(name: int) -> Any:
-    from fxtio.fxt.arguments import NullArgument
+    from fxtio.fxt.records import NullArgument
 
     return NullArgument(name)
 

@@ -24,6 +24,8 @@ from fxtio.formats import formats
 from fxtio.io.source import Source, open_source
 from fxtio.io.spool import Spool, SpooledSource
 
+pytestmark = pytest.mark.native
+
 FILES = [name for name, item in formats().items() if not item.directory]
 COMMANDS = {
     "info": ["info"],

@@ -23,10 +23,10 @@ from fxtio.cli import main
 from fxtio.codec.parts import Number
 from fxtio.codec.record import Opaque, layout_of
 from fxtio.fxt import synth
-from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.layout import MAX_ARGUMENTS
 from fxtio.fxt.records import (
+    ARGUMENTS,
     RECORDS,
     AsyncBegin,
     AsyncEnd,
@@ -47,10 +47,12 @@ from fxtio.fxt.records import (
     ProfilerMmap,
     ProfilerModule,
     String,
+    StringReference,
+    Thread,
     ThreadRecord,
+    ThreadReference,
     TraceInfo,
 )
-from fxtio.fxt.references import StringReference, Thread, ThreadReference
 from judges import perfetto
 
 SHAPES = sorted(synth.SHAPES)

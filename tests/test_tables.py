@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from fxtio.codec.generate import Order
 from fxtio.codec.record import Opaque
 from fxtio.fxt import FxtTrace
-from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
 from fxtio.fxt.enums import (
     BlobType,
@@ -28,8 +27,7 @@ from fxtio.fxt.enums import (
     ThreadState,
     TraceInfoType,
 )
-from fxtio.fxt.records import RECORDS
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import RECORDS, Thread
 from fxtio.fxt.state import Reading
 from fxtio.testing import strategies
 from fxtio.testing.strategies import encoded
@@ -83,13 +81,13 @@ def argument_row(argument: Any) -> Row:
     if isinstance(argument, Opaque):
         return {"name": None, "type": None, "bits": 0, "text": None, "payload": argument.raw}
     value = getattr(argument, "value", 0)
-    text = name_of(value) if isinstance(argument, arg.StringArgument) else None
-    if isinstance(argument, arg.DoubleArgument):
+    text = name_of(value) if isinstance(argument, rec.StringArgument) else None
+    if isinstance(argument, rec.DoubleArgument):
         value = int.from_bytes(struct.pack("<d", value), "little")
-    bits = 0 if isinstance(argument, arg.StringArgument | arg.BlobArgument) else int(value) % 2**64
+    bits = 0 if isinstance(argument, rec.StringArgument | rec.BlobArgument) else int(value) % 2**64
     return {
         "name": name_of(argument.name), "type": ARGUMENT_TYPES[type(argument)], "bits": bits, "text": text,
-        "payload": value if isinstance(argument, arg.BlobArgument) else b"",
+        "payload": value if isinstance(argument, rec.BlobArgument) else b"",
     }  # fmt: skip
 
 
@@ -107,7 +105,7 @@ def kernel_object(entry: Entry) -> Row:
         "id": record.koid,
         "name": name_of(record.name),
     }
-    return common(entry) | row | {"process": value_of(record, "process", arg.KoidArgument)}
+    return common(entry) | row | {"process": value_of(record, "process", rec.KoidArgument)}
 
 
 def userspace_object(entry: Entry) -> Row:
@@ -145,13 +143,13 @@ def scheduling(entry: Entry) -> Row:
         return row | {
             "outgoing_thread": record.outgoing, "incoming_thread": record.incoming, "waker": None,
             "outgoing_state": label(record.outgoing_state, ThreadState),
-            "outgoing_priority": value_of(record, "outgoing_weight", arg.Int32Argument),
-            "incoming_priority": value_of(record, "incoming_weight", arg.Int32Argument),
+            "outgoing_priority": value_of(record, "outgoing_weight", rec.Int32Argument),
+            "incoming_priority": value_of(record, "incoming_weight", rec.Int32Argument),
         }  # fmt: skip
     return row | {
         "outgoing_thread": None, "incoming_thread": record.waking, "outgoing_state": None, "outgoing_priority": None,
-        "incoming_priority": value_of(record, "weight", arg.Int32Argument),
-        "waker": value_of(record, "waker", arg.KoidArgument),
+        "incoming_priority": value_of(record, "weight", rec.Int32Argument),
+        "waker": value_of(record, "waker", rec.KoidArgument),
     }  # fmt: skip
 
 
@@ -249,10 +247,10 @@ def named_objects(entries: list[Entry]) -> Iterator[tuple[Entry, dict[Any, str |
 
 
 def object_name(record: Any, argument: Any, names: dict[Any, str | None]) -> str | None:
-    if isinstance(argument, arg.KoidArgument):
+    if isinstance(argument, rec.KoidArgument):
         return names.get((None, argument.value))
     thread = getattr(record, "thread", getattr(record, "process", 0))
-    if isinstance(argument, arg.PointerArgument) and not isinstance(thread, int):
+    if isinstance(argument, rec.PointerArgument) and not isinstance(thread, int):
         return names.get((thread.process, argument.value))
     return None
 
@@ -338,23 +336,23 @@ def plain_rows(rows: list[Row]) -> list[Any]:
 def test_a_broken_switch_does_not_shift_the_owners() -> None:
     """A record that cannot be delivered is no row, so it must not be counted as an owner of arguments."""
     short = encoded([rec.LegacyContextSwitch(0, 0, 0, 0, 5, 1, 1)]).replace(b"\x28\0", b"\x18\0", 1)[:8]
-    switch = rec.ContextSwitch(0, 0, 1, 2, 3, (arg.NullArgument("a"),))
+    switch = rec.ContextSwitch(0, 0, 1, 2, 3, (rec.NullArgument("a"),))
     compare(encoded([rec.Magic()]) + short + encoded([switch]), "little")
     table = FxtTrace(encoded([rec.Magic()]) + short + encoded([switch])).table("scheduling_args")
     assert [row["scheduling"] for row in table.rows()] == [0]
 
 
 OBJECT_CLAIMS: list[tuple[Any, list[str | None]]] = [
-    (rec.KernelObject(3, 7, "first", (arg.KoidArgument("self", 7), arg.KoidArgument("later", 8))), ["first", None]),
-    (rec.Instant(1, Thread(1, 2), "", "", (arg.KoidArgument("a", 7), arg.Uint64Argument("b", 7))), ["first", None]),
+    (rec.KernelObject(3, 7, "first", (rec.KoidArgument("self", 7), rec.KoidArgument("later", 8))), ["first", None]),
+    (rec.Instant(1, Thread(1, 2), "", "", (rec.KoidArgument("a", 7), rec.Uint64Argument("b", 7))), ["first", None]),
     (rec.KernelObject(3, 7, "second", ()), []),
-    (rec.UserspaceObject(7, Thread(1, None), "of 1", (arg.PointerArgument("self", 7),)), ["of 1"]),
-    (rec.Instant(1, Thread(1, 2), "", "", (arg.KoidArgument("a", 7), arg.PointerArgument("p", 7))), ["second", "of 1"]),
-    (rec.Instant(1, Thread(5, 2), "", "", (arg.PointerArgument("p", 7),)), [None]),
-    (rec.ThreadWakeup(0, 1, 2, (arg.KoidArgument("waker", 7), arg.PointerArgument("p", 7))), ["second", None]),
-    (rec.LargeBlob("", "", 1, Thread(1, 2), (arg.PointerArgument("p", 7),), b""), ["of 1"]),
+    (rec.UserspaceObject(7, Thread(1, None), "of 1", (rec.PointerArgument("self", 7),)), ["of 1"]),
+    (rec.Instant(1, Thread(1, 2), "", "", (rec.KoidArgument("a", 7), rec.PointerArgument("p", 7))), ["second", "of 1"]),
+    (rec.Instant(1, Thread(5, 2), "", "", (rec.PointerArgument("p", 7),)), [None]),
+    (rec.ThreadWakeup(0, 1, 2, (rec.KoidArgument("waker", 7), rec.PointerArgument("p", 7))), ["second", None]),
+    (rec.LargeBlob("", "", 1, Thread(1, 2), (rec.PointerArgument("p", 7),), b""), ["of 1"]),
     (rec.ProviderInfo(2, "koids are global"), []),
-    (rec.Instant(1, Thread(1, 2), "", "", (arg.KoidArgument("a", 7), arg.PointerArgument("p", 7))), ["second", "of 1"]),
+    (rec.Instant(1, Thread(1, 2), "", "", (rec.KoidArgument("a", 7), rec.PointerArgument("p", 7))), ["second", "of 1"]),
 ]
 
 
@@ -380,7 +378,7 @@ def test_names_of_objects(words: int) -> None:
 def test_the_names_of_many_objects_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxtio.fxt.state.MAX_OBJECTS", 2)
     named = [rec.KernelObject(3, koid, f"name {koid}", ()) for koid in range(4)]
-    event = rec.Instant(1, Thread(1, 2), "", "", tuple(arg.KoidArgument("a", koid) for koid in range(4)))
+    event = rec.Instant(1, Thread(1, 2), "", "", tuple(rec.KoidArgument("a", koid) for koid in range(4)))
     trace = FxtTrace(encoded([rec.Magic(), *named, event]))
     assert trace.table("args")["object_name"].to_list() == ["name 0", "name 1", None, None]
     assert trace.findings.counts == {"fxt.object.too-many": 2}

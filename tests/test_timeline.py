@@ -15,6 +15,8 @@ from fxtio.timeline import Timeline, sorting
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import TABLES, TrackKind
 
+pytestmark = pytest.mark.native
+
 ROW = st.tuples(
     st.sampled_from([SpanStep.BEGIN, SpanStep.END, SpanStep.COMPLETE, SpanStep.INSTANT, SpanStep.FLOW]),
     st.integers(0, 2),

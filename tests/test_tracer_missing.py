@@ -21,6 +21,8 @@ from fxtio._native import extensions
 from support.tracer_check import check_trace
 from support.tracer_recorder import recording
 
+pytestmark = pytest.mark.native
+
 BLOCKED = "import sys; sys.modules['fxtio._native._recorder'] = None\n"
 COMMAND = "from fxtio.cli import main; sys.exit(main(sys.argv[1:]))"
 SENTENCE = "the recorder, a C extension, is missing, so programs cannot be traced (it was not built "

@@ -21,6 +21,8 @@ from support.uftrace_judge import needs_uftrace, run
 from support.uftrace_kernel import BLOCKS, FUNCTIONS, kernel_trace
 from support.uftrace_samples import UFTRACE
 
+pytestmark = pytest.mark.native
+
 HEADER = kernel.KernelHeader.of(BLOCKS)
 
 

@@ -14,6 +14,8 @@ from fxtio.uftrace.frames import _HEADS
 from fxtio.uftrace.layout import RecordWord
 from support.uftrace_samples import EXTREMES
 
+pytestmark = pytest.mark.native
+
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
 
 Array = np.ndarray[Any, Any]

@@ -19,11 +19,10 @@ from fxtio.codec.parts import Many, Stream, Words
 from fxtio.codec.record import Opaque, layout_of
 from fxtio.errors import EncodeError
 from fxtio.fxt import FxtTrace
-from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
 from fxtio.fxt.frames import OpaqueGap
 from fxtio.fxt.layout import StringRefWord
-from fxtio.fxt.references import Thread, ThreadReference
+from fxtio.fxt.records import Thread, ThreadReference
 from fxtio.fxt.state import Clock
 from support import fxt_model
 from support.checkout import CORPUS
@@ -100,7 +99,7 @@ def argument_of(kind: str, name: Any, value: Any) -> Any:
     if kind == "unknown":
         return Opaque(bytes.fromhex(value))
     if kind == "null":
-        return arg.NullArgument(name)
+        return rec.NullArgument(name)
     return ARGUMENTS[kind](name, bytes.fromhex(value) if kind == "blob" else value)
 
 
@@ -133,7 +132,7 @@ def test_all_vectors_are_present() -> None:
 def test_every_class_has_a_vector() -> None:
     seen = [record for name in SOUND for record in records_of(name)]
     arguments = [argument for record in seen for argument in getattr(record, "args", ())]
-    assert {type(argument) for argument in arguments} == set(arg.ARGUMENTS.classes)
+    assert {type(argument) for argument in arguments} == set(rec.ARGUMENTS.classes)
     assert {type(record) for record in seen} == set(rec.RECORDS.classes) - {rec.TraceInfo}
 
 
@@ -267,8 +266,8 @@ def test_inline_refs(name: str) -> None:
     reason(name, "arithmetic")
     length, ref = VECTORS[name]["expect"]["length"], VECTORS[name]["expect"]["ref"]
     text = "x" * length or 0  # an empty string is slot 0
-    header = native(encode(arg.NullArgument(text)), "little")[0]
-    assert arg.NullArgument.words[0].fields["name"].get(header) == ref
+    header = native(encode(rec.NullArgument(text)), "little")[0]
+    assert rec.NullArgument.words[0].fields["name"].get(header) == ref
     assert int(StringRefWord(index=length, inline=int(length > 0))) == ref
 
 

@@ -28,9 +28,8 @@ from fxtio.codec.record import Opaque
 from fxtio.errors import EncodeError, FormatError
 from fxtio.fxt import FxtWriter, Koid
 from fxtio.fxt import records as rec
-from fxtio.fxt.arguments import Int32Argument, KoidArgument, NullArgument, StringArgument
 from fxtio.fxt.enums import BlobType
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Int32Argument, KoidArgument, NullArgument, StringArgument, Thread
 from support.fxt_bad import MIB, memory
 
 PREAMBLE = [rec.Magic(), rec.ProviderInfo(1, "fxtio"), rec.ProviderSection(1), rec.Initialization(10**9)]

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio.errors import EncodeError
 from fxtio.fxt import FxtWriter
-from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
 from fxtio.fxt.writer import Track
 from fxtio.table import Categories
+
+pytestmark = pytest.mark.native
 
 METHODS: dict[str, tuple[Callable[..., None], str | None]] = {
     "instant": (Track.instant, None),
@@ -35,7 +36,7 @@ METHODS: dict[str, tuple[Callable[..., None], str | None]] = {
 }
 """For each kind of event, the method that writes one event, and the name of the word behind the arguments."""
 
-INTEGERS = (arg.Int32Argument, arg.Uint32Argument, arg.Int64Argument, arg.Uint64Argument)
+INTEGERS = (rec.Int32Argument, rec.Uint32Argument, rec.Int64Argument, rec.Uint64Argument)
 
 
 def written(write: Callable[[FxtWriter], object]) -> bytes:
@@ -74,7 +75,7 @@ def plain(argument: Any) -> tuple[Any, ...]:
     return (
         argument.name,
         kind,
-        struct.pack("<d", argument.value) if isinstance(argument, arg.DoubleArgument) else argument.value,
+        struct.pack("<d", argument.value) if isinstance(argument, rec.DoubleArgument) else argument.value,
     )
 
 
@@ -182,10 +183,10 @@ def test_bulk_events_equal_single_events(given: tuple[str, dict[str, Any], list[
 
 def test_integers_take_the_smallest_type_that_holds_the_column() -> None:
     rows = {
-        arg.Int32Argument: [-(1 << 31), (1 << 31) - 1],
-        arg.Uint32Argument: [0, (1 << 32) - 1],
-        arg.Int64Argument: [-1, 1 << 32],
-        arg.Uint64Argument: [0, 1 << 63],
+        rec.Int32Argument: [-(1 << 31), (1 << 31) - 1],
+        rec.Uint32Argument: [0, (1 << 32) - 1],
+        rec.Int64Argument: [-1, 1 << 32],
+        rec.Uint64Argument: [0, 1 << 63],
     }
 
     def write(writer: FxtWriter) -> None:

@@ -14,7 +14,7 @@ import fxtio
 from fxtio.errors import EncodeError
 from fxtio.fxt import FxtWriter, Koid, Pointer
 from fxtio.fxt import records as rec
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.fxt.writer import Track
 
 LONG = "x" * 32_001

@@ -18,8 +18,7 @@ from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
 from fxtio.fxt import FxtTrace, FxtWriter, encode
 from fxtio.fxt import records as rec
-from fxtio.fxt.records import EVENT_CLASSES
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import EVENT_CLASSES, Thread
 from fxtio.fxt.writer import Track
 from fxtio.table import Categories, Optional, Table
 from fxtio.testing import strategies

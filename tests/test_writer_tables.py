@@ -27,8 +27,7 @@ from fxtio.fxt import events as single_events
 from fxtio.fxt import records as rec
 from fxtio.fxt.events import MAX_TABLE_TEXT, ProviderEncoder
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_THREAD_SLOT
-from fxtio.fxt.records import EVENT_CLASSES
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import EVENT_CLASSES, Thread
 
 # ------------------------------------------------------------------------------------------- packed equals typed
 

@@ -20,7 +20,7 @@ from timelines import Refused, Unsupported, run_writer
 
 import fxtio
 from fxtio.errors import EncodeError
-from fxtio.fxt.arguments import INTEGER_LIMITS, Koid, Pointer, integer_class
+from fxtio.fxt.records import INTEGER_LIMITS, Koid, Pointer, integer_class
 from fxtio.fxt.writer import FxtWriter, Provider, Track
 
 Json = dict[str, Any]

@@ -453,8 +453,9 @@ def nest(
         key: stands for the name of each row of BEGIN and END (uint64); 0 is equal to every name.
         top: -1 for each track (int64); filled with the row of its innermost open span, -1 without any.
         marked: whether the last row of each track is an instant (int8); changed.
-        below: filled with the row of the next outer span for each row of `top`, and so on, -1 for none (int64).
-        depth: filled with the number of open spans for the same rows (int64).
+        below: filled with the row of the next outer span for each row of `top`, and so on, with that of the begin for
+            each END row, and with that of the innermost open span for each FLOW row; -1 for none (int64).
+        depth: filled with the number of open spans for the rows of `top`, and so on (int64).
         fault_kind: filled with faults, see `SpanFault` (int8), as far as there is room.
         fault_row: filled with the rows that have them (int64).
         fault_other: filled with the rows of the other spans, -1 for none (int64).
@@ -479,8 +480,11 @@ def nest(
             marked[number] = 1
         elif what == SpanStep.FLOW:
             stacks.flow(row, stacks.rows[number], bool(marked[number]))
+            below[row] = stacks.rows[number][-1] if stacks.rows[number] else -1
         elif what in (SpanStep.BEGIN, SpanStep.END, SpanStep.COMPLETE):
-            stacks.span(row, stacks.rows[number])
+            begin_row = stacks.span(row, stacks.rows[number])
+            if what == SpanStep.END:
+                below[row] = begin_row
             marked[number] = 0
     for number, rows in enumerate(stacks.rows):
         top[number] = rows[-1] if rows else -1
@@ -585,9 +589,10 @@ def tally(
         if time < 0:
             covers[place, number] = largest
             continue
-        if begin >= covers.get((place, number), -largest - 1):
-            covers[place, number] = min(begin + time, largest)
+        cover = covers.get((place, number), -largest - 1)
+        if begin >= cover:
             sums[1][number] = min(sums[1][number] + time, largest)
+        covers[place, number] = max(cover, min(begin + time, largest))
         sums[0][number] += 1
         sums[2][number] = min(sums[2][number] + max(rest, 0), largest)
         sums[3][number] = min(sums[3][number], time)
@@ -709,16 +714,19 @@ class _Stacks:
         self.rows: list[list[int]] = []
         self.faults: list[tuple[int, int, int]] = []
 
-    def span(self, row: int, stack: list[int]) -> None:
-        """Let a row that is a span, or the begin or the end of one, change the stack of its track."""
+    def span(self, row: int, stack: list[int]) -> int:
+        """Let a row that is a span, or the begin or the end of one, change the stack of its track.
+
+        Returns:
+            The row of the begin that a row of END closes, -1 for none.
+        """
         what, time = self.step[row], self.begin[row]
         if what == SpanStep.COMPLETE and self.end[row] < time:
-            return
+            return -1
         self._pop_until(stack, time)
         top = stack[-1] if stack else -1
         if what == SpanStep.END:
-            self._end(row, stack)
-            return
+            return self._end(row, stack)
         is_inside = top < 0 or self.step[top] != SpanStep.COMPLETE or what == SpanStep.BEGIN
         if is_inside or self.end[top] >= self.end[row]:
             stack.append(row)
@@ -727,26 +735,29 @@ class _Stacks:
         else:
             kind = SpanFault.CHILD_FIRST if self.begin[top] == time else SpanFault.OVERLAP
             self.faults.append((kind, row, top))
+        return -1
 
     def _pop_until(self, stack: list[int], time: int) -> None:
         while stack and self.step[stack[-1]] == SpanStep.COMPLETE and self.end[stack[-1]] <= time:
             stack.pop()
 
-    def _end(self, row: int, stack: list[int]) -> None:
+    def _end(self, row: int, stack: list[int]) -> int:
         place = len(stack) - 1
         while place >= 0 and self.step[stack[place]] == SpanStep.COMPLETE:
             place -= 1
         if place < 0:
             self.faults.append((SpanFault.UNMATCHED, row, stack[-1] if stack else -1))
-            return
+            return -1
         if place < len(stack) - 1:
             self.faults.append((SpanFault.OVERLAP, row, stack[-1]))
         if self.key[row] not in (0, self.key[stack[place]]):
             self.faults.append((SpanFault.NAME, row, stack[place]))
+        begin_row = stack[place]
         del stack[place:]
         outer = stack[-1] if stack else -1
         if outer >= 0 and self.step[outer] == SpanStep.COMPLETE and self.end[outer] < self.begin[row]:
             self.faults.append((SpanFault.OVERLAP, row, outer))
+        return begin_row
 
     def flow(self, row: int, stack: list[int], is_marked: bool) -> None:
         """Let a row that is an arrow look for the span that encloses it."""
@@ -767,6 +778,7 @@ __all__ = [
     "nest",
     "pair",
     "sum_rows",
+    "tally",
     "unroll",
     "walk",
     "walk_chunks",

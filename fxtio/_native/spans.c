@@ -93,6 +93,7 @@ static inline int64_t end_span(Nest *nest, int64_t stack, int64_t row) {
     int64_t span = stack = without_ended(nest, stack, time);
     while (span >= 0 && nest->step[span] == SPAN_COMPLETE)
         span = nest->below[span];
+    nest->below[row] = span;
     if (span < 0) {
         add_fault(nest, SPAN_FAULT_UNMATCHED, row, stack);
         return stack;
@@ -176,6 +177,7 @@ PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
                 if (top[k] < 0)
                     add_fault(&nest, SPAN_FAULT_NO_SPAN, row, -1);
             }
+            nest.below[row] = top[k];
             continue;
         default:
             continue;
@@ -379,7 +381,7 @@ typedef struct {
 
 /* Return the place of a group on a track in a hash table of `mask` + 1 places, which is never full. */
 static inline Cover *cover_of(Cover *covers, uint64_t mask, int32_t track, int64_t group) {
-    uint64_t hash = ((uint64_t)group * UINT64_C(0x9E3779B97F4A7C15)) ^ ((uint64_t)(uint32_t)track * UINT64_C(0xC2B2AE3D27D4EB4F));
+    uint64_t hash = (uint64_t)group * UINT64_C(0x9E3779B97F4A7C15) ^ (uint32_t)track * UINT64_C(0xC2B2AE3D27D4EB4F);
     for (uint64_t at = hash ^ hash / (UINT64_C(1) << 32);; at++) {
         Cover *cover = &covers[at & mask];
         if (!cover->is_used) {
@@ -435,10 +437,10 @@ PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
             cover->end = INT64_MAX;
             continue;
         }
-        if (start[row] >= cover->end) {
-            cover->end = time > INT64_MAX - Py_MAX(start[row], 0) ? INT64_MAX : start[row] + time;
+        int64_t end = time > INT64_MAX - Py_MAX(start[row], 0) ? INT64_MAX : start[row] + time;
+        if (start[row] >= cover->end)
             add_capped(&total[k], time);
-        }
+        cover->end = Py_MAX(cover->end, end);
         calls[k]++;
         add_capped(&self[k], Py_MAX(own[row], 0));
         shortest[k] = Py_MIN(shortest[k], time);

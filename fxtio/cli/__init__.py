@@ -19,12 +19,17 @@ from fxtio.errors import FxtioError
 
 COMMANDS = (
     "info",
+    "top",
+    "tree",
+    "find",
+    "timeline",
     "dump",
     "explain",
     "stats",
     "validate",
     "query",
     "synth",
+    "slice",
     "merge",
     "convert",
     "recover",

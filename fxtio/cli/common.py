@@ -22,6 +22,7 @@ from fxtio.report import human_size, json_text, printable
 
 if TYPE_CHECKING:
     from fxtio.formats import Format, Trace
+    from fxtio.io.reading import TraceInfo
     from fxtio.io.source import Source
     from fxtio.report import Report
     from fxtio.selection import Moment, Selection
@@ -48,6 +49,27 @@ class UsageError(FxtioError):
 def add_input(parser: ArgumentParser) -> None:
     """Add the argument FILE to a command."""
     parser.add_argument("file", metavar="FILE", help="the trace, may be compressed; - for standard input")
+
+
+def add_output(parser: ArgumentParser) -> None:
+    """Add the option `--output` of a command that writes a trace."""
+    help_ = "the new trace; .gz, .zst and .xz compress it; - for standard output"
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help=help_)
+
+
+def check_output(target: str, trace: Trace) -> None:
+    """Check that a trace of the same format as another one can be written to a target.
+
+    Raises:
+        UsageError: the target is a terminal, or named like a trace of another format.
+    """
+    from fxtio.formats import by_suffix
+
+    if target == "-" and sys.stdout.isatty():
+        raise UsageError("a trace is not written to a terminal; redirect standard output")
+    other = by_suffix(target)
+    if other is not None and other.name != trace.format:
+        raise UsageError(f"{target} is named like a trace in the format {other.name}; {trace.name} is {trace.format}")
 
 
 def add_examples(parser: ArgumentParser, *examples: str) -> None:
@@ -99,9 +121,9 @@ def add_selection(parser: ArgumentParser) -> None:
     """Add the options that select a part of a trace, see `selection_of`."""
     group = parser.add_argument_group(
         "selection",
-        "A time is 1.2s, 350ms, 12us or 1200000ns after the first event, -1s before the end, 10%% of the trace, or a "
-        "wall-clock time such as 14:03:05.2. A name may be a pattern such as 'net*'; one that begins with ! excludes. "
-        "Options for names may be repeated.",
+        "A time is 1.2s, 350ms or 12us after the first event, -1s before the end, 10% of the\n"
+        "trace, or a wall-clock time such as 14:03:05.2. A name may be a pattern such as\n"
+        "'net*'; one that begins with ! excludes. Options for names may be repeated.",
     )
     group.add_argument("--from", dest="begin", type=_moment, metavar="TIME", help="only what is at this time or later")
     help_to = "only what is before this time; +50ms is 50 ms after --from"
@@ -128,13 +150,23 @@ def selection_of(options: Namespace, trace: Trace) -> Selection:
         SelectionError: the trace has no such times.
     """
     from fxtio.io.reading import FileReader
+
+    if isinstance(trace, FileReader) and (options.begin is not None or options.end is not None):
+        trace.reads_again = True
+    return selection_within(options, lambda: trace.info)
+
+
+def selection_within(options: Namespace, summary: Callable[[], TraceInfo]) -> Selection:
+    """Return what the options of `add_selection` select of a trace whose summary a function returns.
+
+    Raises:
+        SelectionError: the trace has no such times.
+    """
     from fxtio.selection import Selection, time_range
 
     begin = end = None
     if options.begin is not None or options.end is not None:
-        if isinstance(trace, FileReader):
-            trace.reads_again = True
-        begin, end = time_range(options.begin, options.end, trace.info)
+        begin, end = time_range(options.begin, options.end, summary())
     return Selection(begin, end, **{name: tuple(getattr(options, name)) for _, name, _ in _PATTERN_OPTIONS})
 
 
@@ -316,7 +348,7 @@ def print_findings(trace: Trace, name: str = "") -> int:
     return FOUND
 
 
-def _findings_json(trace: Trace) -> dict[str, Any]:
+def findings_json(trace: Trace) -> dict[str, Any]:
     """Return the findings of a trace as JSON: how many there are of each rule, and the first ones of each."""
     first = [
         {
@@ -339,7 +371,7 @@ def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
         The exit code.
     """
     if as_json:
-        print(json.dumps(report.json | {"findings": _findings_json(trace)}, indent=2, allow_nan=False))
+        print(json.dumps(report.json | {"findings": findings_json(trace)}, indent=2, allow_nan=False))
         return print_findings(trace)
     print(printable(report.title))
     width = max([_MIN_LABEL_WIDTH, *(len(label) for label, _ in report.facts)])

@@ -55,6 +55,8 @@ def _add_kit(parser: ArgumentParser) -> None:
 
 def _add_selection(parser: ArgumentParser) -> None:
     parser.add_argument("--format", metavar="NAME", action="append", default=[], help="only cases of this format")
+    operation_help = "only cases that a reader is given (read), or scenarios that a producer is asked to write (write)"
+    parser.add_argument("--operation", choices=("read", "write"), default="", help=operation_help)
     case_help = "only cases whose id matches, as 'fxt/valid/*'; may be given several times"
     parser.add_argument("--case", metavar="GLOB", action="append", default=[], help=case_help)
     _add_kit(parser)
@@ -100,7 +102,12 @@ def _add_run(parser: ArgumentParser) -> None:
 def _add_list(parser: ArgumentParser) -> None:
     _add_selection(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, with the tags and rules of each case")
-    add_examples(parser, "fxtio conformance list", "fxtio conformance list --format fxt --case '*/stories/*'")
+    add_examples(
+        parser,
+        "fxtio conformance list",
+        "fxtio conformance list --format fxt --case '*/stories/*'",
+        "fxtio conformance list --format uftrace --operation write",
+    )
 
 
 def _add_copy(parser: ArgumentParser) -> None:
@@ -147,7 +154,7 @@ def _run(options: Namespace) -> int:
     if options.output is not None and not Path(options.output).parent.is_dir():  # known only after a long run otherwise
         raise UsageError(f"{options.output}: there is no such directory")
     kit = read_kit(options.kit)
-    cases = kit.select(options.format, options.case)
+    cases = kit.select(options.format, options.case, options.operation)
     known = KnownFailures() if options.known is None else KnownFailures.read(options.known)
     runner = Runner(
         kit,
@@ -197,7 +204,7 @@ def _list(options: Namespace) -> int:
     from fxtio.conformance.kit import read_kit
     from fxtio.conformance.reports import cases_as_json
 
-    cases = read_kit(options.kit).select(options.format, options.case)
+    cases = read_kit(options.kit).select(options.format, options.case, options.operation)
     if options.json:
         print(cases_as_json(cases))
     else:

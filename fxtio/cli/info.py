@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.common import add_examples, add_input, format_of, open_trace, print_report
+from fxtio.report import ReportTable, json_text, seconds, short_duration
+
+if TYPE_CHECKING:
+    from fxtio.formats import Trace
+    from fxtio.report import Report
+    from fxtio.timeline.answers import Overview
 
 NAME = "info"
-HELP = "Summarize a trace: format, size, time range, records by type"
+HELP = "Summarize a trace: format, size, time range, records by type, what took longest"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -20,5 +27,54 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print the summary and return the exit code."""
     with open_trace(options) as trace:
+        # The findings that are printed are those of the last reading, which the summary needs.
+        overview = _overview(trace)
         report = format_of(trace).report.info(trace)
+        if overview is not None:
+            _add(report, overview, trace.info.start or 0)
     return print_report(report, trace, as_json=options.json)
+
+
+def _overview(trace: Trace) -> Overview | None:
+    """Return the longest and busiest of a trace; None if it has no slices, or its format no timeline."""
+    from fxtio.exchange.opening import timeline_of
+    from fxtio.timeline.answers import overview
+
+    if not format_of(trace).has_timeline:
+        return None
+    result = overview(timeline_of(trace))
+    return result if result.slices else None
+
+
+def _add(report: Report, overview: Overview, origin: int) -> None:
+    """Add the overview to the report."""
+    longest = [
+        (short_duration(each.duration), f"{seconds(each.time - origin)} s", each.place, each.name)
+        for each in overview.longest
+    ]
+    report.tables.append(ReportTable([">longest", ">at", "thread", "slice"], longest))
+    busiest = [(short_duration(each.busy), each.slices, each.place) for each in overview.busiest]
+    report.tables.append(ReportTable([">busy", ">slices", "busiest thread"], busiest))
+    if overview.gaps:
+        gaps = [(short_duration(duration), f"{seconds(begin - origin)} s") for begin, duration in overview.gaps]
+        report.tables.append(ReportTable([">nothing ran for", ">at"], gaps))
+    report.json |= _json(overview)
+
+
+def _json(overview: Overview) -> dict[str, Any]:
+    return {
+        "slices": overview.slices,
+        "longest": [
+            {
+                "name": json_text(each.name),
+                "time": each.time,
+                "duration": each.duration,
+                "thread": json_text(each.place),
+            }
+            for each in overview.longest
+        ],
+        "busiest": [
+            {"thread": json_text(each.place), "busy": each.busy, "slices": each.slices} for each in overview.busiest
+        ],
+        "gaps": [{"time": begin, "duration": duration} for begin, duration in overview.gaps],
+    }

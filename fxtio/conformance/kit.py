@@ -84,17 +84,23 @@ class Kit:
         """The formats that have cases."""
         return tuple(dict.fromkeys(case.format for case in self.cases))
 
-    def select(self, formats: Iterable[str] = (), patterns: Iterable[str] = ()) -> list[Case]:
-        """Return the cases of these formats whose ids match one of the patterns; nothing given means all.
+    def select(self, formats: Iterable[str] = (), patterns: Iterable[str] = (), operation: str = "") -> list[Case]:
+        """Return some cases; nothing given means all.
+
+        Args:
+            formats: the formats, each by its name.
+            patterns: what one of the ids must match, such as `fxt/valid/*`.
+            operation: `read` or `write`.
 
         Raises:
-            KitError: a format or a pattern selects nothing.
+            KitError: a format or a pattern selects nothing, or all together do.
         """
         chosen_formats, chosen_patterns = tuple(formats), tuple(patterns)
         for name in chosen_formats:
             if name not in self.formats:
                 raise KitError(f"the kit has no cases of the format {name!r}, only of {', '.join(self.formats)}")
         selected = [case for case in self.cases if not chosen_formats or case.format in chosen_formats]
+        selected = [case for case in selected if operation in ("", case.operation)]
         for pattern in chosen_patterns:
             if not any(fnmatchcase(case.id, pattern) for case in selected):
                 raise KitError(f"no case matches {pattern!r}; `fxtio conformance list` prints all")

@@ -10,7 +10,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from fxtio.exchange import Exchange
 from fxtio.table import Table
 from fxtio.timeline import replay, spans
 from fxtio.timeline.arguments import ArgumentRows, Arguments
-from fxtio.timeline.losses import Texts, count_lost
+from fxtio.timeline.losses import Texts, count_lost, plain
 from fxtio.timeline.parts import MAX_NAMES, Part, Registry
 from fxtio.timeline.replay import Events, Replay
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
@@ -75,7 +74,7 @@ class Exporter:
         self._replay = Replay(registry)
         self._spans = Spans(registry)
         self._arguments = Arguments()
-        self._texts = Texts(registry.names, self.losses, partial(json.dumps, ensure_ascii=False))
+        self._texts = Texts(registry.names, self._json)
         self._owners: list[tuple[TrackKind, str]] = []  # of each track: its kind, and the fields of all its events
         self._flows: dict[tuple[int, int], str] = {}  # name and category of the first point of each flow
         self._separator = '{"displayTimeUnit":"ns","traceEvents":[\n'
@@ -102,6 +101,9 @@ class Exporter:
         self._sink.write(b"]}\n" if self._separator == ",\n" else f"{self._separator}]}}\n".encode())
         self._replay.note_losses(self.losses)
         self._spans.note_losses(self.losses)
+
+    def _json(self, text: str) -> str:
+        return json.dumps(plain(text, self.losses), ensure_ascii=False)
 
     def _write(self, lines: Sequence[str]) -> None:
         if lines:
@@ -201,7 +203,7 @@ class Exporter:
         for time, track, value in zip(*(counters[key].tolist() for key in ("time", "track", "value")), strict=True):
             info = self._registry.track_info(track)
             number = f',"id":"{info.id:#x}"' if info.id else ""
-            name = self._texts.encoded(info.name or "")
+            name = self._json(info.name or "")
             if not math.isfinite(value):
                 self.losses["values of counters that are not finite"] += 1
                 continue
@@ -215,8 +217,8 @@ class Exporter:
         columns = (logs["time"].tolist(), logs["thread"].tolist(), logs["level"].to_list(), logs["message"].to_list())
         for time, thread, level, message in zip(*columns, strict=True):
             info = self._registry.thread_info(thread)
-            args = f',"args":{{"level":{self._texts.encoded(level)}}}' if level else ""
-            name = self._texts.encoded(message or "")
+            args = f',"args":{{"level":{self._json(level)}}}' if level else ""
+            name = self._json(message or "")
             where = f'"pid":{info.pid},"tid":{info.tid}'
             lines.append(f'{{"ph":"i","ts":{_micros(time)},"s":"t",{where},"name":{name},"cat":"log"{args}}}')
         return lines

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio import exchange as exchanges
 from fxtio import formats
+from fxtio.errors import FormatError
 from fxtio.io.reading import FileReader, can_reopen
 from fxtio.io.source import Source, is_directory, open_source
 from fxtio.io.spool import Spool
@@ -19,8 +20,15 @@ if TYPE_CHECKING:
 
 
 def timeline_of(trace: Trace) -> Timeline:
-    """Return the timeline of an open trace of any format of `fxtio.formats`; closing it closes the trace."""
-    room = formats.by_name(trace.format).timeline
+    """Return the timeline of an open trace of any format of `fxtio.formats`; closing it closes the trace.
+
+    Raises:
+        FormatError: the format has no timeline.
+    """
+    known = formats.by_name(trace.format)
+    if not known.has_timeline:
+        raise FormatError(f"{trace.name}: traces of the format {known.name} cannot be read as a timeline")
+    room = known.timeline
     if isinstance(trace, FileReader):
         trace.reads_again = True  # to sort it, if need be
     return Timeline(trace.name, trace.format, partial(room.parts, trace), trace=trace)

@@ -28,9 +28,9 @@ FORMAT = Format(
 _LAZY = {
     "FxtTrace": "fxtio.fxt.reader",
     "FxtWriter": "fxtio.fxt.writer",
-    "Koid": "fxtio.fxt.arguments",
-    "Pointer": "fxtio.fxt.arguments",
-    "Thread": "fxtio.fxt.references",
+    "Koid": "fxtio.fxt.records",
+    "Pointer": "fxtio.fxt.records",
+    "Thread": "fxtio.fxt.records",
     "describe_markdown": "fxtio.fxt.explain",
 }
 

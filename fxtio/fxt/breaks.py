@@ -13,11 +13,10 @@ from pathlib import Path
 from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Record
 from fxtio.codec.word import Word
-from fxtio.fxt import arguments as a
 from fxtio.fxt import layout as w
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType, BlobType, ObjectType, ThreadState
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.fxt.rules.slots import MIN_REDEFINED, MIN_UNUSED
 from fxtio.fxt.rules.spans import DEEPEST
 from fxtio.fxt.rules.view import MAX_KEPT
@@ -57,7 +56,7 @@ def changed(record: Record, word: type[Word], **fields: int) -> bytes:
 
 def named(thread: int, process: int = PROCESS) -> Record:
     """Return the object record that names a thread."""
-    return r.KernelObject(ObjectType.THREAD, thread, f"thread {thread}", (a.KoidArgument("process", process),))
+    return r.KernelObject(ObjectType.THREAD, thread, f"thread {thread}", (r.KoidArgument("process", process),))
 
 
 def preamble(rate: int = NS_PER_SECOND) -> list[Part]:
@@ -75,7 +74,7 @@ def _definitions() -> list[Part]:
     return [r.ThreadRecord(SLOT, PROCESS, THREAD), process, named(THREAD)]
 
 
-def instant(time: int = 50, *args: a.Argument, name: int | str = "event", thread: int | Thread = SLOT) -> Record:
+def instant(time: int = 50, *args: r.Argument, name: int | str = "event", thread: int | Thread = SLOT) -> Record:
     """Return an instant."""
     return r.Instant(time, thread, "test", name, args)
 
@@ -138,7 +137,7 @@ def _argument(*values: int) -> bytes:
 
 def _with_argument() -> Record:
     """Return a complete event with an argument."""
-    return r.DurationComplete(50, SLOT, "test", "span", (a.Int32Argument("value", 4),), 60)
+    return r.DurationComplete(50, SLOT, "test", "span", (r.Int32Argument("value", 4),), 60)
 
 
 def _large_blob(payload: bytes) -> r.LargeBlobNoMetadata:
@@ -152,11 +151,11 @@ def _replaced(record: Record, place: int, value: int) -> bytes:
     return raw[:at] + words(value) + raw[at + _WORD :]
 
 
-def _counter(*args: a.Argument) -> Record:
+def _counter(*args: r.Argument) -> Record:
     return r.Counter(50, SLOT, "test", "counter", args, 7)
 
 
-def _switch(cpu: int, time: int, outgoing: int, incoming: int, *args: a.Argument, state: int = 3) -> Record:
+def _switch(cpu: int, time: int, outgoing: int, incoming: int, *args: r.Argument, state: int = 3) -> Record:
     return r.ContextSwitch(cpu, state, time, outgoing, incoming, args)
 
 
@@ -170,7 +169,7 @@ def _flow(cls: type[r.Event], time: int, number: int = 5) -> Record:
 
 def _swapped_counter() -> bytes:
     """Return a counter whose id stands before its argument."""
-    raw = encode(_counter(a.Int32Argument("value", 4)))
+    raw = encode(_counter(r.Int32Argument("value", 4)))
     return raw[: -3 * _WORD] + raw[-_WORD:] + raw[-3 * _WORD : -_WORD]
 
 
@@ -281,15 +280,15 @@ BREAKS: dict[str, Break] = {
     "fxt.arg.counter-id-first": _trace(_swapped_counter()),
     "fxt.arg.bool-bit": _trace(_argument(header(w.BoolArgumentWord, size=2, name=_INLINE, unused=1), 0x61)),
     "fxt.arg.bool-in-name": _trace(_argument(header(w.BoolArgumentWord, size=2, name=_INLINE_3), 0x6B6F)),
-    "fxt.arg.name-empty": _trace(instant(50, a.Int32Argument(0, 1))),
-    "fxt.arg.name-again": _trace(instant(50, a.Int32Argument("a", 1), a.Int32Argument("a", 2))),
-    "fxt.arg.narrow": _trace(instant(50, a.Int64Argument("a", 1))),
-    "fxt.arg.unsigned-large": _trace(instant(50, a.Uint64Argument("a", 2**63))),
-    "fxt.arg.nan": _trace(instant(50, a.DoubleArgument("a", float("nan")))),
-    "fxt.arg.koid-unnamed": _trace(instant(50, a.KoidArgument("a", 77))),
+    "fxt.arg.name-empty": _trace(instant(50, r.Int32Argument(0, 1))),
+    "fxt.arg.name-again": _trace(instant(50, r.Int32Argument("a", 1), r.Int32Argument("a", 2))),
+    "fxt.arg.narrow": _trace(instant(50, r.Int64Argument("a", 1))),
+    "fxt.arg.unsigned-large": _trace(instant(50, r.Uint64Argument("a", 2**63))),
+    "fxt.arg.nan": _trace(instant(50, r.DoubleArgument("a", float("nan")))),
+    "fxt.arg.koid-unnamed": _trace(instant(50, r.KoidArgument("a", 77))),
     "fxt.counter.no-value": _trace(_counter()),
-    "fxt.counter.not-numeric": _trace(_counter(a.StringArgument("a", "text"))),
-    "fxt.counter.inexact": _trace(_counter(a.Int64Argument("a", 2**53 + 1))),
+    "fxt.counter.not-numeric": _trace(_counter(r.StringArgument("a", "text"))),
+    "fxt.counter.inexact": _trace(_counter(r.Int64Argument("a", 2**53 + 1))),
     "fxt.async.unmatched-end": _trace(_event(r.AsyncEnd, 50, 5)),
     "fxt.async.open": _trace(_event(r.AsyncBegin, 50, 5)),
     "fxt.async.name": _trace(_event(r.AsyncBegin, 50, 5), _event(r.AsyncEnd, 60, 5, name="another")),
@@ -316,7 +315,7 @@ BREAKS: dict[str, Break] = {
     "fxt.object.type": _trace(r.KernelObject(77, 5, "object", ())),
     "fxt.object.no-process": _trace(r.KernelObject(ObjectType.THREAD, 3, "thread", ())),
     "fxt.object.process-type": _trace(
-        r.KernelObject(ObjectType.THREAD, 3, "thread", (a.Uint32Argument("process", PROCESS),))
+        r.KernelObject(ObjectType.THREAD, 3, "thread", (r.Uint32Argument("process", PROCESS),))
     ),
     "fxt.object.too-many": _trace(
         *(r.KernelObject(ObjectType.VMO, koid, "vmo", ()) for koid in range(MAX_OBJECTS + 1))
@@ -325,7 +324,7 @@ BREAKS: dict[str, Break] = {
     "fxt.sched.state": _trace(_switch(0, 50, THREAD, 3, state=_UNDEFINED), named(3)),
     "fxt.sched.running": _trace(_legacy(ThreadState.RUNNING)),
     "fxt.sched.cpu": _trace(_switch(4_096, 50, THREAD, 3), named(3)),
-    "fxt.sched.weight": _trace(_switch(0, 50, THREAD, 3, a.Uint32Argument("incoming_weight", 1)), named(3)),
+    "fxt.sched.weight": _trace(_switch(0, 50, THREAD, 3, r.Uint32Argument("incoming_weight", 1)), named(3)),
     "fxt.sched.order": _trace(_switch(0, 50, THREAD, 3), _switch(0, 60, 4, THREAD), named(3), named(4)),
     "fxt.sched.no-object": _trace(_switch(0, 50, THREAD, 99)),
     "fxt.log.reserved": _trace(changed(r.Log(50, SLOT, "text"), w.LogWord, unused=0x30_0000)),

@@ -19,12 +19,11 @@ from fxtio.codec.columns import OptionalColumn
 from fxtio.codec.generate import Order, encode_buffers
 from fxtio.codec.record import Record
 from fxtio.errors import EncodeError, shown
-from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, Scope, ThreadState
 from fxtio.fxt.events import ENDS_EARLY, MAX_COLUMN_TEXT, EventColumns, Indexed, check_count, text_bytes, texts
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.fxt.state import NS_PER_SECOND, Clock
 from fxtio.fxt.tables import OBJECT_KINDS
 from fxtio.table import MAX_TIME, Categories, Optional, WritableTable
@@ -461,7 +460,7 @@ def _log(row: Row) -> Record:
 def _object(row: Row) -> Record:
     name, process = _text_of(row, "name"), row["process"]
     if row["kind"] == OBJECT_KINDS[0]:
-        args = () if process is None else (a.KoidArgument("process", process),)
+        args = () if process is None else (r.KoidArgument("process", process),)
         return r.KernelObject(_number_of(row, "type", ObjectType), row["id"], name, args)
     if row["kind"] != OBJECT_KINDS[1]:
         raise EncodeError(f"{row['kind']!r} is not one of {', '.join(OBJECT_KINDS)}", "kind")
@@ -498,15 +497,15 @@ def _scheduling(row: Row) -> Record:
     if kind == SchedulingType.CONTEXT_SWITCH.name.lower():
         _check_null(row, kind, "outgoing_process", "incoming_process", "waker")
         weights = {"outgoing_weight": row["outgoing_priority"], "incoming_weight": row["incoming_priority"]}
-        args = tuple(a.Int32Argument(name, weight) for name, weight in weights.items() if weight is not None)
+        args = tuple(r.Int32Argument(name, weight) for name, weight in weights.items() if weight is not None)
         state = _number_of(row, "outgoing_state", ThreadState)
         return r.ContextSwitch(cpu, state, ticks, row["outgoing_thread"], incoming, args)
     if kind != SchedulingType.THREAD_WAKEUP.name.lower():
         raise EncodeError(f"{kind!r} is not one of {', '.join(one.name.lower() for one in SchedulingType)}", "type")
     others = ("outgoing_process", "outgoing_thread", "outgoing_state", "outgoing_priority", "incoming_process")
     _check_null(row, kind, *others)
-    weight = () if row["incoming_priority"] is None else (a.Int32Argument("weight", row["incoming_priority"]),)
-    waker = () if row["waker"] is None else (a.KoidArgument("waker", row["waker"]),)
+    weight = () if row["incoming_priority"] is None else (r.Int32Argument("weight", row["incoming_priority"]),)
+    waker = () if row["waker"] is None else (r.KoidArgument("waker", row["waker"]),)
     return r.ThreadWakeup(cpu, ticks, incoming, (*weight, *waker))
 
 

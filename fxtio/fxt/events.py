@@ -28,11 +28,10 @@ from fxtio.codec.parts import Header, Many, Number
 from fxtio.codec.record import layout_of
 from fxtio.codec.word import Word
 from fxtio.errors import EncodeError, LayoutError, shown
-from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_THREAD_SLOT
-from fxtio.fxt.records import EVENT_CLASSES, String, ThreadRecord
-from fxtio.fxt.references import StringReference, Thread
+from fxtio.fxt.listed import ListedArguments
+from fxtio.fxt.records import EVENT_CLASSES, String, StringReference, Thread, ThreadRecord
 from fxtio.table import Categories
 
 Args = Mapping[str, Any] | None
@@ -131,24 +130,24 @@ def _integer_test(limits: list[tuple[int, int]]) -> str:
 
 
 _TESTS: dict[Any, str] = {
-    a.NullArgument: "{0} is None",
-    a.DoubleArgument: "type({0}) is float",
-    a.StringArgument: "type({0}) is str",
-    a.PointerArgument: "type({0}) is Pointer",
-    a.KoidArgument: "type({0}) is Koid",
-    a.BoolArgument: "type({0}) is bool",
-} | {cls: _integer_test(list(a.INTEGER_LIMITS.values())[:number]) for number, cls in enumerate(a.INTEGER_LIMITS)}
+    r.NullArgument: "{0} is None",
+    r.DoubleArgument: "type({0}) is float",
+    r.StringArgument: "type({0}) is str",
+    r.PointerArgument: "type({0}) is Pointer",
+    r.KoidArgument: "type({0}) is Koid",
+    r.BoolArgument: "type({0}) is bool",
+} | {cls: _integer_test(list(r.INTEGER_LIMITS.values())[:number]) for number, cls in enumerate(r.INTEGER_LIMITS)}
 """For every argument class the source of a test that a value is encoded with it."""
 
 
-def has_template(argument: a.Argument) -> bool:
+def has_template(argument: r.Argument) -> bool:
     """Return whether events with this argument have a template: not those with a blob, or with inline text."""
     return type(argument) in _TESTS and type(getattr(argument, "value", None)) is not str
 
 
 @cache
 def event_template(
-    kind: str, classes: tuple[type[a.Argument], ...], order: Order
+    kind: str, classes: tuple[type[r.Argument], ...], order: Order
 ) -> tuple[Callable[..., Append], list[tuple[int, int]]]:
     """Generate the function that makes templates for events of a kind with arguments of these classes.
 
@@ -186,12 +185,12 @@ def make(strings, {", ".join(constants)}):
         return False
     return append
 """
-    scope: dict[str, Any] = {"pack": template.pack(), "Koid": a.Koid, "Pointer": a.Pointer}
+    scope: dict[str, Any] = {"pack": template.pack(), "Koid": r.Koid, "Pointer": r.Pointer}
     exec(compile(source, f"<fxtio template of {kind}>", "exec"), scope)
     return scope["make"], template.constants
 
 
-def _add_argument(template: Template, cls: type[a.Argument], value: str) -> None:
+def _add_argument(template: Template, cls: type[r.Argument], value: str) -> None:
     """Append the words of an argument whose value is the variable `value`."""
     word, part = cls.words[0], dict(layout_of(cls).parts).get("value")
     if isinstance(part, Header):
@@ -377,7 +376,7 @@ class ProviderEncoder:
             template = make(self._strings, *(data[begin:end] for begin, end in constants))
             self._templates[kind, thread, category, name, *(args or ())] = template
 
-    def arguments(self, args: Args) -> tuple[a.Argument, ...]:
+    def arguments(self, args: Args) -> tuple[r.Argument, ...]:
         """Return Python values as typed arguments.
 
         Raises:
@@ -390,7 +389,7 @@ class ProviderEncoder:
         check_count(args)
         return tuple([self._argument(key, value) for key, value in args.items()])
 
-    def _argument(self, key: str, value: Any) -> a.Argument:
+    def _argument(self, key: str, value: Any) -> r.Argument:
         name = self.string_slot(key, "args")
         where = f"args[{key!r}]"
         if hasattr(value, "dtype"):  # numpy: a scalar is accepted, an array is not
@@ -398,33 +397,33 @@ class ProviderEncoder:
                 raise EncodeError(f"no argument type holds a {type(value).__name__}", where)
             value = value.item()
         if value is None:
-            return a.NullArgument(name)
+            return r.NullArgument(name)
         if isinstance(value, bool):
-            return a.BoolArgument(name, value)
-        if isinstance(value, a.Pointer):
-            return a.PointerArgument(name, int(value))
-        if isinstance(value, a.Koid):
-            return a.KoidArgument(name, int(value))
+            return r.BoolArgument(name, value)
+        if isinstance(value, r.Pointer):
+            return r.PointerArgument(name, int(value))
+        if isinstance(value, r.Koid):
+            return r.KoidArgument(name, int(value))
         if isinstance(value, str):
             if len(text_bytes(value, where)) > MAX_TABLE_TEXT:
-                return a.StringArgument(name, str.__str__(value))
-            return a.StringArgument(name, self.string_slot(value, where))
+                return r.StringArgument(name, str.__str__(value))
+            return r.StringArgument(name, self.string_slot(value, where))
         if isinstance(value, bytes | bytearray | memoryview):
-            return a.BlobArgument(name, bytes(value))
+            return r.BlobArgument(name, bytes(value))
         try:
             number = operator.index(value)
         except TypeError:
             return _double(name, value, where)
-        cls: Any = a.integer_class(number, number)
+        cls: Any = r.integer_class(number, number)
         if cls is None:
             raise EncodeError(f"{shown(number)} does not fit in 64 bits", where)
-        argument: a.Argument = cls(name, number)
+        argument: r.Argument = cls(name, number)
         return argument
 
 
-def _double(name: int, value: Any, where: str) -> a.DoubleArgument:
+def _double(name: int, value: Any, where: str) -> r.DoubleArgument:
     try:
-        return a.DoubleArgument(name, float(value))
+        return r.DoubleArgument(name, float(value))
     except (TypeError, ValueError, OverflowError):
         raise EncodeError(f"no argument type holds a {type(value).__name__}", where) from None
 
@@ -490,6 +489,7 @@ class EventColumns:
         args: the arguments by name.
         tail: the columns `end`, `id` or `scope` of the events that have them.
         present: for arguments that not all events have, by name, the events that have it (bool).
+        listed: all arguments, in place of `args`.
     """
 
     cls: type[r.Event]
@@ -501,11 +501,13 @@ class EventColumns:
     args: dict[str, Indexed | Array]
     tail: dict[str, Array | OptionalColumn]
     present: dict[str, Array] = field(default_factory=dict)
+    listed: ListedArguments | None = None
 
     @property
     def strings(self) -> int:
         """The number of strings that they need at most."""
         values = sum(len(value.values) for value in self.args.values() if isinstance(value, Indexed))
+        values += 0 if self.listed is None else len(self.listed.texts)
         return len(self.name.values) + len(self.category.values) + len(self.args) + values
 
 
@@ -602,6 +604,9 @@ def _spread(slots: list[int], codes: Array | None) -> Any:
 
 
 def _arguments(encoder: ProviderEncoder, group: EventColumns, rows: int) -> ManyWords:
+    if group.listed is not None:
+        slots = [encoder.string_slot(text, "args") for text in group.listed.texts]
+        return group.listed.words(np.array(slots, np.uint16), rows)
     bodies: list[Ragged] = []
     count: int | Array = 0
     for key, column in group.args.items():
@@ -611,7 +616,7 @@ def _arguments(encoder: ProviderEncoder, group: EventColumns, rows: int) -> Many
         present = group.present.get(key)
         if present is not None and not isinstance(value, int):
             value = value[present]
-        cls = a.StringArgument if is_text else _argument_class(value)
+        cls = r.StringArgument if is_text else _argument_class(value)
         body = words_of(cls, rows if present is None else int(present.sum()), {"name": name, "value": value})
         if present is not None:
             body = Ragged(body.words, present.astype(np.int64) * body.count)
@@ -622,14 +627,14 @@ def _arguments(encoder: ProviderEncoder, group: EventColumns, rows: int) -> Many
     return ManyWords(count, interleave(bodies, rows))
 
 
-def _argument_class(values: Array) -> type[a.Argument]:
+def _argument_class(values: Array) -> type[r.Argument]:
     """Return the argument class for a column of booleans, floats or integers: the first one that holds all integers."""
     if values.dtype.kind == "b":
-        return a.BoolArgument
+        return r.BoolArgument
     if values.dtype.kind == "f":
-        return a.DoubleArgument
+        return r.DoubleArgument
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    cls = a.integer_class(low, high)
+    cls = r.integer_class(low, high)
     if cls is None:
         raise EncodeError(f"no argument type holds all integers from {low} to {high}", "args")
     return cls

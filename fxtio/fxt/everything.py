@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fxtio.codec.record import Record
-from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import BlobType, ObjectType, Scope, ThreadState
 from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_PROVIDER_ID, MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 
 Below = Callable[[int], int]
 """Returns a random number from 0 to a limit - 1."""
@@ -117,22 +116,22 @@ class Round:
         yield r.ThreadRecord(self.slot, self.thread.process, self.thread.thread or 0)
 
     def _objects(self) -> Iterator[Record]:
-        process = (a.KoidArgument("process", self.thread.process),)
+        process = (r.KoidArgument("process", self.thread.process),)
         title = self.text(self.name, f"object {self.below(100)}")
         yield r.KernelObject(ObjectType.PROCESS, self.thread.process, f"process {self.thread.process}", ())
         yield r.KernelObject(ObjectType.THREAD, self.thread.thread or 0, title, process)
         owner = self.slot if self.number % 2 else Thread(self.thread.process, None)
-        yield r.UserspaceObject(self.pointer, owner, title, (a.StringArgument("kind", self.category),))
+        yield r.UserspaceObject(self.pointer, owner, title, (r.StringArgument("kind", self.category),))
 
     def _events(self) -> Iterator[Record]:
         first: tuple[int | Thread, int | str, int | str] = self.slot, self.category, self.name
         second: tuple[int | Thread, int | str, int | str] = self.other, "inline", f"inline {self.below(100)}"
         if self.turn % 2:
             first, second = second, first
-        counts = (a.Int32Argument("used", self.below(1_000)), a.DoubleArgument("share", self.below(100) / 64))
+        counts = (r.Int32Argument("used", self.below(1_000)), r.DoubleArgument("share", self.below(100) / 64))
         yield r.DurationBegin(self.tick(), *first, ())
         yield r.Instant(self.tick(), *first, ())
-        yield r.Instant(self.tick(), *second, (a.NullArgument(self.name),), self.number % len(Scope))
+        yield r.Instant(self.tick(), *second, (r.NullArgument(self.name),), self.number % len(Scope))
         if self.at_limits:
             yield r.Instant(self.tick(), self.slot, 0, _LONG_NAME, ())
         yield r.FlowBegin(self.tick(), *first, (), self.id)
@@ -148,28 +147,28 @@ class Round:
         yield r.DurationEnd(self.tick(), *first, ())
         yield r.Counter(self.tick(), *second, counts, self.number % 4)
 
-    def _arguments(self) -> tuple[a.Argument, ...]:
+    def _arguments(self) -> tuple[r.Argument, ...]:
         """Return an argument of each type; at the limits, as many as a record can have."""
         value = self.below(2**31)
         name = self.text(self.category, "argument")
-        arguments: tuple[a.Argument, ...] = (
-            a.NullArgument(name),
-            a.Int32Argument(name, -(2**31) if self.at_limits else -value),
-            a.Uint32Argument(name, 2**32 - 1 if self.at_limits else value),
-            a.Int64Argument(name, -(2**63) if self.at_limits else -value * 2**20),
-            a.Uint64Argument(name, _MOST if self.at_limits else value * 2**20),
-            a.DoubleArgument(name, float("inf") if self.at_limits else value / 1024),
-            a.StringArgument(name, self.name if self.number % 2 else "inline text"),
-            a.PointerArgument(name, self.pointer),
-            a.KoidArgument(name, self.thread.thread or 0),
-            a.BoolArgument(name, bool(value % 2)),
-            a.BlobArgument(name, self._bytes(20)),
+        arguments: tuple[r.Argument, ...] = (
+            r.NullArgument(name),
+            r.Int32Argument(name, -(2**31) if self.at_limits else -value),
+            r.Uint32Argument(name, 2**32 - 1 if self.at_limits else value),
+            r.Int64Argument(name, -(2**63) if self.at_limits else -value * 2**20),
+            r.Uint64Argument(name, _MOST if self.at_limits else value * 2**20),
+            r.DoubleArgument(name, float("inf") if self.at_limits else value / 1024),
+            r.StringArgument(name, self.name if self.number % 2 else "inline text"),
+            r.PointerArgument(name, self.pointer),
+            r.KoidArgument(name, self.thread.thread or 0),
+            r.BoolArgument(name, bool(value % 2)),
+            r.BlobArgument(name, self._bytes(20)),
         )
         return arguments + arguments[: MAX_ARGUMENTS - len(arguments)] if self.at_limits else arguments
 
     def _system(self) -> Iterator[Record]:
-        weights = (a.Int32Argument("incoming_weight", 3), a.Int32Argument("outgoing_weight", -(2**31)))
-        waker = (a.Int32Argument("weight", 3), a.KoidArgument("waker", self.other.thread or 0))
+        weights = (r.Int32Argument("incoming_weight", 3), r.Int32Argument("outgoing_weight", -(2**31)))
+        waker = (r.Int32Argument("weight", 3), r.KoidArgument("waker", self.other.thread or 0))
         cpu, state = self.number % 4, self.number % len(ThreadState)
         own, other = self.thread.thread or 0, self.other.thread or 0
         one, two = (self.slot, self.other) if self.turn % 2 else (self.other, self.slot)
@@ -192,7 +191,7 @@ class Round:
         kinds = list(BlobType)
         category, name = self.text(self.category, "inline"), self.text(self.name, "inline")
         yield r.Blob(name, kinds[self.number % len(kinds)], self._bytes(self.below(64)))
-        details = (a.BoolArgument("complete", True), a.PointerArgument("of", self.pointer))
+        details = (r.BoolArgument("complete", True), r.PointerArgument("of", self.pointer))
         large = self._bytes(64) * 1_000 if self.at_limits else self._bytes(40)
         yield r.LargeBlob(category, name, self.tick(), self.slot if self.number % 2 else self.other, details, large)
         yield r.LargeBlobNoMetadata(category, name, self._bytes(self.below(64)))

@@ -31,12 +31,10 @@ from fxtio.codec.record import Record
 from fxtio.errors import FormatError, FxtioError
 from fxtio.finding import Finding
 from fxtio.fxt import enums, layout
-from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.frames import Frame
 from fxtio.fxt.reader import FxtTrace
-from fxtio.fxt.records import RECORDS
+from fxtio.fxt.records import ARGUMENTS, RECORDS, StringReference
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.references import StringReference
 from fxtio.fxt.state import Batch
 
 _MAX_WORDS_SHOWN = layout.MAX_RECORD_WORDS + 1

@@ -18,8 +18,8 @@ from fxtio.codec.record import Record, layout_of
 from fxtio.codec.word import Field
 from fxtio.fxt import layout as w
 from fxtio.fxt import records as r
-from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import ArgumentType, RecordType
+from fxtio.fxt.records import ARGUMENTS
 
 if TYPE_CHECKING:
     from fxtio.fxt.frames import Frame

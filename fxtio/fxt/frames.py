@@ -21,9 +21,8 @@ from fxtio.codec.parts import Many, Part, Sized
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
-from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.layout import MAGIC, MAX_ARGUMENTS, MAX_RECORD_WORDS
-from fxtio.fxt.records import RECORDS, LargeBlob, LargeBlobNoMetadata
+from fxtio.fxt.records import ARGUMENTS, RECORDS, LargeBlob, LargeBlobNoMetadata
 from fxtio.io.source import Source
 
 Array = np.ndarray[Any, Any]

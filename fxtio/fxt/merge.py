@@ -12,18 +12,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
-from fxtio.fxt.frames import decode_exactly
 from fxtio.fxt.layout import MAGIC, MAX_PROVIDER_ID
 from fxtio.fxt.reader import FxtTrace
 from fxtio.fxt.records import KINDS, Magic, ProviderEvent, ProviderInfo, ProviderSection, String
+from fxtio.fxt.rewrite import broken, output, set_ticks
 from fxtio.fxt.state import NS_PER_SECOND, Batch, Clock
-from fxtio.io.sink import Sink
+from fxtio.io.sink import Sink, whole_file
+from fxtio.report import human_size
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +47,14 @@ class Merged:
     providers: int = 0
 
 
-def merge(traces: Sequence[FxtTrace], sink: Sink) -> Merged:
+def merge(traces: Sequence[FxtTrace], target: str | PathLike[str]) -> str:
+    """Write several traces as one, see `fxtio.formats.MergeRoom`."""
+    with whole_file(target) as sink:
+        merged = merge_to(traces, sink)
+    return f"{merged.records:,} records of {merged.providers:,} providers ({human_size(sink.position)})"
+
+
+def merge_to(traces: Sequence[FxtTrace], sink: Sink) -> Merged:
     """Write several traces as one, batch by batch.
 
     The faults of a trace are in its `findings` afterwards; everything else in it is written.
@@ -140,13 +149,13 @@ class _Copy:
             if number == 0 and self._source.begin is None and not self._alone:
                 message = "no wall clock tells when the trace began; its ticks stay as they are"
                 batch.reading.findings.add("merge.no-wall-clock", 0, message)
-            left_out = _broken(batch)
+            left_out = broken(batch)
             first = b"" if self._has_provider else self._introduction(batch)
             replaced = self._replacements(batch)
             left_out[list(replaced)] = True
             self._shift(batch)
             self._merged.records += len(batch) - int(left_out.sum()) + sum(map(bool, replaced.values()))
-            sink.write(b"".join([first, *_output(batch, ~left_out, replaced)]))
+            sink.write(b"".join([first, *output(batch, ~left_out, replaced)]))
 
     # ---- providers
 
@@ -221,9 +230,7 @@ class _Copy:
                 if over.any():
                     batch.report("time.overflow", rows[over], "a moved tick does not fit in 64 bits")
                     moved[over] = _MAX_TICK
-                block.words[at] = moved
-                if batch.frame.big_endian:
-                    block.raw[at] = moved.byteswap()
+                set_ticks(batch, at, moved)
 
     def _shift_of(self, clock: Clock, batch: Batch) -> int:
         """Return how far to move the ticks of a clock; one without a wall clock is moved by the begin of the trace."""
@@ -238,53 +245,3 @@ class _Copy:
             message = "a wall clock is too far from those at the begin of the traces; the ticks stay as they are"
             batch.report("merge.clock-apart", np.zeros(1, np.int64), message)
         return 0
-
-
-def _broken(batch: Batch) -> Array:
-    """Return which records are too short for their content (bool): no reader could decode them."""
-    broken = np.zeros(len(batch), bool)
-    for cls in batch.classes():
-        rows, _ = batch.columns(cls)
-        of_class = batch.rows(cls)
-        if len(rows) < len(of_class):
-            broken[of_class] = True
-            broken[rows] = False
-    return broken
-
-
-def _output(batch: Batch, kept: Array, replaced: dict[int, bytes]) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of the records that are kept and of those that replace others, in order.
-
-    Args:
-        batch: the batch.
-        kept: the records that are written as they are (bool).
-        replaced: by row, the bytes that replace a record.
-    """
-    frame = batch.frame
-    after = frame.at + frame.size
-    follows = np.zeros(len(frame.at) + 1, bool)  # whether a record begins where the one before it ends
-    follows[1:-1] = kept[1:] & kept[:-1] & (frame.at[1:] == after[:-1])
-    begins, lasts = np.flatnonzero(kept & ~follows[:-1]).tolist(), np.flatnonzero(kept & ~follows[1:]).tolist()
-    last_of = dict(zip(begins, lasts, strict=True))
-    for row in sorted([*last_of, *(row for row, data in replaced.items() if data)]):
-        if row in last_of:
-            yield _little_endian(batch, row, last_of[row])
-        else:
-            yield replaced[row]
-
-
-def _little_endian(batch: Batch, first: int, last: int) -> bytes | memoryview:
-    """Return the bytes of the records from row `first` to row `last`, little-endian."""
-    frame = batch.frame
-    if not frame.big_endian:
-        return frame.block.data[int(frame.at[first]) * 8 : int(frame.at[last] + frame.size[last]) * 8]
-    encoded = []
-    for row in range(first, last + 1):
-        at, size = int(frame.at[row]), int(frame.size[row])
-        record = decode_exactly(frame.block, at, at + size, True)
-        if isinstance(record, Record):
-            encoded.append(encode(record))
-        else:
-            message = "a record with unknown content cannot be converted from big-endian to little-endian"
-            batch.report("merge.byte-order", np.array([row]), message)
-    return b"".join(encoded)

@@ -21,12 +21,10 @@ from fxtio.codec.columns import (
 from fxtio.codec.generate import Order
 from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
-from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, exact_records
-from fxtio.fxt.records import RECORDS, KernelObject
+from fxtio.fxt.records import ARGUMENTS, RECORDS, KernelObject, Thread, ThreadReference
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.references import Thread, ThreadReference
 from fxtio.fxt.state import Batch, Clock, Reading
 from fxtio.fxt.tables import OWNERS, TABLES, BatchCollector, BatchTables
 from fxtio.io.reading import FileReader, TraceInfo

@@ -1,20 +1,305 @@
-"""The records of the Fuchsia trace format, each declared once.  Their arguments are in `arguments`.
+"""The records of the Fuchsia trace format and their arguments, each declared once, and the references in them.
 
 The fields stand in the order of the record's body.  A reference is an `int` (a slot of the provider's table, as in the
-file) or its value (`str`, `Thread`): the same class serves the raw and the resolved form.
+file) or its value (`str`, `Thread`): the same class serves the raw and the resolved form.  `reference_columns` has the
+numpy code for references; this module must not import numpy, since the tracer uses it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
 
-from fxtio.codec.parts import Many, Number, Optional, Sized, Stream, Unsigned, Words
-from fxtio.codec.record import Opaque, Record, TaggedUnion
+import msgspec
+
+from fxtio.codec.generate import Order, put_u64
+from fxtio.codec.parts import Double, Many, Number, Optional, Part, Signed, Sized, Stream, Unsigned, Words
+from fxtio.codec.record import Layout, Opaque, Record, TaggedUnion, layout_of
 from fxtio.codec.word import Word
+from fxtio.errors import EncodeError, shown
 from fxtio.fxt import layout as w
-from fxtio.fxt.arguments import ARGUMENTS, Argument, NameRef
-from fxtio.fxt.enums import EventType, LargeBlobFormat
-from fxtio.fxt.references import StringReference, Thread, ThreadReference
+from fxtio.fxt.enums import ArgumentType, EventType, LargeBlobFormat
+from fxtio.fxt.layout import MAX_TEXT_BYTES, StringRefWord
+
+# ---- references
+
+_EXTENSION = "fxtio.fxt.reference_columns"
+_INDEX, _INLINE = StringRefWord.fields["index"], StringRefWord.fields["inline"]
+_LAST = _INDEX.mask
+
+
+class Thread(msgspec.Struct, frozen=True, gc=False, order=True):
+    """A process and a thread by their koids.
+
+    Attributes:
+        process: the process koid.
+        thread: the thread koid; None where a profiler record or an object record has only the process.
+    """
+
+    process: int
+    thread: int | None
+
+
+def put_string_slot(value: Any, where: str) -> int:
+    """Return a slot of the string table, checked.
+
+    Raises:
+        EncodeError: it is not a slot.
+    """
+    if type(value) is not int or not 0 <= value <= _LAST:
+        raise EncodeError(f"{shown(value)} is neither text nor an index from 0 to {_LAST}", where)
+    return value
+
+
+def put_thread(value: Any, order: Order, where: str, process_only: bool, thread_is_optional: bool) -> tuple[int, bytes]:
+    """Return a slot of the thread table (0 for an inline thread), and the bytes of the inline koids.
+
+    Raises:
+        EncodeError: the value is neither a slot nor a `Thread`, or its thread koid must or must not be there.
+    """
+    if type(value) is int:
+        if value == 0:
+            raise EncodeError("slot 0 means inline; give a Thread", where)
+        return value, b""
+    if not isinstance(value, Thread):
+        raise EncodeError(f"{shown(value)} is neither a slot nor a Thread", where)
+    process = put_u64(value.process, order, where)
+    if value.thread is None:
+        if not thread_is_optional:
+            raise EncodeError("the thread koid is missing", where)
+        return 0, process
+    if process_only:
+        raise EncodeError("only a process koid fits here", where)
+    return 0, process + put_u64(value.thread, order, where)
+
+
+@dataclass(frozen=True, slots=True)
+class StringReference(Part):
+    """A slot of the string table (0 is the empty string), or a length and the text inline.  spec: String references
+
+    Attributes:
+        ref: the header field that holds the reference, a `StringRefWord`.
+    """
+
+    ref: str
+    helpers: ClassVar[Mapping[str, object]] = MappingProxyType({"put_string_slot": put_string_slot})
+    extension: ClassVar[str] = _EXTENSION
+
+    @property
+    def owns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.ref,)
+
+    def header_words(self) -> str:
+        return f"({_INDEX.expression(f'{self.ref}_')} + 7 >> 3 if {_INLINE.expression(f'{self.ref}_')} else 0)"
+
+    def decode(self, name: str, where: str) -> Iterator[str]:
+        yield f"{name} = {self.ref}_"
+        yield f"if {_INLINE.expression(name)}:"
+        yield f"    {name} = {_INDEX.expression(name)}"
+        yield f"    {name}, c = take_text(data, c, {name}, stop, {where!r})"
+
+    def encode(self, name: str, where: str) -> Iterator[str]:
+        yield f"if type({name}) is str:"
+        yield f"    {name}_body, {self.ref}_ = put_text({name}, {where!r}, {MAX_TEXT_BYTES})"
+        yield f"    {self.ref}_ |= {_INLINE.put(1):#x}"
+        yield "else:"
+        yield f"    {self.ref}_, {name}_body = put_string_slot({name}, {where!r}), b''"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadReference(Part):
+    """A slot of the thread table, or 0 and the koids inline.  spec: Thread references
+
+    Attributes:
+        ref: the header field that holds the slot.
+        process_only: the inline form has only a process koid (userspace objects).
+        short_form: the inline form may have only a process koid, as real producers write it; the record's size tells.
+    """
+
+    ref: str
+    process_only: bool = False
+    short_form: bool = False
+    helpers: ClassVar[Mapping[str, object]] = MappingProxyType({"Thread": Thread, "put_thread": put_thread})
+    extension: ClassVar[str] = _EXTENSION
+
+    @property
+    def owns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.ref,)
+
+    def header_words(self) -> str | None:
+        return None if self.short_form else f"({1 if self.process_only else 2} if {self.ref}_ == 0 else 0)"
+
+    def short_size(self, layout: Layout) -> str:
+        """Return source for the size in words of a record whose inline thread is only a process koid."""
+        others = [part.header_words() for _, part in layout.parts if part is not self]
+        return " + ".join([str(len(layout.words)), "1", *(size for size in others if size and size != "0")])
+
+    def prologue(self, layout: Layout) -> Iterator[str]:
+        if self.short_form:
+            yield f"short_size = {self.short_size(layout)}"
+
+    def decode(self, name: str, where: str) -> Iterator[str]:
+        yield f"{name} = {self.ref}_"
+        yield f"if {name} == 0:"
+        both = [f"if c + 2 > stop: raise short({where!r})", f"{name} = Thread(words[c], words[c + 1])", "c += 2"]
+        alone = [f"if c + 1 > stop: raise short({where!r})", f"{name} = Thread(words[c], None)", "c += 1"]
+        if self.short_form:
+            yield "    if stop - at == short_size:"
+            yield from (f"        {line}" for line in alone)
+            yield "    else:"
+            yield from (f"        {line}" for line in both)
+        else:
+            yield from (f"    {line}" for line in (alone if self.process_only else both))
+
+    def encode(self, name: str, where: str) -> Iterator[str]:
+        optional = self.process_only or self.short_form
+        yield f"{self.ref}_, {name}_body = put_thread({name}, order, {where!r}, {self.process_only}, {optional})"
+
+
+# ---- arguments
+
+NameRef = Annotated[int | str, StringReference("name")]
+ValueRef = Annotated[int | str, StringReference("value")]
+
+
+class Argument(Record, frozen=True):
+    """A typed key and value.  spec: Arguments"""
+
+    name: NameRef
+
+
+class NullArgument(Argument, frozen=True):
+    """A key without a value.  spec: Null argument"""
+
+    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.NULL),)
+
+
+class Int32Argument(Argument, frozen=True):
+    """spec: 32-bit signed integer argument"""
+
+    words: ClassVar[tuple[type[Word], ...]] = (w.Int32ArgumentWord,)
+    value: int
+
+
+class Uint32Argument(Argument, frozen=True):
+    """spec: 32-bit unsigned integer argument"""
+
+    words: ClassVar[tuple[type[Word], ...]] = (w.Uint32ArgumentWord,)
+    value: int
+
+
+class Int64Argument(Argument, frozen=True):
+    """spec: 64-bit signed integer argument"""
+
+    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.INT64),)
+    value: Signed
+
+
+class Uint64Argument(Argument, frozen=True):
+    """spec: 64-bit unsigned integer argument"""
+
+    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.UINT64),)
+    value: Unsigned
+
+
+class DoubleArgument(Argument, frozen=True):
+    """spec: Double-precision floating point argument"""
+
+    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.DOUBLE),)
+    value: Double
+
+
+class StringArgument(Argument, frozen=True):
+    """spec: String argument"""
+
+    words: ClassVar[tuple[type[Word], ...]] = (w.StringArgumentWord,)
+    value: ValueRef
+
+
+class PointerArgument(Argument, frozen=True):
+    """spec: Pointer argument"""
+
+    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.POINTER),)
+    value: Annotated[int, Number("u", display="hexadecimal")]
+
+
+class KoidArgument(Argument, frozen=True):
+    """spec: Kernel object id argument"""
+
+    words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.KOID),)
+    value: Annotated[int, Number("u", display="koid")]
+
+
+class BoolArgument(Argument, frozen=True):
+    """spec: Boolean argument"""
+
+    words: ClassVar[tuple[type[Word], ...]] = (w.BoolArgumentWord,)
+    value: bool
+
+
+class BlobArgument(Argument, frozen=True):
+    """spec: Blob argument"""
+
+    words: ClassVar[tuple[type[Word], ...]] = (w.BlobArgumentWord,)
+    value: Annotated[bytes, Stream("value_size")]
+
+
+ARGUMENTS = TaggedUnion(
+    w.ArgumentWord,
+    [
+        NullArgument,
+        Int32Argument,
+        Uint32Argument,
+        Int64Argument,
+        Uint64Argument,
+        DoubleArgument,
+        StringArgument,
+        PointerArgument,
+        KoidArgument,
+        BoolArgument,
+        BlobArgument,
+    ],
+)
+"""All arguments that the specification defines; an argument's kind is its index in `ARGUMENTS.classes`."""
+
+
+def _limits(cls: type[Argument]) -> tuple[int, int]:
+    """Return the smallest and the largest value of an argument class whose value is an integer."""
+    part = dict(layout_of(cls).parts)["value"]
+    if isinstance(part, Number):
+        return (-(1 << 63), (1 << 63) - 1) if part.kind == "i" else (0, (1 << 64) - 1)
+    return cls.words[0].fields["value"].limits
+
+
+INTEGER_LIMITS: dict[type[Argument], tuple[int, int]] = {
+    cls: _limits(cls) for cls in (Int32Argument, Uint32Argument, Int64Argument, Uint64Argument)
+}
+"""The classes of integer arguments with the smallest and the largest value of each, in the order of preference."""
+
+
+def integer_class(low: int, high: int) -> type[Argument] | None:
+    """Return the first class in `INTEGER_LIMITS` that holds all integers from `low` to `high`; None if none does."""
+    for cls, (least, most) in INTEGER_LIMITS.items():
+        if least <= low and high <= most:
+            return cls
+    return None
+
+
+class Koid(int):
+    """A kernel object id, given to the writer as the value of an argument."""
+
+    __slots__ = ()
+
+
+class Pointer(int):
+    """A pointer, given to the writer as the value of an argument."""
+
+    __slots__ = ()
+
+
+# ---- records
 
 CategoryRef = Annotated[int | str, StringReference("category")]
 ThreadRef = Annotated[int | Thread, ThreadReference("thread")]

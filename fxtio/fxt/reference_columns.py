@@ -23,7 +23,7 @@ from fxtio.codec.parts import Part
 from fxtio.codec.record import Layout
 from fxtio.codec.word import Field
 from fxtio.fxt.layout import MAX_TEXT_BYTES, StringRefWord
-from fxtio.fxt.references import StringReference, ThreadReference
+from fxtio.fxt.records import StringReference, ThreadReference
 
 Array = np.ndarray[Any, Any]
 

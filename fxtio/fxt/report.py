@@ -25,12 +25,22 @@ import numpy as np
 from fxtio.codec.columns import Columns
 from fxtio.codec.parts import Display, Header, Many, Number, Part, Sized, Stream, Words
 from fxtio.codec.record import Opaque, Record, layout_of
-from fxtio.fxt.arguments import ARGUMENTS, INTEGER_LIMITS
 from fxtio.fxt.enums import ProviderEventId
 from fxtio.fxt.reader import Entry, FxtTrace, Info
-from fxtio.fxt.records import RECORDS, DurationComplete, Event, ProviderEvent, String, ThreadRecord
+from fxtio.fxt.records import (
+    ARGUMENTS,
+    INTEGER_LIMITS,
+    RECORDS,
+    DurationComplete,
+    Event,
+    ProviderEvent,
+    String,
+    StringReference,
+    Thread,
+    ThreadRecord,
+    ThreadReference,
+)
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.references import StringReference, Thread, ThreadReference
 from fxtio.fxt.state import Batch
 from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
 

@@ -35,10 +35,10 @@ from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.fxt import faults
-from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import ArgumentType, Scope
 from fxtio.fxt.frames import UNKNOWN, Frame, decode_exactly
 from fxtio.fxt.records import (
+    ARGUMENTS,
     KINDS,
     RECORDS,
     DurationComplete,
@@ -48,6 +48,7 @@ from fxtio.fxt.records import (
     ProviderInfo,
     ProviderSection,
     String,
+    Thread,
     ThreadRecord,
     TraceInfo,
     UserspaceObject,
@@ -61,7 +62,6 @@ from fxtio.fxt.reference_columns import (
     StringColumn,
     ThreadColumn,
 )
-from fxtio.fxt.references import Thread
 from fxtio.table import MAX_TIME
 
 Array = np.ndarray[Any, Any]
@@ -272,6 +272,16 @@ class Batch:
     def string_slots(self) -> SlotLookup:
         """The string tables of the providers, and what the batch defines in them."""
         return self._string_slots
+
+    @property
+    def thread_slots(self) -> SlotLookup:
+        """The thread tables of the providers, and what the batch defines in them."""
+        return self._thread_slots
+
+    def clock_at(self, provider: int, row: int) -> Clock:
+        """Return the clock that a provider has at a record."""
+        code = self._clocks.codes(provider, np.zeros(1, np.int64), np.array([row]))
+        return self.reading.clocks[int(code[0])]
 
     def rows(self, cls: type[Record]) -> Array:
         """Return the numbers of the batch's records of a class (int64, ascending)."""
@@ -567,6 +577,7 @@ class Reading:
         clocks: the clocks by code.
         clock_of: the last clock of every provider, by its index.
         current: the index of the provider that the next record belongs to.
+        is_anonymous: `providers[0]` stands for records before any provider info record.
         object_numbers: the number of every object that an object record named.
     """
 
@@ -582,7 +593,7 @@ class Reading:
         self._object_classes = (KernelObject, UserspaceObject) if name_objects else ()
         self._most_strings = self._most_threads = MAX_UNUSED
         self._most_characters = MAX_UNUSED * _MEAN_LENGTH
-        self._is_anonymous = True  # providers[0] stands for records before any provider info record
+        self.is_anonymous = True
         self._by_id: dict[int, int] = {0: 0}
         self._indices: dict[ProviderName, int] = {}
         self._clock_codes = {self.clocks[0]: 0}
@@ -669,8 +680,8 @@ class Reading:
         Its tables are empty even if the id was used before, as in Perfetto.  But some producers write the first
         provider info record behind the first records; these belong to that provider too.
         """
-        if self._is_anonymous and self.current == 0:
-            self._is_anonymous = False
+        if self.is_anonymous and self.current == 0:
+            self.is_anonymous = False
             self.providers[0] = provider
             self._by_id = {number: index for number, index in self._by_id.items() if index} | {provider.id: 0}
             self._indices[provider] = 0

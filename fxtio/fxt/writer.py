@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, get_args
 from fxtio.codec.generate import Order, encode, encode_buffers, view_of
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import EncodeError, shown
-from fxtio.fxt.arguments import Koid, KoidArgument, Pointer
 from fxtio.fxt.encode import (
     DEFAULT_MMAP_FLAGS,
     WRITABLE_TABLES,
@@ -36,11 +35,14 @@ from fxtio.fxt.records import (
     ContextSwitch,
     Initialization,
     KernelObject,
+    Koid,
+    KoidArgument,
     LargeBlob,
     LargeBlobNoMetadata,
     LegacyContextSwitch,
     Log,
     Magic,
+    Pointer,
     ProfilerBacktrace,
     ProfilerMmap,
     ProfilerModule,
@@ -48,11 +50,11 @@ from fxtio.fxt.records import (
     ProviderInfo,
     ProviderSection,
     String,
+    Thread,
     ThreadRecord,
     ThreadWakeup,
     UserspaceObject,
 )
-from fxtio.fxt.references import Thread
 from fxtio.fxt.state import NS_PER_SECOND, Clock
 from fxtio.io.writing import FileWriter
 from fxtio.table import Table, checked_columns

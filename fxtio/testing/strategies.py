@@ -17,10 +17,10 @@ from fxtio.codec.generate import Order, encode
 from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
 from fxtio.codec.record import Opaque, Record, TaggedUnion, layout_of
 from fxtio.codec.word import Field
-from fxtio.fxt.arguments import ARGUMENTS
 from fxtio.fxt.enums import Scope
 from fxtio.fxt.layout import StringRefWord
 from fxtio.fxt.records import (
+    ARGUMENTS,
     RECORDS,
     DurationComplete,
     Initialization,
@@ -29,10 +29,12 @@ from fxtio.fxt.records import (
     ProviderInfo,
     ProviderSection,
     String,
+    StringReference,
+    Thread,
     ThreadRecord,
+    ThreadReference,
     TraceInfo,
 )
-from fxtio.fxt.references import StringReference, Thread, ThreadReference
 
 Strategy = st.SearchStrategy[Any]
 

@@ -68,8 +68,8 @@ _CONVERTERS: dict[ArgumentKind, Any] = {
 }
 
 
-_OWNERS = ("slices", "opened", "instants", "flow_points")
-"""The tables whose rows have arguments, and which may come in a later batch than these."""
+_OWNERS = ("slices", "opened", "instants", "flow_points", "counters")
+"""The tables whose rows have arguments."""
 
 
 class Arguments:
@@ -130,16 +130,13 @@ class Arguments:
         if not len(self._rows):
             return
         owners = [tables[name]["event"] for name in _OWNERS if name in tables]
+        if "slices" in tables:
+            owners.append(tables["slices"]["end_event"])
         if owners:
-            latest = max(int(each.max(initial=-1)) for each in owners)
-            keep = self._rows.row > latest
+            keep = np.isin(self._rows.row, np.concatenate(owners), invert=True)
             if len(self._open):
                 keep |= np.isin(self._rows.row, self._open)
-        elif "counters" in tables:
-            keep = np.isin(self._rows.row, tables["counters"]["event"], invert=True)
-        else:  # their rows come later
-            return
-        self._rows = self._rows.take(keep)
+            self._rows = self._rows.take(keep)
 
     def _follow(self, tables: Mapping[str, Table]) -> None:
         """Note which slices are open."""

@@ -15,32 +15,29 @@ NOT_UTF8 = "names and texts with bytes that are not UTF-8, which are replaced"
 
 
 class Texts(Generic[EncodedT]):
-    """The names of a timeline as a format has them.
+    """The names of a timeline as a format has them, each converted once.
 
     Args:
         names: the names.
-        losses: counts the names that are not UTF-8.
-        encode: converts a text without surrogates.
+        encode: converts a text.
+
+    Attributes:
+        encode: converts a text that is no name.
     """
 
-    def __init__(self, names: Names, losses: Counter[str], encode: Callable[[str], EncodedT]) -> None:
+    def __init__(self, names: Names, encode: Callable[[str], EncodedT]) -> None:
+        self.encode = encode
         self._names = names
-        self._losses = losses
-        self._encode = encode
         self._known: list[EncodedT] = []
 
     def text(self, code: int) -> EncodedT:
         """Return the name with this code; an empty one for -1."""
         if code < 0:
-            return self._encode("")
+            return self.encode("")
         known, values = self._known, self._names.values
         while len(known) <= code:
-            known.append(self.encoded(values[len(known)]))
+            known.append(self.encode(values[len(known)]))
         return known[code]
-
-    def encoded(self, text: str) -> EncodedT:
-        """Return any text."""
-        return self._encode(plain(text, self._losses))
 
 
 def plain(text: str, losses: Counter[str]) -> str:

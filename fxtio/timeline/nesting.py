@@ -80,11 +80,25 @@ class Nesting:
         closers = self._closing_events(rows, result, carried)
         tables = {
             "slices": self._slices(rows, finished, ids, around, result, closers),
-            "opened": self._registry.columns("opened", _begins(rows.take(opened), opened, ids, around, result)),
+            "opened": self._opened(rows, opened, ids, around, result, closers),
             **self._points(rows, around),
         }
         self._keep(rows, kept, ids, result, closers)
         return tables
+
+    def _opened(
+        self, rows: Steps, opened: Array, ids: Array, around: Array, result: dict[str, Any], closers: Array
+    ) -> dict[str, Column]:
+        """Return the table `opened`."""
+        begun = rows.take(opened)
+        is_closed = (begun.step == SpanStep.COMPLETE) | (closers[opened] >= 0)
+        values = {
+            **_begins(begun, opened, ids, around, result),
+            "duration": np.where(is_closed, result["end"][opened] - begun.time, -1),
+            "state": result["state"][opened],
+            "end_event": closers[opened],
+        }
+        return self._registry.columns("opened", values)
 
     def finish(self) -> dict[str, dict[str, Column]]:
         """Return the rows of `slices` that are still on stacks, and of `unended` those of them without an end.
@@ -116,6 +130,7 @@ class Nesting:
             **{name: getattr(rows, name) for name in ("track", "event")},
             **{name: names.column(getattr(rows, name)) for name in ("category", "name")},
             "start": rows.time,
+            "end_event": kept["closer"],
         }
         return Table({name: columns[name] for name in OPEN_COLUMNS}).take(order)
 

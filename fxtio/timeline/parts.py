@@ -100,7 +100,7 @@ class Names:
         return Categories(codes, self.values)
 
 
-OPEN_COLUMNS = ("id", "start", "depth", "parent", "track", "category", "name", "event")
+OPEN_COLUMNS = ("id", "start", "depth", "parent", "track", "category", "name", "event", "end_event")
 """The columns of `Registry.open_slices`, as those of `slices`."""
 
 
@@ -227,6 +227,18 @@ class Registry:
         pid = self._pids[process] if process >= 0 else 0
         tid = self._tids[thread][1] if thread >= 0 else 0
         return TrackInfo(TrackKind(kind), text, process, thread, number, pid, tid)
+
+    def thread_names(self) -> list[int]:
+        """Return the codes of the names of threads, -1 for none; the list is used by the registry."""
+        return self._thread_names
+
+    def process_names(self) -> list[int]:
+        """Return the codes of the names of processes, -1 for none; the list is used by the registry."""
+        return self._process_names
+
+    def process_id(self, process: int) -> int:
+        """Return the number of a process."""
+        return self._pids[process]
 
     def thread_info(self, thread: int) -> TrackInfo:
         """Return a thread like a track, with its name as far as it is known yet; -1 is none."""

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from fxtio._native.constants import SliceState, SpanStep
-from fxtio.table import Categories, Table
+from fxtio._native.constants import SpanStep
+from fxtio.table import MAX_TIME, Categories, Table
 from fxtio.timeline.parts import MAX_TRACKS, Registry
-from fxtio.timeline.schema import LABELS, TrackKind
+from fxtio.timeline.schema import TrackKind
 
 Array = np.ndarray[Any, Any]
 
@@ -29,8 +29,6 @@ _CUT = "slices that end behind the slice around them, which end together with it
 
 _MAX_ID = (1 << 63) // MAX_TRACKS - 1
 """The ids of slices are below this, as a trace with more of them would be larger than any disk."""
-
-_OVERLAPPING = LABELS["slices", "state"].index(SliceState.OVERLAPPING.name.lower())
 
 
 @dataclass(slots=True)
@@ -85,6 +83,7 @@ class Replay:
         self._registry = registry
         self._pairs = pairs
         self._open: dict[int, int] = {}  # the depth of each slice whose begin was returned and whose end was not
+        self._whole: dict[int, int] = {}  # the depth of each that was returned with its end before it came in `slices`
         self._cut = 0
 
     def enter(self, tables: Mapping[str, Table]) -> Events | None:
@@ -98,13 +97,9 @@ class Replay:
         tracks = np.flatnonzero(present)
         nodes = nodes.take(np.argsort(nodes.track.astype(np.int64) * (_MAX_ID + 1) + nodes.id, kind="stable"))
         place = np.arange(len(nodes)) + 2 * np.searchsorted(tracks, nodes.track)
-        widest = int(nodes.depth.max(initial=0)) + 1
-        if points or self._open:
-            widest = max([widest, *(depth + 1 for depth in self._open.values())])
+        widest = 1 + max([int(nodes.depth.max(initial=0)), *self._open.values(), *self._whole.values()])
         scale = 2 * (widest + 2) + 2
-        is_whole = not self._pairs and not points and (self._registry.track_kinds(nodes.track) == TrackKind.THREAD)
-        has_end = nodes.ends & (nodes.carried | ~np.asarray(is_whole))
-        parts, keys = self._spans(nodes, place, has_end, widest, scale)
+        parts, keys = self._spans(nodes, place, bool(points), widest, scale)
         for each in points:
             places, among = self._point_places(each, nodes, tracks, widest)
             parts.append(each)
@@ -118,47 +113,55 @@ class Replay:
 
     def _nodes(self, tables: Mapping[str, Table]) -> _Nodes | None:
         parts = []
-        unended = tables["unended"]["id"] if "unended" in tables else np.empty(0, np.int64)
-        for name in ("slices", "opened"):
-            if name not in tables:
-                continue
-            table = tables[name]
-            count = table.num_rows
-            ends = np.full(count, name == "slices")
-            end, end_event, state = table["start"], np.full(count, -1), np.zeros(count, np.int32)
-            carried = np.zeros(count, bool)
-            if name == "slices":
-                end, end_event, state = end + table["duration"], table["end_event"], table["state"].codes
-                if len(unended):
-                    ends = ~np.isin(table["id"], unended)
-                if self._open:
-                    carried = np.isin(table["id"], np.fromiter(self._open, np.int64, len(self._open)))
-            columns = [table[key] for key in ("id", "track", "depth", "parent", "start")]
-            names = [table[key].codes for key in ("name", "category")]
-            parts.append(_Nodes(*[*columns, end, *names, table["event"], end_event, state, ends, carried]))
+        if "slices" in tables:
+            table = tables["slices"]
+            carried = self._is_in(table["id"], self._open)
+            known = self._is_in(table["id"], self._whole)
+            ends = np.ones(table.num_rows, bool)
+            if "unended" in tables:
+                ends = ~np.isin(table["id"], tables["unended"]["id"])
+            nodes = _Nodes.of(table, ends, carried, is_opened=False)
+            for number in nodes.id[known].tolist():
+                del self._whole[number]
+            parts.append(nodes.take(~known) if known.any() else nodes)
+        if "opened" in tables:
+            table = tables["opened"]
+            parts.append(_Nodes.of(table, table["duration"] >= 0, np.zeros(table.num_rows, bool), is_opened=True))
         return _Nodes.joined(parts) if parts else None
 
+    @staticmethod
+    def _is_in(ids: Array, known: dict[int, int]) -> Array:
+        return np.isin(ids, np.fromiter(known, np.int64, len(known))) if known else np.zeros(len(ids), bool)
+
     def _spans(
-        self, nodes: _Nodes, place: Array, has_end: Array, widest: int, scale: int
+        self, nodes: _Nodes, place: Array, has_points: bool, widest: int, scale: int
     ) -> tuple[list[Events], list[Array]]:
         """Return the events of slices, and the key of each by which those of a track are in order."""
+        can_be_whole = ~nodes.carried & nodes.ends
+        if self._pairs:
+            can_be_whole[:] = False
+        elif can_be_whole.any():
+            can_be_whole &= self._registry.track_kinds(nodes.track) == TrackKind.THREAD
+        whole = can_be_whole & (not has_points)
+        if whole.all():
+            return [_events(nodes, np.arange(len(nodes)), SpanStep.COMPLETE)], [place * scale + scale - 1]
+        tree = _Tree(nodes)
+        outlived = tree.outlived()
+        if outlived is not None:  # complete events can overlap, if the source has them as such
+            whole |= (outlived | tree.late(outlived)) & can_be_whole & (nodes.end_event < 0)
+            self._cut += tree.cut(outlived & ~whole, whole)
         begins = np.flatnonzero(~nodes.carried)
-        ends = np.flatnonzero(has_end)
+        ends = np.flatnonzero(nodes.ends & ~whole)
         first = _events(nodes, begins, SpanStep.BEGIN)
-        whole = nodes.ends[begins] & ~has_end[begins]
-        first.step[whole] = SpanStep.COMPLETE
-        first.end_event[~whole] = -1
-        parts, keys = [first], [place[begins] * scale + scale - 1]
-        if len(ends):
-            behind, limit = _subtrees(nodes)
-            cut = nodes.end[ends] > limit[ends]
-            self._cut += int(cut.sum())
-            last = _events(nodes, ends, SpanStep.END)
-            last.time = np.minimum(nodes.end[ends], limit[ends])
-            last.event, last.end_event = nodes.end_event[ends], np.full(len(ends), -1)
-            parts.append(last)
-            keys.append((place[behind[ends]] + 1) * scale + 2 * (widest - nodes.depth[ends]))
-        return parts, keys
+        first.step[whole[begins]] = SpanStep.COMPLETE
+        first.end_event[~whole[begins]] = -1
+        last = _events(nodes, ends, SpanStep.END)
+        last.time = nodes.end[ends]
+        last.event, last.end_event = nodes.end_event[ends], np.full(len(ends), -1)
+        return [first, last], [
+            place[begins] * scale + scale - 1,
+            (place[tree.last()[ends]] + 1) * scale + 2 * (widest - nodes.depth[ends]),
+        ]
 
     def _point_places(self, points: Events, nodes: _Nodes, tracks: Array, widest: int) -> tuple[Array, Array]:
         """Return the place of each point among the nodes, and its order among the ends at this place."""
@@ -177,15 +180,16 @@ class Replay:
         place = np.where(is_here, np.maximum(place, around + 1), place)
         depth = np.where(is_here, nodes.depth[around], -1)
         for row in np.flatnonzero(~is_here & (points.slice >= 0)).tolist():
-            depth[row] = self._open.get(int(points.slice[row]), -1)
+            number = int(points.slice[row])
+            depth[row] = self._open.get(number, self._whole.get(number, -1))
         return place + 2 * rank, 2 * (widest - depth) - 1
 
     def _remember(self, nodes: _Nodes) -> None:
-        """Note which slices are open at the end of the batch."""
+        """Note which slices are open at the end of the batch, and which come again in a later one."""
         for number in nodes.id[nodes.carried].tolist():
-            self._open.pop(number, None)
-        opened = ~nodes.finished
-        self._open.update(zip(nodes.id[opened].tolist(), nodes.depth[opened].tolist(), strict=True))
+            del self._open[number]
+        for rows, known in ((nodes.opened & ~nodes.ends, self._open), (nodes.opened & nodes.ends, self._whole)):
+            known.update(zip(nodes.id[rows].tolist(), nodes.depth[rows].tolist(), strict=True))
 
 
 @dataclass(slots=True)
@@ -193,8 +197,9 @@ class _Nodes:
     """Slices that begin or end in a batch: arrays of one length.
 
     Attributes:
-        ends: whether it ends, here or later; false for those in `opened`, and for those that never end.
+        ends: whether its end is known.
         carried: whether it began in an earlier batch.
+        opened: whether it comes again in a later batch.
     """
 
     id: Array
@@ -210,11 +215,23 @@ class _Nodes:
     state: Array
     ends: Array
     carried: Array
+    opened: Array
+
+    @classmethod
+    def of(cls, table: Table, ends: Array, carried: Array, *, is_opened: bool) -> _Nodes:
+        """Return the rows of the tables `slices` or `opened`."""
+        columns = [table[key] for key in ("id", "track", "depth", "parent", "start")]
+        names = [table[key].codes for key in ("name", "category")]
+        opened = np.full(table.num_rows, is_opened)
+        end, state = table["start"] + table["duration"], table["state"].codes
+        return cls(*[*columns, end, *names, table["event"], table["end_event"], state, ends, carried, opened])
 
     @classmethod
     def none(cls) -> _Nodes:
         """Return no rows."""
-        return cls(*(np.empty(0, bool if each.name in ("ends", "carried") else np.int64) for each in fields(cls)))
+        return cls(
+            *(np.empty(0, bool if each.name in ("ends", "carried", "opened") else np.int64) for each in fields(cls))
+        )
 
     @classmethod
     def joined(cls, parts: list[_Nodes]) -> _Nodes:
@@ -222,12 +239,6 @@ class _Nodes:
         if len(parts) == 1:
             return parts[0]
         return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
-
-    @property
-    def finished(self) -> Array:
-        """Whether no later batch has its end (bool)."""
-        result: Array = self.ends | (self.state == SliceState.OPEN)
-        return result
 
     def take(self, rows: Array) -> _Nodes:
         """Return the rows with these indices."""
@@ -237,30 +248,70 @@ class _Nodes:
         return len(self.id)
 
 
-def _subtrees(nodes: _Nodes) -> tuple[Array, Array]:
-    """Return for each node the last one within it, itself if there is none, and the latest time at which it may end.
+class _Tree:
+    """Which slices are within which.
 
     Args:
-        nodes: the nodes, those of each track together, in the order of their ids.
+        nodes: the slices, those of each track together, in the order of their ids.
     """
-    count = len(nodes)
-    order = np.argsort(nodes.id)
-    found = order[np.minimum(np.searchsorted(nodes.id[order], nodes.parent), count - 1)]
-    parent = np.where((nodes.parent >= 0) & (nodes.id[found] == nodes.parent), found, -1)
-    last, limit = np.arange(count), np.full(count, np.iinfo(np.int64).max)
-    inner = np.flatnonzero(parent >= 0)
-    inner = inner[np.argsort(nodes.depth[inner], kind="stable")]
-    depths = nodes.depth[inner]
-    bounds = [0, *(np.flatnonzero(np.diff(depths)) + 1).tolist(), len(inner)]
-    levels = [inner[low:high] for low, high in pairwise(bounds)]
-    for level in reversed(levels):
-        np.maximum.at(last, parent[level], last[level])
-    if (nodes.state == _OVERLAPPING).any():
-        for level in levels:
-            around = parent[level]
-            own = np.where(nodes.ends[around], nodes.end[around], np.iinfo(np.int64).max)
-            limit[level] = np.minimum(limit[around], own)
-    return last, limit
+
+    def __init__(self, nodes: _Nodes) -> None:
+        self._nodes = nodes
+        order = np.argsort(nodes.id)
+        found = order[np.minimum(np.searchsorted(nodes.id[order], nodes.parent), len(nodes) - 1)]
+        self._parent = np.where((nodes.parent >= 0) & (nodes.id[found] == nodes.parent), found, -1)
+        inner = np.flatnonzero(self._parent >= 0)
+        inner = inner[np.argsort(nodes.depth[inner], kind="stable")]
+        bounds = [0, *(np.flatnonzero(np.diff(nodes.depth[inner])) + 1).tolist(), len(inner)]
+        self._levels = [inner[low:high] for low, high in pairwise(bounds)]  # the outer ones first
+
+    def last(self) -> Array:
+        """Return for each slice the last one within it, itself if there is none."""
+        last = np.arange(len(self._nodes))
+        for level in reversed(self._levels):
+            np.maximum.at(last, self._parent[level], last[level])
+        return last
+
+    def outlived(self) -> Array | None:
+        """Return which slices end before one that is within them (bool), None if there are none."""
+        nodes = self._nodes
+        reach = np.where(nodes.ends, nodes.end, MAX_TIME)
+        inner = self._parent >= 0
+        if not (reach[inner] > reach[self._parent[inner]]).any():
+            return None
+        for level in reversed(self._levels):
+            np.maximum.at(reach, self._parent[level], reach[level])
+        result: Array = nodes.ends & (reach > nodes.end)
+        return result
+
+    def late(self, outlived: Array) -> Array:
+        """Return which slices end behind one around them, one of `outlived` (bool)."""
+        nodes = self._nodes
+        end = np.where(nodes.ends, nodes.end, MAX_TIME)
+        limit = np.where(outlived, nodes.end, MAX_TIME)
+        for level in self._levels:
+            limit[level] = np.minimum(limit[level], limit[self._parent[level]])
+        late: Array = np.zeros(len(nodes), bool)
+        inner = self._parent >= 0
+        late[inner] = end[inner] > limit[self._parent[inner]]
+        return late
+
+    def cut(self, outer: Array, spared: Array) -> int:
+        """Let all that is within some slices (bool) end with them at the latest; return how many end earlier now.
+
+        Args:
+            outer: these slices.
+            spared: slices that may end later (bool).
+        """
+        nodes, count = self._nodes, 0
+        limit = np.where(outer, nodes.end, MAX_TIME)
+        for level in self._levels:
+            around = limit[self._parent[level]]
+            late = level[~spared[level] & (np.where(nodes.ends[level], nodes.end[level], MAX_TIME) > around)]
+            nodes.end[late], nodes.ends[late] = limit[self._parent[late]], True
+            limit[level] = np.minimum(limit[level], around)
+            count += len(late)
+        return count
 
 
 def _events(nodes: _Nodes, rows: Array, step: SpanStep) -> Events:

@@ -100,8 +100,6 @@ SLICES = {
     "end_event": ColumnSpec("int64", "the number of the event that ends it, -1 if there is none of its own"),
     "ticks": ColumnSpec("uint64", "its begin as the source has it"),
 }
-_KNOWN_AT_END = ("duration", "self_time", "state", "end_event")
-
 INSTANTS = {
     "time": ColumnSpec("int64", "its time"),
     "track": ColumnSpec("int32", "the row of its track"),
@@ -212,10 +210,14 @@ TABLES: dict[str, dict[str, ColumnSpec]] = {
 """The tables of a timeline and their columns."""
 
 PASSING: dict[str, dict[str, ColumnSpec]] = {
-    "opened": {name: spec for name, spec in SLICES.items() if name not in _KNOWN_AT_END},
+    "opened": {
+        **{name: spec for name, spec in SLICES.items() if name != "self_time"},
+        "duration": ColumnSpec("int64", "its length, -1 if its end is in a later batch"),
+    },
     "unended": {"id": SLICES["id"]},
 }
-"""Tables that only `Timeline.fold` has: slices that a batch begins, and a later one ends; and those without an end."""
+"""Tables that only `Timeline.fold` has: slices that a batch begins, and that come in a later one; those without an end.
+"""
 
 
 def _labels(members: type[IntEnum]) -> list[str]:
@@ -232,6 +234,7 @@ SCOPES = ["thread", "process", "global"]
 LABELS: dict[tuple[str, str], list[str]] = {
     ("tracks", "kind"): _labels(TrackKind),
     ("slices", "state"): _labels(SliceState),
+    ("opened", "state"): _labels(SliceState),
     ("args", "type"): _labels(ArgumentKind),
     ("flow_points", "type"): FLOW_TYPES,
     ("instants", "scope"): SCOPES,

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from fxtio.codec.generate import encode
 from fxtio.fxt import records as r
-from fxtio.fxt.arguments import KoidArgument, Uint64Argument
 from fxtio.fxt.enums import ObjectType, ProviderEventId
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import KoidArgument, Thread, Uint64Argument
 from fxtio.tracer import archive, decorate, environment, flight, functions, sources
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock

@@ -27,6 +27,8 @@ from contract.samples import files_of
 from fxtio.errors import EncodeError
 from fxtio.formats import formats
 
+pytestmark = pytest.mark.native
+
 COVERED_ELSEWHERE = {"close", "copy"}
 """Methods that take no values of a trace, see `test_writing`."""
 

@@ -16,6 +16,8 @@ from fxtio.formats import formats
 from fxtio.io.reading import TraceInfo, TraceReader
 from fxtio.table import Bytes, Categories, Lists, Optional, Table
 
+pytestmark = pytest.mark.native
+
 MOMENTS = ("time", "start", "end")
 AVOIDED = {"begin", "stop", "at", "when", "timestamp", "writer", "how", "outcome"}
 """Column names for which the contract has a word of its own."""

@@ -19,9 +19,11 @@ import fxtio
 from contract.samples import SAMPLES, Sample
 from fxtio.formats import formats
 from fxtio.fxt import FxtTrace
-from fxtio.fxt.merge import merge
+from fxtio.fxt.merge import merge_to
 from fxtio.io.sink import open_sink
 from fxtio.rules import LEVELS, Rule, rules_of
+
+pytestmark = pytest.mark.native
 
 _EVERYTHING = {
     "fxt.arg.koid-unnamed", "fxt.arg.name-again", "fxt.arg.unsigned-large", "fxt.blob.perfetto-garbage",
@@ -147,7 +149,7 @@ def broken_by(name: str, path: Path, table: str | None = None, **options: Any) -
 def broken_when_merged(path: Path) -> set[str]:
     """Return the rules that a Fuchsia trace breaks when it is merged with itself."""
     with FxtTrace(path) as one, FxtTrace(path) as same:
-        merge([one, same], open_sink(io.BytesIO()))
+        merge_to([one, same], open_sink(io.BytesIO()))
         return {*one.findings.counts}
 
 

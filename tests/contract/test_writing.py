@@ -17,6 +17,8 @@ from fxtio.formats import formats
 from fxtio.io.writing import TraceWriter
 from fxtio.table import Categories, Optional, Table, WritableTable
 
+pytestmark = pytest.mark.native
+
 every_format = pytest.mark.parametrize("name", formats())
 
 

@@ -15,7 +15,7 @@ from fxtio.codec.generate import Order
 from fxtio.codec.record import Record
 from fxtio.fxt import FxtTrace
 from fxtio.fxt import records as rec
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 
 MIB = 1 << 20
 HEAD = [rec.Magic(), rec.String(1, "name"), rec.ThreadRecord(1, 2, 3)]

@@ -12,7 +12,7 @@ from fxtio.codec.parts import Number
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAGIC
-from fxtio.fxt.merge import Merged, merge
+from fxtio.fxt.merge import Merged, merge_to
 from fxtio.fxt.reader import FxtTrace
 from fxtio.io.sink import open_sink
 
@@ -25,7 +25,7 @@ def joined(*traces: bytes) -> tuple[bytes, list[FxtTrace], Merged]:
     """Merge traces; return the merged trace, the opened traces with their findings, and the counts."""
     out = io.BytesIO()
     opened = [fxtio.open(trace, format="fxt") for trace in traces]
-    merged = merge(opened, open_sink(out))
+    merged = merge_to(opened, open_sink(out))
     return out.getvalue(), opened, merged
 
 

@@ -14,8 +14,7 @@ from fxtio.codec.generate import Faults, Order
 from fxtio.codec.parts import Many
 from fxtio.codec.record import Opaque, layout_of
 from fxtio.fxt import records as rec
-from fxtio.fxt.records import RECORDS
-from fxtio.fxt.references import StringReference, Thread, ThreadReference
+from fxtio.fxt.records import RECORDS, StringReference, Thread, ThreadReference
 
 from .fxt_twins import native, scalar
 

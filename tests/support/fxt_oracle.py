@@ -12,9 +12,8 @@ from typing import Any
 from fxtio.codec.generate import Order
 from fxtio.codec.parts import Many, Number, Part, Stream, Words
 from fxtio.codec.record import Opaque, Record, layout_of
-from fxtio.fxt import arguments as arg
 from fxtio.fxt import records as rec
-from fxtio.fxt.references import StringReference, ThreadReference
+from fxtio.fxt.records import StringReference, ThreadReference
 
 _EVENT = {"id": "async_correlation_id"}
 _FLOW = {"id": "flow_correlation_id"}
@@ -75,17 +74,17 @@ KINDS: dict[type[Record], tuple[str, dict[str, str]]] = {
 }
 
 ARGUMENT_TYPES: dict[type[Record], str] = {
-    arg.NullArgument: "null",
-    arg.Int32Argument: "int32",
-    arg.Uint32Argument: "uint32",
-    arg.Int64Argument: "int64",
-    arg.Uint64Argument: "uint64",
-    arg.DoubleArgument: "double",
-    arg.StringArgument: "string",
-    arg.PointerArgument: "pointer",
-    arg.KoidArgument: "koid",
-    arg.BoolArgument: "bool",
-    arg.BlobArgument: "blob",
+    rec.NullArgument: "null",
+    rec.Int32Argument: "int32",
+    rec.Uint32Argument: "uint32",
+    rec.Int64Argument: "int64",
+    rec.Uint64Argument: "uint64",
+    rec.DoubleArgument: "double",
+    rec.StringArgument: "string",
+    rec.PointerArgument: "pointer",
+    rec.KoidArgument: "koid",
+    rec.BoolArgument: "bool",
+    rec.BlobArgument: "blob",
 }
 
 

@@ -19,7 +19,7 @@ from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.finding import Findings
 from fxtio.fxt import FxtTrace, faults, frames, state
 from fxtio.fxt import records as rec
-from fxtio.fxt.references import StringReference, ThreadReference
+from fxtio.fxt.records import StringReference, ThreadReference
 from fxtio.table import Table
 from fxtio.testing import strategies
 

@@ -11,9 +11,7 @@ from hypothesis import settings
 from fxtio.codec.generate import Order
 from fxtio.codec.parts import Header, Many, Number, Part, Stream, Words
 from fxtio.codec.record import Record, TaggedUnion, layout_of
-from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.records import RECORDS
-from fxtio.fxt.references import StringReference, Thread, ThreadReference
+from fxtio.fxt.records import ARGUMENTS, RECORDS, StringReference, Thread, ThreadReference
 
 ORDERS: tuple[Order, ...] = ("little", "big")
 CLASSES: tuple[type[Record], ...] = RECORDS.classes + ARGUMENTS.classes

@@ -28,10 +28,8 @@ from fxtio.codec.generate import Faults, Order, decode
 from fxtio.codec.parts import Stream
 from fxtio.codec.record import Opaque, Record, TaggedUnion, layout_of
 from fxtio.errors import DecodeError
-from fxtio.fxt.arguments import ARGUMENTS
-from fxtio.fxt.records import RECORDS
+from fxtio.fxt.records import ARGUMENTS, RECORDS, Thread
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.references import Thread
 
 Array = np.ndarray[Any, Any]
 

@@ -16,11 +16,10 @@ from fxtio.codec.generate import Order, decode
 from fxtio.codec.record import Opaque, Record
 from fxtio.conformance.canonical.values import parsed_double, parsed_text, shown_double, shown_text
 from fxtio.errors import DecodeError, EncodeError
-from fxtio.fxt import arguments as a
 from fxtio.fxt import records as r
 from fxtio.fxt.frames import OpaqueGap
 from fxtio.fxt.reader import Entry, FxtTrace
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.fxt.state import NS_PER_SECOND
 from fxtio.fxt.writer import FxtWriter
 
@@ -80,7 +79,7 @@ def _shown_arguments(raw: Sequence[Any], resolved: Sequence[Any]) -> list[Json]:
             "name": _REFERENCE.show(plain.name, value.name),
             **(
                 {}
-                if type(value) is a.NullArgument
+                if type(value) is r.NullArgument
                 else {"value": _ARGUMENT_VALUE[type(value)].show(plain.value, value.value)}
             ),
         }
@@ -89,11 +88,11 @@ def _shown_arguments(raw: Sequence[Any], resolved: Sequence[Any]) -> list[Json]:
     ]
 
 
-def _parsed_arguments(values: Sequence[Json]) -> tuple[a.Argument, ...]:
+def _parsed_arguments(values: Sequence[Json]) -> tuple[r.Argument, ...]:
     result = []
     for item in values:
         cls, name = _ARGUMENT_CLASS[item["type"]], _REFERENCE.parse(item["name"])
-        content = () if cls is a.NullArgument else (_ARGUMENT_VALUE[cls].parse(item["value"]),)
+        content = () if cls is r.NullArgument else (_ARGUMENT_VALUE[cls].parse(item["value"]),)
         result.append(cls(name, *content))
     return tuple(result)
 
@@ -123,17 +122,17 @@ _FRAMES = {order: _Value(*_frame_converters(order)) for order in get_args(Order)
 _ARGUMENTS = _Value(_shown_arguments, _parsed_arguments)
 
 _ARGUMENT_VALUE: dict[type[Record], _Value] = {
-    a.NullArgument: _INTEGER,
-    a.Int32Argument: _INTEGER,
-    a.Uint32Argument: _INTEGER,
-    a.Int64Argument: _INTEGER,
-    a.Uint64Argument: _INTEGER,
-    a.DoubleArgument: _DOUBLE,
-    a.StringArgument: _REFERENCE,
-    a.PointerArgument: _INTEGER,
-    a.KoidArgument: _INTEGER,
-    a.BoolArgument: _BOOLEAN,
-    a.BlobArgument: _BYTES,
+    r.NullArgument: _INTEGER,
+    r.Int32Argument: _INTEGER,
+    r.Uint32Argument: _INTEGER,
+    r.Int64Argument: _INTEGER,
+    r.Uint64Argument: _INTEGER,
+    r.DoubleArgument: _DOUBLE,
+    r.StringArgument: _REFERENCE,
+    r.PointerArgument: _INTEGER,
+    r.KoidArgument: _INTEGER,
+    r.BoolArgument: _BOOLEAN,
+    r.BlobArgument: _BYTES,
 }
 _ARGUMENT_TYPE = {cls: cls.__name__.removesuffix("Argument").lower() for cls in _ARGUMENT_VALUE}
 _ARGUMENT_CLASS: dict[str, Any] = {name: cls for cls, name in _ARGUMENT_TYPE.items()}

@@ -6,7 +6,6 @@ from the header of `info` to the symbols, is written file by file as it says.
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
 from collections.abc import Sequence
 from enum import StrEnum
@@ -244,9 +243,7 @@ def _parsed_value(item: Json) -> Any:
     if kind is ArgumentType.STRUCTURE:
         return bytes.fromhex(value)
     if kind is ArgumentType.FLOAT:
-        width, _, bits = value.partition(":")
-        number: float = struct.unpack(">f" if width == "f32" else ">d", bytes.fromhex(bits))[0]
-        return number
+        return payloads.decode_float(bytes.fromhex(value.partition(":")[2]), "big")
     return int(value) % 256 if kind is ArgumentType.CHARACTER else int(value)
 
 

@@ -11,9 +11,9 @@ from fxtio.codec.columns import Members, lane
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
-from fxtio.fxt.arguments import INTEGER_LIMITS, Int32Argument, Uint32Argument
 from fxtio.fxt.enums import ArgumentType
 from fxtio.fxt.layout import ArgumentWord, StringRefWord
+from fxtio.fxt.records import INTEGER_LIMITS, Int32Argument, Uint32Argument
 from fxtio.fxt.reference_columns import LEAST_INLINE
 from fxtio.fxt.rules.slots import Koids
 from fxtio.fxt.rules.view import View, empty_references, report_at

@@ -14,8 +14,8 @@ from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType
 from fxtio.fxt.faults import has_misplaced_boolean
+from fxtio.fxt.records import Thread
 from fxtio.fxt.reference_columns import Definitions, SlotLookup, StringColumn
-from fxtio.fxt.references import Thread
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at, string_fields
 
 Array = np.ndarray[Any, Any]

@@ -17,7 +17,7 @@ from fxtio._native.constants import SpanFault, SpanStep
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Thread
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at
 from fxtio.fxt.state import Threads
 
@@ -29,7 +29,7 @@ DEEPEST = 512
 MAX_FAULTS = 65_536
 """The most faults of a batch that are listed; more are only counted."""
 
-MAX_ENDED = 8_192
+MAX_ENDED = 4_096
 """The most complete events that have ended and are compared with those of later batches."""
 
 _STEPS: dict[type[Record], SpanStep] = {
@@ -80,7 +80,7 @@ class _Rows:
     key: Array
     offset: Array
 
-    def take(self, rows: Array) -> _Rows:
+    def take(self, rows: Array | slice) -> _Rows:
         """Return some of the rows."""
         provider = self.provider if isinstance(self.provider, int) else self.provider[rows]
         columns = (self.thread, self.begin, self.end, self.key, self.offset)
@@ -107,7 +107,7 @@ class _Ended:
     """The last complete events that have ended, without those that lie within another one of these.
 
     Attributes:
-        rows: the events, those of a thread in the order of time.
+        rows: the events, in the order of the file.
     """
 
     def __init__(self) -> None:
@@ -152,11 +152,12 @@ class _Ended:
         inner = np.empty(len(kept), np.int64)
         latest = np.zeros(int(number.max(initial=-1)) + 1, np.uint64)
         kept = np.delete(kept, inner[: _native.late(number, rows.end[kept], latest, inner)])
-        fresh = rows.take(kept)
-        if not is_whole:
-            fresh = self.rows.before(fresh)
-        if len(fresh.step) > MAX_ENDED:
-            fresh = fresh.take(np.sort(np.argpartition(fresh.offset, -MAX_ENDED)[-MAX_ENDED:]))
+        if not is_sorted:
+            kept = kept[np.argsort(rows.offset[kept])]
+        fresh = rows.take(kept[-MAX_ENDED:])
+        room = MAX_ENDED - len(fresh.step)
+        if not is_whole and room:
+            fresh = self.rows.take(slice(-room, None)).before(fresh)
         self.rows = fresh
 
 

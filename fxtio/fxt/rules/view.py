@@ -11,8 +11,8 @@ from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import shown
 from fxtio.finding import KEPT_PER_RULE, Findings
+from fxtio.fxt.records import Thread
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.references import Thread
 from fxtio.fxt.state import Batch
 
 Array = np.ndarray[Any, Any]
@@ -120,9 +120,9 @@ class View:
 
     def name_keys(self, cls: type[Record]) -> Array:
         """Return for each event of a class a number that stands for its name and category; 0 without a name."""
+        codes = self.codes(cls, "name"), self.codes(cls, "category")  # some strings are new
         self._keys.enter(self.batch.strings)
-        names = self._keys.hashes[self.codes(cls, "name")]
-        categories = self._keys.hashes[self.codes(cls, "category")]
+        names, categories = self._keys.hashes[codes[0]], self._keys.hashes[codes[1]]
         keys: Array = np.maximum(names + np.uint64(3) * categories, 1)
         if not names.all():
             keys[names == 0] = 0

@@ -70,7 +70,8 @@ class Arguments:
 
         What is kept belongs to slices that have not ended, and to rows that come later.
         """
-        still_open = self._registry.open_slices()["event"]
+        waiting = self._registry.open_slices()
+        still_open = np.concatenate([waiting["event"], waiting["end_event"]])
         seen = [still_open, *(tables[name]["event"] for name in ("slices", "instants") if name in tables)]
         self._latest = max(self._latest, *(int(events.max(initial=-1)) for events in seen))
         if self._rows is not None and self._rows.num_rows:

@@ -21,9 +21,6 @@ Array = np.ndarray[Any, Any]
 MAX_GAPS = 100_000
 """The most gaps that are kept while a trace is read, the longest ones."""
 
-_TABLES = ("slices", "instants", "counters", "samples", "allocations", "logs", "scheduling", "collections")
-"""The tables whose rows are counted."""
-
 
 @dataclass(slots=True)
 class Longest:
@@ -62,39 +59,34 @@ class Overview:
     """An overview of a timeline.
 
     Attributes:
-        rows: the number of rows of each table that has some.
-        longest: the longest slices; the outermost slices of a whole track are among them.
+        longest: the longest slices.
         busiest: the tracks whose outermost slices last longest in sum.
         gaps: the longest times between slices in which no slice of any track ran: begin and duration.
+        slices: the number of all slices.
     """
 
-    rows: dict[str, int] = field(default_factory=dict)
     longest: list[Longest] = field(default_factory=list)
     busiest: list[Busiest] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
+    slices: int = 0
 
 
 def overview(timeline: Timeline, limit: int = 5) -> Overview:
     """Return an overview, made in one reading of bounded memory; the longest lists have at most `limit` items."""
-    consumer, registry = timeline.fold(partial(_Overview, limit=limit), *_TABLES)
+    consumer, registry = timeline.fold(partial(_Overview, limit=limit), "slices")
     return consumer.finish(registry)
 
 
 class _Overview:
     def __init__(self, registry: Registry, *, limit: int) -> None:
         self._limit = limit
-        self._counts: dict[str, int] = {}
         self._longest: list[tuple[int, int, int, int]] = []  # negative duration, begin, name, track
         self._busy = np.zeros(0, np.int64)
         self._slices = np.zeros(0, np.int64)
         self._gaps = Gaps()
 
     def enter(self, tables: Mapping[str, Table]) -> None:
-        """Count the rows of a batch."""
-        for name, table in tables.items():
-            self._counts[name] = self._counts.get(name, 0) + table.num_rows
-        if "slices" not in tables:
-            return
+        """Take the slices of a batch."""
         slices = tables["slices"]
         track, start, duration = slices["track"], slices["start"], slices["duration"]
         first = np.argpartition(-duration, self._limit)[: self._limit] if len(duration) > self._limit else slice(None)
@@ -115,7 +107,6 @@ class _Overview:
         labels, names = Labels(registry.tables()), registry.names.values
         tracks = np.lexsort((-self._slices, -self._busy))[: self._limit]
         return Overview(
-            self._counts,
             [
                 Longest(text_of(names, name), start, -duration, labels.track(track))
                 for duration, start, name, track in self._longest
@@ -126,6 +117,7 @@ class _Overview:
                 if self._slices[track]
             ],
             self._gaps.longest(self._limit),
+            int(self._slices.sum()),
         )
 
 

@@ -240,7 +240,7 @@ class Scheduling:
         group = rows["cpu" if self._by == "track" else "thread"].astype(np.int64) + 1
         duration = rows["duration"]
         values = dict.fromkeys(("total", "self", "min", "max"), duration)
-        self._totals.add(group, calls=np.ones(len(group), np.int64), **values)
+        self._totals.add(group, {**values, "calls": np.ones(len(group), np.int64)})
         self._durations.enter(group, duration)
 
     def answer(self, registry: Registry) -> Answer:
@@ -260,7 +260,7 @@ def _by_process(registry: Registry, totals: Totals, labels: Labels) -> Table:
     threads = np.flatnonzero(totals["calls"])
     owners = np.append(registry.tables()["threads"]["process"], -1)[threads - 1].astype(np.int64) + 1
     sums = Totals()
-    sums.add(owners, **{name: totals[name][threads] for name in ("calls", "total", "self", "min", "max")})
+    sums.add(owners, {name: totals[name][threads] for name in ("calls", "total", "self", "min", "max")})
     groups = np.flatnonzero(sums["calls"])
     columns = {name: sums[name][groups] for name in ("calls", "total", "self", "min", "max")}
     return Table(
@@ -314,7 +314,7 @@ class Weighted:
         totals, counts = self._sums.setdefault(unit, (Totals(), Counter()))
         counts["rows"] += len(group)
         calls = np.ones(len(group), np.int64) if calls is None else calls
-        totals.add(group, calls=calls, total=weight, self=weight)
+        totals.add(group, {"calls": calls, "total": weight, "self": weight})
 
     def answer(self, registry: Registry) -> Answer:
         """Return all groups, in no order."""
@@ -353,9 +353,10 @@ class Weighted:
         calls, own = calls[1:size], own[1:size]
         total = np.where(tree.is_outermost(code), tree.inclusive(own), 0)
         sums = Totals()
-        sums.add(code, calls=calls, total=total, self=own)
+        sums.add(code, {"calls": calls, "total": total, "self": own})
         if missing[0]:
-            sums.add(np.zeros(1, np.int64), calls=missing[0], total=missing[1], self=missing[1])
+            rest = {"calls": missing[0], "total": missing[1], "self": missing[1]}
+            sums.add(np.zeros(1, np.int64), {name: np.array([value]) for name, value in rest.items()})
         groups = np.flatnonzero((sums["calls"] > 0) | (sums["total"] > 0)) if len(sums) else np.empty(0, np.int64)
         values = self._registry.names.values
         has = self._names.has_category if self._by == "category" else self._names.has_name

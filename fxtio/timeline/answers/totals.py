@@ -5,6 +5,7 @@ A group may be anything that rows have a number for: a name, a thread, the value
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,7 @@ class Totals:
         self._make_room(group)
         _native.tally(*columns, *(self._sums[name] for name in _COLUMNS))
 
-    def add(self, group: Array, **values: Array) -> None:
+    def add(self, group: Array, values: Mapping[str, Array]) -> None:
         """Take rows that do not nest.
 
         Args:

@@ -8,9 +8,8 @@ import numpy as np
 
 from contract.calls.case import Call, Opened
 from fxtio.fxt import records as r
-from fxtio.fxt.arguments import Koid, Pointer
 from fxtio.fxt.enums import BlobType, ObjectType
-from fxtio.fxt.references import Thread
+from fxtio.fxt.records import Koid, Pointer, Thread
 from fxtio.fxt.writer import FxtWriter, Provider, Track
 
 OPTIONS: list[dict[str, Any]] = [

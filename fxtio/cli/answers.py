@@ -1,0 +1,166 @@
+"""What the commands that answer questions share: open a timeline, parse durations and numbers of rows, print rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from fxtio.cli.common import (
+    FINE,
+    Progress,
+    UsageError,
+    add_selection,
+    count,
+    findings_json,
+    print_findings,
+    selection_within,
+)
+from fxtio.report import human_size, json_text, printable, short_duration
+
+if TYPE_CHECKING:
+    from fxtio.selection import Selection
+    from fxtio.timeline import Timeline
+
+ALL = "all"
+"""The text that stands for any number of rows."""
+
+
+def add_trace(parser: ArgumentParser) -> None:
+    """Add the argument TRACE to a command."""
+    parser.add_argument("file", metavar="TRACE", help="the trace, may be compressed; - for standard input")
+
+
+def add_output(parser: ArgumentParser, rows: str, default: int = 20) -> None:
+    """Add the options for the selection, the number of rows, and JSON and CSV.
+
+    Args:
+        parser: the parser of a command.
+        rows: the rows, in the plural.
+        default: how many of them are printed.
+    """
+    help_n = f"print at most N {rows}, or {ALL} of them (default: {default})"
+    parser.add_argument("-n", "--limit", type=limit, default=default, metavar="N", help=help_n)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON, with times in nanoseconds")
+    form.add_argument("--csv", action="store_true", help="print CSV, with times in nanoseconds")
+    add_selection(parser)
+
+
+def limit(text: str) -> int | None:
+    """Parse a number of rows from the command line, None for all.
+
+    Raises:
+        ArgumentTypeError: the text is neither a positive number nor `all`.
+    """
+    return None if text == ALL else count(text)
+
+
+def duration(text: str) -> int:
+    """Parse a duration from the command line, `5ms`; return nanoseconds.
+
+    Raises:
+        ArgumentTypeError: the text is not a duration.
+    """
+    from fxtio.selection import Anchor, Moment, SelectionError
+
+    try:
+        moment = Moment.parse(text)
+    except SelectionError:
+        moment = None
+    if moment is None or moment.anchor is not Anchor.START:
+        raise ArgumentTypeError(f"{text!r} is not a duration; write 1.2s, 350ms, 12us or 800ns")
+    return int(moment.distance)
+
+
+def share(text: str) -> float:
+    """Parse a share from the command line, `1%` or `0.01`.
+
+    Raises:
+        ArgumentTypeError: the text is not a share.
+    """
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ArgumentTypeError(f"{text!r} is not a share; write 1% or 0.01")
+    return value
+
+
+@contextmanager
+def open_answers(options: Namespace) -> Iterator[Timeline]:
+    """Open the timeline of the trace that the argument TRACE names, and close it at the end of a `with` block.
+
+    Raises:
+        UsageError: standard input is closed.
+        FormatError: the file is not a trace of a known format.
+        OSError: the file cannot be opened.
+    """
+    import fxtio
+
+    if options.file == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed")
+    with Progress(human_size) as progress, fxtio.open_timeline(options.file, progress=progress) as timeline:
+        yield timeline
+
+
+def selection_in(options: Namespace, timeline: Timeline) -> Selection:
+    """Return what the options of `add_selection` select; a range of times reads the trace once.
+
+    Raises:
+        SelectionError: the trace has no such times.
+    """
+    from fxtio.timeline.answers import summary
+
+    return selection_within(options, lambda: summary(timeline))
+
+
+def value_text(value: int, unit: str) -> str:
+    """Return a time, a number of bytes or of samples as text for people."""
+    if unit == "ns":
+        return short_duration(value)
+    return human_size(value) if unit == "bytes" else f"{value:,}"
+
+
+def print_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows as CSV with a header; control characters of texts are escaped."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([printable(cell) if isinstance(cell, str) else cell for cell in row])
+
+
+def print_json(content: Mapping[str, Any], timeline: Timeline) -> None:
+    """Print a JSON object with the findings of the trace."""
+    findings = findings_json(timeline.trace) if timeline.trace is not None else {"counts": {}, "first": []}
+    print(json.dumps({"name": json_text(timeline.name), **content, "findings": findings}, indent=2, allow_nan=False))
+
+
+def json_value(value: Any) -> Any:
+    """Return a value as JSON has it: text that is not UTF-8 as hex, numbers that are not finite as text."""
+    if isinstance(value, str):
+        return json_text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def print_notes(notes: Iterable[str], losses: Counter[str]) -> None:
+    """Print sentences behind a table: what is to be known about it, and what of the trace it does not show."""
+    lines = [*notes, *(f"not shown: {what} ({number:,})" for what, number in losses.items())]
+    if lines:
+        print()
+    for line in lines:
+        print(printable(line))
+
+
+def finish(timeline: Timeline) -> int:
+    """Print the findings of the trace and return the exit code."""
+    return FINE if timeline.trace is None else print_findings(timeline.trace)

@@ -1,0 +1,137 @@
+"""The command `fxtio find`: slices, instants and log messages by name, argument, duration and time."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING, Any
+
+from fxtio.cli.answers import (
+    add_output,
+    add_trace,
+    duration,
+    finish,
+    json_value,
+    open_answers,
+    print_csv,
+    print_json,
+    selection_in,
+)
+from fxtio.cli.common import add_examples, print_table
+from fxtio.report import printable, seconds, short_duration
+
+if TYPE_CHECKING:
+    from fxtio.timeline.answers import Condition, Hit, Hits
+
+NAME = "find"
+HELP = "Find slices, instants and log messages by name, argument, duration and time"
+
+_ORDERS = ("longest", "time")
+_COLUMNS = ("kind", "time", "duration", "thread", "category", "name", "arguments", "ancestors")
+_MAX_TEXT = 120
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_trace(parser)
+    pattern_help = "the name or message, may be a pattern such as 'GET *' (default: any)"
+    parser.add_argument("pattern", nargs="?", metavar="PATTERN", help=pattern_help)
+    arg_help = "only with an argument such as user=bob*, size>4096 or ok=false; may be repeated, all must hold"
+    parser.add_argument(
+        "--arg", dest="conditions", type=_condition, action="append", default=[], metavar="CONDITION", help=arg_help
+    )
+    parser.add_argument("--longer", type=duration, metavar="TIME", help="only slices of at least this duration, as 5ms")
+    parser.add_argument("--shorter", type=duration, metavar="TIME", help="only slices of at most this duration")
+    parser.add_argument("--ancestors", action="store_true", help="show the slices around each")
+    sort_help = "longest: the longest first; time: the earliest first (default: longest)"
+    parser.add_argument("--sort", choices=_ORDERS, default="longest", metavar="ORDER", help=sort_help)
+    add_output(parser, "rows")
+    add_examples(
+        parser,
+        "fxtio find app.fxt 'GET *' --longer 5ms --ancestors",
+        "fxtio find app.fxt --arg user=bob --sort time",
+        "fxtio find app.fxt --from 1.2s --to 1.4s --thread main -n all --csv",
+    )
+
+
+def _condition(text: str) -> Condition:
+    from fxtio.timeline.answers import Condition, QuestionError
+
+    try:
+        return Condition.parse(text)
+    except QuestionError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def run(options: Namespace) -> int:
+    """Print what was found and return the exit code."""
+    from fxtio.timeline.answers import find, summary
+
+    with open_answers(options) as timeline:
+        origin = summary(timeline).start or 0
+        hits = find(
+            timeline,
+            options.pattern,
+            conditions=options.conditions,
+            longer=options.longer,
+            shorter=options.shorter,
+            order=options.sort,
+            limit=options.limit,
+            selection=selection_in(options, timeline),
+        )
+    if options.json:
+        rows = [_json(hit) for hit in hits.rows]
+        print_json({"start": origin, "rows": rows, "more": hits.count - len(hits.rows)}, timeline)
+    elif options.csv:
+        print_csv(_COLUMNS, ([_csv_cell(value) for value in _json(hit).values()] for hit in hits.rows))
+    else:
+        _print(timeline.name, hits, origin, with_ancestors=options.ancestors)
+    return finish(timeline)
+
+
+def _json(hit: Hit) -> dict[str, Any]:
+    return {
+        "kind": hit.kind,
+        "time": hit.time,
+        "duration": hit.duration,
+        "thread": json_value(hit.place),
+        "category": json_value(hit.category),
+        "name": json_value(hit.name),
+        "arguments": {printable(name): json_value(value) for name, value in hit.arguments.items()},
+        "ancestors": [json_value(name) for name in hit.ancestors],
+    }
+
+
+def _csv_cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list) else value
+
+
+def _print(name: str, hits: Hits, origin: int, *, with_ancestors: bool) -> None:
+    noun = "match" if hits.count == 1 else "matches"
+    print(printable(f"{name}: {hits.count:,} {noun}"))
+    if not hits.rows:
+        return
+    print()
+    headers = [">time", ">duration", "thread", "name", "arguments"]
+    if with_ancestors:
+        headers.append("within")
+    print_table(headers, [_cells(hit, origin, with_ancestors=with_ancestors) for hit in hits.rows])
+    if hits.count > len(hits.rows):
+        print(f"and {hits.count - len(hits.rows):,} more (-n all)")
+
+
+def _cells(hit: Hit, origin: int, *, with_ancestors: bool) -> list[int | str]:
+    arguments = " ".join(f"{name}={_shown(value)}" for name, value in hit.arguments.items())
+    lasts = "-" if hit.duration is None else short_duration(hit.duration)
+    row: list[int | str] = [f"{seconds(hit.time - origin)} s", lasts, hit.place, _cut(hit.name or ""), _cut(arguments)]
+    return [*row, " > ".join(hit.ancestors)] if with_ancestors else row
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(printable(value), ensure_ascii=False) if " " in value or not value else value
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."

@@ -1,0 +1,111 @@
+"""The command `fxtio top`: rank functions, threads, arguments and others by their time."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from fxtio.cli.answers import (
+    add_output,
+    add_trace,
+    finish,
+    json_value,
+    open_answers,
+    print_csv,
+    print_json,
+    print_notes,
+    selection_in,
+    value_text,
+)
+from fxtio.cli.common import add_examples, print_table
+from fxtio.report import printable
+
+if TYPE_CHECKING:
+    from fxtio.timeline.answers import Answer
+
+NAME = "top"
+HELP = "Show what took the time: calls, self and total time, percentiles by function, thread or argument"
+
+_SORTS = ("self", "total", "calls", "median", "p99", "max")
+_CONTENTS = ("slices", "samples", "allocations", "sched")
+_NOUNS = {"slices": "slices", "samples": "samples", "allocations": "allocations", "sched": "times on a processor"}
+_VALUES = ("total", "self", "min", "median", "p99", "max")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_trace(parser)
+    by_help = "group by name, category, thread, process, track, type (of allocations), or arg:NAME (default: name)"
+    parser.add_argument("--by", default="name", metavar="WHAT", help=by_help)
+    sort_help = f"sort by one of {', '.join(_SORTS)} (default: self)"
+    parser.add_argument("--sort", choices=_SORTS, default="self", metavar="COLUMN", help=sort_help)
+    what_help = f"rank one of {', '.join(_CONTENTS)} (default: the first that the trace has)"
+    parser.add_argument("--what", choices=_CONTENTS, metavar="CONTENT", help=what_help)
+    parser.add_argument("--unit", metavar="UNIT", help="the unit of samples, if there are several (default: the most)")
+    add_output(parser, "rows")
+    add_examples(
+        parser,
+        "fxtio top app.fxt",
+        "fxtio top --sort p99 --name 'GET *' app.fxt",
+        "fxtio top --by arg:user --from 1.2s --to 1.4s app.fxt",
+        "fxtio top --by thread --json app.fxt",
+    )
+
+
+def run(options: Namespace) -> int:
+    """Print the ranking and return the exit code."""
+    from fxtio.timeline.answers import top
+
+    with open_answers(options) as timeline:
+        answer = top(
+            timeline,
+            by=options.by,
+            sort=options.sort,
+            limit=options.limit,
+            what=options.what,
+            unit=options.unit,
+            selection=selection_in(options, timeline),
+        )
+    if options.json:
+        print_json(answer_json(answer), timeline)
+    elif options.csv:
+        print_csv(answer.table.column_names, ([*row.values()] for row in answer.table.rows()))
+    else:
+        _print(options, timeline.name, answer)
+    return finish(timeline)
+
+
+def answer_json(answer: Answer) -> dict[str, Any]:
+    """Return an answer as JSON."""
+    return {
+        "what": answer.what,
+        "unit": json_value(answer.unit),
+        "rows": [{name: json_value(value) for name, value in row.items()} for row in answer.table.rows()],
+        "more": answer.more,
+        "error": answer.error,
+        "losses": dict(answer.losses),
+    }
+
+
+def _print(options: Namespace, name: str, answer: Answer) -> None:
+    shown = answer.table
+    unit = "" if answer.unit in ("ns", "samples") else f", in {answer.unit}"
+    print(printable(f"{name}: {_NOUNS[answer.what]} by {options.by}, sorted by {options.sort}{unit}"))
+    notes = list(answer.notes)
+    if shown.num_rows:
+        print()
+        values = [column for column in _VALUES if column in shown]
+        headers = [">calls", *(f">{column}" for column in values), ">share", options.by]
+        print_table(headers, [_cells(row, values, answer.unit) for row in shown.rows()])
+        if answer.more:
+            print(f"and {answer.more:,} more (-n all)")
+    else:
+        notes.append(f"the trace has no {_NOUNS[answer.what]}, or none of them is selected")
+    if answer.error:
+        notes.append(f"median and p99 are rounded: they may be off by {answer.error:.1%}")
+    print_notes(notes, answer.losses)
+
+
+def _cells(row: dict[str, Any], values: list[str], unit: str) -> list[int | str]:
+    numbers = [value_text(row[column], unit) for column in values]
+    return [row["calls"], *numbers, f"{row['share']:.1%}", row["name"]]

@@ -1,0 +1,88 @@
+"""The command `fxtio tree`: the tree of calls with their times."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from fxtio.cli.answers import (
+    add_output,
+    add_trace,
+    finish,
+    json_value,
+    open_answers,
+    print_csv,
+    print_json,
+    print_notes,
+    selection_in,
+    share,
+    value_text,
+)
+from fxtio.cli.common import add_examples, count, print_table
+from fxtio.report import printable
+
+if TYPE_CHECKING:
+    from fxtio.timeline.answers import Answer
+
+NAME = "tree"
+HELP = "Show the tree of calls with their times: who called what, and how long it took"
+
+_CONTENTS = ("slices", "samples", "allocations")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_trace(parser)
+    share_help = "leave out what takes a smaller share of the whole time (default: 1%%)"
+    parser.add_argument("--share", type=share, default=0.01, metavar="SHARE", help=share_help)
+    parser.add_argument("--depth", type=count, metavar="N", help="show at most N levels")
+    what_help = f"the tree of one of {', '.join(_CONTENTS)} (default: the first that the trace has)"
+    parser.add_argument("--what", choices=_CONTENTS, metavar="CONTENT", help=what_help)
+    add_output(parser, "rows", 200)
+    add_examples(
+        parser, "fxtio tree app.fxt", "fxtio tree --share 5% --depth 4 app.fxt", "fxtio tree --thread main app.fxt"
+    )
+
+
+def run(options: Namespace) -> int:
+    """Print the tree and return the exit code."""
+    import numpy as np
+
+    from fxtio.timeline.answers import tree
+
+    with open_answers(options) as timeline:
+        selection = selection_in(options, timeline)
+        answer = tree(timeline, share=options.share, depth=options.depth, what=options.what, selection=selection)
+    if options.limit is not None and answer.table.num_rows > options.limit:
+        answer.more += answer.table.num_rows - options.limit
+        answer.table = answer.table.take(np.arange(options.limit))
+    rows = [{name: json_value(value) for name, value in row.items()} for row in answer.table.rows()]
+    if options.json:
+        content = {"what": answer.what, "unit": json_value(answer.unit), "rows": rows}
+        print_json({**content, "more": answer.more, "losses": dict(answer.losses)}, timeline)
+    elif options.csv:
+        print_csv(answer.table.column_names, ([*row.values()] for row in answer.table.rows()))
+    else:
+        _print(timeline.name, answer)
+    return finish(timeline)
+
+
+def _print(name: str, answer: Answer) -> None:
+    unit = "" if answer.unit in ("ns", "samples") else f", in {answer.unit}"
+    print(printable(f"{name}: tree of {answer.what}{unit}"))
+    notes = list(answer.notes)
+    if answer.table.num_rows:
+        print()
+        print_table(
+            [">calls", ">total", ">self", ">share", "name"], [_cells(row, answer) for row in answer.table.rows()]
+        )
+    else:
+        notes.append(f"the trace has no {answer.what}, or none of them is selected")
+    if answer.more:
+        print(f"and {answer.more:,} more (--share 0, --depth, -n)")
+    print_notes(notes, answer.losses)
+
+
+def _cells(row: dict[str, Any], answer: Answer) -> list[int | str]:
+    times = [value_text(row[column], answer.unit) for column in ("total", "self")]
+    return [row["calls"], *times, f"{row['share']:.1%}", "  " * row["depth"] + row["name"]]

@@ -1,0 +1,211 @@
+"""Cut a part out of a trace: a range of times, and some threads, processes, categories and names.
+
+The result is a whole trace.  It has the definitions that its records need; spans and async operations that begin before
+the range begin at its start, and those that end behind it end there; complete events are clipped.  Counters, and what
+runs on each CPU, have their last values from before the range at its start.  Of a flow with points outside of the
+range, the points within it become a flow of their own, or are left out if only one is.
+
+The trace is read once, batch by batch.  Records that are kept go to a temporary file, and what comes before them in the
+result is known at the end.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import numpy as np
+
+from fxtio.codec.generate import encode
+from fxtio.codec.record import Record
+from fxtio.fxt import records as r
+from fxtio.fxt.cut.body import Body
+from fxtio.fxt.cut.flows import Flows
+from fxtio.fxt.cut.held import Head, Tables, hold
+from fxtio.fxt.cut.latest import Latest
+from fxtio.fxt.cut.marks import Choice, Limits, Marked
+from fxtio.fxt.cut.pairs import Pairs
+from fxtio.fxt.cut.splices import Splices
+from fxtio.fxt.frames import UNKNOWN
+from fxtio.fxt.layout import MAGIC
+from fxtio.fxt.rewrite import broken
+from fxtio.fxt.rules.view import Keys
+from fxtio.fxt.state import Batch, Reading
+from fxtio.io.sink import Sink, whole_file
+from fxtio.report import human_size
+from fxtio.selection import Selection
+
+if TYPE_CHECKING:
+    from fxtio.fxt.reader import FxtTrace
+
+Array = np.ndarray[Any, Any]
+
+_ALWAYS: tuple[type[Record], ...] = (
+    r.ProviderEvent, r.TraceInfo, r.Blob, r.UserspaceObject, r.KernelObject, r.LargeBlobNoMetadata,
+)  # fmt: skip
+"""The records without a time, which are kept; definitions are kept as far as they are used."""
+
+_POINTS: tuple[type[Record], ...] = (r.Instant, r.Counter, r.Log, r.ProfilerBacktrace, r.LargeBlob)
+"""The records that are kept if their time is in the range."""
+
+_SCHEDULING: tuple[type[Record], ...] = (r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup)
+"""The records of CPUs, which are kept whatever threads are selected: each tells what ran before."""
+
+_MODULES: tuple[type[Record], ...] = (r.ProfilerModule, r.ProfilerMmap)
+"""The records that explain the addresses of later ones: those before the range are kept, and moved to its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The result of a cut.
+
+    Attributes:
+        records: the number of records that were taken over, definitions not counted.
+        reopened: the number of those from before the range, which were written again at its start.
+    """
+
+    records: int
+    reopened: int
+
+
+def cut(trace: FxtTrace, selection: Selection, target: str | PathLike[str]) -> str:
+    """Write a part of a trace as a new file, see `fxtio.formats.CutRoom`."""
+    with whole_file(target) as sink:
+        done = cut_to(trace, selection, sink)
+    return f"{done.records:,} records, {done.reopened:,} of them from before the range ({human_size(sink.position)})"
+
+
+def cut_to(trace: FxtTrace, selection: Selection, sink: Sink) -> Cut:
+    """Write a part of a trace as a trace of its own.
+
+    The faults of the trace are in its `findings` afterwards.  Records that are too short for their content are left
+    out.  A trace that can be read only once must be one that `reads_again` if threads or processes are selected.
+
+    Args:
+        trace: the trace.
+        selection: what to keep.
+        sink: takes the bytes.
+
+    Raises:
+        OSError: something cannot be read or written.
+    """
+    names: tuple[dict[int, str], dict[int, str]] = ({}, {})
+    if selection.threads or selection.processes:
+        names = trace.info.processes, trace.info.threads
+    with tempfile.TemporaryFile(prefix="fxtio-") as file:
+        cutter = _Cutter(Limits(selection.start, selection.end), Choice(selection, *names), cast("BinaryIO", file))
+        for batch in trace.record_batches(forget=True):
+            cutter.enter(batch)
+        return cutter.finish(sink)
+
+
+class _Cutter:
+    """The work on one trace."""
+
+    def __init__(self, limits: Limits, choice: Choice, file: BinaryIO) -> None:
+        self._limits, self._choice, self._file = limits, choice, file
+        self._keys = Keys()
+        self._head = Head()
+        held = self._head.held
+        self._pairs = (
+            Pairs(r.DurationBegin, r.DurationEnd, None, held),
+            Pairs(r.AsyncBegin, r.AsyncEnd, r.AsyncInstant, held),
+        )
+        self._splices = Splices()
+        self._latest, self._flows = Latest(), Flows(self._splices)
+        self._body = Body(file)
+        self._reading: Reading | None = None
+
+    def enter(self, batch: Batch) -> None:
+        """Take the next batch."""
+        self._reading = batch.reading
+        marked = Marked(batch, self._keys, self._limits, self._choice)
+        for pairs in self._pairs:
+            pairs.enter(marked)
+        self._latest.enter(marked)
+        self._mark(marked)
+        self._flows.mark(marked)
+        marked.kept &= ~broken(batch)
+        places = self._body.write(marked)
+        self._flows.enter(marked, places)
+
+    def _mark(self, marked: Marked) -> None:
+        """Mark what does not depend on other records."""
+        batch = marked.batch
+        marked.keep(np.flatnonzero(batch.frame.kind == UNKNOWN))
+        for cls in batch.classes():
+            if cls in _ALWAYS:
+                marked.keep(batch.rows(cls))
+            elif cls in _POINTS:
+                times = marked.times(cls)
+                marked.keep(times.rows[times.within & marked.chosen(cls)])
+            elif cls in _SCHEDULING and marked.choice.nameless:
+                times = marked.times(cls)
+                marked.keep(times.rows[times.within])
+            elif cls in _MODULES:
+                times = marked.times(cls)
+                marked.keep(times.rows[times.ticks <= times.last])
+                early = times.before
+                marked.move(cls, 0, times.rows[early], np.broadcast_to(times.first, len(early))[early])
+            elif cls is r.DurationComplete:
+                self._clip(marked)
+
+    def _clip(self, marked: Marked) -> None:
+        """Keep complete events in the range, clip those that end behind it, and hold those that begin before it."""
+        times = marked.times(r.DurationComplete)
+        rows, columns = marked.batch.columns(r.DurationComplete)
+        end, chosen = columns["end"], marked.chosen(r.DurationComplete)
+        kept = times.within & chosen
+        marked.keep(rows[kept])
+        late = kept & (end > times.last)
+        behind = np.broadcast_to(times.last, len(rows))[late] + np.uint64(1)
+        marked.move(r.DurationComplete, 1, rows[late], behind)
+        begun = times.before & (end > times.first) & chosen
+        if begun.any():
+            for held, tick in zip(
+                hold(marked.batch, r.DurationComplete, rows[begun]), end[begun].tolist(), strict=True
+            ):
+                if held is not None:
+                    held.end, held.until = tick, held.clock.ns(tick)
+                    self._head.held.append(held)
+
+    def finish(self, sink: Sink) -> Cut:
+        """Write the new trace."""
+        for pairs in self._pairs:
+            pairs.finish()
+        self._latest.finish(self._head.held)
+        self._flows.finish()
+        sink.write(MAGIC)
+        if self._reading is not None:
+            for data in self._introductions(self._reading):
+                sink.write(data)
+        for part in self._splices.copy(self._file, self._body.size):
+            sink.write(part)
+        held = len(self._head.held)
+        return Cut(self._body.records + held, held)
+
+    def _introductions(self, reading: Reading) -> Iterator[bytes]:
+        """Yield all providers with what belongs to them before the body; the body loses what it repeats of this."""
+        body = self._body
+        used = {*body.initial, *(held.provider for held in self._head.held)}
+        claimed = set(body.ids.values())
+        numbers = sorted(range(len(reading.providers)), key=lambda number: (number in claimed, number == body.first))
+        for number in numbers:
+            is_anonymous = number == 0 and reading.is_anonymous
+            if is_anonymous and number not in used:
+                continue
+            provider = reading.providers[number]
+            if not is_anonymous or len(numbers) > 1:
+                yield encode(r.ProviderInfo(provider.id, provider.name))
+            tables = Tables(is_timed=number in reading.clock_of)
+            yield from self._head.write(self._limits, number, tables)
+            initial = body.initial.get(number)
+            if initial is not None:
+                assert initial.clock is not None
+                yield from tables.set_clock(initial.clock)
+                for definition, value in initial.values.items():
+                    yield from tables.define(definition, value)
+            body.drop_repeated(number, tables, self._splices)

@@ -1,0 +1,359 @@
+"""The body of the new trace: the records that are kept, with the definitions that they use, as few as possible.
+
+A definition in the old trace stays in its place if a record of the same batch uses it there.  All others wait until a
+batch uses them, and stand before its first record.  What the first records of a provider use goes to the head of the
+new trace, which is written last; until then, the body is in a temporary file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from fxtio.codec.generate import encode
+from fxtio.codec.record import Record
+from fxtio.fxt.cut.held import Definition, Tables, Value
+from fxtio.fxt.cut.marks import Marked
+from fxtio.fxt.cut.splices import Splices
+from fxtio.fxt.records import KINDS, Initialization, ProviderInfo, ProviderSection, String, ThreadRecord
+from fxtio.fxt.reference_columns import Definitions, StringColumn, ThreadColumn
+from fxtio.fxt.rewrite import little_endian, output
+from fxtio.fxt.rules.view import MAX_KEPT
+from fxtio.fxt.state import Batch
+
+Array = np.ndarray[Any, Any]
+
+_DEFINERS: tuple[type[Record], ...] = (String, ThreadRecord)
+"""The classes of records that define slots."""
+
+_ROWS = 1 << 40  # more records than a batch can have
+
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """The uses of slots by the records that are kept.
+
+    Attributes:
+        provider: the index of the provider (int64).
+        slot: the slot (int64).
+        row: the number of the record (int64).
+    """
+
+    provider: Array
+    slot: Array
+    row: Array
+
+
+class Body:
+    """Writes batches to a temporary file.
+
+    Args:
+        file: takes the bytes.
+
+    Attributes:
+        size: the number of bytes written.
+        records: the number of records that were kept.
+        initial: by the index of each provider that has records here, what the head defines for it.
+        first: the index of the provider with which the body begins; None if it has no records.
+        ids: by id, the index of the provider that the id means at the begin of the body.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.size = 0
+        self.records = 0
+        self.initial: dict[int, Tables] = {}
+        self.first: int | None = None
+        self.ids: dict[int, int] = {}
+        self._now: dict[int, int] = {}  # by id, the index of the provider that it means here
+        self._waiting: dict[int, dict[Definition, Value]] = {}  # by provider, what no record has used yet
+        self._tables: dict[int, Tables] = {}
+        self._firsts: dict[tuple[int, Definition], tuple[Value, tuple[int, int]]] = {}
+        self._reset: set[int] = set()  # providers that must be introduced anew
+        self._provider: int | None = None
+
+    def write(self, marked: Marked) -> Array:
+        """Write the records of a batch that are kept.
+
+        Returns:
+            For each record that is kept, its byte offset in the body (int64).
+        """
+        batch, kept = marked.batch, marked.kept
+        self.records += int(np.count_nonzero(kept))
+        if not kept.any():
+            for cls in _DEFINERS:
+                self._wait(batch, cls, _definitions(batch, cls))
+            self._note_resets(batch, len(batch))
+            return np.empty(0, np.int64)
+        fronts: dict[int, list[tuple[Definition, Value]]] = {}
+        first, written = int(np.argmax(kept)), kept.copy()
+        placed = [self._place_definitions(batch, cls, first, kept, fronts) for cls in _DEFINERS]
+        firsts = _firsts(batch, kept)
+        front = self._front(batch, first, firsts, fronts)
+        written |= self._clock_rows(batch, firsts)
+        for number, cls in enumerate(_DEFINERS):
+            placed[number] = self._without_repeated(batch, cls, placed[number])
+            written[placed[number].row] = True
+        replaced = self._switches(batch, written, first)
+        if batch.frame.big_endian:
+            rows = np.flatnonzero(written).tolist()
+            replaced |= {row: bytes(little_endian(batch, row, row)) for row in rows}
+            written = np.zeros(len(batch), bool)
+        sizes = np.where(written, batch.frame.size * 8, 0)
+        for row, data in replaced.items():
+            sizes[row] = len(data)
+        ends = np.cumsum(sizes)
+        places = self.size + len(front) + ends - sizes
+        for definer, definitions in zip(_DEFINERS, placed, strict=True):
+            self._note_firsts(batch, definer, definitions, places[definitions.row], sizes[definitions.row])
+        self._file.write(front)
+        for part in output(batch, written, replaced):
+            self._file.write(part)
+        self.size += len(front) + int(ends[-1])
+        return places
+
+    # ---- definitions
+
+    def _place_definitions(
+        self, batch: Batch, cls: type[Record], first: int, kept: Array,
+        fronts: dict[int, list[tuple[Definition, Value]]],
+    ) -> Definitions:  # fmt: skip
+        """Find the definitions that a batch uses.
+
+        Args:
+            batch: the batch.
+            cls: the class of the definitions.
+            first: the first record that is kept.
+            kept: the records that are kept (bool).
+            fronts: takes by provider the definitions that are written before the first record.
+
+        Returns:
+            The definitions that are written in their places.
+        """
+        definitions = _definitions(batch, cls)
+        is_early = definitions.row < first
+        self._wait(batch, cls, _taken(definitions, is_early))
+        definitions = _taken(definitions, ~is_early)
+        if not len(definitions.row) and not any(key[0] is cls for waiting in self._waiting.values() for key in waiting):
+            return definitions
+        uses = _uses(batch, cls, kept)
+        used, before = _defined_by(definitions, uses)
+        for provider, slot in before:
+            key = cls, slot
+            waiting = self._waiting.get(provider, {})
+            if key in waiting:
+                fronts.setdefault(provider, []).append((key, waiting.pop(key)))
+        is_placed = np.zeros(len(definitions.row), bool)
+        is_placed[used] = batch.frame.kind[definitions.row[used]] == KINDS[cls]
+        self._wait(batch, cls, definitions, ~is_placed)
+        return _taken(definitions, is_placed)
+
+    def _wait(self, batch: Batch, cls: type[Record], definitions: Definitions, waits: Array | None = None) -> None:
+        """Let definitions wait, all or some of them; each replaces an earlier one of its slot."""
+        values: Any = batch.strings.values if cls is String else batch.threads.values
+        does_wait = np.ones(len(definitions.row), bool) if waits is None else waits
+        columns = (definitions.provider, definitions.slot, definitions.code, does_wait)
+        for provider, slot, code, is_waiting in zip(*(column.tolist() for column in columns), strict=True):
+            waiting = self._waiting.setdefault(provider, {})
+            if is_waiting and code >= 0 and slot:
+                waiting[cls, slot] = values[code]
+            else:
+                waiting.pop((cls, slot), None)
+
+    def _without_repeated(self, batch: Batch, cls: type[Record], definitions: Definitions) -> Definitions:
+        """Return the definitions without those that say what was written already; the others will be."""
+        if batch.resets:
+            return definitions
+        values: Any = batch.strings.values if cls is String else batch.threads.values
+        is_new = np.ones(len(definitions.row), bool)
+        columns = (definitions.provider, definitions.slot, definitions.code)
+        for number, (provider, slot, code) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            written = self._tables_of(batch, provider).values
+            is_new[number] = written.get((cls, slot)) != values[code]
+            written[cls, slot] = values[code]
+        return _taken(definitions, is_new)
+
+    def _note_firsts(self, batch: Batch, cls: type[Record], definitions: Definitions, at: Array, size: Array) -> None:
+        """Note the first definition of each slot that is written in its place."""
+        values: Any = batch.strings.values if cls is String else batch.threads.values
+        columns = (definitions.provider, definitions.slot, definitions.code, at, size)
+        for provider, slot, code, place, length in zip(*(column.tolist() for column in columns), strict=True):
+            self._note_first(provider, (cls, slot), values[code], (place, length))
+
+    def _note_first(self, provider: int, definition: Definition, value: Value, place: tuple[int, int]) -> None:
+        """Note the first definition of a slot, unless there was one before."""
+        key = provider, definition
+        if key not in self._firsts and len(self._firsts) < MAX_KEPT:
+            self._firsts[key] = value, place
+
+    def drop_repeated(self, provider: int, tables: Tables, splices: Splices) -> None:
+        """Leave out the definitions that the head of the new trace has already."""
+        places = [
+            place
+            for (number, definition), (value, place) in self._firsts.items()
+            if number == provider and tables.values.get(definition) == value
+        ]
+        if places:
+            at, size = np.array(places, np.int64).T
+            splices.drop(at, size)
+
+    def _clock_rows(self, batch: Batch, firsts: dict[int, int]) -> Array:
+        """Return which records that describe clocks are written in place (bool): those behind a provider's first one.
+
+        Args:
+            batch: the batch.
+            firsts: by provider, the first record that is kept.
+        """
+        result = np.zeros(len(batch), bool)
+        rows = batch.rows(Initialization)
+        if len(rows):
+            providers = np.broadcast_to(batch.provider, len(batch))[rows].tolist()
+            for row, provider in zip(rows.tolist(), providers, strict=True):
+                if row > firsts.get(provider, len(batch)):
+                    result[row] = True
+                    self._tables_of(batch, provider).clock = batch.clock_at(provider, row)
+        return result
+
+    # ---- providers
+
+    def _note_resets(self, batch: Batch, stop: int) -> None:
+        """Note the providers that the batch introduces again before a record."""
+        self._reset.update(provider for row, provider in batch.resets.items() if row < stop)
+
+    def _front(
+        self, batch: Batch, first: int, firsts: dict[int, int], fronts: dict[int, list[tuple[Definition, Value]]]
+    ) -> bytes:
+        """Return what stands before the first record of a batch: definitions, and the switch to its provider."""
+        self._note_resets(batch, first + 1)
+        provider_of_first = batch.provider if isinstance(batch.provider, int) else int(batch.provider[first])
+        if self.first is None:
+            self.first = self._provider = provider_of_first
+        front = bytearray()
+        for provider, row in firsts.items():
+            clock = batch.clock_at(provider, row)
+            number = batch.reading.providers[provider].id
+            if provider not in self.initial and self.ids.setdefault(number, provider) == provider:
+                self._reset.discard(provider)
+                self._now.setdefault(number, provider)
+                for tables in (self._tables_of(batch, provider), Tables(is_timed=True)):
+                    tables.clock = clock
+                    tables.values.update(fronts.get(provider, ()))
+                self.initial[provider] = tables
+                continue
+            if self._tables_of(batch, provider).clock != clock or provider in fronts or provider in self._reset:
+                front += b"".join(self._enter(batch, provider))
+                front += b"".join(self._tables_of(batch, provider).set_clock(clock))
+                for definition, value in fronts.get(provider, ()):
+                    data = b"".join(self._tables_of(batch, provider).define(definition, value))
+                    self._note_first(provider, definition, value, (self.size + len(front), len(data)))
+                    front += data
+        return bytes(front) + b"".join(self._enter(batch, provider_of_first))
+
+    def _tables_of(self, batch: Batch, provider: int) -> Tables:
+        return self._tables.setdefault(provider, Tables(is_timed=provider in batch.reading.clock_of))
+
+    def _enter(self, batch: Batch, provider: int) -> Iterator[bytes]:
+        """Yield the record that makes the following ones those of a provider, if there must be one."""
+        name = batch.reading.providers[provider]
+        if provider in self._reset or self._now.get(name.id, provider) != provider:
+            self._reset.discard(provider)
+            self._tables.pop(provider, None)
+            yield encode(ProviderInfo(name.id, name.name))
+        elif self._provider != provider:
+            yield encode(ProviderSection(name.id))
+        self._now[name.id] = self._provider = provider
+
+    def _switches(self, batch: Batch, written: Array, first: int) -> dict[int, bytes]:
+        """Return what replaces each record that switches to a provider: a switch, if records of it are written."""
+        replaced: dict[int, bytes] = {}
+        if isinstance(batch.provider, int) and not batch.resets:
+            return replaced
+        switches = np.sort(np.concatenate([batch.rows(ProviderInfo), batch.rows(ProviderSection)]))
+        switches = switches[switches > first]
+        total = np.append(0, np.cumsum(written))
+        stops = np.append(switches, len(batch))[1:]
+        for row, stop in zip(switches.tolist(), stops.tolist(), strict=True):
+            if row in batch.resets:
+                self._reset.add(batch.resets[row])
+            if total[stop] > total[row]:
+                provider = batch.provider if isinstance(batch.provider, int) else int(batch.provider[row])
+                replaced[row] = b"".join(self._enter(batch, provider))
+        return replaced
+
+
+def _firsts(batch: Batch, kept: Array) -> dict[int, int]:
+    """Return for each provider with records that are kept the first of them."""
+    rows = np.flatnonzero(kept)
+    if isinstance(batch.provider, int):
+        return {batch.provider: int(rows[0])}
+    providers, first = np.unique(batch.provider[rows], return_index=True)
+    return dict(zip(providers.tolist(), rows[first].tolist(), strict=True))
+
+
+def _taken(definitions: Definitions, which: Array) -> Definitions:
+    """Return some definitions."""
+    return Definitions(
+        definitions.provider[which], definitions.slot[which], definitions.row[which], definitions.code[which]
+    )
+
+
+def _definitions(batch: Batch, cls: type[Record]) -> Definitions:
+    """Return the definitions of slots in a batch; those at the introduction of a provider clear slots."""
+    return (batch.string_slots if cls is String else batch.thread_slots).definitions
+
+
+def _uses(batch: Batch, cls: type[Record], kept: Array) -> _Uses:
+    """Return the uses of slots by the records of a batch that are kept."""
+    column_type: type[StringColumn | ThreadColumn] = StringColumn if cls is String else ThreadColumn
+    slots, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+
+    def add(column: Any, owners: Array) -> None:
+        if isinstance(column, column_type):
+            used = kept[owners] & (column.slot > 0)
+            slots.append(column.slot[used].astype(np.int64))
+            rows.append(owners[used])
+
+    for record in batch.classes():
+        owners, columns = batch.columns(record)
+        if not kept[owners].any():
+            continue
+        for column in columns.values():
+            add(column, owners)
+        if cls is String and "args" in columns:
+            owners, members = batch.arguments(record)
+            if len(members.many.kind):
+                owners = np.repeat(owners, members.many.count)
+                for _, indices, fields in members.groups:
+                    for column in fields.values():
+                        add(column, owners[indices])
+    row = np.concatenate(rows)
+    provider = np.broadcast_to(batch.provider, len(batch))[row].astype(np.int64)
+    return _Uses(provider, np.concatenate(slots), row)
+
+
+def _defined_by(definitions: Definitions, uses: _Uses) -> tuple[Array, list[tuple[int, int]]]:
+    """Return which definitions of a batch are used, and the provider and slot of uses that an earlier batch defines.
+
+    Returns:
+        The numbers of the definitions (int64), and the distinct pairs.
+    """
+    pairs = uses.provider * _SLOTS + uses.slot
+    if not len(definitions.row):
+        return np.empty(0, np.int64), _distinct(pairs)
+    own = definitions.provider.astype(np.int64) * _SLOTS + definitions.slot
+    order = np.lexsort((definitions.row, own))
+    _, number = np.unique(np.concatenate([own, pairs]), return_inverse=True)
+    keys = number[: len(own)][order] * _ROWS + definitions.row[order]
+    index = np.searchsorted(keys, number[len(own) :] * _ROWS + uses.row) - 1
+    in_batch = (index >= 0) & (own[order][index] == pairs)
+    return np.unique(order[index[in_batch]]), _distinct(pairs[~in_batch])
+
+
+_SLOTS = 1 << 20  # more slots than a provider has
+
+
+def _distinct(pairs: Array) -> list[tuple[int, int]]:
+    return [divmod(pair, _SLOTS) for pair in np.unique(pairs).tolist()]

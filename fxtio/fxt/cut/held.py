@@ -1,0 +1,194 @@
+"""Records from before the range that are written again at its start, with the definitions that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.generate import decode, encode
+from fxtio.codec.parts import Many
+from fxtio.codec.record import Record, layout_of
+from fxtio.errors import DecodeError
+from fxtio.fxt.cut.marks import Limits
+from fxtio.fxt.layout import MAX_TEXT_BYTES
+from fxtio.fxt.records import RECORDS, Initialization, String, StringReference, Thread, ThreadRecord, ThreadReference
+from fxtio.fxt.rewrite import little_endian
+from fxtio.fxt.state import Batch, Clock
+
+Array = np.ndarray[Any, Any]
+
+Definition = tuple[type[Record], int]
+"""A slot: the class of the records that define it, and its number."""
+
+Value = str | Thread
+"""What a slot means."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A record from before the range.
+
+    Attributes:
+        provider: the index of its provider.
+        clock: the clock of its ticks.
+        raw: its bytes, little-endian.
+        tick: its tick.
+        places: the byte offsets of its ticks in `raw`.
+        uses: the slots that it refers to, and what they mean.
+        end: the tick at which a complete event ends, otherwise None.
+        until: the time in nanoseconds at which what it begins ends; None if it does not.
+    """
+
+    provider: int
+    clock: Clock
+    raw: bytes
+    tick: int
+    places: tuple[int, ...]
+    uses: dict[Definition, Value]
+    end: int | None = None
+    until: int | None = None
+
+    def order(self) -> tuple[int, int, float]:
+        """Return a key that sorts outer spans before inner ones."""
+        return self.provider, self.clock.ns(self.tick), float("-inf") if self.until is None else -self.until
+
+    def at_start(self, limits: Limits) -> bytes:
+        """Return the record with its times as they are within the range."""
+        first, last = limits.of_clock(self.clock)
+        raw = bytearray(self.raw)
+        times = [first, self.tick if self.end is None else min(self.end, last + 1)]
+        for place, time in zip(self.places, times, strict=False):
+            raw[place : place + 8] = time.to_bytes(8, "little")
+        return bytes(raw)
+
+
+def hold(batch: Batch, cls: type[Record], rows: Array) -> list[Held | None]:
+    """Return records of a class with what they refer to; None for one that cannot be written again.
+
+    Args:
+        batch: the batch.
+        cls: the class.
+        rows: the numbers of the records in the batch (ascending).
+    """
+    result: list[Held | None] = [None] * len(rows)
+    held: list[Held] = []
+    uses: list[tuple[int, int, Definition]] = []
+    fields = [(all_rows, at) for all_rows, at in batch.ticks(cls)] if len(rows) else []
+    for number, row in enumerate(rows.tolist()):
+        at, size = int(batch.frame.at[row]), int(batch.frame.size[row])
+        words = batch.frame.block.words[at : at + size]
+        try:
+            record = decode(RECORDS, words.tolist(), batch.frame.raw(row), 0, size, [])
+        except DecodeError:
+            continue
+        raw = bytes(little_endian(batch, row, row))
+        if not raw:
+            continue
+        provider = batch.provider if isinstance(batch.provider, int) else int(batch.provider[row])
+        uses += [(len(held), row, definition) for definition in _slots(record)]
+        places = tuple((int(places[np.searchsorted(all_rows, row)]) - at) * 8 for all_rows, places in fields)
+        held.append(Held(provider, batch.clock_at(provider, row), raw, record.timestamp, places, {}))
+        result[number] = held[-1]
+    _resolve(batch, held, uses)
+    return result
+
+
+def _resolve(batch: Batch, held: list[Held], uses: list[tuple[int, int, Definition]]) -> None:
+    """Look up what slots mean; one that is not defined stays out."""
+    values: tuple[tuple[type[Record], Any, list[Any]], ...] = (
+        (String, batch.string_slots, batch.strings.values),
+        (ThreadRecord, batch.thread_slots, batch.threads.values),
+    )
+    for cls, lookup, meanings in values:
+        mine = [(number, row, definition) for number, row, definition in uses if definition[0] is cls]
+        if mine:
+            providers = np.array([held[number].provider for number, _, _ in mine], np.int32)
+            slots = np.array([slot for _, _, (_, slot) in mine], np.int64)
+            codes = lookup.codes(providers, slots, np.array([row for _, row, _ in mine])).tolist()
+            for (number, _, definition), code in zip(mine, codes, strict=True):
+                if code >= 0:
+                    held[number].uses[definition] = meanings[code]
+
+
+@cache
+def _references(cls: type[Record]) -> list[tuple[str, type[Record] | None]]:
+    """Return the fields of a class that refer to slots, with the class that defines these; None for members."""
+    kinds: list[tuple[str, type[Record] | None]] = []
+    for name, part in layout_of(cls).parts:
+        if isinstance(part, StringReference):
+            kinds.append((name, String))
+        elif isinstance(part, ThreadReference):
+            kinds.append((name, ThreadRecord))
+        elif isinstance(part, Many):
+            kinds.append((name, None))
+    return kinds
+
+
+def _slots(record: Record) -> Iterator[Definition]:
+    """Yield the slots that a record refers to."""
+    for name, definer in _references(type(record)):
+        value = getattr(record, name)
+        if definer is None:
+            for member in value:
+                if isinstance(member, Record):
+                    yield from _slots(member)
+        elif type(value) is int and value:
+            yield definer, value
+
+
+class Head:
+    """The begin of the new trace: providers, and the records that are written again at the start of the range.
+
+    Attributes:
+        held: the records.
+    """
+
+    def __init__(self) -> None:
+        self.held: list[Held] = []
+
+    def write(self, limits: Limits, provider: int, tables: Tables) -> Iterator[bytes]:
+        """Yield the records of a provider, each behind the definitions that it needs."""
+        for held in sorted((held for held in self.held if held.provider == provider), key=Held.order):
+            yield from tables.set_clock(held.clock)
+            for definition, value in held.uses.items():
+                yield from tables.define(definition, value)
+            yield held.at_start(limits)
+
+
+class Tables:
+    """The tables and the clock of a provider at some place of the new trace.
+
+    Args:
+        is_timed: the old trace describes the provider's clock; otherwise it is the one that readers assume.
+    """
+
+    def __init__(self, *, is_timed: bool) -> None:
+        self.values: dict[Definition, Value] = {}
+        self.clock = None if is_timed else Clock()
+
+    def define(self, definition: Definition, value: Value) -> Iterator[bytes]:
+        """Yield the record that defines a slot, unless it has this value."""
+        if self.values.get(definition) != value:
+            self.values[definition] = value
+            cls, slot = definition
+            if isinstance(value, Thread):
+                yield encode(ThreadRecord(slot, value.process, value.thread or 0))
+            else:
+                assert cls is String
+                yield encode(String(slot, _fitting(value)))
+
+    def set_clock(self, clock: Clock) -> Iterator[bytes]:
+        """Yield the record that describes a clock, unless it is the present one."""
+        if self.clock != clock:
+            self.clock = clock
+            yield encode(Initialization(clock.ticks_per_second, clock.base_ticks, clock.wall_clock))
+
+
+def _fitting(text: str) -> str:
+    """Return a text, cut at the greatest length that the specification allows; readers deliver longer ones."""
+    raw = text.encode("utf-8", "surrogateescape")
+    return text if len(raw) <= MAX_TEXT_BYTES else raw[:MAX_TEXT_BYTES].decode("utf-8", "surrogateescape")

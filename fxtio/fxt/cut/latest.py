@@ -1,0 +1,64 @@
+"""The last values before the range, to be repeated at its start: of counters, and of what runs on each CPU."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.record import Record
+from fxtio.fxt import records as r
+from fxtio.fxt.cut.held import Held, hold
+from fxtio.fxt.cut.marks import Marked
+from fxtio.fxt.rules.view import MAX_KEPT
+
+Array = np.ndarray[Any, Any]
+
+_FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
+_CLASSES = (r.Counter, r.ContextSwitch, r.LegacyContextSwitch)
+
+
+class Latest:
+    """The last record before the range of each counter and each CPU; at most `MAX_KEPT` in all."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[bool, int], Held] = {}  # by whether it is a counter, and the number of `_keys`
+
+    def enter(self, marked: Marked) -> None:
+        """Take the records of a batch."""
+        for cls in _CLASSES:
+            if marked.has_start and cls in marked.batch.classes():
+                self._enter(marked, cls)
+
+    def _enter(self, marked: Marked, cls: type[Record]) -> None:
+        times = marked.times(cls)
+        chosen = times.before & (marked.chosen(cls) if cls is r.Counter else marked.choice.nameless)
+        if not chosen.any():
+            return
+        rows, ticks, keys = times.rows[chosen], times.ticks[chosen], self._keys(marked, cls)[chosen]
+        order = np.lexsort((ticks, keys))
+        is_last = np.append(np.diff(keys[order]) != 0, True)
+        last = np.sort(order[is_last])
+        for number, held in zip(keys[last].tolist(), hold(marked.batch, cls, rows[last]), strict=True):
+            key = cls is r.Counter, number
+            before = self._last.get(key)
+            is_later = before is None or before.clock.ns(before.tick) <= (held.clock.ns(held.tick) if held else -1)
+            if held is not None and is_later and (before is not None or len(self._last) < MAX_KEPT):
+                self._last[key] = held
+
+    def _keys(self, marked: Marked, cls: type[Record]) -> Array:
+        """Return a number for each record of a class that stands for its counter or CPU (uint64)."""
+        batch = marked.batch
+        rows, columns = batch.columns(cls)
+        keys: Array = np.broadcast_to(np.asarray(batch.provider_of(rows)).astype(np.uint64), len(rows))
+        parts = [columns["cpu"].astype(np.uint64)] if cls is not r.Counter else []
+        if cls is r.Counter:
+            parts = [marked.koids(cls)[:, 0], marked.view.name_keys(cls), columns["id"]]
+        for part in parts:
+            keys = (keys ^ part) * _FACTOR
+        return keys
+
+    def finish(self, held: list[Held]) -> None:
+        """Pass on the records."""
+        held += self._last.values()

@@ -1,0 +1,242 @@
+"""Marks on a batch: where its records lie relative to the range, which are selected, and which are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.record import Record
+from fxtio.codec.strings import DistinctStrings
+from fxtio.fxt.records import Thread
+from fxtio.fxt.rewrite import set_ticks
+from fxtio.fxt.rules.view import Keys, View
+from fxtio.fxt.state import NS_PER_SECOND, Batch, Clock, Threads
+from fxtio.selection import Selection, is_selected
+
+Array = np.ndarray[Any, Any]
+
+MAX_TICK = (1 << 64) - 1
+
+
+class Limits:
+    """The range in the ticks of every clock.
+
+    Args:
+        start: the begin in nanoseconds, or None.
+        end: the end, which is not part of the range, or None.
+
+    Attributes:
+        has_start: the range has a begin.
+    """
+
+    def __init__(self, start: int | None, end: int | None) -> None:
+        self.has_start = start is not None
+        self._start = 0 if start is None else max(start, 0)
+        self._end = end
+        self._first: list[int] = []
+        self._last: list[int] = []
+
+    def enter(self, clocks: list[Clock]) -> None:
+        """Take the clocks of a reading; new ones are at the end."""
+        for clock in clocks[len(self._first) :]:
+            first, last = self.of_clock(clock)
+            self._first.append(first)
+            self._last.append(last)
+
+    def of_clock(self, clock: Clock) -> tuple[int, int]:
+        """Return the first and the last tick of the range; the last is the smaller one if the range has no tick."""
+        first = -(-self._start * clock.ticks_per_second // NS_PER_SECOND)
+        behind = MAX_TICK + 1 if self._end is None else -(-max(self._end, 0) * clock.ticks_per_second // NS_PER_SECOND)
+        if first > MAX_TICK or behind <= 0:
+            return 1, 0
+        return first, min(behind - 1, MAX_TICK)
+
+    def of_rows(self, batch: Batch, ticks: Array, rows: Array) -> tuple[Any, Any]:
+        """Return the first and the last tick of the range by the clock of each record (uint64, one or per record)."""
+        codes = batch.clock_codes(ticks, rows)
+        only = batch.only_clock
+        if only is not None:
+            return np.uint64(self._first[only]), np.uint64(self._last[only])
+        return np.array(self._first, np.uint64)[codes], np.array(self._last, np.uint64)[codes]
+
+
+class Choice:
+    """The threads, categories and names that are selected.
+
+    Args:
+        selection: the selection.
+        processes: names of processes by koid.
+        threads: names of threads by koid.
+
+    Attributes:
+        is_all: nothing is restricted.
+        by_name: categories or names are restricted.
+        nameless: records without a category and a name are selected.
+    """
+
+    def __init__(self, selection: Selection, processes: dict[int, str], threads: dict[int, str]) -> None:
+        self._selection = selection
+        self._processes, self._threads = processes, threads
+        self.by_name = bool(selection.categories or selection.names)
+        self.is_all = not (self.by_name or selection.threads or selection.processes)
+        self.nameless = is_selected(selection.categories, None) and is_selected(selection.names, None)
+        self._list: Threads | None = None
+        self._strings: DistinctStrings | None = None
+        self._chosen_threads: Array = np.ones(1, bool)
+        self._chosen: dict[str, Array] = {}
+
+    def threads(self, view: View, cls: type[Record]) -> Array:
+        """Return whether the thread of each record of a class is selected (bool)."""
+        codes = view.threads(cls, "thread")
+        threads = view.batch.threads
+        have = len(self._chosen_threads) - 1 if threads is self._list else 0
+        if have < len(threads.values) or threads is not self._list:
+            fresh = [self._has(thread) for thread in threads.values[have:]]
+            undefined = is_selected(self._selection.processes, None) and is_selected(self._selection.threads, None)
+            self._chosen_threads = np.array([*self._chosen_threads[:have].tolist(), *fresh, undefined], bool)
+            self._list = threads
+        return self._chosen_threads[codes]
+
+    def _has(self, thread: Thread) -> bool:
+        process, number = thread.process, thread.thread
+        if not self._selection.has_process(self._processes.get(process), process):
+            return False
+        return number is None or self._selection.has_thread(self._threads.get(number), number)
+
+    def names(self, view: View, cls: type[Record]) -> Array:
+        """Return whether the category and the name of each record of a class are selected (bool)."""
+        strings = view.batch.strings
+        categories, names = view.codes(cls, "category"), view.codes(cls, "name")
+        if strings is not self._strings:
+            self._strings, self._chosen = strings, {}
+        chosen = np.ones(len(names), bool)
+        for what, patterns, codes in (
+            ("category", self._selection.categories, categories),
+            ("name", self._selection.names, names),
+        ):
+            if patterns:
+                table = self._chosen.get(what, np.ones(1, bool))
+                have = len(table) - 1
+                if have < len(strings.values):
+                    fresh = [is_selected(patterns, text) for text in strings.values[have:]]
+                    table = np.array([*table[:have].tolist(), *fresh, is_selected(patterns, None)], bool)
+                    self._chosen[what] = table
+                chosen &= table[codes]
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The times of the records of a class.
+
+    Attributes:
+        rows: the numbers of the records in the batch (int64).
+        ticks: their times (uint64).
+        first: the first tick of the range, one or per record (uint64).
+        last: its last tick.
+    """
+
+    rows: Array
+    ticks: Array
+    first: Any
+    last: Any
+
+    @property
+    def before(self) -> Array:
+        """Whether each record is before the range (bool)."""
+        before: Array = self.ticks < self.first
+        return before
+
+    @property
+    def within(self) -> Array:
+        """Whether each record is in the range (bool)."""
+        within: Array = (self.ticks >= self.first) & (self.ticks <= self.last)
+        return within
+
+    @property
+    def behind_first(self) -> Array:
+        """Whether each record is in the range, and not at its first tick (bool)."""
+        behind: Array = (self.ticks > self.first) & (self.ticks <= self.last)
+        return behind
+
+
+class Marked:
+    """A batch, and which of its records are written.
+
+    Args:
+        batch: the batch.
+        keys: stands for texts in all batches.
+        limits: the range.
+        choice: what is selected.
+
+    Attributes:
+        batch: the batch.
+        view: the batch as rules see it.
+        choice: what is selected.
+        has_start: the range has a begin.
+        kept: the records that are written (bool); at first none.
+    """
+
+    def __init__(self, batch: Batch, keys: Keys, limits: Limits, choice: Choice) -> None:
+        self.batch = batch
+        self.view = View(batch, keys)
+        self.choice = choice
+        self.limits = limits
+        self.has_start = limits.has_start
+        self.kept = np.zeros(len(batch), bool)
+        self._times: dict[type[Record], Times] = {}
+        limits.enter(batch.reading.clocks)
+
+    def times(self, cls: type[Record]) -> Times:
+        """Return the times of the records of a class."""
+        if cls not in self._times:
+            rows, columns = self.batch.columns(cls)
+            ticks = columns["timestamp"]
+            self._times[cls] = Times(rows, ticks, *self.limits.of_rows(self.batch, ticks, rows))
+        return self._times[cls]
+
+    def points(self, cls: type[Record]) -> Array:
+        """Return which records of a class that belong to another one are in the range (bool).
+
+        Those at its first tick are not, since what they belong to may end there.
+        """
+        times = self.times(cls)
+        return times.behind_first if self.has_start else times.within
+
+    def chosen(self, cls: type[Record], *, by_name: bool = True) -> Array:
+        """Return which records of a class are selected by thread, and on request by category and name (bool)."""
+        rows, columns = self.batch.columns(cls)
+        if self.choice.is_all:
+            return np.ones(len(rows), bool)
+        chosen = self.choice.threads(self.view, cls) if "thread" in columns else np.ones(len(rows), bool)
+        if by_name and self.choice.by_name:
+            if "category" in columns:
+                chosen = chosen & self.choice.names(self.view, cls)
+            elif not self.choice.nameless:
+                chosen = np.zeros(len(rows), bool)
+        return chosen
+
+    def koids(self, cls: type[Record]) -> Array:
+        """Return the process and thread koids of each record of a class (uint64, shape (records, 2))."""
+        codes = self.view.threads(cls, "thread")  # some threads are new
+        koids: Array = self.batch.threads.koids()[codes]
+        return koids
+
+    def keep(self, rows: Array) -> None:
+        """Let records be written."""
+        self.kept[rows] = True
+
+    def move(self, cls: type[Record], field: int, rows: Array, ticks: Array) -> None:
+        """Replace the ticks of some records of a class.
+
+        Args:
+            cls: the class.
+            field: which of its fields with ticks: 0 or 1.
+            rows: the numbers of the records in the batch (ascending).
+            ticks: the new ticks (uint64).
+        """
+        if len(rows):
+            all_rows, at = self.batch.ticks(cls)[field]
+            set_ticks(self.batch, at[np.searchsorted(all_rows, rows)], ticks)

@@ -1,0 +1,236 @@
+"""Begins and ends that belong together: spans of threads, and async operations.
+
+Each end gets the begin that it closes.  A begin before the range whose end is not before the range is held, to be
+written at the start of the range; an end behind the range is moved to its end.  What is open at the end of a batch
+goes before the rows of the next one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from fxtio import _native
+from fxtio._native.constants import SpanFault, SpanStep
+from fxtio.codec.record import Record
+from fxtio.fxt import records as r
+from fxtio.fxt.cut.held import Held, hold
+from fxtio.fxt.cut.marks import Marked
+from fxtio.fxt.rules.view import MAX_KEPT
+
+Array = np.ndarray[Any, Any]
+
+_FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
+_SEED = secrets.randbits(64)
+_FLOWS = (r.FlowBegin, r.FlowStep, r.FlowEnd)
+
+
+class _State(IntEnum):
+    """Whether a begin is written."""
+
+    DROPPED = 0
+    """No: it is not selected, or behind the range."""
+    WAITING = 1
+    """It is before the range, and its end is not known yet."""
+    KEPT = 2
+    """Yes."""
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Begins, ends and what belongs to them, in the order of the file.
+
+    Attributes:
+        step: see `SpanStep` (int8).
+        track: stands for the thread or operation (uint64).
+        time: the time in nanoseconds (uint64).
+        end: the end of a complete event in nanoseconds (uint64).
+        state: see `_State` (int8); of an end or a point, whether it is selected itself.
+        behind: whether it is behind the first tick of the range (bool).
+        late: whether it is behind the last one (bool).
+        row: the number of the record in the batch, or -1 - the number of the open begin (int64).
+    """
+
+    step: Array
+    track: Array
+    time: Array
+    end: Array
+    state: Array
+    behind: Array
+    late: Array
+    row: Array
+
+    def columns(self) -> tuple[Array, ...]:
+        """Return all columns."""
+        return self.step, self.track, self.time, self.end, self.state, self.behind, self.late, self.row
+
+    def take(self, rows: Array) -> _Rows:
+        """Return some of the rows."""
+        return _Rows(*(column[rows] for column in self.columns()))
+
+
+class Pairs:
+    """Begins and ends of one kind.
+
+    Args:
+        begin: the class of begins.
+        end: the class of ends.
+        point: the class of instants that belong to an operation, or None.
+        held: takes the begins that are written at the start of the range.
+    """
+
+    def __init__(self, begin: type[Record], end: type[Record], point: type[Record] | None, held: list[Held]) -> None:
+        self._begin, self._end, self._point = begin, end, point
+        self._held = held
+        self._open: _Rows | None = None
+        self._waiting: list[Held | None] = []  # of the open rows
+
+    def enter(self, marked: Marked) -> None:
+        """Mark the records of a batch that are written, and move ends behind the range to its end."""
+        steps: dict[type[Record], SpanStep] = {self._begin: SpanStep.BEGIN, self._end: SpanStep.END}
+        if self._point is not None:
+            steps[self._point] = SpanStep.FLOW
+        elif marked.choice.by_name:  # flow events are kept with the span that encloses them
+            steps[r.DurationComplete] = SpanStep.COMPLETE
+            steps |= dict.fromkeys(_FLOWS, SpanStep.FLOW)
+        present = [cls for cls in steps if cls in marked.batch.classes()]
+        if not present:
+            return
+        rows = self._rows(marked, steps, present)
+        track, tracks = _codes(rows.track)
+        if _native.late(track, rows.time, np.zeros(tracks, np.uint64), np.empty(0, np.int64)):
+            order = np.lexsort((rows.time, track))
+            rows, track = rows.take(order), track[order]
+        partner, top = _nest(rows, track, tracks)
+        self._mark(marked, rows, partner)
+        self._keep_open(marked, rows, partner, top)
+
+    def _rows(self, marked: Marked, steps: dict[type[Record], SpanStep], present: list[type[Record]]) -> _Rows:
+        """Return the rows of a batch behind those that are open."""
+        parts = []
+        for cls in present:
+            times = marked.times(cls)
+            count = len(times.rows)
+            chosen = marked.chosen(cls, by_name=cls not in _FLOWS)
+            within = marked.points(cls) if steps[cls] is SpanStep.FLOW else times.within
+            state = np.where(chosen & within, _State.KEPT, _State.DROPPED).astype(np.int8)
+            end = np.zeros(count, np.uint64)
+            if cls is r.DurationComplete:
+                ticks = marked.batch.columns(cls)[1]["end"]
+                state[chosen & times.before & (ticks > times.first)] = _State.KEPT
+                end = marked.batch.times(ticks, times.rows).view(np.uint64)
+            elif cls is self._begin and marked.has_start:
+                state[chosen & times.before] = _State.WAITING
+            step, track = np.full(count, steps[cls], np.int8), self._tracks(marked, cls)
+            time = marked.batch.times(times.ticks, times.rows).view(np.uint64)
+            behind, late = times.ticks > times.first, times.ticks > times.last
+            parts.append((step, track, time, end, state, behind, late, times.rows))
+        rows = _Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        if len(present) > 1:
+            rows = rows.take(np.argsort(rows.row, kind="stable"))
+        if self._open is None or not len(self._open.row):
+            return rows
+        return _Rows(*(np.concatenate(pair) for pair in zip(self._open.columns(), rows.columns(), strict=True)))
+
+    def _tracks(self, marked: Marked, cls: type[Record]) -> Array:
+        """Return a number for each record of a class that stands for its thread or operation (uint64)."""
+        batch = marked.batch
+        rows, columns = batch.columns(cls)
+        if self._point is not None:
+            ids: Array = columns["id"]
+            return ids
+        koids = marked.koids(cls)
+        providers = np.asarray(batch.provider_of(rows)).astype(np.uint64)
+        tracks: Array = ((koids[:, 0] * _FACTOR ^ koids[:, 1]) * _FACTOR ^ providers) * _FACTOR
+        return tracks
+
+    def _mark(self, marked: Marked, rows: _Rows, partner: Array) -> None:
+        """Decide which records are written."""
+        of_begin = np.where(partner >= 0, rows.state[partner], -1)
+        is_end, is_point = rows.step == SpanStep.END, rows.step == SpanStep.FLOW
+        is_plain = (rows.step == SpanStep.BEGIN) & (rows.row >= 0)
+        kept = is_plain & (rows.state == _State.KEPT)
+        alone = of_begin < 0
+        reopened = is_end & (of_begin == _State.WAITING) & rows.behind
+        kept |= (is_end & (of_begin == _State.KEPT)) | reopened
+        kept |= is_end & alone & (rows.state == _State.KEPT)
+        is_enclosed = of_begin > _State.DROPPED
+        if self._point is not None:
+            is_enclosed |= alone
+        kept |= is_point & is_enclosed & (rows.state == _State.KEPT)
+        marked.keep(rows.row[kept])
+        late = np.sort(rows.row[is_end & kept & rows.late])
+        if len(late):
+            times = marked.times(self._end)
+            last = np.broadcast_to(times.last, len(times.rows))[np.searchsorted(times.rows, late)]
+            marked.move(self._end, 0, late, last + np.uint64(1))
+        if reopened.any():
+            self._reopen(marked, rows, partner[reopened], rows.time[reopened])
+
+    def _reopen(self, marked: Marked, rows: _Rows, begins: Array, ends: Array) -> None:
+        """Hold begins before the range whose ends are not."""
+        order = np.argsort(rows.row[begins], kind="stable")
+        numbers, times = rows.row[begins][order], ends[order].tolist()
+        opened = numbers < 0
+        for number, time in zip((-1 - numbers[opened]).tolist(), times, strict=False):
+            held = self._waiting[number]
+            if held is not None:
+                held.until = time
+                self._held.append(held)
+        fresh = hold(marked.batch, self._begin, numbers[~opened])
+        for held, time in zip(fresh, times[int(opened.sum()) :], strict=True):
+            if held is not None:
+                held.until = time
+                self._held.append(held)
+
+    def _keep_open(self, marked: Marked, rows: _Rows, partner: Array, top: Array) -> None:
+        """Keep what is open at the end of a batch for the next one."""
+        kept: list[int] = []
+        for row in top[top >= 0].tolist():
+            while row >= 0 and len(kept) < 2 * MAX_KEPT:
+                kept.append(row)
+                row = int(partner[row])
+        open_rows = np.sort(np.array(kept, np.int64))
+        if len(open_rows) > MAX_KEPT:
+            message = f"more than {MAX_KEPT:,} spans are open; the oldest ones are left out"
+            marked.batch.reading.findings.add("event.too-many-open", marked.batch.frame.base, message)
+            open_rows = open_rows[-MAX_KEPT:]
+        still = rows.take(open_rows)
+        waiting: list[Held | None] = [None] * len(open_rows)
+        for place in np.flatnonzero(still.row < 0).tolist():
+            waiting[place] = self._waiting[-1 - int(still.row[place])]
+        fresh = np.flatnonzero((still.row >= 0) & (still.state == _State.WAITING))
+        order = fresh[np.argsort(still.row[fresh])]
+        for place, held in zip(order.tolist(), hold(marked.batch, self._begin, still.row[order]), strict=True):
+            waiting[place] = held
+        still.row = -1 - np.arange(len(open_rows))
+        self._open, self._waiting = still, waiting
+
+    def finish(self) -> None:
+        """Hold what is open at the end of the trace, and began before the range."""
+        self._held += [held for held in self._waiting if held is not None]
+
+
+def _codes(track: Array) -> tuple[Array, int]:
+    """Return a small number for each track (int32), and how many there are."""
+    codes, first = np.empty(len(track), np.int32), np.empty(len(track), np.int64)
+    return codes, _native.distinct(track, codes, first, _SEED)
+
+
+def _nest(rows: _Rows, track: Array, tracks: int) -> tuple[Array, Array]:
+    """Return the partner of each row, and the innermost open row of each track, -1 for none (int64).
+
+    The partner of an end is its begin, that of a point is what encloses it, that of an open row the next outer one.
+    """
+    count = len(rows.row)
+    top, marked = np.full(tracks, -1, np.int64), np.zeros(tracks, np.int8)
+    partner, depth = np.full(count, -1, np.int64), np.empty(count, np.int64)
+    faults = np.empty(0, np.int8), np.empty(0, np.int64), np.empty(0, np.int64)
+    counts = np.zeros(len(SpanFault), np.int64)
+    key = np.zeros(count, np.uint64)
+    _native.nest(rows.step, track, rows.time, rows.end, key, top, marked, partner, depth, *faults, counts, count)
+    return partner, top

@@ -1,0 +1,425 @@
+"""The room `export`: writes a timeline as an FXT trace, in the order of time, in bulk.
+
+Threads are written as they are.  Everything on other tracks is an async operation, since FXT has no other tracks: its
+id is that of the track, and its thread the first one of the process.  Perfetto shows it on a track of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fxtio._native.constants import SpanStep
+from fxtio.codec.columns import OptionalColumn
+from fxtio.fxt import records as r
+from fxtio.fxt.enums import ObjectType, ThreadState
+from fxtio.fxt.events import EventColumns, Indexed
+from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
+from fxtio.fxt.listed import ListedArguments
+from fxtio.fxt.records import Koid, Thread
+from fxtio.fxt.writer import FxtWriter
+from fxtio.table import Categories, Optional, Table
+from fxtio.timeline import replay, spans
+from fxtio.timeline.arguments import ArgumentRows, Arguments
+from fxtio.timeline.losses import Texts, count_lost
+from fxtio.timeline.parts import Registry
+from fxtio.timeline.replay import Events, Replay
+from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
+from fxtio.timeline.spans import Spans, merged
+
+if TYPE_CHECKING:
+    from fxtio.io.sink import Sink
+
+Array = np.ndarray[Any, Any]
+
+_THREAD_CLASSES: dict[int, type[r.Event]] = {
+    SpanStep.BEGIN: r.DurationBegin,
+    SpanStep.END: r.DurationEnd,
+    SpanStep.COMPLETE: r.DurationComplete,
+    SpanStep.INSTANT: r.Instant,
+}
+_ASYNC_CLASSES: dict[int, type[r.Event]] = {
+    SpanStep.BEGIN: r.AsyncBegin,
+    SpanStep.END: r.AsyncEnd,
+    SpanStep.INSTANT: r.AsyncInstant,
+}
+_FLOW_CLASSES = {"begin": r.FlowBegin, "step": r.FlowStep, "end": r.FlowEnd}
+_EVENT_CLASSES = list(r.EVENT_CLASSES.values())
+_MAX_ROWS = 1 << 18
+_FIRST_ID = 1 << 62
+"""The first id of tracks whose own id another track has, or that have none."""
+
+_IDLE = np.iinfo(np.int32).min
+"""The weight by which readers recognize the idle thread."""
+
+_STATES = {state.name.lower(): state for state in ThreadState}
+_LOST = {"allocations": "allocations"}
+_CUT = f"names and texts over {MAX_TEXT_BYTES:,} bytes, which are cut"
+_MANY = f"arguments beyond {MAX_ARGUMENTS} of an event"
+_LEVELS = "levels of log messages"
+_NEGATIVE = "negative numbers of processes and threads, which FXT takes for large ones"
+
+
+def _argument_classes() -> Array:
+    """Return the index in `ARGUMENTS.classes` for each kind of argument; the longer form of integers."""
+    classes: dict[ArgumentKind, type[r.Argument]] = {
+        ArgumentKind.NULL: r.NullArgument,
+        ArgumentKind.INTEGER: r.Int64Argument,
+        ArgumentKind.UNSIGNED: r.Uint64Argument,
+        ArgumentKind.NUMBER: r.DoubleArgument,
+        ArgumentKind.TEXT: r.StringArgument,
+        ArgumentKind.POINTER: r.PointerArgument,
+        ArgumentKind.KOID: r.KoidArgument,
+        ArgumentKind.BOOLEAN: r.BoolArgument,
+    }
+    return np.array([r.ARGUMENTS.classes.index(classes[kind]) for kind in ArgumentKind])
+
+
+_CLASS_OF_KIND = _argument_classes()
+_SHORT = [
+    tuple(r.ARGUMENTS.classes.index(cls) for cls in pair) + r.INTEGER_LIMITS[pair[1]]
+    for pair in ((r.Int64Argument, r.Int32Argument), (r.Uint64Argument, r.Uint32Argument))
+]
+"""The index of a class of integers, that of a shorter one, and the smallest and largest value of the shorter one."""
+
+
+class Exporter:
+    """Writes an FXT trace, see `fxtio.formats.Exporter`."""
+
+    TABLES: ClassVar[tuple[str, ...]] = (
+        *replay.TABLES, *spans.TABLES, "args", "counters", "logs", "scheduling", "wakeups", *_LOST,
+    )  # fmt: skip
+
+    def __init__(self, sink: Sink, registry: Registry) -> None:
+        self.losses: Counter[str] = Counter()
+        self._registry = registry
+        self._writer = FxtWriter(sink)
+        self._replay = Replay(registry)
+        self._spans = Spans(registry)
+        self._arguments = Arguments()
+        self._texts = Texts(registry.names, self._text)
+        self._threads: list[Thread] = []  # of each track
+        self._thread_of_process: dict[int, int] = {}
+        self._ids: list[int] = []  # of each track
+        self._used: set[int] = set()
+        self._process_names: dict[int, int] = {}  # the names that are written
+        self._thread_names: dict[int, int] = {}
+        self._running: dict[int, tuple[int, int, int, ThreadState]] = {}  # what each processor ran last
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Write the rows of a batch."""
+        self._arguments.enter(tables)
+        events = merged(self._replay.enter(tables), self._spans.enter(tables))
+        self._define(every="scheduling" in tables or "wakeups" in tables)
+        if events is not None:
+            self._write_events(events, self._arguments.of(events.event, events.end_event))
+        self._arguments.leave(tables)
+        if "counters" in tables:
+            self._write_counters(tables["counters"])
+        if "logs" in tables:
+            self._write_logs(tables["logs"])
+        self._write_switches(tables)
+        count_lost(self.losses, tables, _LOST)
+
+    def finish(self) -> None:
+        """Write the rest of the trace."""
+        events = self._spans.finish()
+        if events is not None:
+            self._write_events(events, self._arguments.of(events.event))
+        self._define(every=False)
+        self._writer.close()
+        self._replay.note_losses(self.losses)
+        self._spans.note_losses(self.losses)
+
+    # Names, threads and ids.
+
+    def _text(self, text: str) -> str:
+        """Return a text that a string record can hold."""
+        if text.isascii() and len(text) <= MAX_TEXT_BYTES:
+            return text
+        data = text.encode("utf-8", "surrogateescape" if _is_escaped(text) else "replace")
+        if len(data) > MAX_TEXT_BYTES:
+            self.losses[_CUT] += 1
+            return data[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
+        return data.decode("utf-8", "surrogateescape")
+
+    def _koid(self, number: int) -> int:
+        if number < 0:
+            self.losses[_NEGATIVE] += 1
+        return int(number % 2**64)
+
+    def _grow(self) -> None:
+        """Choose the thread and the id of each new track."""
+        registry = self._registry
+        for track in range(len(self._threads), registry.track_count):
+            info = registry.track_info(track)
+            tid = info.tid
+            if info.kind == TrackKind.THREAD:
+                self._thread_of_process.setdefault(info.process, info.tid)
+            else:
+                tid = self._thread_of_process.get(info.process, info.pid)
+            self._threads.append(Thread(self._koid(info.pid), self._koid(tid)))
+            number = info.id
+            if info.kind != TrackKind.COUNTER:
+                number = _FIRST_ID + track if number in self._used or not number else number
+                self._used.add(number)
+            self._ids.append(number)
+
+    def _define(self, *, every: bool) -> None:
+        """Write kernel objects for processes and threads with new names; with `every`, for all threads."""
+        registry, main = self._registry, self._writer.main
+        for process, name in enumerate(registry.process_names()):
+            if name >= 0 and self._process_names.get(process) != name:
+                self._process_names[process] = name
+                main.kernel_object(ObjectType.PROCESS, self._koid(registry.process_id(process)), self._texts.text(name))
+        for thread, name in enumerate(registry.thread_names()):
+            if self._thread_names.get(thread, -1 if not every else None) != name:
+                self._thread_names[thread] = name
+                info = registry.thread_info(thread)
+                args = {"process": Koid(self._koid(info.pid))}
+                main.kernel_object(ObjectType.THREAD, self._koid(info.tid), self._texts.text(name), args)
+
+    def _indexed(self, codes: Array) -> Indexed:
+        """Return a column of names; null is an empty name."""
+        used, place = _distinct(codes, len(self._registry.names.values))
+        return Indexed([self._texts.text(code) for code in used.tolist()], place)
+
+    # Events.
+
+    def _write_events(self, events: Events, args: ArgumentRows) -> None:
+        self._grow()
+        ids = np.array(self._ids, np.uint64)
+        cls = self._classes(events)
+        is_async = np.isin(cls, [_EVENT_CLASSES.index(each) for each in _ASYNC_CLASSES.values()])
+        tail = np.where(is_async, ids[events.track], events.id)
+        tail = np.where(cls == _EVENT_CLASSES.index(r.DurationComplete), events.end.view(np.uint64), tail)
+        listed, count = self._limited(args, len(events))
+        bounds = np.concatenate([[0], np.cumsum(count)])
+        starts = [*range(0, len(events), _MAX_ROWS), len(events)]
+        pending = list(pairwise(starts))[::-1]
+        while pending:
+            low, high = pending.pop()
+            chosen = listed.take(np.arange(bounds[low], bounds[high]))
+            groups = list(self._groups(events, chosen, cls, tail, low, high))
+            threads = {thread for group in groups for thread in group.thread.values}
+            if high - low > 1 and (
+                sum(group.strings for group in groups) > MAX_STRING_SLOT or len(threads) > MAX_THREAD_SLOT
+            ):
+                half = (low + high) // 2
+                pending += [(half, high), (low, half)]
+            else:
+                self._writer.main._write_groups(groups)
+
+    def _classes(self, events: Events) -> Array:
+        """Return the index in `_EVENT_CLASSES` of the class of each event."""
+        width = max(SpanStep) + 1
+        table = np.zeros((3, width + len(FLOW_TYPES)), np.int64)
+        for row, classes in ((0, _ASYNC_CLASSES), (1, _THREAD_CLASSES)):
+            for step, cls in classes.items():
+                table[row, step] = _EVENT_CLASSES.index(cls)
+            for place, flow in enumerate(FLOW_TYPES):
+                table[row, width + place] = _EVENT_CLASSES.index(_FLOW_CLASSES[flow])
+        is_thread = (self._registry.track_kinds(events.track) == TrackKind.THREAD).astype(np.int64)
+        column = np.where(events.step == SpanStep.FLOW, width + events.detail.astype(np.int64), events.step)
+        result: Array = table[is_thread, column]
+        return result
+
+    def _limited(self, args: ArgumentRows, rows: int) -> tuple[ArgumentRows, Array]:
+        """Return the arguments that fit in events, and their number for each event."""
+        count = np.bincount(args.row, minlength=rows)
+        if len(args) and int(count.max()) > MAX_ARGUMENTS:
+            first = np.cumsum(count) - count
+            fits = np.arange(len(args)) - first[args.row] < MAX_ARGUMENTS
+            self.losses[_MANY] += int((~fits).sum())
+            return args.take(fits), np.minimum(count, MAX_ARGUMENTS)
+        return args, count
+
+    def _groups(
+        self, events: Events, args: ArgumentRows, cls: Array, tail: Array, low: int, high: int
+    ) -> Iterator[EventColumns]:
+        """Yield the events of each class, from row `low` to `high`."""
+        part = cls[low:high]
+        for number in np.flatnonzero(np.bincount(part)).tolist():
+            rows = np.flatnonzero(part == number) + low
+            place = np.full(high - low, -1)
+            place[rows - low] = np.arange(len(rows))
+            owner = place[args.row - low]
+            chosen = args if len(rows) == high - low else args.take(owner >= 0)
+            event_class = _EVENT_CLASSES[number]
+            used, thread = _distinct(events.track[rows], len(self._threads))
+            tails: dict[str, Array | OptionalColumn] = {
+                name: tail[rows] for name in ("end", "id") if name in event_class.__struct_fields__
+            }
+            if event_class is r.Instant:
+                scope = events.detail[rows].astype(np.uint64)
+                tails = {"scope": OptionalColumn(scope, scope > 0)}
+            yield EventColumns(
+                event_class,
+                rows,
+                events.time[rows].view(np.uint64),
+                _merged_threads([self._threads[track] for track in used.tolist()], thread),
+                self._indexed(events.name[rows]),
+                self._indexed(events.category[rows]),
+                {},
+                tails,
+                listed=self._listed(replace(chosen, row=owner[owner >= 0])) if len(chosen) else None,
+            )
+
+    def _listed(self, args: ArgumentRows) -> ListedArguments:
+        is_text = args.kind == ArgumentKind.TEXT
+        used, place = _distinct(np.concatenate([args.name, args.text[is_text]]), len(self._registry.names.values))
+        texts = [self._texts.text(code) for code in used.tolist()]
+        bits = args.bits.copy()
+        bits[is_text] = place[len(args) :].astype(np.uint64)
+        cls = _CLASS_OF_KIND[args.kind]
+        for long, short, least, most in _SHORT:
+            values = bits.view(np.int64) if least < 0 else bits
+            cls[(cls == long) & (values >= least) & (values <= most)] = short
+        return ListedArguments(args.row, cls, place[: len(args)], bits, texts)
+
+    # What is not on tracks.
+
+    def _write_counters(self, counters: Table) -> None:
+        """Write each value as an event with one argument; `a:b` is the value `b` of the counter `a`."""
+        self._grow()
+        rows = counters.num_rows
+        codes: dict[int, tuple[int, int]] = {}
+        for track in np.unique(counters["track"]).tolist():
+            name, _, series = (self._registry.track_info(track).name or "").rpartition(":")
+            name = name or series
+            codes[track] = self._registry.names.code(name), self._registry.names.code(series or name)
+        used, place = _distinct(counters["track"], len(self._threads))
+        pairs = np.array([codes[track] for track in used.tolist()], np.int32)[place]
+        value = counters["value"]
+        whole = (np.abs(value) < 2**53) & (value == np.floor(value))
+        bits = np.where(whole, np.where(whole, value, 0).astype(np.int64).view(np.uint64), value.view(np.uint64))
+        kind = np.where(whole, ArgumentKind.INTEGER, ArgumentKind.NUMBER)
+        ids = np.array(self._ids, np.uint64)[counters["track"]]
+        order = np.argsort(counters["time"], kind="stable")
+        for low, high in pairwise([*range(0, rows, _MAX_STRINGS), rows]):
+            some = order[low:high]
+            args = ArgumentRows(np.arange(len(some)), pairs[some, 1], kind[some], bits[some], np.full(len(some), -1))
+            used, thread = _distinct(counters["track"][some], len(self._threads))
+            threads = _merged_threads([self._threads[track] for track in used.tolist()], thread)
+            for few in _few_threads(threads):
+                group = EventColumns(
+                    r.Counter, few, counters["time"][some][few].view(np.uint64), threads.take(few),
+                    self._indexed(pairs[some][few, 0]), Indexed([""], None), {}, {"id": ids[some][few]},
+                    listed=self._listed(replace(args.take(few), row=np.arange(len(few)))),
+                )  # fmt: skip
+                self._writer.main._write_groups([group])
+
+    def _write_logs(self, logs: Table) -> None:
+        levels = int((logs["level"].codes >= 0).sum())
+        if levels:
+            self.losses[_LEVELS] += levels
+        threads = [self._registry.thread_info(thread) for thread in logs["thread"].tolist()]
+        columns = {
+            "time": logs["time"],
+            "process": np.array([self._koid(each.pid) for each in threads], np.uint64),
+            "thread": np.array([self._koid(each.tid) for each in threads], np.uint64),
+            "message": Categories.of(map(self._texts.text, logs["message"].codes.tolist())),
+        }
+        self._writer.write_table("logs", columns)
+
+    def _write_switches(self, tables: Mapping[str, Table]) -> None:
+        """Write context switches and wakeups."""
+        rows: list[tuple[Any, ...]] = []
+        if "scheduling" in tables:
+            table = tables["scheduling"]
+            names = ("cpu", "start", "duration", "thread", "priority")
+            columns = [table[name].tolist() for name in names]
+            for cpu, start, duration, thread, priority, state in zip(*columns, table["state"].to_list(), strict=True):
+                rows += self._switches(cpu, start, start + duration, thread, priority, state)
+        if "wakeups" in tables:
+            table = tables["wakeups"]
+            columns = [table[name].tolist() for name in ("time", "cpu", "thread", "waker")]
+            for time, cpu, thread, waker in zip(*columns, strict=True):
+                tid, waking = self._registry.thread_info(thread).tid, self._registry.thread_info(waker).tid
+                rows.append(("thread_wakeup", time, cpu, tid, None, None, None, None, waking if waker >= 0 else None))
+        if not rows:
+            return
+        rows.sort(key=lambda row: row[1])
+        keys = (
+            "type", "time", "cpu", "incoming_thread", "outgoing_thread", "outgoing_state", "outgoing_priority",
+            "incoming_priority", "waker",
+        )  # fmt: skip
+        values = dict(zip(keys, map(list, zip(*rows, strict=True)), strict=True))
+        self._writer.write_table("scheduling", {name: _nullable(column) for name, column in values.items()})
+
+    def _switches(
+        self, cpu: int, start: int, end: int, thread: int, priority: int, state: str | None
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield the switch to a thread, and the one to the idle thread before it if there is a gap."""
+        tid = self._koid(self._registry.thread_info(thread).tid)
+        last_end, last_tid, last_priority, last_state = self._running.get(cpu, (0, 0, _IDLE, ThreadState.RUNNING))
+        if last_priority != _IDLE and last_end < start:
+            last = _STATE_NAMES[last_state]
+            yield "context_switch", last_end, cpu, 0, last_tid, last, _weight(last_priority), _IDLE, None
+            last_tid, last_priority, last_state = 0, _IDLE, ThreadState.RUNNING
+        last = _STATE_NAMES[last_state]
+        weights = (_weight(last_priority), _weight(priority))
+        yield "context_switch", start, cpu, tid, last_tid, last, *weights, None
+        if state is not None and state not in _STATES:
+            self.losses["states of threads that FXT does not have, which are `blocked` or `running` now"] += 1
+        number = _STATES.get(state or "running", ThreadState.BLOCKED)
+        if state == "runnable":
+            number = ThreadState.RUNNING
+        self._running[cpu] = (end, tid, priority, number)
+
+
+_MAX_STRINGS = MAX_STRING_SLOT // 4
+_STATE_NAMES = {state: state.name.lower() for state in ThreadState}
+
+
+def _weight(priority: int) -> int | None:
+    """Return a priority as an argument; 0 is none."""
+    return priority or None
+
+
+def _nullable(column: list[Any]) -> Any:
+    if any(isinstance(value, str) for value in column):
+        return Categories.of(column)
+    present = np.array([value is not None for value in column])
+    values = [value or 0 for value in column]
+    return Optional(np.array(values, np.uint64 if max(values) >= 2**63 else np.int64), present)
+
+
+def _is_escaped(text: str) -> bool:
+    """Return whether a text can be encoded, where surrogates stand for single bytes."""
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _distinct(codes: Array, size: int) -> tuple[Array, Array]:
+    """Return the distinct codes of a column, from -1 to `size` - 1, and for each row the index of its own."""
+    if size > 4 * len(codes) + 1024:
+        used, place = np.unique(codes, return_inverse=True)
+        return used, place
+    present = np.bincount(codes.astype(np.int64) + 1, minlength=size + 1) > 0
+    used = np.flatnonzero(present) - 1
+    return used, (np.cumsum(present) - 1)[codes.astype(np.int64) + 1]
+
+
+def _merged_threads(threads: list[Thread], place: Array) -> Indexed:
+    """Return a column of threads; equal ones of several tracks become one."""
+    distinct = {thread: number for number, thread in enumerate(dict.fromkeys(threads))}
+    if len(distinct) < len(threads):
+        place = np.array([distinct[thread] for thread in threads])[place]
+    return Indexed(list(distinct), place)
+
+
+def _few_threads(threads: Indexed) -> Iterator[Array]:
+    """Yield rows in parts with at most as many threads as the table of threads has slots."""
+    assert threads.codes is not None
+    part = threads.codes // MAX_THREAD_SLOT
+    for number in np.unique(part).tolist():
+        yield np.flatnonzero(part == number)

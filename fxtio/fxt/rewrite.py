@@ -1,0 +1,98 @@
+"""Write the records of a batch again: those that are chosen as they are, others replaced or left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from fxtio.codec.generate import encode
+from fxtio.codec.record import Record
+from fxtio.fxt.frames import decode_exactly
+from fxtio.fxt.state import Batch
+
+Array = np.ndarray[Any, Any]
+
+_MAX_RUNS = 32
+"""From more runs of records on, copying them together costs less than one by one."""
+
+
+def broken(batch: Batch) -> Array:
+    """Return which records are too short for their content (bool): no reader could decode them."""
+    result = np.zeros(len(batch), bool)
+    for cls in batch.classes():
+        rows, _ = batch.columns(cls)
+        of_class = batch.rows(cls)
+        if len(rows) < len(of_class):
+            result[of_class] = True
+            result[rows] = False
+    return result
+
+
+def output(batch: Batch, kept: Array, replaced: Mapping[int, bytes]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of the records that are kept and of those that replace others, in order, little-endian.
+
+    Args:
+        batch: the batch.
+        kept: the records that are written as they are (bool).
+        replaced: by row, the bytes that replace a record.
+    """
+    begin = 0
+    for row in sorted(row for row, data in replaced.items() if data):
+        yield from _records(batch, kept, begin, row)
+        yield replaced[row]
+        begin = row
+    yield from _records(batch, kept, begin, len(kept))
+
+
+def _records(batch: Batch, kept: Array, begin: int, end: int) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of the records that are kept among those from row `begin` to row `end`."""
+    frame, kept = batch.frame, kept[begin:end]
+    at = frame.at[begin:end]
+    after = at + frame.size[begin:end]
+    follows = np.zeros(len(at) + 1, bool)  # whether a record begins where the one before it ends
+    follows[1:-1] = kept[1:] & kept[:-1] & (at[1:] == after[:-1])
+    firsts, lasts = np.flatnonzero(kept & ~follows[:-1]), np.flatnonzero(kept & ~follows[1:])
+    if len(firsts) <= _MAX_RUNS or frame.big_endian:
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+            yield little_endian(batch, begin + first, begin + last)
+        return
+    steps = np.zeros(int(after[lasts[-1]]) + 1, np.int8)
+    steps[at[firsts]], steps[after[lasts]] = 1, -1
+    words = batch.frame.block.raw[: len(steps) - 1]
+    yield words[np.cumsum(steps[:-1], dtype=np.int8).view(bool)].tobytes()
+
+
+def little_endian(batch: Batch, first: int, last: int) -> bytes | memoryview:
+    """Return the bytes of the records from row `first` to row `last`, little-endian.
+
+    A record with unknown content in a big-endian trace cannot be converted; it is reported and left out.
+    """
+    frame = batch.frame
+    if not frame.big_endian:
+        return frame.block.data[int(frame.at[first]) * 8 : int(frame.at[last] + frame.size[last]) * 8]
+    encoded = []
+    for row in range(first, last + 1):
+        at, size = int(frame.at[row]), int(frame.size[row])
+        record = decode_exactly(frame.block, at, at + size, True)
+        if isinstance(record, Record):
+            encoded.append(encode(record))
+        else:
+            message = "a record with unknown content cannot be converted from big-endian to little-endian"
+            batch.report("merge.byte-order", np.array([row]), message)
+    return b"".join(encoded)
+
+
+def set_ticks(batch: Batch, at: Array, ticks: Array) -> None:
+    """Replace words of a batch, in the memory of its frame.
+
+    Args:
+        batch: the batch.
+        at: the indices of the words in the block (int64).
+        ticks: the new values (uint64).
+    """
+    block = batch.frame.block
+    block.words[at] = ticks
+    if batch.frame.big_endian:
+        block.raw[at] = ticks.byteswap()

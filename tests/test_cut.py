@@ -1,0 +1,265 @@
+"""Parts that are cut out of traces: spans, operations, flows, values at the start, definitions, selections."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fxtio
+from fxtio.cli import main
+from fxtio.codec.generate import encode
+from fxtio.fxt import records as r
+from fxtio.fxt.frames import BATCH_WORDS
+from fxtio.fxt.layout import MAGIC
+from fxtio.fxt.merge import merge_to
+from fxtio.fxt.records import Int32Argument, StringArgument, Thread
+from fxtio.io.sink import open_sink
+from fxtio.selection import Selection
+from fxtio.testing import strategies
+from support.fxt_cut import Program, cut, faults, seen, within
+from support.fxt_samples import share
+
+WORDS = st.sampled_from([64, 700, BATCH_WORDS])
+T = Thread(1, 11)
+
+
+def trace_of(*records: Any) -> bytes:
+    """Return a trace of one provider."""
+    return MAGIC + b"".join(map(encode, [r.ProviderInfo(1, "p"), r.Initialization(10**9), *records]))
+
+
+def records_of(data: bytes) -> list[Any]:
+    """Return the records of a trace without definitions, with names."""
+    definitions = r.Magic | r.ProviderInfo | r.ProviderSection | r.Initialization | r.String | r.ThreadRecord
+    with fxtio.open(data, format="fxt") as trace:
+        return [record for record in trace if not isinstance(record, definitions)]
+
+
+def values_at_start(points: Counter[tuple[int, str]], start: int) -> Counter[tuple[int, str]]:
+    """Return points without counters at a time."""
+    return Counter({point: count for point, count in points.items() if point[0] != start or "Counter(" not in point[1]})
+
+
+@share(2)
+@given(seed=st.integers(0, 10**6), bounds=st.tuples(st.integers(0, 700), st.integers(1, 700)), words=WORDS)
+def test_a_cut_shows_what_is_in_the_range(seed: int, bounds: tuple[int, int], words: int) -> None:
+    data = Program(seed, 40).encoded()
+    start, end = bounds[0], bounds[0] + bounds[1]
+    part, _ = cut(data, Selection(start, end), words)
+    got, expected = seen(part), within(seen(data), start, end)
+    assert got.slices == expected.slices
+    assert got.arrows == expected.arrows
+    assert values_at_start(got.points, start) == values_at_start(expected.points, start)
+
+
+@share(2)
+@given(seed=st.integers(0, 10**6), bounds=st.tuples(st.integers(0, 700), st.integers(1, 700)), words=WORDS)
+def test_a_cut_has_no_new_faults(seed: int, bounds: tuple[int, int], words: int) -> None:
+    data = Program(seed, 40).encoded()
+    part, _ = cut(data, Selection(bounds[0], bounds[0] + bounds[1]), words)
+    assert faults(part).keys() <= faults(data).keys()
+
+
+@share(2)
+@given(seed=st.integers(0, 10**6), start=st.integers(0, 300), words=WORDS)
+def test_archives_of_several_providers_and_clocks(seed: int, start: int, words: int) -> None:
+    programs = [Program(seed + number, 30, rate=10**9 // number, provider=number) for number in (1, 2)]
+    out = io.BytesIO()
+    merge_to([fxtio.open(program.encoded(), format="fxt") for program in programs], open_sink(out))
+    start *= 2
+    part, _ = cut(out.getvalue(), Selection(start, start + 200), words)
+    got, expected = seen(part), within(seen(out.getvalue()), start, start + 200)
+    assert got.slices == expected.slices
+    assert faults(part).keys() <= faults(out.getvalue()).keys()
+
+
+@share(2)
+@given(seed=st.integers(0, 10**6), words=WORDS)
+def test_the_whole_of_a_trace_stays(seed: int, words: int) -> None:
+    data = Program(seed, 40).encoded()
+    part, done = cut(data, Selection(end=10**6), words)
+    assert seen(part) == seen(data)
+    assert done.reopened == 0
+    assert Counter(map(repr, records_of(part))) == Counter(map(repr, records_of(data)))
+
+
+@share(2)
+@given(seed=st.integers(0, 10**6), words=WORDS, patterns=st.sampled_from([("11",), ("!10", "!12"), ("1?",)]))
+def test_threads(seed: int, words: int, patterns: tuple[str, ...]) -> None:
+    data = Program(seed, 40).encoded()
+    part, _ = cut(data, Selection(100, 400, threads=patterns), words)
+    chosen = Selection(threads=patterns)
+    whole = within(seen(data), 100, 400).slices
+    got = Counter({one: count for one, count in seen(part).slices.items() if one.thread is not None})
+    assert got == Counter(
+        {
+            one: count
+            for one, count in whole.items()
+            if one.thread is not None and chosen.has_thread("thread", one.thread.thread or 0)
+        }
+    )
+    assert faults(part).keys() <= faults(data).keys()
+
+
+@share(2)
+@given(seed=st.integers(0, 10**6), words=WORDS)
+def test_names(seed: int, words: int) -> None:
+    data = Program(seed, 40).encoded()
+    part, _ = cut(data, Selection(names=("name[1-5]", "!name3")), words)
+    names = {f"name{number}" for number in (1, 2, 4, 5)}
+    got = Counter({one._replace(depth=0): count for one, count in seen(part).slices.items()})
+    expected = Counter[Any]()
+    for one, count in seen(data).slices.items():
+        if one.name in names:
+            expected[one._replace(depth=0)] += count
+    assert Counter(one for one in got.elements()) == expected
+    assert faults(part).keys() <= faults(data).keys()
+
+
+@share(2)
+@given(trace=strategies.traces(), start=st.integers(0, 2**63), words=WORDS)
+def test_any_trace_can_be_cut(trace: list[Any], start: int, words: int) -> None:
+    part, _ = cut(strategies.encoded(trace), Selection(start, start + 2**40), words)
+    faults(part)
+    part, _ = cut(strategies.encoded(trace), Selection(names=("a*",)), words)
+    faults(part)
+
+
+@share(2)
+@given(data=st.binary(max_size=200), start=st.integers(0, 2**64))
+def test_any_bytes_can_be_cut(data: bytes, start: int) -> None:
+    part, _ = cut(MAGIC + data, Selection(start))
+    faults(part)
+
+
+def test_a_big_endian_trace_becomes_little_endian() -> None:
+    records = [r.ProviderInfo(1, "p"), r.String(1, "name"), r.DurationBegin(10, T, "c", 1, ()),
+               r.DurationEnd(90, T, "c", 1, ())]  # fmt: skip
+    data = b"".join(encode(record, "big") for record in [r.Magic(), *records])
+    part, _ = cut(data, Selection(20, 50))
+    assert records_of(part) == [r.DurationBegin(20, T, "c", "name", ()), r.DurationEnd(50, T, "c", "name", ())]
+
+
+def test_definitions_are_those_of_the_place_of_each_record() -> None:
+    data = trace_of(
+        r.String(1, "outer"), r.ThreadRecord(1, 1, 11),
+        r.DurationBegin(10, 1, "c", 1, (StringArgument("key", 1),)),
+        r.String(1, "inner"), r.String(2, "never used in the part"),
+        r.DurationBegin(20, 1, "c", 1, ()), r.Instant(25, 1, "c", 2, ()),
+        r.String(1, "later"), r.ThreadRecord(1, 1, 12),
+        r.Instant(30, 1, "c", 1, ()),
+    )  # fmt: skip
+    part, done = cut(data, Selection(28))
+    assert records_of(part) == [
+        r.DurationBegin(28, T, "c", "outer", (StringArgument("key", "outer"),)),
+        r.DurationBegin(28, T, "c", "inner", ()),
+        r.Instant(30, Thread(1, 12), "c", "later", ()),
+    ]
+    assert (done.records, done.reopened) == (3, 2)
+    assert b"never used" not in part
+
+
+def test_the_last_value_of_a_counter_is_repeated() -> None:
+    values = [r.Counter(time, T, "c", name, (Int32Argument("v", time),), 7) for time, name in
+              ((10, "a"), (20, "a"), (15, "b"), (40, "a"))]  # fmt: skip
+    part, _ = cut(trace_of(*values), Selection(30))
+    assert records_of(part) == [
+        r.Counter(30, T, "c", "b", (Int32Argument("v", 15),), 7),
+        r.Counter(30, T, "c", "a", (Int32Argument("v", 20),), 7),
+        r.Counter(40, T, "c", "a", (Int32Argument("v", 40),), 7),
+    ]
+
+
+def test_what_runs_on_a_cpu_is_repeated() -> None:
+    switches = [r.ContextSwitch(cpu, 2, time, out, into, ()) for cpu, time, out, into in
+                ((0, 10, 1, 2), (1, 12, 1, 3), (0, 20, 2, 4), (0, 40, 4, 1))]  # fmt: skip
+    part, _ = cut(trace_of(*switches), Selection(30))
+    assert records_of(part) == [
+        r.ContextSwitch(1, 2, 30, 1, 3, ()), r.ContextSwitch(0, 2, 30, 2, 4, ()), r.ContextSwitch(0, 2, 40, 4, 1, ())
+    ]  # fmt: skip
+
+
+def test_a_divided_flow_becomes_one_of_its_own() -> None:
+    spans = [r.DurationComplete(0, T, "c", "s", (), 100)]
+    flow = [r.FlowBegin(10, T, "f", "f", (), 1), *(r.FlowStep(time, T, "f", "f", (), 1) for time in (20, 30, 40)),
+            r.FlowEnd(50, T, "f", "f", (), 1)]  # fmt: skip
+    part, _ = cut(trace_of(*spans, *flow), Selection(15, 45))
+    assert records_of(part)[1:] == [
+        r.FlowBegin(20, T, "f", "f", (), 1), r.FlowStep(30, T, "f", "f", (), 1), r.FlowEnd(40, T, "f", "f", (), 1)
+    ]  # fmt: skip
+    part, _ = cut(trace_of(*spans, *flow), Selection(15, 25))
+    assert len(records_of(part)) == 1
+
+
+def test_modules_of_backtraces_stay() -> None:
+    records = [r.ProfilerModule(1, 10, T, "lib", b"\1\2"), r.ProfilerBacktrace(0, 50, T, (1, 2)),
+               r.ProfilerModule(2, 90, T, "late", b"\1\2")]  # fmt: skip
+    part, _ = cut(trace_of(*records), Selection(30, 60))
+    assert records_of(part) == [r.ProfilerModule(1, 30, T, "lib", b"\1\2"), records[1]]
+
+
+def test_flows_stay_with_the_spans_that_enclose_them() -> None:
+    other = Thread(1, 12)
+    records = [
+        r.DurationBegin(10, T, "c", "kept", ()), r.FlowBegin(11, T, "f", "f", (), 1),
+        r.DurationEnd(12, T, "c", "kept", ()),
+        r.DurationComplete(20, other, "c", "kept", (), 30), r.FlowStep(25, other, "f", "f", (), 1),
+        r.DurationComplete(40, T, "c", "other", (), 50), r.FlowEnd(45, T, "f", "f", (), 1),
+    ]  # fmt: skip
+    part, _ = cut(trace_of(*records), Selection(names=("kept",)))
+    assert records_of(part) == [*records[:4], r.FlowEnd(25, other, "f", "f", (), 1)]
+
+
+def test_a_trace_without_introductions_stays_without() -> None:
+    data = MAGIC + encode(r.Instant(5, T, "c", "a", ()))
+    assert cut(data, Selection(1))[0] == data
+
+
+def test_nothing_in_the_range() -> None:
+    part, done = cut(trace_of(r.Instant(5, T, "c", "a", ())), Selection(6))
+    assert records_of(part) == []
+    assert done.records == 0
+
+
+# ---- the command
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, target = tmp_path / "a.fxt", tmp_path / "b.fxt.gz"
+    with fxtio.create(path) as writer:
+        thread = writer.thread(1, 11, "worker", "app")
+        for number in range(10):
+            thread.complete(f"step {number}", number * 1000, number * 1000 + 900)
+    assert main(["slice", str(path), "-o", str(target), "--from", "50%", "--to", "-1us", "--thread", "work*"]) == 0
+    assert "wrote" in capsys.readouterr().err
+    with fxtio.open(target) as trace:
+        assert [record.name for record in trace if isinstance(record, r.DurationComplete)] == [
+            "step 5", "step 6", "step 7", "step 8"
+        ]  # fmt: skip
+
+
+def test_the_target_may_be_the_trace(tmp_path: Path) -> None:
+    path = tmp_path / "a.fxt"
+    path.write_bytes(trace_of(r.Instant(5, T, "c", "a", ()), r.Instant(50, T, "c", "b", ())))
+    assert main(["slice", str(path), "-o", str(path), "--from", "40ns"]) == 0
+    assert records_of(path.read_bytes()) == [r.Instant(50, T, "c", "b", ())]
+
+
+def test_an_error_leaves_the_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, target = tmp_path / "a.fxt", tmp_path / "b.fxt"
+    path.write_bytes(trace_of(r.Instant(5, T, "c", "a", ())))
+    target.write_text("as before")
+    assert main(["slice", str(path), "-o", str(target), "--from", "5s"]) == 2
+    assert "5s is behind the end" in capsys.readouterr().err
+    assert main(["slice", str(path), "-o", str(target)]) == 2
+    assert "nothing is selected" in capsys.readouterr().err
+    assert main(["slice", str(path), "-o", str(tmp_path / "b.mlpd"), "--from", "0s"]) == 2
+    assert "is named like a trace in the format mono" in capsys.readouterr().err
+    assert target.read_text() == "as before"
+    assert sorted(tmp_path.iterdir()) == [path, target]

@@ -1,0 +1,181 @@
+"""FXT written from timelines: the round trip gives the same timeline; tables that overflow; text; the scheduler."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import fxtio
+import judges
+from fxtio import open_timeline
+from fxtio.cli import main
+from fxtio.fxt import FxtTrace, Koid, Pointer
+from judges import perfetto
+from support.conversion import TrackEvents, export, perfetto_view, track_events
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-(1 << 63), (1 << 64) - 1), st.floats(allow_nan=False), st.text(max_size=5),
+    st.builds(Koid, st.integers(0, 100)), st.builds(Pointer, st.integers(0, 1 << 40)),
+)  # fmt: skip
+NAMES = st.sampled_from(["a", "b", "c", "é", ""])
+ARGS = st.dictionaries(NAMES, VALUES, max_size=3)
+TIMES = st.integers(0, 12)
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["complete", "begin", "end", "instant", "flow_begin", "flow_step", "flow_end", "async_begin",
+                         "async_instant", "async_end", "counter"]),
+        st.integers(0, 2), NAMES, TIMES, TIMES, st.sampled_from(["", "x"]), ARGS,
+    ),
+    max_size=25,
+)  # fmt: skip
+
+
+def written(events: list[tuple[Any, ...]]) -> bytes:
+    """Return an FXT trace of events in the order of time."""
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        tracks = [writer.thread(1 + number // 2, 10 + number, f"thread {number}", "process") for number in range(3)]
+        for kind, number, name, time, length, category, args in sorted(events, key=lambda event: event[3]):
+            track = tracks[number]
+            if kind == "complete":
+                track.complete(name, time, time + length, category=category, args=args)
+            elif kind == "counter":
+                track.counter(name, time, {"value": length}, id=number, category=category)
+            elif kind.startswith(("async", "flow")):
+                getattr(track, kind)(name, time, 1 + length % 3, category=category, args=args)
+            else:
+                getattr(track, kind)(name, time, category=category, args=args)
+        writer.thread(1, 10).instant("the end", 100)  # slices that are open last up to here
+    return out.getvalue()
+
+
+def round_trip(data: bytes, path: Path) -> tuple[TrackEvents, TrackEvents, Counter[str]]:
+    """Return what is on the tracks of a trace, of the trace that is exported from its timeline, and what was lost."""
+    with open_timeline(data) as timeline:
+        losses = export(timeline, "fxt", path)
+        before = track_events(timeline)
+    with open_timeline(path) as timeline:
+        return before, track_events(timeline), losses
+
+
+@given(events=EVENTS)
+def test_the_round_trip(tmp_path_factory: pytest.TempPathFactory, events: list[tuple[Any, ...]]) -> None:
+    before, after, losses = round_trip(written(events), tmp_path_factory.mktemp("trip") / "out.fxt")
+    assume(not any("end together" in loss or "not begun" in loss for loss in losses))  # these change the slices
+    assert after == before
+
+
+@pytest.mark.parametrize("kind", ["names", "texts", "threads", "async"])
+def test_more_than_the_tables_hold(kind: str, tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        for number in range(40_000 if kind != "threads" else 2_000):
+            track = writer.thread(1, 100 + number if kind == "threads" else 2)
+            name = f"name {number}" if kind == "names" else "name"
+            if kind == "async":
+                track.async_begin(name, 10 * number, number + 1)
+                track.async_end(name, 10 * number + 5, number + 1)
+            else:
+                args = {"text": f"text {number}"} if kind == "texts" else {}
+                track.complete(name, 10 * number, 10 * number + 5, args=args)
+    before, after, losses = round_trip(out.getvalue(), tmp_path / "out.fxt")
+    assert after == before
+    assert not losses
+
+
+def imported(events: list[dict[str, Any]], path: Path) -> Counter[str]:
+    """Export events of trace event JSON as FXT; return what was lost."""
+    with open_timeline(json.dumps(events).encode(), format="chrome") as timeline:
+        return export(timeline, "fxt", path)
+
+
+def test_what_fxt_cannot_express(tmp_path: Path) -> None:
+    args = {f"key {number}": number for number in range(20)}
+    events: list[dict[str, Any]] = [
+        {"ph": "X", "name": "x" * 40_000, "ts": 1, "dur": 1, "pid": -5, "tid": 1, "args": args},
+        {"ph": "X", "name": "\ud800 lone", "ts": 2, "dur": 1, "pid": 5, "tid": 1},
+    ]
+    assert imported(events, tmp_path / "out.fxt") == {
+        "names and texts over 32,000 bytes, which are cut": 1,
+        "arguments beyond 15 of an event": 5,
+        "negative numbers of processes and threads, which FXT takes for large ones": 1,
+    }
+    with FxtTrace(tmp_path / "out.fxt") as trace:
+        table = trace.table("events")
+        assert not trace.findings
+    assert sorted(len(name) for name in table["name"].to_list()) == [6, 32_000]
+    assert max(table["process"].tolist()) == 2**64 - 5
+
+
+@pytest.mark.once
+def test_operations_with_one_id_stay_apart(tmp_path: Path) -> None:
+    judges.require(perfetto.available())
+    events = [
+        {"ph": phase, "name": name, "cat": name, "id": 7, "ts": time, "pid": 1, "tid": 1}
+        for name in ("net", "disk")
+        for phase, time in (("b", 1), ("e", 5))
+    ]
+    assert imported(events, tmp_path / "out.fxt") == {}
+    view = perfetto_view(tmp_path / "out.fxt")
+    assert sorted(row[:4] for row in view.asyncs) == [(1000, 4000, 0, "disk"), (1000, 4000, 0, "net")]
+
+
+@pytest.mark.once
+def test_the_scheduler_in_perfetto(tmp_path: Path) -> None:
+    judges.require(perfetto.available())
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        provider = writer.main
+        for tid in (10, 11, 12):
+            writer.thread(1, tid, f"thread {tid}", "process")
+        provider.context_switch(100, 0, 10, 11, 3, {"incoming_weight": 7})
+        provider.thread_wakeup(120, 0, 12, {"waker": Koid(11)})
+        provider.context_switch(150, 0, 11, 0, 2, {"outgoing_weight": 7, "incoming_weight": -(1 << 31)})
+        provider.context_switch(170, 0, 0, 12, 1, {"outgoing_weight": -(1 << 31), "incoming_weight": 5})
+        provider.context_switch(110, 1, 10, 10, 0, {"incoming_weight": 3})
+        provider.context_switch(180, 0, 12, 10, 5, {"outgoing_weight": 5, "incoming_weight": 3})
+        writer.thread(1, 10).log("a message", 130)
+    with open_timeline(out.getvalue()) as timeline:
+        assert export(timeline, "fxt", tmp_path / "out.fxt") == {}
+    seen = []
+    for trace in (out.getvalue(), tmp_path / "out.fxt"):
+        with perfetto.load(trace) as p:
+            assert p.errors() == {}
+            rows = [(s.ts, s.dur, s.cpu, s.tid, s.pid, s.end_state, s.priority) for s in p.sched()]
+            wakes = [(each.ts, each.tid, each.waker_tid) for each in p.thread_states() if each.state == "W"]
+            seen.append((rows, wakes))
+    assert seen[0] == seen[1]
+    with FxtTrace(tmp_path / "out.fxt") as trace:
+        assert trace.table("logs")["message"].to_list() == ["a message"]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("shape", ["args", "mixed", "program", "recursion"])
+def test_uftrace_in_perfetto(shape: str, tmp_path: Path) -> None:
+    judges.require(perfetto.available())
+    assert main(["synth", shape, "--format", "uftrace", "-o", str(tmp_path / "uftrace.data"), "--events", "5k"]) == 0
+    with open_timeline(tmp_path / "uftrace.data") as timeline:
+        assert set(export(timeline, "fxt", tmp_path / "out.fxt")) <= {"ends of spans that have not begun"}
+        tables = timeline.tables("slices", "instants", "tracks", "threads", "processes", "scheduling")
+        names = set(tables["threads"]["name"].to_list())
+    view = perfetto_view(tmp_path / "out.fxt")
+    slices, tracks, threads = tables["slices"], tables["tracks"], tables["threads"]
+    expected = Counter(
+        (row["start"], row["duration"] if row["state"] == "closed" else None, row["depth"], row["name"],
+         int(threads["tid"][tracks["thread"][row["track"]]]))
+        for row in slices.rows()
+        if tracks["thread"][row["track"]] >= 0
+    )  # fmt: skip
+    found = Counter[Any]()
+    for row, number in view.slices.items():
+        found[(*row[:4], row[7])] += number
+        found[(row[0], None, *row[2:4], row[7])] += number  # of an open slice, Perfetto has no duration
+    assert expected - found == Counter()
+    assert {name for _, _, name in view.threads} >= {name for name in names if name}
