@@ -15,10 +15,11 @@ import numpy as np
 
 from fxtio.exchange import Exchange
 from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
-from fxtio.exchange.texts import UNKNOWN, StackTexts, clean, label
+from fxtio.exchange.texts import UNKNOWN, StackTexts, label
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry
 from fxtio.timeline.stacks import MAX_FRAMES, SliceStacks, Stacks, Sums
 
@@ -195,9 +196,9 @@ class Exporter:
             self._sink.write(f"{text} {min(sums[text], MAX_TIME)}\n".encode())
 
     def _label(self, frame: dict[str, Any]) -> str:
-        text = label(frame)
+        text = label(frame, self.losses)
         if frame["file"] and frame["line"] >= 0:
-            text = f"{text} ({clean(frame['file'])}:{frame['line']})"
+            text = f"{text} ({plain(frame['file'], self.losses)}:{frame['line']})"
         replaced = text.translate(_BREAKS).strip()
         self._lose("names with semicolons, line breaks, or spaces around them, which are replaced", replaced != text)
         return replaced or UNKNOWN

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from functools import partial
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -22,7 +23,7 @@ from fxtio.exchange.otlp_reader import ERROR, STATE, parts
 from fxtio.io.sink import Sink
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows, Arguments
-from fxtio.timeline.losses import Texts, count_lost
+from fxtio.timeline.losses import Texts, count_lost, plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import LABELS, ArgumentKind
 
@@ -70,7 +71,7 @@ class Exporter:
         self._registry = registry
         self._arguments = Arguments(of_slices=True)
         self._roots = _Roots(registry)
-        self._texts: Texts[str] = Texts(registry.names, self.losses, str)
+        self._texts: Texts[str] = Texts(registry.names, partial(plain, losses=self.losses))
         self._waiting: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)  # events by the id of their slice
         self._waiting_count = 0
         self._seed = b""
@@ -160,7 +161,7 @@ class Exporter:
         if value is None:
             return {}
         if isinstance(value, str):
-            return {"stringValue": self._texts.encoded(value)}
+            return {"stringValue": self._texts.encode(value)}
         if isinstance(value, bool):
             return {"boolValue": value}
         if isinstance(value, float):

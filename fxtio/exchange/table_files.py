@@ -18,7 +18,7 @@ import numpy as np
 from fxtio.errors import FormatError
 from fxtio.io.sink import Sink
 from fxtio.table import Categories, Column, Table
-from fxtio.timeline.losses import NOT_UTF8
+from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TABLES, TEXT
 
@@ -248,16 +248,9 @@ class _Texts:
         if new.any():
             codes = np.unique(column.codes[new])
             self._number_of[codes] = np.arange(len(self._values), len(self._values) + len(codes))
-            self._values += [self._encodable(column.values[code]) for code in codes.tolist()]
+            self._values += [plain(column.values[code], self._losses) for code in codes.tolist()]
             numbers = self._number_of[column.codes]
         return numbers
-
-    def _encodable(self, text: str) -> str:
-        if text.isascii():
-            return text
-        replaced = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        self._losses[NOT_UTF8] += replaced != text
-        return replaced
 
     def values(self) -> Sequence[str]:
         """Return the values so far, which another thread may read."""
