@@ -13,14 +13,19 @@ import fxtio
 import judges
 from fxtio.cli import main
 from fxtio.exchange import collapsed
+from fxtio.timeline import Timeline
 from judges import speedscope
 from support import exchange
 from support.checkout import CORPUS
 from support.exchange import Content, Stack, exported, imported
 
 
+def lines_of(timeline: Timeline) -> list[str]:
+    return exported(timeline, "collapsed")[0].decode().splitlines()
+
+
 def lines(content: Content) -> list[str]:
-    return exported(content.timeline(), "collapsed")[0].decode().splitlines()
+    return lines_of(content.timeline())
 
 
 def test_samples() -> None:
@@ -136,6 +141,18 @@ def test_speedscope_reads_the_corpus(tmp_path: Path) -> None:
 
 
 def test_py_spy() -> None:
+    timeline = fxtio.open_timeline(CORPUS / "py-spy" / "work.collapsed")
+    assert timeline.format == "collapsed"
+    stack = ("<module>", "outer", "inner")
+    assert exchange.weights(timeline) == {
+        (stack, "samples"): 8,
+        ((*stack, "inner.<locals>.<genexpr>"), "samples"): 17,
+    }
+    assert set(timeline.table("frames")["file"].to_list()) == {"work.py"}
+    assert lines_of(timeline) == (CORPUS / "py-spy" / "work.collapsed").read_text("utf-8").splitlines()
+
+
+def test_threads_of_py_spy() -> None:
     data = b"process 7:python;<module> (a.py:3);work (a b.py:9) 12\n<module> (a.py:3) 1\n"
     timeline = imported(data)
     assert timeline.format == "collapsed"

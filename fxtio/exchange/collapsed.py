@@ -44,7 +44,7 @@ _CHUNK = 1 << 20
 
 
 def _sniff(head: bytes) -> bool:
-    return b";" in head and not head.lstrip().startswith((b"{", b"[", b"<")) and bool(_LINES.fullmatch(head))
+    return b";" in head and not head.lstrip().startswith((b"{", b"[", b"<?", b"<!")) and bool(_LINES.fullmatch(head))
 
 
 EXCHANGE = Exchange("collapsed", "collapsed stacks", __name__, (".collapsed", ".folded"), _sniff)

@@ -191,12 +191,9 @@ class _Importer:
 
     def _frame(self, frame: dict[str, Any]) -> int:
         line = frame.get("line")
-        is_line = isinstance(line, int | float) and 0 <= line < 1 << 31
-        return self._stacks.frame(
-            _text(frame, "name"),
-            file=_text(frame, "file"),
-            line=int(line) if is_line else -1,  # type: ignore[arg-type]
-        )
+        is_line = isinstance(line, int | float) and 0 < line < 1 << 31  # py-spy writes 0 and "" for none
+        number = int(line) if is_line else -1  # type: ignore[arg-type]
+        return self._stacks.frame(_text(frame, "name"), file=_text(frame, "file") or None, line=number)
 
     def _times(self, values: Sequence[float], factor: int) -> Array:
         """Return numbers in a unit of so many ns as ns, or as they are (int64)."""
