@@ -25,7 +25,7 @@ from fxtio.timeline.stacks import MAX_FRAMES, SliceStacks, Stacks, Sums
 
 NOT_CARRIED = (
     "times; processes, threads and processors",
-    "calls of slices, categories and arguments: of slices, only the time that was spent in each stack itself, in µs",
+    "calls of slices, categories and arguments: of slices, only the time that was spent in each stack itself, in ns",
     "the addresses and modules of frames; files of frames without a line",
     "semicolons and line breaks in names, which become colons and spaces",
     "samples in more than one unit, and allocations or slices beside samples",
@@ -125,7 +125,8 @@ _LOST = (
 class Exporter:
     """Writes a timeline as collapsed stacks, see `fxtio.formats.Exporter`.
 
-    A file has weights of one kind: samples if there are any, else the times of slices, else the bytes of allocations.
+    A file has weights of one kind: samples if there are any, else the own times of slices in ns, else the bytes
+    of allocations.
     """
 
     TABLES: ClassVar = STACKED
@@ -160,10 +161,7 @@ class Exporter:
             self._write_samples(samples)
         elif slices.num_rows:
             own = self._slices.stacks.new_tables()
-            rounded = (slices["self_time"] + 500) // 1000
-            lost = (rounded == 0) & (slices["self_time"] > 0)
-            self._lose("stacks in which less than half a microsecond was spent, which are left out", int(lost.sum()))
-            self._write(Table(own["stacks"]), Table(own["frames"]), slices["stack"], rounded)
+            self._write(Table(own["stacks"]), Table(own["frames"]), slices["stack"], slices["self_time"])
         if allocations.num_rows and (samples.num_rows or slices.num_rows):
             self._lose("stacks of allocations, beside samples or slices", allocations.num_rows)
         elif allocations.num_rows:

@@ -164,6 +164,8 @@ class _Importer:
             key = self._text(label["key"])
             if key in ("thread", "process", "type"):
                 known[key] = self._text(label["text"])
+            elif key == "track":  # what has no thread
+                known["thread"] = self._text(label["text"])
             elif key in ("tid", "pid"):
                 known[key] = signed(label["number"])
             else:
