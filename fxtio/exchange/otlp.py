@@ -7,6 +7,7 @@ https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import partial
@@ -46,6 +47,9 @@ _LOST = {name: phrase for name, phrase in OTHER_TABLES.items() if name not in ("
     "allocations": "allocations",
 }
 _STATES = LABELS["slices", "state"]
+_SPANS = 1000
+"""The most spans in a line."""
+
 _INTERNAL = 1
 """The kind of a span within a program."""
 
@@ -112,8 +116,9 @@ class Exporter:
                 self._waiting_count += 1
 
     def _write(self, slices: Table) -> None:
-        """Write a line with the spans of all slices."""
+        """Write lines with the spans of slices."""
         roots = self._roots.enter(slices).tolist()
+        trace_ids = {root: self._trace_id(root) for root in set(roots)}
         attributes = self._attributes(self._arguments.of(slices["event"], slices["end_event"]), slices.num_rows)
         owners = _Owners(self._registry)
         numbers = [slices[name].tolist() for name in ("id", "parent", "start", "duration", "track")]
@@ -122,11 +127,12 @@ class Exporter:
         for row, (number, parent, start, duration, track, name, state, category) in enumerate(
             zip(*numbers, *codes, strict=True)
         ):
-            span: dict[str, Any] = {"traceId": self._trace_id(roots[row]), "spanId": f"{number + 1:016x}"}
+            span: dict[str, Any] = {"traceId": trace_ids[roots[row]], "spanId": f"{number + 1:016x}"}
             if roots[row] != number:
                 span["parentSpanId"] = f"{parent + 1:016x}"
-            span |= {"name": self._texts.text(name), "kind": _INTERNAL}
-            span |= {"startTimeUnixNano": str(start), "endTimeUnixNano": str(start + duration)}
+            span["name"] = self._texts.text(name)
+            span["kind"] = _INTERNAL
+            span["startTimeUnixNano"], span["endTimeUnixNano"] = str(start), str(start + duration)
             span["attributes"] = owners.attributes(track) + attributes[row]
             if state != SliceState.CLOSED:
                 span["attributes"].append(_attribute(STATE, {"stringValue": _STATES[state]}))
@@ -136,6 +142,14 @@ class Exporter:
                 span["events"] = self._waiting.pop(number)
                 self._waiting_count -= len(span["events"])
             resources.setdefault(owners.process(track), {}).setdefault(category, []).append(span)
+            if row % _SPANS == _SPANS - 1:
+                self._write_line(resources, owners)
+                resources = {}
+        if resources:
+            self._write_line(resources, owners)
+
+    def _write_line(self, resources: dict[int, dict[int, list[Any]]], owners: _Owners) -> None:
+        """Write the spans of processes and categories."""
         requests = []
         for process, scopes in resources.items():
             named = [({"name": self._texts.text(category)}, spans) for category, spans in scopes.items()]
@@ -165,7 +179,7 @@ class Exporter:
         if isinstance(value, bool):
             return {"boolValue": value}
         if isinstance(value, float):
-            return {"doubleValue": value if np.isfinite(value) else _NOT_FINITE[str(value)]}
+            return {"doubleValue": value if math.isfinite(value) else _NOT_FINITE[str(value)]}
         if kind != ArgumentKind.INTEGER:
             self.losses["types of arguments that are unsigned, pointers, or koids"] += 1
         return {"intValue": str(value)} if value < 1 << 63 else {"stringValue": str(value)}
