@@ -1,5 +1,5 @@
-"""Sphinx configuration. Some pages are made at build time, into reference/_generated: one for each public module, for
-each format one of its layouts and one of its rules, and the table of conversions, from the declarations themselves.
+"""Sphinx configuration. Pages are made at build time from declarations, into reference/_generated: one for each public
+module, for each format one of its layouts and one of its rules, and parts of the pages about timelines and conversions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from sphinx.application import Sphinx
 import fxtio
 from fxtio.exchange import exchanges
 from fxtio.exchange.convert import exporters
-from fxtio.formats import formats
+from fxtio.formats import by_name, formats
 from fxtio.rules import Rule, rules_of
+from fxtio.timeline.schema import TABLES, TEXT
 
 project = "fxtio"
 author = "The fxtio authors"
@@ -26,7 +27,12 @@ release = version = importlib.metadata.version("fxtio")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 default_role = "code"
-exclude_patterns = ["_build", "reference/_generated/*-toctree.md", "reference/_generated/conversion.md"]
+exclude_patterns = [
+    "_build",
+    "reference/_generated/*-toctree.md",
+    "reference/_generated/conversion.md",
+    "reference/_generated/timeline/*",
+]
 html_theme = "furo"
 html_title = f"fxtio {release}"
 
@@ -54,7 +60,7 @@ suppress_warnings = ["ref.python"]
 # Names of other projects have no targets here, since the build needs no network; names of our own must resolve.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!fxtio\.).*"),
-    ("py:.*", r"fxtio\.(\w+\.)*(F|InfoT)"),
+    ("py:.*", r"fxtio\.(\w+\.)*(F|[A-Z]\w*T)"),
 ]  # the last are type variables
 
 GENERATED = Path(__file__).parent / "reference" / "_generated"
@@ -77,6 +83,23 @@ def rule_markdown(rule: Rule) -> str:
     source = f', from the section "{rule.section}"' if rule.section else ""
     lines = [f"### {rule.id}", "", f"**{rule.found[0].upper()}{rule.found[1:]}** ({rule.level}{source})", ""]
     return "\n".join([*lines, *(f"- {title}: {text}" for title, text in rule.facts), ""])
+
+
+def timeline_tables() -> str:
+    """Return a section for each table of a timeline, with its columns."""
+    lines = []
+    for table, columns in TABLES.items():
+        lines += [f"### `{table}`", "", "| Column | Type | Meaning |", "|---|---|---|"]
+        for name, spec in columns.items():
+            dtype = "text" if spec.dtype == TEXT else spec.dtype
+            lines.append(f"| `{name}` | {dtype} | {spec.meaning} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def not_carried(format: str) -> str:
+    """Return a list of the content that a timeline of a format does not have."""
+    return "\n".join(["Not on the timeline:", "", *(f"- {text}" for text in by_name(format).timeline.NOT_CARRIED), ""])
 
 
 def conversion_markdown() -> str:
@@ -105,6 +128,8 @@ def generate(_app: Sphinx) -> None:
     (GENERATED / "api").mkdir(parents=True)
     (GENERATED / "layouts").mkdir()
     (GENERATED / "rules").mkdir()
+    (GENERATED / "timeline").mkdir()
+    (GENERATED / "timeline" / "tables.md").write_text(timeline_tables(), encoding="utf-8")
     modules = public_modules()
     for name in modules:
         page = f"# {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
@@ -119,6 +144,7 @@ def generate(_app: Sphinx) -> None:
         if describe is not None:
             (GENERATED / "layouts" / f"{point.name}.md").write_text(describe(), encoding="utf-8")
             formats_with_layouts.append(point.name)
+        (GENERATED / "timeline" / f"{point.name}.md").write_text(not_carried(point.name), encoding="utf-8")
         lines = [f"# Rules: {point.name}", ""]
         for group, rules in groupby(rules_of(point.name).values(), lambda rule: rule.group):
             lines += [f"## {point.name}.{group}", "", *map(rule_markdown, rules)]

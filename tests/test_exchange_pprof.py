@@ -112,6 +112,17 @@ def test_the_command(tmp_path: Path) -> None:
     }
 
 
+def test_operations_without_a_thread(tmp_path: Path) -> None:
+    with fxtio.create(tmp_path / "in.fxt") as writer:
+        track = writer.thread(1, 2)
+        track.async_begin("job", 100, 5)
+        track.async_end("job", 200, 5)
+    again = imported(exported(fxtio.open_timeline(tmp_path / "in.fxt"), "pprof")[0])
+    assert exchange.weights(again) == {(("job",), "calls"): 1, (("job",), "ns"): 100}
+    assert again.table("threads")["name"].to_list() == ["job"]
+    assert not again.losses
+
+
 def test_an_empty_timeline() -> None:
     data, _ = exported(Content().timeline(), "pprof")
     assert imported(data, "pprof").table("samples").num_rows == 0

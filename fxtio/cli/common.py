@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from fxtio.selection import Moment, Selection
     from fxtio.timeline import Timeline
 
+SEPARATOR = "\0"
+"""Stands for the argument `--` of `fxtio diff` among its traces; no file has this name."""
+
 FINE, FOUND, REFUSED = range(3)
 """The exit codes: success; the trace has findings; wrong usage, or input that cannot be read at all."""
 

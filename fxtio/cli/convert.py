@@ -22,6 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("output", metavar="OUT", nargs="?", help=output_help)
     parser.add_argument("--to", metavar="FORMAT", help="the format of OUT (default: by its ending)")
     parser.add_argument("--format", metavar="FORMAT", help="the format of IN (default: by its content)")
+    parser.add_argument("--table", metavar="NAME", help="write only this table, to a file (parquet, arrow and csv)")
     parser.add_argument("--strict", action="store_true", help="write nothing if something would be lost")
     parser.add_argument("--list", action="store_true", help="print the formats, and convert nothing")
     parser.add_argument("--json", action="store_true", help="print the losses, or the formats, as JSON")
@@ -34,6 +35,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "fxtio convert --strict trace.fxt trace.json.gz",
         "fxtio convert big.fxt part.json --from 1.2s --until 1.4s --thread main",
         "fxtio convert app.mlpd - --to chrome | gzip > app.json.gz",
+        "fxtio convert trace.fxt tables.parquet",
+        "fxtio convert --table slices trace.fxt slices.csv",
         "fxtio convert --list",
     )
 
@@ -59,7 +62,9 @@ def run(options: Namespace) -> int:
         open_timeline(options.file, format=options.format, progress=progress) as timeline,
     ):
         selection = selection_in(options, timeline)
-        losses = convert(timeline, options.output, to=to, strict=options.strict, selection=selection)
+        losses = convert(
+            timeline, options.output, to=to, strict=options.strict, selection=selection, table=options.table
+        )
         progress.clear()
         if options.json:
             result: dict[str, Any] = {"from": timeline.format, "to": to, "losses": dict(losses)}

@@ -19,6 +19,7 @@ from fxtio.errors import FormatError, FxtioError
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
 from fxtio.exchange.opening import open_timeline
+from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, whole_file
 from fxtio.selection import Selection
@@ -72,6 +73,7 @@ def convert(
     to: str | None = None,
     strict: bool = False,
     selection: Selection | None = None,
+    table: str | None = None,
 ) -> Losses:
     """Write a timeline to a file, or to a directory where traces of the format are directories.
 
@@ -84,6 +86,7 @@ def convert(
         to: the name of the format; by default it is that of the suffix.
         strict: refuse to lose anything.
         selection: the part to write; everything by default.
+        table: the name of the only table to write, for formats of tables, whose target is a file then.
 
     Returns:
         What was lost.
@@ -102,9 +105,9 @@ def convert(
             if strict and before:
                 raise LossError(str(target), before)
             with open_timeline(Path(folder, _PART)) as part:
-                return before + convert(part, target, to=name, strict=strict)
-    own = formats().get(name)
-    is_directory = own is not None and own.directory
+                return before + convert(part, target, to=name, strict=strict, table=table)
+    chosen = formats().get(name) or exchanges().get(name)
+    is_directory = chosen is not None and chosen.directory
     if timeline.trace is not None and timeline.format == name:
         new = _whole_directory(target) if is_directory else _whole(target)
         with new as place, by_name(name).create(place) as writer:
@@ -113,6 +116,8 @@ def convert(
     exporter = exporters().get(name)
     if exporter is None:
         raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
+    if table is not None:
+        exporter, is_directory = _of_table(exporter, name, table), False
     attempt = _Attempt(target, exporter, is_directory=is_directory)
     with attempt:
         written, registry = timeline.fold(attempt.begin, *exporter.TABLES)
@@ -132,6 +137,12 @@ def _cut(timeline: Timeline, selection: Selection, folder: Path) -> Losses:
     with by_name("fxt").open(folder / "whole") as trace:
         by_name("fxt").cut.cut(trace, selection, folder / _PART)
     return losses
+
+
+def _of_table(exporter: type[Exporter], name: str, table: str) -> type[Exporter]:
+    if not issubclass(exporter, TableExporter):
+        raise FormatError(f"a file of {name} does not have one table; this is for parquet, arrow and csv")
+    return exporter.of_table(table)
 
 
 class _Attempt:

@@ -25,11 +25,11 @@ from fxtio.codec.protobuf import (
 )
 from fxtio.exchange import Exchange
 from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
-from fxtio.exchange.texts import clean
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry
 from fxtio.timeline.stacks import SliceStacks, Stacks, Sums
 
@@ -164,6 +164,8 @@ class _Importer:
             key = self._text(label["key"])
             if key in ("thread", "process", "type"):
                 known[key] = self._text(label["text"])
+            elif key == "track":  # what has no thread
+                known["thread"] = self._text(label["text"])
             elif key in ("tid", "pid"):
                 known[key] = signed(label["number"])
             else:
@@ -299,7 +301,7 @@ class Exporter:
     def __init__(self, sink: Sink, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()
         self._registry = registry
-        self._out = _Out(sink)
+        self._out = _Out(sink, self.losses)
         self._gathered = Gathered({"stacks": None, "frames": None})
         self._slices = SliceStacks(registry)
         self._samples = Sums(("unit", "thread", "stack"), ("count",))
@@ -406,8 +408,9 @@ class _Locations:
 class _Out:
     """A profile that is being written: compresses messages and numbers strings, functions and modules."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, losses: Counter[str]) -> None:
         self._sink = sink
+        self._losses = losses
         self._deflate = None if sink.compression else zlib.compressobj(6, wbits=31)  # with the header of gzip
         self._pending: list[bytes] = []
         self._strings: dict[str, int] = {"": 0}
@@ -416,7 +419,7 @@ class _Out:
 
     def string(self, text: str) -> int:
         """Return the index of a string."""
-        return self._strings.setdefault(clean(text), len(self._strings))
+        return self._strings.setdefault(plain(text, self._losses), len(self._strings))
 
     def message(self, kind: str, data: bytes) -> None:
         """Write a message of the profile."""
