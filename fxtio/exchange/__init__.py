@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from fxtio.io.source import Source
     from fxtio.timeline.parts import Part, Registry
 
-MODULES: tuple[str, ...] = ("speedscope", "chrome", "collapsed", "pprof", "otlp", "parquet", "arrow", "csv")
+MODULES: tuple[str, ...] = (
+    "speedscope", "chrome", "collapsed", "pprof", "otlp", "perfetto", "parquet", "arrow", "csv",
+)  # fmt: skip
 """The modules of this package that have an exchange format, in the order in which they are asked what a file is."""
 
 

@@ -18,9 +18,11 @@ from typing import Any, BinaryIO, cast
 from fxtio.errors import FormatError, FxtioError
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
+from fxtio.exchange.opening import open_timeline
 from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, whole_file
+from fxtio.selection import Selection
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.timeline import Timeline
 
@@ -28,6 +30,7 @@ Losses = Counter[str]
 """What a conversion could not carry over, as phrases, and how often it occurred."""
 
 _SHOWN = 3
+_PART = "part"
 
 
 class LossError(FxtioError):
@@ -64,17 +67,25 @@ def format_of(target: str) -> str:
 
 
 def convert(
-    timeline: Timeline, target: str | Path, *, to: str | None = None, strict: bool = False, table: str | None = None
+    timeline: Timeline,
+    target: str | Path,
+    *,
+    to: str | None = None,
+    strict: bool = False,
+    selection: Selection | None = None,
+    table: str | None = None,
 ) -> Losses:
     """Write a timeline to a file, or to a directory where traces of the format are directories.
 
-    A trace that already is of the format is copied byte for byte.
+    A trace that already is of the format is copied byte for byte.  A part of a trace is first written to a temporary
+    trace: of its own format if parts can be cut out of it, or else of FXT.
 
     Args:
         timeline: what to write.
         target: a path (`.gz`, `.zst` and `.xz` compress a file), or `-` for standard output.
         to: the name of the format; by default it is that of the suffix.
         strict: refuse to lose anything.
+        selection: the part to write; everything by default.
         table: the name of the only table to write, for formats of tables, whose target is a file then.
 
     Returns:
@@ -83,10 +94,18 @@ def convert(
     Raises:
         LossError: something would be lost, and `strict` is set.
         FormatError: there is no such format, or nothing can be converted to it; a directory cannot be written there.
+        SelectionError: the format of the trace has nothing of the kind that is selected.
         DecodeError: the trace was opened with `strict`, and has a fault.
         OSError: the target cannot be written.
     """
     name = to or format_of(str(target))
+    if selection is not None and not selection.is_everything:
+        with tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
+            before = _cut(timeline, selection, Path(folder))
+            if strict and before:
+                raise LossError(str(target), before)
+            with open_timeline(Path(folder, _PART)) as part:
+                return before + convert(part, target, to=name, strict=strict, table=table)
     chosen = formats().get(name) or exchanges().get(name)
     is_directory = chosen is not None and chosen.directory
     if timeline.trace is not None and timeline.format == name:
@@ -106,6 +125,17 @@ def convert(
         losses: Losses = +(registry.losses + written.losses)
         if strict and losses:
             raise LossError(str(target), losses)
+    return losses
+
+
+def _cut(timeline: Timeline, selection: Selection, folder: Path) -> Losses:
+    """Write a part of a trace to a folder, and return what was lost by this."""
+    if timeline.trace is not None and by_name(timeline.format).has_cut:
+        by_name(timeline.format).cut.cut(timeline.trace, selection, folder / _PART)
+        return Losses()
+    losses = convert(timeline, folder / "whole", to="fxt")
+    with by_name("fxt").open(folder / "whole") as trace:
+        by_name("fxt").cut.cut(trace, selection, folder / _PART)
     return losses
 
 
