@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -242,6 +244,35 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert [record.name for record in trace if isinstance(record, r.DurationComplete)] == [
             "step 5", "step 6", "step 7", "step 8"
         ]  # fmt: skip
+
+
+def test_processes_and_threads_by_name_or_number(tmp_path: Path) -> None:
+    path, target = tmp_path / "a.fxt", tmp_path / "b.fxt"
+    with fxtio.create(path) as writer:
+        for process, name in ((1, "server"), (2, "client")):
+            for number in (1, 2):
+                writer.thread(process, 10 * process + number, f"worker {number}", name).instant(f"{name} {number}", 5)
+
+    def left(*arguments: str) -> list[str]:
+        assert main(["slice", str(path), "-o", str(target), *arguments]) == 0
+        return [record.name for record in records_of(target.read_bytes()) if isinstance(record, r.Instant)]
+
+    assert left("--process", "server") == left("--process", "1") == ["server 1", "server 2"]
+    assert left("--process", "!serv*") == ["client 1", "client 2"]
+    assert left("--thread", "worker 2", "--process", "2") == ["client 2"]
+    assert left("--thread", "11", "--thread", "22") == ["server 1", "client 2"]
+    assert left("--name", "*1", "--name", "!client*") == ["server 1"]
+
+
+def test_standard_input_can_be_read_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.fxt"
+    with fxtio.create(path) as writer:
+        writer.thread(1, 11, "main", "app").instant("a", 5)
+        writer.thread(1, 12, "other", "app").instant("b", 7)
+    command = [sys.executable, "-m", "fxtio", "slice", "-", "-o", "-"]
+    for arguments in (["--thread", "main"], ["--to", "1ns"]):
+        done = subprocess.run([*command, *arguments], input=path.read_bytes(), capture_output=True, check=True)
+        assert [record.name for record in records_of(done.stdout) if isinstance(record, r.Instant)] == ["a"]
 
 
 def test_the_target_may_be_the_trace(tmp_path: Path) -> None:
