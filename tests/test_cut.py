@@ -255,7 +255,7 @@ def test_processes_and_threads_by_name_or_number(tmp_path: Path) -> None:
 
     def left(*arguments: str) -> list[str]:
         assert main(["slice", str(path), "-o", str(target), *arguments]) == 0
-        return [record.name for record in records_of(target.read_bytes()) if isinstance(record, r.Instant)]
+        return [str(record.name) for record in records_of(target.read_bytes()) if isinstance(record, r.Instant)]
 
     assert left("--process", "server") == left("--process", "1") == ["server 1", "server 2"]
     assert left("--process", "!serv*") == ["client 1", "client 2"]
