@@ -17,6 +17,7 @@ import fxtio
 from fxtio.cli import main
 from fxtio.codec.generate import encode
 from fxtio.fxt import records as r
+from fxtio.fxt.cut import cut_to
 from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.merge import merge_to
@@ -221,6 +222,31 @@ def test_flows_stay_with_the_spans_that_enclose_them() -> None:
 def test_a_trace_without_introductions_stays_without() -> None:
     data = MAGIC + encode(r.Instant(5, T, "c", "a", ()))
     assert cut(data, Selection(1))[0] == data
+
+
+def test_too_many_open_spans_are_left_out_with_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.fxt.cut.held.MAX_KEPT", 3)
+    records = [r.DurationComplete(number, Thread(1, number), "c", "a", (), 100) for number in range(1, 6)]
+    with fxtio.open(trace_of(*records), format="fxt") as trace:
+        out = io.BytesIO()
+        cut_to(trace, Selection(50), open_sink(out))
+        assert trace.findings.counts == {"fxt.event.too-many-open": 1}
+    assert len(records_of(out.getvalue())) == 3
+
+
+@pytest.mark.parametrize("classes", [(r.DurationBegin,), (r.Counter,)])
+def test_memory_for_records_before_the_range_is_bounded(
+    classes: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fxtio.fxt.cut.pairs.MAX_BYTES", 100)
+    monkeypatch.setattr("fxtio.fxt.cut.pairs._FEW", 3)
+    monkeypatch.setattr("fxtio.fxt.cut.latest.MAX_BYTES", 100)
+    more = {r.DurationBegin: (), r.Counter: (7,)}
+    records = [cls(number, Thread(1, number), "c", f"name {number}", (), *more[cls]) for cls in classes
+               for number in range(1, 20)]  # fmt: skip
+    part, done = cut(trace_of(*records), Selection(50))
+    assert done.reopened < 5
+    assert len(records_of(part)) == done.reopened
 
 
 def test_nothing_in_the_range() -> None:
