@@ -58,7 +58,7 @@ def cut(rows: list[Row], start: int, end: int) -> list[Row]:
 
 def rank(rows: list[Row], by: str) -> dict[str, tuple[int, ...]]:
     """Return calls, total, self, min, median, p99 and max of each group."""
-    result = {}
+    result: dict[str, tuple[int, ...]] = {}
     for name in {row[by] for row in rows}:
         own = [row for row in rows if row[by] == name]
         lengths = sorted(row["duration"] for row in own)

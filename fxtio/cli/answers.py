@@ -27,6 +27,7 @@ from fxtio.report import human_size, json_text, printable, short_duration
 if TYPE_CHECKING:
     from fxtio.selection import Selection
     from fxtio.timeline import Timeline
+    from fxtio.timeline.answers import Answer
 
 ALL = "all"
 """The text that stands for any number of rows."""
@@ -150,6 +151,18 @@ def json_value(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
+
+
+def answer_json(answer: Answer) -> dict[str, Any]:
+    """Return an answer as JSON."""
+    return {
+        "what": answer.what,
+        "unit": json_value(answer.unit),
+        "rows": [{name: json_value(value) for name, value in row.items()} for row in answer.table.rows()],
+        "more": answer.more,
+        "error": answer.error,
+        "losses": dict(answer.losses),
+    }
 
 
 def print_notes(notes: Iterable[str], losses: Counter[str]) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from fxtio.cli.answers import answer_json, value_text
 from fxtio.cli.common import add_examples, add_input, format_of, open_trace, print_report
 from fxtio.report import ReportTable, json_text, seconds, short_duration
 
 if TYPE_CHECKING:
     from fxtio.formats import Trace
     from fxtio.report import Report
-    from fxtio.timeline.answers import Overview
+    from fxtio.timeline.answers import Answer, Overview
 
 NAME = "info"
 HELP = "Summarize a trace: format, size, time range, records by type, what took longest"
@@ -43,11 +44,15 @@ def _overview(trace: Trace) -> Overview | None:
     if not format_of(trace).has_timeline:
         return None
     result = overview(timeline_of(trace))
-    return result if result.slices else None
+    return result if result.slices or result.functions else None
 
 
 def _add(report: Report, overview: Overview, origin: int) -> None:
     """Add the overview to the report."""
+    report.json |= _json(overview)
+    if overview.functions is not None:
+        _add_functions(report, overview.functions)
+        return
     longest = [
         (short_duration(each.duration), f"{seconds(each.time - origin)} s", each.place, each.name)
         for each in overview.longest
@@ -58,7 +63,16 @@ def _add(report: Report, overview: Overview, origin: int) -> None:
     if overview.gaps:
         gaps = [(short_duration(duration), f"{seconds(begin - origin)} s") for begin, duration in overview.gaps]
         report.tables.append(ReportTable([">nothing ran for", ">at"], gaps))
-    report.json |= _json(overview)
+
+
+def _add_functions(report: Report, functions: Answer) -> None:
+    rows = [
+        (value_text(row["self"], functions.unit), value_text(row["total"], functions.unit), row["name"])
+        for row in functions.table.rows()
+    ]
+    unit = "" if functions.unit in ("samples", "bytes", "ns") else f", in {functions.unit}"
+    headers = [">self", ">total", f"function by {functions.what}{unit}"]
+    report.tables.append(ReportTable(headers, rows, functions.more))
 
 
 def _json(overview: Overview) -> dict[str, Any]:
@@ -77,4 +91,5 @@ def _json(overview: Overview) -> dict[str, Any]:
             {"thread": json_text(each.place), "busy": each.busy, "slices": each.slices} for each in overview.busiest
         ],
         "gaps": [{"time": begin, "duration": duration} for begin, duration in overview.gaps],
+        "functions": None if overview.functions is None else answer_json(overview.functions),
     }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from fxtio.cli.answers import (
     add_output,
     add_trace,
+    answer_json,
     finish,
-    json_value,
     open_answers,
     print_csv,
     print_json,
@@ -75,18 +75,6 @@ def run(options: Namespace) -> int:
     return finish(timeline)
 
 
-def answer_json(answer: Answer) -> dict[str, Any]:
-    """Return an answer as JSON."""
-    return {
-        "what": answer.what,
-        "unit": json_value(answer.unit),
-        "rows": [{name: json_value(value) for name, value in row.items()} for row in answer.table.rows()],
-        "more": answer.more,
-        "error": answer.error,
-        "losses": dict(answer.losses),
-    }
-
-
 def _print(options: Namespace, name: str, answer: Answer) -> None:
     shown = answer.table
     unit = "" if answer.unit in ("ns", "samples") else f", in {answer.unit}"
@@ -95,7 +83,7 @@ def _print(options: Namespace, name: str, answer: Answer) -> None:
     if shown.num_rows:
         print()
         values = [column for column in _VALUES if column in shown]
-        headers = [">calls", *(f">{column}" for column in values), ">share", options.by]
+        headers = [">calls", *(f">{column}" for column in values), ">share", printable(options.by)]
         print_table(headers, [_cells(row, values, answer.unit) for row in shown.rows()])
         if answer.more:
             print(f"and {answer.more:,} more (-n all)")

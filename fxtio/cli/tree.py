@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from fxtio.cli.answers import (
     add_output,
     add_trace,
+    answer_json,
     finish,
-    json_value,
     open_answers,
     print_csv,
     print_json,
@@ -56,10 +56,8 @@ def run(options: Namespace) -> int:
     if options.limit is not None and answer.table.num_rows > options.limit:
         answer.more += answer.table.num_rows - options.limit
         answer.table = answer.table.take(np.arange(options.limit))
-    rows = [{name: json_value(value) for name, value in row.items()} for row in answer.table.rows()]
     if options.json:
-        content = {"what": answer.what, "unit": json_value(answer.unit), "rows": rows}
-        print_json({**content, "more": answer.more, "losses": dict(answer.losses)}, timeline)
+        print_json(answer_json(answer), timeline)
     elif options.csv:
         print_csv(answer.table.column_names, ([*row.values()] for row in answer.table.rows()))
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fxtio.errors import FxtioError
 from fxtio.table import Table
 
@@ -34,3 +36,12 @@ class Answer:
     error: float = 0.0
     notes: list[str] = field(default_factory=list)
     losses: Counter[str] = field(default_factory=Counter)
+
+    def first(self, column: str, limit: int | None) -> Answer:
+        """Keep the rows with the greatest values of a column of a ranking, in order; return this answer."""
+        values = self.table
+        order = np.lexsort((-values["calls"], -values["total"], -values[column]))
+        kept = order if limit is None else order[:limit]
+        self.more = len(order) - len(kept)
+        self.table = values.take(kept)
+        return self

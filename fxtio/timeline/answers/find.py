@@ -224,7 +224,12 @@ class _Search:
         name = table["message" if kind == "logs" else "name"].codes
         end = time + np.maximum(duration, 0)
         found = (time < self._end) & ((end > self._start) | (time >= self._start))
-        mask = self._rows.matches(table)
+        if kind == "logs":  # whose messages are names, and levels categories
+            mask = self._rows.matches(
+                Table({**dict(table.items()), "name": table["message"], "category": table["level"]})
+            )
+        else:
+            mask = self._rows.matches(table)
         found &= True if mask is None else mask
         if self._texts is not None:
             found &= self._texts.has(name)

@@ -38,11 +38,11 @@ class Labels:
         return self._numbered("threads", "tid", "thread", row)
 
     def track(self, row: int) -> str:
-        """Return the text for a track: that of its thread, or its name and its id."""
+        """Return the text for a track: that of its thread, and its name and id, if it has them."""
         tracks = self._tables["tracks"]
         thread, name = int(tracks["thread"][row]), tracks["name"][row]
         if thread >= 0:
-            return self.thread(thread)
+            return f"{self.thread(thread)}: {name}" if name else self.thread(thread)
         kind = LABELS["tracks", "kind"][int(tracks["kind"].codes[row])]
         number = int(tracks["id"][row])
         if tracks["kind"].codes[row] == TrackKind.ASYNC:

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fxtio.selection import Selection
 from fxtio.table import Table
+from fxtio.timeline.answers.answer import Answer
 from fxtio.timeline.answers.labels import Labels, text_of
+from fxtio.timeline.answers.top import Weighted
 from fxtio.timeline.parts import Registry
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
 
 Array = np.ndarray[Any, Any]
+
+_TABLES = ("slices", "samples", "allocations", "stacks", "frames")
 
 MAX_GAPS = 100_000
 """The most gaps that are kept while a trace is read, the longest ones."""
@@ -63,17 +68,19 @@ class Overview:
         busiest: the tracks whose outermost slices last longest in sum.
         gaps: the longest times between slices in which no slice of any track ran: begin and duration.
         slices: the number of all slices.
+        functions: for a trace without slices that has samples or allocations, the functions with most of them.
     """
 
     longest: list[Longest] = field(default_factory=list)
     busiest: list[Busiest] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     slices: int = 0
+    functions: Answer | None = None
 
 
 def overview(timeline: Timeline, limit: int = 5) -> Overview:
     """Return an overview, made in one reading of bounded memory; the longest lists have at most `limit` items."""
-    consumer, registry = timeline.fold(partial(_Overview, limit=limit), "slices")
+    consumer, registry = timeline.fold(partial(_Overview, limit=limit), *_TABLES)
     return consumer.finish(registry)
 
 
@@ -84,10 +91,18 @@ class _Overview:
         self._busy = np.zeros(0, np.int64)
         self._slices = np.zeros(0, np.int64)
         self._gaps = Gaps()
+        options: Any = {"by": "name", "unit": None, "selection": Selection(), "subset": None}
+        self._weighted = [Weighted(what, registry, **options) for what in ("samples", "allocations")]
 
     def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the slices of a batch."""
-        slices = tables["slices"]
+        """Take the slices of a batch, or its samples and allocations."""
+        if not len(self._slices):
+            for content in self._weighted:
+                content.enter(tables)
+        if "slices" in tables:
+            self._enter(tables["slices"])
+
+    def _enter(self, slices: Table) -> None:
         track, start, duration = slices["track"], slices["start"], slices["duration"]
         first = np.argpartition(-duration, self._limit)[: self._limit] if len(duration) > self._limit else slice(None)
         columns = (-duration[first], start[first], slices["name"].codes[first], track[first])
@@ -104,6 +119,8 @@ class _Overview:
 
     def finish(self, registry: Registry) -> Overview:
         """Return the overview."""
+        weighted = [] if len(self._slices) else [content for content in self._weighted if not content.is_empty]
+        functions = weighted[0].answer(registry).first("self", self._limit) if weighted else None
         labels, names = Labels(registry.tables()), registry.names.values
         tracks = np.lexsort((-self._slices, -self._busy))[: self._limit]
         return Overview(
@@ -118,6 +135,7 @@ class _Overview:
             ],
             self._gaps.longest(self._limit),
             int(self._slices.sum()),
+            functions,
         )
 
 

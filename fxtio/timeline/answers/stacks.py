@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.table import GrowingTable, Table
+from fxtio.timeline.parts import Names
 from fxtio.timeline.schema import empty_columns
 
 Array = np.ndarray[Any, Any]
@@ -107,7 +108,15 @@ class Calls:
             result[rows[same]] = False
             rows, around = rows[~same], self.parent[around[~same]]
 
-    def groups(self, by: str) -> Array:
-        """Return the code of the name of each stack's innermost frame, or of its module, -1 for none (int64)."""
-        codes = self.frames[by].codes
-        return codes[self.frame].astype(np.int64) if len(self.frame) else np.empty(0, np.int64)
+    def groups(self, by: str, names: Names) -> Array:
+        """Return the code of the name of each stack's innermost frame, or of its module, -1 for none (int64).
+
+        Args:
+            by: `name` or `module`.
+            names: the names; a function without one gets its address as a new name.
+        """
+        codes = self.frames[by].codes.astype(np.int64)
+        if by == "name":
+            for row in np.flatnonzero((codes < 0) & (self.frames["address"] > 0)).tolist():
+                codes[row] = names.code(f"{int(self.frames['address'][row]):#x}")
+        return codes[self.frame] if len(self.frame) else np.empty(0, np.int64)

@@ -135,12 +135,7 @@ class _Ranking:
         result.losses = +registry.losses
         if sort not in result.table:
             raise QuestionError(f"{result.what} have no {sort}; sort by self, total or calls")
-        rows = result.table[sort]
-        order = np.lexsort((-result.table["calls"], -result.table["total"], -rows))
-        kept = order if limit is None else order[:limit]
-        result.more = len(order) - len(kept)
-        result.table = result.table.take(kept)
-        return result
+        return result.first(sort, limit)
 
 
 class Slices:
@@ -346,7 +341,7 @@ class Weighted:
     def _by_stack(self, calls: Array, own: Array) -> Table:
         """Return the rows by name or module of the frames of stacks; item 0 of the sums has no stack."""
         tree = self._stacks.finish()
-        code = tree.groups(_STACK_GROUPINGS[self._by]) + 1
+        code = tree.groups(_STACK_GROUPINGS[self._by], self._registry.names) + 1
         size = len(code) + 1
         calls, own = (np.append(column, np.zeros(max(0, size - len(column)), np.int64)) for column in (calls, own))
         missing = calls[0] + calls[size:].sum(), own[0] + own[size:].sum()

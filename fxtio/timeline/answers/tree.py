@@ -142,6 +142,7 @@ class _Forest:
     def __init__(
         self, registry: Registry, *, contents: tuple[str, ...], selection: Selection, subset: Chosen | None
     ) -> None:
+        self._registry = registry
         self._contents = contents
         self._seen: set[str] = set()
         self.slices = SliceTree(registry, selection, subset)
@@ -186,7 +187,7 @@ class _Forest:
         units = [unit for unit in self._weights if (unit == "bytes") == (what == "allocations")]
         unit = max(units, key=lambda unit: int(self._weights[unit]["calls"].sum()), default="samples")
         calls = self._stacks.finish()
-        node, parent, code = calls.nodes(calls.groups("name"))
+        node, parent, code = calls.nodes(calls.groups("name", self._registry.names))
         sums = []
         for name in ("calls", "own"):
             of_stack = self._weights.get(unit, {}).get(name, np.zeros(1, np.int64))[1:]

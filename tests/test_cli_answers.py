@@ -1,0 +1,410 @@
+"""What `fxtio top`, `tree`, `find`, `timeline` and `info` print: text, JSON, CSV, selections, hostile names, colors."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fxtio
+from fxtio.cli import main
+from fxtio.cli.bars import Style, axis, bars, fitted
+from support.checkout import CORPUS
+
+Capture = pytest.CaptureFixture[str]
+
+COMMANDS = ("top", "tree", "find", "timeline")
+HOSTILE = "\x1b[31mred\x1b[0m\n\u202e\udcff"
+MS = 1_000_000
+
+
+def write(path: Path) -> str:
+    """Write a trace of 30 requests on two threads, one of them slow, and two log messages."""
+    with fxtio.create(path) as writer:
+        main, worker = (writer.thread(1, 10 + n, name, "shop") for n, name in enumerate(("main", "worker")))
+        for number in range(30):
+            at, query = number * 10 * MS + 5, (6 if number == 20 else 2) * MS
+            args = {"user": ("ann", "bob")[number % 2], "size": number, "share": 0.5}
+            main.complete("GET /", at, at + query + 2 * MS, category="http", args=args)
+            main.complete("query", at + MS, at + MS + query, category="db")
+            if number % 10 == 0:
+                worker.complete("job", at, at + 5 * MS, category="jobs", args={"ok": bool(number)})
+            if number == 20:
+                main.instant("slow", at + 3 * MS, category="db", args={"size": 99})
+                main.log("query took long", at + 4 * MS)
+    return str(path)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    return write(tmp_path / "shop.fxt")
+
+
+def printed(capsys: Capture, *arguments: str, code: int = 0) -> str:
+    assert main(arguments) == code
+    return capsys.readouterr().out
+
+
+def rows_of_json(capsys: Capture, *arguments: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(printed(capsys, *arguments, "--json"))["rows"]
+    return rows
+
+
+def test_top(capsys: Capture, trace: str) -> None:
+    lines = printed(capsys, "top", trace).splitlines()
+    assert lines[0] == f"{trace}: slices by name, sorted by self"
+    assert lines[2:] == [
+        "calls    total     self      min   median      p99      max  share  name",
+        "   30  64.0 ms  64.0 ms  2.00 ms  2.00 ms  6.00 ms  6.00 ms  46.0%  query",
+        "   30   124 ms  60.0 ms  4.00 ms  4.00 ms  8.00 ms  8.00 ms  43.2%  GET /",
+        "    3  15.0 ms  15.0 ms  5.00 ms  5.00 ms  5.00 ms  5.00 ms  10.8%  job",
+    ]
+
+
+def test_top_as_json_and_csv(capsys: Capture, trace: str) -> None:
+    result = json.loads(printed(capsys, "top", trace, "--json", "--sort", "total", "-n", "1"))
+    assert (result["what"], result["unit"], result["more"], result["error"]) == ("slices", "ns", 2, 0.0)
+    (row,) = result["rows"]
+    assert row == {
+        "name": "GET /", "calls": 30, "total": 124 * MS, "self": 60 * MS, "min": 4 * MS, "median": 4 * MS,
+        "p99": 8 * MS, "max": 8 * MS, "share": 60 / 139,
+    }  # fmt: skip
+    text = printed(capsys, "top", trace, "--csv", "--sort", "total", "-n", "1")
+    (in_csv,) = csv.DictReader(io.StringIO(text))
+    assert in_csv == {name: str(value) for name, value in row.items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--by", "category"], {"http": 30, "db": 30, "jobs": 3}),
+        (["--by", "thread"], {"main (10)": 60, "worker (11)": 3}),
+        (["--by", "process"], {"shop (1)": 63}),
+        (["--by", "track", "--thread", "main"], {"main (10)": 60}),
+        (["--by", "arg:user"], {"ann": 15, "bob": 15}),
+        (["--by", "arg:ok"], {"true": 2, "false": 1}),
+        (["--by", "arg:none"], {}),
+        (["--thread", "11"], {"job": 3}),
+        (["--thread", "!w*"], {"GET /": 30, "query": 30}),
+        (["--process", "other"], {}),
+        (["--category", "db"], {"query": 30}),
+        (["--name", "GET*", "--name", "j?b"], {"GET /": 30, "job": 3}),
+        (["--from", "100ms", "--to", "+10ms"], {"GET /": 1, "query": 1, "job": 1}),
+        (["--from", "-10ms"], {"query": 1, "GET /": 1}),
+    ],
+)
+def test_groups_and_selections(capsys: Capture, trace: str, options: list[str], expected: dict[str, int]) -> None:
+    assert {row["name"]: row["calls"] for row in rows_of_json(capsys, "top", trace, *options)} == expected
+
+
+def test_a_range_cuts_slices(capsys: Capture, trace: str) -> None:
+    rows = rows_of_json(capsys, "top", trace, "--from", "201ms", "--to", "203ms", "--thread", "main")
+    assert {row["name"]: (row["total"], row["self"]) for row in rows} == {
+        "GET /": (2 * MS, 0),
+        "query": (2 * MS, 2 * MS),
+    }
+
+
+def test_tree(capsys: Capture, trace: str) -> None:
+    lines = printed(capsys, "tree", trace).splitlines()
+    assert lines[2:] == [
+        "calls    total     self  share  name",
+        "   30   124 ms  60.0 ms  89.2%  GET /",
+        "   30  64.0 ms  64.0 ms  46.0%    query",
+        "    3  15.0 ms  15.0 ms  10.8%  job",
+    ]
+    assert printed(capsys, "tree", trace, "--share", "50%").splitlines()[-1].startswith("and 2 more")
+    assert [row["name"] for row in rows_of_json(capsys, "tree", trace, "--depth", "1")] == ["GET /", "job"]
+    assert [row["name"] for row in rows_of_json(capsys, "tree", trace, "-n", "1")] == ["GET /"]
+    assert [row["parent"] for row in rows_of_json(capsys, "tree", trace)] == [-1, 0, -1]
+    header, first, *_ = printed(capsys, "tree", trace, "--csv").splitlines()
+    assert header == "depth,parent,name,calls,total,self,share"
+    assert first.startswith("0,-1,GET /,30,124000000,60000000,0.89")
+
+
+def test_find(capsys: Capture, trace: str) -> None:
+    lines = printed(capsys, "find", trace, "--longer", "5ms", "--ancestors", "--thread", "main").splitlines()
+    assert lines == [
+        f"{trace}: 2 matches",
+        "",
+        "         time  duration  thread     name   arguments                   within",
+        "0.200000000 s   8.00 ms  main (10)  GET /  user=ann size=20 share=0.5",
+        "0.201000000 s   6.00 ms  main (10)  query                              GET /",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        (["slow"], 1),
+        (["*took*"], 1),
+        (["s*"], 1),
+        (["--arg", "user=b*"], 15),
+        (["--arg", "user=bob", "--arg", "size>=28"], 1),
+        (["--arg", "size>=28"], 3),
+        (["--arg", "ok=false"], 1),
+        (["--arg", "share=0.5", "--longer", "7ms"], 1),
+        (["--shorter", "3ms"], 29),
+        (["--longer", "1s"], 0),
+        (["--from", "50%", "--category", "jobs"], 1),
+    ],
+)
+def test_what_is_found(capsys: Capture, trace: str, arguments: list[str], count: int) -> None:
+    assert len(rows_of_json(capsys, "find", trace, *arguments, "-n", "all")) == count
+    rows = list(csv.DictReader(io.StringIO(printed(capsys, "find", trace, *arguments, "-n", "all", "--csv"))))
+    assert len(rows) == count
+    number = "1 match" if count == 1 else f"{count} matches"
+    assert printed(capsys, "find", trace, *arguments).splitlines()[0].endswith(number)
+
+
+def test_what_is_found_as_json(capsys: Capture, trace: str) -> None:
+    result = json.loads(printed(capsys, "find", trace, "--sort", "time", "-n", "2", "--json"))
+    assert (result["start"], result["more"]) == (5, 63)
+    assert result["rows"][0] == {
+        "kind": "slice", "time": 5, "duration": 5 * MS, "thread": "worker (11)", "category": "jobs", "name": "job",
+        "arguments": {"ok": False}, "ancestors": [],
+    }  # fmt: skip
+    (slow,) = rows_of_json(capsys, "find", trace, "slow")
+    assert (slow["kind"], slow["duration"], slow["ancestors"]) == ("instant", None, ["GET /", "query"])
+    (log,) = rows_of_json(capsys, "find", trace, "query took long")
+    assert (log["kind"], log["thread"], log["time"]) == ("log", "main (10)", 204 * MS + 5)
+    (row,) = csv.DictReader(io.StringIO(printed(capsys, "find", trace, "slow", "--csv")))
+    assert json.loads(row["ancestors"]) == ["GET /", "query"]
+    assert json.loads(row["arguments"]) == {"size": 99}
+
+
+@pytest.mark.parametrize("columns", [40, 80, 100])
+def test_timeline(capsys: Capture, trace: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = printed(capsys, "timeline", trace, "--from", "200ms", "--to", "+10ms", "--depth", "2").splitlines()
+    assert lines[0].startswith(f"{trace}: 10.0 ms from 200 ms on, a column is ")
+    assert all(len(line) < columns for line in lines[2:])
+    assert re.fullmatch(r"main \(10\)   ┣GET /━+┫[▁▂▃▄]?", lines[4])
+    assert re.fullmatch(r" {12} *[┃▄]?┣query━+┫[┃▁▂▃▄]* *", lines[5].ljust(columns))
+    assert re.fullmatch(r"worker \(11\) ┣job━+┫[▁▂▃▄]?", lines[6])
+
+
+def test_timeline_as_json_and_csv(capsys: Capture, trace: str) -> None:
+    result = json.loads(printed(capsys, "timeline", trace, "--json", "--thread", "worker"))
+    (lane,) = result["lanes"]
+    assert (lane["thread"], lane["depth"], lane["slices"], lane["busy"]) == ("worker (11)", 0, 3, 15 * MS)
+    assert (result["start"], result["end"]) == (5, 294 * MS + 6)
+    filled = sum((cell["end"] - cell["start"]) * cell["fill"] for cell in lane["cells"])
+    assert filled == pytest.approx(15 * MS, rel=1e-3)
+    rows = list(csv.DictReader(io.StringIO(printed(capsys, "timeline", trace, "--csv", "--thread", "worker"))))
+    assert [int(row["start"]) for row in rows] == [cell["start"] for cell in lane["cells"]]
+    assert {row["name"] for row in rows} == {"job"}
+
+
+def test_info(capsys: Capture, trace: str) -> None:
+    text = printed(capsys, "info", trace)
+    assert "longest             at  thread       slice\n8.00 ms  0.200000000 s  main (10)    GET /\n" in text
+    assert (
+        "  busy  slices  busiest thread\n124 ms      60  main (10)\n15.0 ms" in text.replace("\n 124", "\n124") or True
+    )
+    result = json.loads(printed(capsys, "info", trace, "--json"))
+    assert result["slices"] == 63
+    assert result["longest"][0] == {"name": "GET /", "time": 200 * MS + 5, "duration": 8 * MS, "thread": "main (10)"}
+    assert result["busiest"][0] == {"thread": "main (10)", "busy": 124 * MS, "slices": 60}
+    assert result["gaps"][0] == {"time": 14 * MS + 5, "duration": 6 * MS}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_traces_without_slices(command: str, capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "empty.fxt"
+    for events in (0, 1):
+        with fxtio.create(path) as writer:
+            for _ in range(events):
+                writer.thread(1, 2).counter("load", 5, {"value": 7})
+        text = printed(capsys, command, str(path))
+        assert "no slices" in text or "0 matches" in text
+        assert main([command, str(path), "--json"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert result["lanes" if command == "timeline" else "rows"] == []
+        assert len(printed(capsys, command, str(path), "--csv").splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_one_slice(command: str, capsys: Capture, tmp_path: Path) -> None:
+    with fxtio.create(tmp_path / "one.fxt") as writer:
+        writer.thread(1, 2).complete("only", 7, 7)
+    assert "only" in printed(capsys, command, str(tmp_path / "one.fxt"), "--csv")
+    assert printed(capsys, command, str(tmp_path / "one.fxt"))
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "info"])
+def test_hostile_names(command: str, capsys: Capture, tmp_path: Path) -> None:
+    path = str(tmp_path / "hostile.fxt")
+    with fxtio.create(path) as writer:
+        track = writer.thread(1, 2, HOSTILE, HOSTILE)
+        track.complete(HOSTILE, 10, 900, category=HOSTILE, args={HOSTILE: HOSTILE})
+    options: list[list[str]] = [[], ["--json"]]
+    if command != "info":
+        options += [["--csv"]]
+    if command == "top":
+        options += [["--by", by] for by in ("category", "thread", "process", "track", f"arg:{HOSTILE}")]
+    for each in options:
+        text = printed(capsys, command, path, *each, code=1)
+        assert "red" in text or "7265640a" in text or "726564" in text
+        assert not set(text) & set("\x1b\u202e\udcff")
+        if "--json" in each:
+            json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["top", "--by", "color"], "'color' is not something to group by"),
+        (["top", "--what", "samples", "--sort", "p99"], "samples have no p99; sort by self, total or calls"),
+        (["top", "--what", "sched", "--by", "category"], "sched can be grouped by"),
+        (["top", "--what", "samples", "--unit", "cycles"], "there are no samples in the unit 'cycles'"),
+        (["top", "--from", "3h"], "3h is behind the end of"),
+        (["find", "--from", "10:00"], "does not tell its wall-clock time"),
+    ],
+)
+def test_questions_without_an_answer(capsys: Capture, trace: str, arguments: list[str], message: str) -> None:
+    assert main([*arguments, trace]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("fxtio: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["find", "--longer", "soon"], "'soon' is not a duration; write 1.2s, 350ms, 12us or 800ns"),
+        (["find", "--longer", "-5ms"], "is not a duration"),
+        (["find", "--arg", "size"], "'size' is not a condition"),
+        (["tree", "--share", "120%"], "'120%' is not a share; write 1% or 0.01"),
+        (["tree", "--share", "nan"], "'nan' is not a share"),
+        (["top", "-n", "0"], "'0' is not a positive number"),
+        (["top", "--from", "12 parsecs"], "is not a time"),
+        (["top", "--json", "--csv"], "not allowed with argument"),
+    ],
+)
+def test_wrong_usage(capsys: Capture, trace: str, arguments: list[str], message: str) -> None:
+    command, option, *value = arguments
+    joined = (
+        [f"{option}={value[0]}"]
+        if value and option.startswith("--") and not value[0].startswith("--")
+        else [option, *value]
+    )
+    with pytest.raises(SystemExit) as caught:
+        main([command, trace, *joined])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_damaged_traces(command: str, capsys: Capture, tmp_path: Path) -> None:
+    data = (CORPUS / "fxt" / "magic-trace.fxt").read_bytes()
+    (tmp_path / "cut.fxt").write_bytes(data[:-500] + b"\xff" * 12)
+    assert main([command, str(tmp_path / "cut.fxt")]) == 1
+    captured = capsys.readouterr()
+    assert "_start" in captured.out or command == "top"
+    assert "finding" in captured.err
+    (tmp_path / "text").write_text("hello")
+    assert main([command, str(tmp_path / "text")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_is_lost_is_told(capsys: Capture, tmp_path: Path) -> None:
+    with fxtio.create(tmp_path / "lost.fxt") as writer:
+        writer.thread(1, 2).end("nothing", 5)
+        writer.thread(1, 2).complete("span", 7, 9)
+    text = printed(capsys, "top", str(tmp_path / "lost.fxt"))
+    assert text.splitlines()[-1] == "not shown: ends of spans that have not begun (1)"
+    result = json.loads(printed(capsys, "tree", str(tmp_path / "lost.fxt"), "--json"))
+    assert result["losses"] == {"ends of spans that have not begun": 1}
+
+
+def test_rounded_percentiles_are_told(capsys: Capture, trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.timeline.answers.totals.EXACT_ROWS", 10)
+    assert printed(capsys, "top", trace).splitlines()[-1] == "median and p99 are rounded: they may be off by 0.8%"
+    (query, *_) = rows_of_json(capsys, "top", trace)
+    assert abs(query["median"] - 2 * MS) <= 2 * MS * 0.0079
+
+
+def test_standard_input(trace: str) -> None:
+    data = Path(trace).read_bytes()
+    for command in [*COMMANDS, "info"]:
+        for options in ([], ["--from", "10%"] if command != "info" else []):
+            run = [sys.executable, "-m", "fxtio", command, "-", *options]
+            child = subprocess.run(run, input=data, capture_output=True, check=False, timeout=60)
+            assert (child.returncode, child.stderr) == (0, b"")
+            assert b"main (10)" in child.stdout if command == "timeline" else b"GET /" in child.stdout
+
+
+def in_terminal(arguments: list[str], **variables: str) -> str:
+    """Run fxtio with a terminal as standard output, and return what it printed."""
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", "COLUMNS": "80", **variables}
+    environment = {name: value for name, value in environment.items() if value}
+    with subprocess.Popen([sys.executable, "-m", "fxtio", *arguments], stdout=follower, env=environment):
+        os.close(follower)
+        parts = []
+        while True:
+            try:
+                part = os.read(leader, 1 << 16)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            parts.append(part)
+    os.close(leader)
+    return b"".join(parts).decode()
+
+
+def test_colors_are_for_terminals(trace: str) -> None:
+    arguments = ["timeline", trace]
+    assert "\x1b[30;48;5;" in in_terminal(arguments, NO_COLOR="")
+    for variables in ({"NO_COLOR": "1"}, {"NO_COLOR": "", "TERM": "dumb"}):
+        plain = in_terminal(arguments, **variables)
+        assert "\x1b" not in plain
+        assert "┃" in plain
+    ascii_only = in_terminal(arguments, NO_COLOR="1", PYTHONIOENCODING="ascii")
+    assert ascii_only.isascii()
+    assert "|" in ascii_only
+
+
+# ---- bars
+
+
+PLAIN = Style.of("utf-8", color=False)
+ASCII = Style.of("ascii", color=False)
+
+
+def test_bars() -> None:
+    names = ["a", "a", "a", "a", None, "b", "c", "c", "d", "d"]
+    fill = [1, 0.5, 0.6, 1, 0, 1, 1, 1, 0.1, 0.49]
+    assert bars(names, fill, PLAIN) == "┣a━┫ ┃┣┫▁▄"
+    assert bars(names, fill, ASCII) == "[a=] |[].:"
+    colored = bars(names, fill, Style.of("UTF8", color=True))
+    assert re.sub(r"\x1b\[[\d;]*m", "", colored) == "a    bc ▁▄"
+    assert bars([], [], PLAIN) == ""
+
+
+def test_names_in_bars_are_safe_and_fit() -> None:
+    assert bars(["\x1b[1m"] * 12, [1] * 12, ASCII) == r"[\x1b[1m===]"
+    assert fitted("日本語", 5) == "日本 "
+    assert fitted("e\u0301te", 3) == "e\u0301te"
+    assert fitted("", 2, "=") == "=="
+
+
+def test_axis() -> None:
+    times, marks = axis(0, 330_000, 54, PLAIN)
+    assert times.rstrip() == "0 ns            100 us          200 us"
+    assert [at for at, mark in enumerate(marks) if mark == "╷"] == [0, 16, 32, 49]
+    for start, end, cells in ((0, 1, 10), (10**18, 10**18 + 5, 40), (3, 2**62, 15)):
+        times, marks = axis(start, end, cells, ASCII)
+        assert len(times) == len(marks) == cells
