@@ -203,6 +203,8 @@ class Exporter:
             self._descriptor(track, registry.track_info(track)) for track in range(self._tracks, registry.track_count)
         ]
         self._tracks = registry.track_count
+        if self._flags != _NEEDS_NAMES:
+            self._sink.write(self._packet(b""))
         self._sink.write(b"".join(self._packet(bytes_field(_Packet.TRACK_DESCRIPTOR, each)) for each in packets))
 
     def _descriptor(self, track: int, info: TrackInfo) -> bytes:
@@ -252,22 +254,24 @@ class Exporter:
         columns = (events.step, events.track, events.time, events.name, events.category, events.detail, events.id)
         lists = [column.tolist() for column in columns]
         packets = []
+        known: dict[tuple[int, ...], bytes] = {}  # the fields that many events share
         for row, (step, track, time, name, category, detail, number) in enumerate(zip(*lists, strict=True)):
-            event = number_field(_Event.TRACK, track + 1)
             if step == SpanStep.FLOW:
-                name, category = self._flow_names(track, number, FLOW_TYPES[detail], name, category)
-                event += self._flow(number, FLOW_TYPES[detail], name)
+                event = self._flow(track, number, FLOW_TYPES[detail], name, category)
             else:
-                event += number_field(_Event.TYPE, _TYPES[step])
-                if step != SpanStep.END:
-                    event += number_field(_Event.NAME, name + 1)
-            if category >= 0 and step != SpanStep.END:
-                event += number_field(_Event.CATEGORY, category + 1)
-            packets.append(self._event(time, event + args.get(row, b"")))
+                key = (step, track) if step == SpanStep.END else (step, track, name, category)
+                if key not in known:
+                    known[key] = _event_fields(*key)
+                event = known[key]
+            packets.append(self._event(time, event + args[row] if row in args else event))
         self._sink.write(b"".join(packets))
 
     def _event(self, time: int, fields: bytes) -> bytes:
-        return self._packet(_TIMESTAMP + varint(time) + bytes_field(_Packet.TRACK_EVENT, fields))
+        """Return the packet of an event; names were defined before, so it is not the first one."""
+        size = len(fields)
+        head = _TIMESTAMP + varint(time) + _TRACK_EVENT + (_SHORT[size] if size < len(_SHORT) else varint(size))
+        size += len(head) + len(_TAIL)
+        return _PACKET_TAG + (_SHORT[size] if size < len(_SHORT) else varint(size)) + head + fields + _TAIL
 
     def _flow_names(self, track: int, number: int, flow: str, name: int, category: int) -> tuple[int, int]:
         """Return the name and the category of the flow: Perfetto connects only points that agree in them."""
@@ -281,28 +285,28 @@ class Exporter:
             self.losses[_FLOW_NAMES] += 1
         return first
 
-    def _flow(self, number: int, flow: str, name: int) -> bytes:
+    def _flow(self, track: int, number: int, flow: str, name: int, category: int) -> bytes:
+        name, category = self._flow_names(track, number, flow, name, category)
         fields = number_field(_Legacy.NAME, name + 1) + number_field(_Legacy.PHASE, _PHASES[flow])
         fields += varint(_ID_TAG) + varint(number) + number_field(_Legacy.TO_ENCLOSING, 1)
-        return bytes_field(_Event.LEGACY, fields)
+        event = number_field(_Event.TRACK, track + 1) + bytes_field(_Event.LEGACY, fields)
+        return event + number_field(_Event.CATEGORY, category + 1)
 
     def _annotations(self, rows: ArgumentRows) -> dict[int, bytes]:
         """Return the arguments of the events that have some."""
         result: dict[int, bytes] = {}
+        self.losses[_KOIDS] += int((rows.kind == ArgumentKind.KOID).sum())
         values = rows.values(self._registry.names.values)
+        known: dict[tuple[int, int], bytes] = {}  # annotations with texts
         columns = (rows.row.tolist(), rows.name.tolist(), rows.kind.tolist(), rows.text.tolist(), values)
         for row, name, kind, text, value in zip(*columns, strict=True):
-            fields = number_field(_Annotation.NAME, name + 1)
-            if kind == ArgumentKind.TEXT:
-                fields += number_field(_Annotation.TEXT, text + 1)
-            elif kind == ArgumentKind.NULL:
-                fields += bytes_field(_NULL, b"null")
-            elif kind == ArgumentKind.NUMBER:
-                fields += double_field(_Annotation.DOUBLE, value)
+            if kind != ArgumentKind.TEXT:
+                annotation = _annotation(name, kind, value)
             else:
-                fields += varint(_TAG_OF_KIND[kind]) + varint(int(value))
-                self.losses[_KOIDS] += kind == ArgumentKind.KOID
-            result[row] = result.get(row, b"") + bytes_field(_Event.ANNOTATION, fields)
+                if (name, text) not in known:
+                    known[name, text] = _annotation(name, kind, text + 1)
+                annotation = known[name, text]
+            result[row] = result[row] + annotation if row in result else annotation
         return result
 
     def _write_counters(self, counters: Table) -> None:
@@ -337,12 +341,36 @@ class Exporter:
         self._sink.write(b"".join(packets))
 
 
+def _event_fields(step: int, track: int, name: int = -1, category: int = -1) -> bytes:
+    """Return the fields of an event but for its arguments; -1 is no name and no category."""
+    fields = number_field(_Event.TRACK, track + 1) + number_field(_Event.TYPE, _TYPES[SpanStep(step)])
+    return fields + number_field(_Event.NAME, name + 1) + number_field(_Event.CATEGORY, category + 1)
+
+
+def _annotation(name: int, kind: int, value: Any) -> bytes:
+    """Return an argument; the value of a text is its number."""
+    fields = number_field(_Annotation.NAME, name + 1)
+    if kind == ArgumentKind.TEXT:
+        fields += number_field(_Annotation.TEXT, value)
+    elif kind == ArgumentKind.NULL:
+        fields += bytes_field(_NULL, b"null")
+    elif kind == ArgumentKind.NUMBER:
+        fields += double_field(_Annotation.DOUBLE, value)
+    else:
+        fields += _TAG_OF_KIND[kind] + varint(int(value))
+    return bytes_field(_Event.ANNOTATION, fields)
+
+
 _MAX_NUMBER = (1 << 31) - 1
 _NULL = 6  # the field of a DebugAnnotation with a text of its own
 _TIMESTAMP = number_field(_Packet.TIMESTAMP, 1)[:-1]
+_TRACK_EVENT = bytes_field(_Packet.TRACK_EVENT, b"")[:-1]
+_PACKET_TAG = bytes_field(_PACKET, b"")[:-1]
+_TAIL = number_field(_Packet.SEQUENCE, _SEQUENCE) + number_field(_Packet.SEQUENCE_FLAGS, _NEEDS_NAMES)
+_SHORT = [varint(size) for size in range(1 << 12)]
 _ID_TAG = number_field(_Legacy.ID, 1)[0]
 _TAG_OF_KIND = {
-    kind: number_field(field, 1)[0]
+    int(kind): number_field(field, 1)[:-1]
     for kind, field in {
         ArgumentKind.INTEGER: _Annotation.INT,
         ArgumentKind.UNSIGNED: _Annotation.UINT,
