@@ -1,5 +1,5 @@
-"""Sphinx configuration. Three sorts of pages are made at build time, into reference/_generated: one for each public
-module, and for each format one of its layouts and one of its rules, from the declarations themselves.
+"""Sphinx configuration. Pages are made at build time from declarations, into reference/_generated: one for each public
+module, for each format one of its layouts and one of its rules, and parts of the pages about timelines and conversions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 import fxtio
+from fxtio.exchange import exchanges
+from fxtio.exchange.convert import exporters
+from fxtio.formats import by_name, formats
 from fxtio.rules import Rule, rules_of
+from fxtio.timeline.schema import TABLES, TEXT
 
 project = "fxtio"
 author = "The fxtio authors"
@@ -23,7 +27,12 @@ release = version = importlib.metadata.version("fxtio")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 default_role = "code"
-exclude_patterns = ["_build", "reference/_generated/*-toctree.md"]
+exclude_patterns = [
+    "_build",
+    "reference/_generated/*-toctree.md",
+    "reference/_generated/conversion.md",
+    "reference/_generated/timeline/*",
+]
 html_theme = "furo"
 html_title = f"fxtio {release}"
 
@@ -51,7 +60,7 @@ suppress_warnings = ["ref.python"]
 # Names of other projects have no targets here, since the build needs no network; names of our own must resolve.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!fxtio\.).*"),
-    ("py:.*", r"fxtio\.(\w+\.)*(F|InfoT)"),
+    ("py:.*", r"fxtio\.(\w+\.)*(F|[A-Z]\w*T)"),
 ]  # the last are type variables
 
 GENERATED = Path(__file__).parent / "reference" / "_generated"
@@ -76,24 +85,66 @@ def rule_markdown(rule: Rule) -> str:
     return "\n".join([*lines, *(f"- {title}: {text}" for title, text in rule.facts), ""])
 
 
+def timeline_tables() -> str:
+    """Return a section for each table of a timeline, with its columns."""
+    lines = []
+    for table, columns in TABLES.items():
+        lines += [f"### `{table}`", "", "| Column | Type | Meaning |", "|---|---|---|"]
+        for name, spec in columns.items():
+            dtype = "text" if spec.dtype == TEXT else spec.dtype
+            lines.append(f"| `{name}` | {dtype} | {spec.meaning} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def not_carried(format: str) -> str:
+    """Return a list of the content that a timeline of a format does not have."""
+    return "\n".join(["Not on the timeline:", "", *(f"- {text}" for text in by_name(format).timeline.NOT_CARRIED), ""])
+
+
+def conversion_markdown() -> str:
+    """Return the formats that can be converted, and what gets lost in each of them."""
+    own, writable = formats(), exporters()
+    rows = [(each.name, each.title, each.suffixes, each.has_timeline) for each in own.values()]
+    rows += [(each.name, each.title, each.suffixes, each.imports) for each in exchanges().values()]
+    lines = ["| Format | Content | Endings | Read | Written |", "|---|---|---|---|---|"]
+    for name, title, suffixes, reads in rows:
+        marks = ["yes" if mark else "" for mark in (reads, name in writable)]
+        lines.append(f"| `{name}` | {title} | {' '.join(f'`{suffix}`' for suffix in suffixes)} | {' | '.join(marks)} |")
+    lines += ["", "## What a timeline does not show of a trace", ""]
+    for name, each in own.items():
+        if each.has_timeline:
+            lines += [f"### From {name}", "", *(f"- {phrase}" for phrase in each.timeline.NOT_CARRIED), ""]
+    lines += ["## What a format does not have of a timeline", ""]
+    for name, exporter in writable.items():
+        phrases = importlib.import_module(exporter.__module__).NOT_CARRIED
+        lines += [f"### To {name}", "", *(f"- {phrase}" for phrase in phrases), ""]
+    return "\n".join(lines)
+
+
 def generate(_app: Sphinx) -> None:
     """Write the pages. A format without `describe_markdown` has no layouts to show."""
     shutil.rmtree(GENERATED, ignore_errors=True)
     (GENERATED / "api").mkdir(parents=True)
     (GENERATED / "layouts").mkdir()
     (GENERATED / "rules").mkdir()
+    (GENERATED / "timeline").mkdir()
+    (GENERATED / "timeline" / "tables.md").write_text(timeline_tables(), encoding="utf-8")
     modules = public_modules()
     for name in modules:
         page = f"# {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
         (GENERATED / "api" / f"{name}.md").write_text(page, encoding="utf-8")
     (GENERATED / "api-toctree.md").write_text(toctree([f"api/{name}" for name in modules]), encoding="utf-8")
 
-    formats, formats_with_rules = [], []
+    (GENERATED / "conversion.md").write_text(conversion_markdown(), encoding="utf-8")
+
+    formats_with_layouts, formats_with_rules = [], []
     for point in sorted(importlib.metadata.entry_points(group="fxtio.formats")):
         describe = getattr(importlib.import_module(point.module), "describe_markdown", None)
         if describe is not None:
             (GENERATED / "layouts" / f"{point.name}.md").write_text(describe(), encoding="utf-8")
-            formats.append(point.name)
+            formats_with_layouts.append(point.name)
+        (GENERATED / "timeline" / f"{point.name}.md").write_text(not_carried(point.name), encoding="utf-8")
         lines = [f"# Rules: {point.name}", ""]
         for group, rules in groupby(rules_of(point.name).values(), lambda rule: rule.group):
             lines += [f"## {point.name}.{group}", "", *map(rule_markdown, rules)]
@@ -103,7 +154,8 @@ def generate(_app: Sphinx) -> None:
     (GENERATED / "rules-toctree.md").write_text(
         toctree([f"rules/{name}" for name in formats_with_rules], "_generated"), encoding="utf-8"
     )
-    (GENERATED / "layouts-toctree.md").write_text(toctree([f"layouts/{name}" for name in formats]), encoding="utf-8")
+    layouts = [f"layouts/{name}" for name in formats_with_layouts]
+    (GENERATED / "layouts-toctree.md").write_text(toctree(layouts), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> None:

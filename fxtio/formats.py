@@ -169,6 +169,11 @@ class Format:
         room = self._room_or_none("merge")
         return cast("MergeRoom", room) if hasattr(room, "merge") else _NoMerge(self)
 
+    @property
+    def has_cut(self) -> bool:
+        """Whether the format has the room `cut`."""
+        return self._room_or_none("cut") is not None
+
     def _room_or_none(self, name: str) -> Any:
         """Import a module of the format's package, or return None if it has no such module."""
         try:
@@ -380,8 +385,9 @@ class Exporter(Protocol):
     other row that they belong to.  `fxtio.timeline.replay` gives slices as begins and ends in the order of time, and
     `fxtio.timeline.arguments` the arguments of each row.
 
-    The room `export` of a format has this class, and each exchange format that is written.  Where traces are
-    directories, it gets the path of the new directory in place of a sink.
+    The room `export` of a format has this class, and the module of each exchange format that is written.  Beside it
+    stands `NOT_CARRIED`, phrases for the documents.  Where traces are directories, the class gets the path of the new
+    directory in place of a sink.
 
     Attributes:
         TABLES: the tables that it needs.

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import fxtio
 import judges
 from fxtio import open_timeline
 from fxtio.cli import main
+from fxtio.exchange import exchanges
 from fxtio.exchange.convert import LossError, convert, exporters
 from fxtio.fxt import synth
 from judges import perfetto
@@ -21,7 +23,7 @@ from support.conversion import View, export, perfetto_view
 
 Capture = pytest.CaptureFixture[str]
 
-SEEN_BY_PERFETTO = ("chrome", "fxt")
+SEEN_BY_PERFETTO = ("chrome", "fxt", "perfetto")
 """The formats to which traces are converted, and that Perfetto reads."""
 
 SUFFIXES = {"chrome": ".json"}
@@ -45,11 +47,11 @@ def synthetic(shape: str, path: Path) -> Path:
     return path
 
 
-SUMS = {"collapsed", "pprof"}
-"""The formats that have sums by stack and no spans; their own tests convert to them."""
+OTHERS = {"collapsed", "pprof", "parquet", "arrow", "csv"}
+"""The formats that have sums by stack, or are not read; their own tests convert to them."""
 
 
-@pytest.mark.parametrize("to", [name for name in exporters() if name not in SUMS])
+@pytest.mark.parametrize("to", [name for name in exporters() if name not in OTHERS])
 def test_the_command_writes_every_format(trace: Path, tmp_path: Path, capsys: Capture, to: str) -> None:
     out = tmp_path / f"out{SUFFIXES.get(to, '')}"
     assert main(["convert", str(trace), str(out), "--to", to]) == 0
@@ -57,6 +59,8 @@ def test_the_command_writes_every_format(trace: Path, tmp_path: Path, capsys: Ca
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted(["in.fxt", out.name])
     captured = capsys.readouterr()
     assert captured.out == ""
+    if to in exchanges() and not exchanges()[to].imports:
+        return
     with open_timeline(out) as timeline:
         slices = timeline.table("slices")
         assert sorted(zip(slices["name"].to_list(), slices["duration"].tolist(), strict=True)) == [("work", 50)] * 2
@@ -122,6 +126,23 @@ def test_usage(trace: Path, tmp_path: Path, capsys: Capture) -> None:
         main(["convert", str(trace)])
 
 
+@pytest.mark.parametrize("source", ["fxt", "chrome", "uftrace"])
+def test_a_part(trace: Path, tmp_path: Path, source: str) -> None:
+    path = trace
+    if source != "fxt":
+        path = tmp_path / source
+        assert main(["convert", str(trace), str(path), "--to", source]) == 0
+    out = tmp_path / "part.json"
+    assert main(["convert", str(path), str(out), "--from", "80ns", "--until", "1h", "--thread", "2"]) == 0
+    with open_timeline(out) as timeline:
+        slices = timeline.table("slices")
+        assert [*zip(slices["start"].tolist(), slices["duration"].tolist(), strict=True)] == [(200, 50)]
+    assert main(["convert", str(path), str(out), "--until", "80ns"]) == 0
+    with open_timeline(out) as timeline:
+        slices = timeline.table("slices")
+        assert [*zip(slices["start"].tolist(), slices["duration"].tolist(), strict=True)] == [(100, 50)]
+
+
 def test_the_list(capsys: Capture) -> None:
     assert main(["convert", "--list", "--json"]) == 0
     listed = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
@@ -129,6 +150,11 @@ def test_the_list(capsys: Capture) -> None:
     assert listed["chrome"]["suffixes"] == [".json"]
     assert main(["convert", "--list"]) == 0
     assert "Chrome trace event JSON" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("to", exporters())
+def test_every_exporter_tells_what_it_does_not_carry(to: str) -> None:
+    assert all(import_module(exporters()[to].__module__).NOT_CARRIED)
 
 
 def test_a_trace_out_of_order_is_written_again(tmp_path: Path) -> None:

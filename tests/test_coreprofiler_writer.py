@@ -36,7 +36,7 @@ def test_every_table_of_records_can_be_written() -> None:
 
 @CLASSES
 @given(data=st.data())
-def test_a_written_table_has_the_same_records(cls: type[Any], data: st.DataObject) -> None:
+def test_a_written_table_has_the_same_records(cls: Any, data: st.DataObject) -> None:
     """Nothing is lost in a table, undefined pointers and missing numbers included."""
     records = data.draw(support.exact_records(cls))
     raw = support.written(records)

@@ -31,8 +31,8 @@ NOT_RUN = "<!-- not run -->"
 SAVED = re.compile(r"<!-- file: (\S+) -->")
 BUILT = {"_build", "_generated"}
 RECORDS = re.compile(r"fxtio run|fxtio\.(start|tracing|dump)")
-IN_PROCESS = re.compile(r"fxtio (?!run )([\w./=:, -]|'[^']*')+")
-"""Commands that need neither a shell nor a process: no pipes, no patterns, no program that is recorded."""
+IN_PROCESS = re.compile(r"(fxtio (?!run )(?:[\w./=:, -]|'[^']*')+?)(?: \| (head|tail) -n (\d+))?")
+"""Commands that need neither a shell nor a process: no pipes but for a few lines, no patterns, no recorded program."""
 
 COMMAND_PAGES = CHECKOUT / "docs" / "reference" / "commands"
 
@@ -59,14 +59,24 @@ def pages() -> list[Path]:
     return [path for path in (CHECKOUT / "README.md", *docs) if any(blocks(path.read_text(encoding="utf-8")))]
 
 
+def run_simple(command: str, end: str | None, count: str | None) -> subprocess.CompletedProcess[str]:
+    """Run a command of fxtio in this process; of what it prints, keep the first or the last lines, as a shell would."""
+    done = run_fxtio(*shlex.split(command)[1:])
+    if end is not None and count is not None:
+        lines = done.stdout.splitlines(keepends=True)
+        done.stdout = "".join(lines[: int(count)] if end == "head" else lines[-int(count) :])
+        done.returncode = 0  # that of `head` and `tail`
+    return done
+
+
 def run_console(body: str, where: str) -> None:
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "PYTEST_ADDOPTS": ""}  # the options of this run are not those of a user
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
-        if IN_PROCESS.fullmatch(command):
-            child = run_fxtio(*shlex.split(command)[1:])
+        if simple := IN_PROCESS.fullmatch(command):
+            child = run_simple(*simple.groups())
         else:
             child = subprocess.run(
                 command, shell=True, capture_output=True, text=True, env=environment, timeout=120, check=False

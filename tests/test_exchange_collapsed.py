@@ -13,14 +13,19 @@ import fxtio
 import judges
 from fxtio.cli import main
 from fxtio.exchange import collapsed
+from fxtio.timeline import Timeline
 from judges import speedscope
 from support import exchange
 from support.checkout import CORPUS
 from support.exchange import Content, Stack, exported, imported
 
 
+def lines_of(timeline: Timeline) -> list[str]:
+    return exported(timeline, "collapsed")[0].decode().splitlines()
+
+
 def lines(content: Content) -> list[str]:
-    return exported(content.timeline(), "collapsed")[0].decode().splitlines()
+    return lines_of(content.timeline())
 
 
 def test_samples() -> None:
@@ -50,9 +55,9 @@ def test_samples() -> None:
     }
 
 
-def test_slices_have_their_own_time_in_microseconds() -> None:
+def test_slices_have_their_own_time_in_nanoseconds() -> None:
     spans = [(0, 0, 100_000, "main"), (0, 10_000, 20_400, "a"), (0, 40_000, 300, "b"), (1, 0, 5_600, "main")]
-    assert lines(Content(spans=spans)) == ["main 85", "main;a 20"]
+    assert lines(Content(spans=spans)) == ["main 84900", "main;a 20400", "main;b 300"]
 
 
 def test_allocations_have_their_bytes() -> None:
@@ -79,7 +84,7 @@ def test_the_command(tmp_path: Path) -> None:
         track.complete("work", 10_000, 30_000)
         track.complete("work", 40_000, 60_000)
     assert main(["convert", str(tmp_path / "in.fxt"), str(tmp_path / "out.folded")]) == 0
-    assert (tmp_path / "out.folded").read_text() == "main 60\nmain;work 40\n"
+    assert (tmp_path / "out.folded").read_text() == "main 60000\nmain;work 40000\n"
 
 
 def test_an_empty_timeline() -> None:
@@ -108,10 +113,9 @@ def test_samples_come_back(samples: list[tuple[int, int, Stack, int, str]]) -> N
 
 @given(exchange.complete_spans)
 def test_times_of_slices_come_back(spans: list[tuple[int, int, int, str]]) -> None:
-    spans = [(track, 1000 * start, 1000 * duration, name) for track, start, duration, name in spans]
     timeline = Content(spans=spans).timeline()
     again = imported(exported(timeline, "collapsed")[0], "collapsed")
-    assert exchange.weights(again).total() == timeline.table("slices")["self_time"].sum() // 1000
+    assert exchange.weights(again).total() == timeline.table("slices")["self_time"].sum()
 
 
 @pytest.mark.once
@@ -136,6 +140,18 @@ def test_speedscope_reads_the_corpus(tmp_path: Path) -> None:
 
 
 def test_py_spy() -> None:
+    timeline = fxtio.open_timeline(CORPUS / "py-spy" / "work.collapsed")
+    assert timeline.format == "collapsed"
+    stack = ("<module>", "outer", "inner")
+    assert exchange.weights(timeline) == {
+        (stack, "samples"): 8,
+        ((*stack, "inner.<locals>.<genexpr>"), "samples"): 17,
+    }
+    assert set(timeline.table("frames")["file"].to_list()) == {"work.py"}
+    assert lines_of(timeline) == (CORPUS / "py-spy" / "work.collapsed").read_text("utf-8").splitlines()
+
+
+def test_threads_of_py_spy() -> None:
     data = b"process 7:python;<module> (a.py:3);work (a b.py:9) 12\n<module> (a.py:3) 1\n"
     timeline = imported(data)
     assert timeline.format == "collapsed"

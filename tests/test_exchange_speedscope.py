@@ -167,36 +167,33 @@ def test_speedscope_reads_the_corpus(name: str, tmp_path: Path) -> None:
 
 # --------------------------------------------------------------------------------------------- files of other programs
 
-PY_SPY = {
-    "$schema": "https://www.speedscope.app/file-format-schema.json",
-    "profiles": [
-        {
-            "type": "sampled",
-            "name": 'Thread 0x7F "MainThread"',
-            "unit": "seconds",
-            "startValue": 0.0,
-            "endValue": 0.03,
-            "samples": [[0, 1], [0, 1], [0]],
-            "weights": [0.01, 0.01, 0.01],
-        }
-    ],
-    "shared": {
-        "frames": [{"name": "<module>", "file": "a.py", "line": 3, "col": None}, {"name": "work", "file": "a.py"}]
-    },
-    "activeProfileIndex": None,
-    "exporter": "py-spy@0.4.3",
-    "name": "py-spy profile",
-}
-
 
 def test_py_spy() -> None:
-    timeline = imported(json.dumps(PY_SPY).encode())
+    timeline = fxtio.open_timeline(CORPUS / "py-spy" / "work.speedscope.json")
     assert timeline.format == "speedscope"
-    assert exchange.weights(timeline) == {(("<module>", "work"), "ns"): 20_000_000, (("<module>",), "ns"): 10_000_000}
-    assert timeline.table("samples")["time"].tolist() == [0, 10_000_000, 20_000_000]
-    assert timeline.table("threads")["name"].to_list() == ['Thread 0x7F "MainThread"']
+    stack = ("<module>", "outer", "inner")
+    assert exchange.weights(timeline) == {
+        (stack, "ns"): 180_000_000,
+        ((*stack, "inner.<locals>.<genexpr>"), "ns"): 460_000_000,
+    }
+    assert timeline.table("samples")["time"].tolist() == [20_000_000 * number for number in range(32)]
+    assert timeline.table("threads")["name"].to_list() == ['Thread 27426 ""']
     assert timeline.table("processes")["name"].to_list() == ["py-spy profile"]
-    assert timeline.table("frames")["line"].tolist() == [3, -1]
+    assert timeline.table("frames")["line"].tolist() == [5, 11, 14, 5]
+    assert not timeline.losses
+
+
+def test_frames_without_a_place() -> None:
+    frames = [{"name": "a", "file": "", "line": 0}, {"name": "b", "file": None}, {"file": 5, "line": "7"}]
+    data = with_profile(type="sampled", samples=[[0, 1, 2]], weights=[1]).replace(
+        b'[{"name": "f"}]', json.dumps(frames).encode()
+    )
+    rows = [*imported(data).table("frames").rows()]
+    assert [(row["name"], row["file"], row["line"]) for row in rows] == [
+        ("a", None, -1),
+        ("b", None, -1),
+        (None, None, -1),
+    ]
 
 
 # -------------------------------------------------------------------------------------------------------- hostile files
@@ -207,7 +204,11 @@ def with_profile(**changes: Any) -> bytes:
         "type": "evented", "name": "p", "unit": "none", "startValue": 0, "endValue": 9,
         "events": [{"type": "O", "frame": 0, "at": 1}, {"type": "C", "frame": 0, "at": 5}],
     }  # fmt: skip
-    document = {"$schema": PY_SPY["$schema"], "shared": {"frames": [{"name": "f"}]}, "profiles": [profile | changes]}
+    document = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "shared": {"frames": [{"name": "f"}]},
+        "profiles": [profile | changes],
+    }
     return json.dumps(document).encode()
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import judges
-from judges import perfetto, pypi_fxt
+from judges import go_pprof, perfetto, pypi_fxt, speedscope
 
 pytestmark = pytest.mark.once
 
@@ -328,3 +328,30 @@ def test_the_judges_agree_on_magic_trace() -> None:
         slices = p.slices()
     assert Counter((item.name, item.ts) for item in slices) == begins
     assert Counter(item.end for item in slices) == ends
+
+
+# ---------------------------------------------------------------------------------------------- speedscope and pprof
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("x.speedscope.json", b'{"$schema":"https://www.speedscope.app/file-format-schema.json","profiles":[]'),
+        ("x.speedscope.json", b"{}"),
+        ("x.pprof", b"\x0a\x04\x08\x01\x10"),
+        ("x.collapsed", b"no weight\n"),
+    ],
+)
+def test_speedscope_refuses_other_files(name: str, data: bytes, tmp_path: Path) -> None:
+    judges.require(speedscope.available())
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(speedscope.SpeedscopeError):
+        speedscope.load(tmp_path / name)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x0a\x04\x08\x01\x10", b"text"])
+def test_pprof_refuses_other_files(data: bytes, tmp_path: Path) -> None:
+    judges.require(go_pprof.available())
+    (tmp_path / "x.pprof").write_bytes(data)
+    with pytest.raises(go_pprof.PprofError):
+        go_pprof.load(tmp_path / "x.pprof")

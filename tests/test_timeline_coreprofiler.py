@@ -39,11 +39,11 @@ def stack_names(tables: dict[str, Any], stack: int) -> list[str]:
 
 
 def names_of(trace: Any) -> dict[int | None, str]:
-    found = {}
+    names: dict[int | None, str] = {}
     for table in ("function_names_old", "function_names"):
         rows = trace.table(table)
-        found |= dict(zip(rows["function_iid"].tolist(), rows["name"], strict=True))
-    return found
+        names |= dict(zip(rows["function_iid"].tolist(), rows["name"], strict=True))
+    return names
 
 
 def named(names: dict[int | None, str], iid: int | None) -> str:
@@ -122,8 +122,10 @@ def test_spans_are_those_of_the_summary(path: Path) -> None:
             actual[kinds[track["name"]], row["start"], row["duration"]] += 1
     assert actual == intervals
     collections = tables["collections"]
-    found = Counter(("gc", *row) for row in zip(*(collections[n].tolist() for n in ("start", "duration")), strict=True))
-    assert found == Counter({key: count for key, count in intervals.items() if key[0] == "gc"})
+    actual = Counter(
+        ("gc", *row) for row in zip(*(collections[n].tolist() for n in ("start", "duration")), strict=True)
+    )
+    assert actual == Counter({key: count for key, count in intervals.items() if key[0] == "gc"})
 
 
 def test_the_example_of_the_specification() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import fxtio
 from fxtio.codec.integers import MAX_INT64
+from fxtio.dcpi.reader import DcpiTrace
 from support.checkout import CORPUS
 
 FILES = sorted((CORPUS / "dcpi").glob("*.dcpi"))
@@ -15,7 +16,7 @@ FILES = sorted((CORPUS / "dcpi").glob("*.dcpi"))
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_samples_are_those_of_the_table(path: Path) -> None:
-    with fxtio.open(path) as trace:
+    with DcpiTrace(path) as trace:
         header, rows = trace.header, list(trace.table("samples").rows())
     with fxtio.open_timeline(path) as timeline:
         tables = timeline.tables("samples", "stacks", "frames", "slices")

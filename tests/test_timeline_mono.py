@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,8 @@ def check_tables(path: Path) -> None:
             calls, expected = (Counter((*row[:2], *row[3:]) for row in each.elements()) for each in (calls, expected))
         assert calls == expected
         for name, table in (("GC pause", "gc_pauses"), ("monitor wait", "contentions")):
-            found = slices.take(slices["name"].is_in(name) & ~slices["state"].is_in("open"))
-            assert rows_of(found, "start", "duration") == rows_of(trace.table(table), "start", "duration")
+            actual = slices.take(slices["name"].is_in(name) & ~slices["state"].is_in("open"))
+            assert rows_of(actual, "start", "duration") == rows_of(trace.table(table), "start", "duration")
         allocations = trace.table("allocations")
         assert Counter(tables["allocations"]["size"].tolist()) == Counter(allocations["size"].tolist())
         assert Counter(tables["allocations"]["type"]) == Counter(allocations["class_name"])
@@ -151,7 +152,7 @@ def test_samples_are_counted_as_by_mprof_report(folder: Path) -> None:
 # ---- by hand
 
 
-def written(path: Path, events: list[tuple[int, list[r.Event]]]) -> Timeline:
+def written(path: Path, events: Sequence[tuple[int, Sequence[r.Event]]]) -> Timeline:
     """Write buffers of threads and open the timeline."""
     with MonoWriter(path) as writer:
         for thread, records in events:

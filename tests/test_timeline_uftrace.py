@@ -14,16 +14,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fxtio
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
 from fxtio.uftrace import missing_entries
 from fxtio.uftrace.demangle import available
+from fxtio.uftrace.records import FunctionExit
 from fxtio.uftrace.synth import SHAPES, synth
 from fxtio.uftrace.writer import UftraceWriter
-from support.uftrace_judge import needs_uftrace, run
-from support.uftrace_samples import SAMPLES, UFTRACE, expected, from_calls, plain
+from support.limits import processor_seconds
+from support.uftrace_judge import VIEWS, needs_uftrace, run
+from support.uftrace_samples import SAMPLES, UFTRACE, expected, from_calls, plain, reference_flame
 
 _STATES = {"whole": "closed", "no_exit": "open", "open": "open", "no_entry": "closed"}
 
@@ -72,9 +76,9 @@ def test_calls_are_those_of_the_table(name: str) -> None:
 def test_calls_of_shapes_are_those_of_the_table(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "t.data"
     synth(path, shape, events=9000, size=None, threads=3, seed=3, progress=lambda *_: None)
-    found = calls(fxtio.open_timeline(path))
-    assert found == calls_of_table(path)
-    assert found.total() > 1000
+    actual = calls(fxtio.open_timeline(path))
+    assert actual == calls_of_table(path)
+    assert actual.total() > 1000
 
 
 def totals(timeline: Timeline) -> dict[str, tuple[int, int, int]]:
@@ -126,6 +130,33 @@ def test_totals_of_synthetic_traces_are_those_of_the_installed_uftrace(shape: st
     assert counts == {name: values[0] for name, values in totals(fxtio.open_timeline(path)).items()}
 
 
+def paths(timeline: Timeline) -> Counter[str]:
+    """Return the self time of each stack of functions."""
+    result, names = Counter[str](), list[str]()
+    for row in timeline.table("slices").rows():  # an outer slice comes first
+        names.append(f"{names[row['parent']]};{row['name']}" if row["parent"] >= 0 else row["name"])
+        result[names[-1]] += row["self_time"]
+    return +result
+
+
+@pytest.mark.parametrize("name", ["cpp-v019", "dlopen-v013", "old-v08-dlopen", "read-args-v013", "synth-args"])
+def test_stacks_are_those_of_the_flame_graph_of_uftrace(name: str) -> None:
+    text = expected(name, "flame.txt")
+    assert text is not None
+    assert paths(opened(name)) == +reference_flame(text)
+
+
+@needs_uftrace
+@pytest.mark.parametrize("shape", ["calls", "recursion"])
+def test_stacks_of_synthetic_traces_are_those_of_the_installed_uftrace(shape: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.data"
+    synth(path, shape, events=6000, size=None, threads=3, seed=1, progress=lambda *_: None)
+    theirs = +reference_flame(run("dump", path, *VIEWS["flame"]))
+    assert paths(fxtio.open_timeline(path)) == theirs
+    graph = run("graph", path).decode()
+    assert all(name.rpartition(";")[2] in graph for name in theirs)
+
+
 def test_an_exit_after_longjmp_is_a_call_since_the_last_record_of_its_depth() -> None:
     """As uftrace has it: the second exit of `_setjmp`, whose entry ended long ago."""
     ours, theirs = totals(opened("signal-longjmp-v013")), totals_of_uftrace("signal-longjmp-v013")
@@ -150,8 +181,8 @@ def test_a_forked_process_is_still_in_the_calls_that_it_began_in(tmp_path: Path)
     with fxtio.open_timeline(tmp_path / "t") as timeline:
         tables = timeline.tables("slices", "tracks", "threads", "processes", "instants")
     of_child = [row for row in tables["slices"].rows() if row["track"] != tables["slices"]["track"][0]]
-    found = [(row["name"], row["start"], row["duration"], row["depth"], row["event"] >= 0) for row in of_child]
-    assert found == [("main", 250, 110, 0, False), ("fork", 250, 60, 1, False), ("work", 320, 30, 1, True)]
+    actual = [(row["name"], row["start"], row["duration"], row["depth"], row["event"] >= 0) for row in of_child]
+    assert actual == [("main", 250, 110, 0, False), ("fork", 250, 60, 1, False), ("work", 320, 30, 1, True)]
     assert tables["processes"]["pid"].tolist() == [10, 11]
     kinds = tables["tracks"]["kind"].to_list()
     on_process = [row["name"] for row in tables["instants"].rows() if kinds[row["track"]] == "process"]
@@ -173,10 +204,41 @@ def test_missing_entries_and_exits_over_several_blocks(
         slices = timeline.table("slices")
         assert calls(timeline) == calls_of_table(path)
     assert timeline.losses.total() == 0
-    unbegun = slices.take(slices["event"] < 0)
-    assert unbegun["name"].to_list() == ["zero", "one"]
-    assert unbegun["depth"].tolist() == [0, 1]
+    without_entry = slices.take(slices["event"] < 0)
+    assert without_entry["name"].to_list() == ["zero", "one"]
+    assert without_entry["depth"].tolist() == [0, 1]
     assert set(slices["state"].to_list()) == {"closed", "open"}
+
+
+DEPTHS = st.lists(st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size=12), max_size=4)
+
+
+@given(chunks=DEPTHS)
+def test_the_last_record_up_to_a_depth(chunks: list[list[tuple[int, bool]]]) -> None:
+    """Each record may be an exit that asks for it; the others are taken together."""
+    records, depths = missing_entries._OuterRecords(), list[int]()
+    for chunk in chunks:
+        first, depth = len(depths), np.array([level for level, _ in chunk], np.int64)
+        numbers = np.arange(first, first + len(chunk))
+        asked = np.flatnonzero([asks for _, asks in chunk])
+        depths += depth.tolist()
+        if not len(asked):
+            records.enter(numbers, depth, numbers * 10)
+            continue
+        last = [
+            max((other for other in range(first + row) if depths[other] <= depths[first + row]), default=-1)
+            for row in asked.tolist()
+        ]
+        places = [(number, 10 * number if number >= 0 else 0) for number in last]
+        assert records.before(numbers, depth, numbers * 10, asked) == places
+
+
+def test_many_missing_entries_take_no_long_time(tmp_path: Path) -> None:
+    exits = [FunctionExit(10 * row, row % 1024, 0x400000) for row in range(70_000)]
+    path = plain(tmp_path / "t", exits)
+    with processor_seconds(10), fxtio.open_timeline(path) as timeline:
+        assert timeline.table("slices").num_rows == missing_entries.MAX_MISSING
+        assert timeline.losses.total() == 70_000 - missing_entries.MAX_MISSING
 
 
 def test_too_many_missing_entries_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

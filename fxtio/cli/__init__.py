@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from fxtio.cli.common import REFUSED, with_joined_times
+from fxtio.cli.common import REFUSED, SEPARATOR, with_joined_times
 from fxtio.errors import FxtioError
 
 COMMANDS = (
@@ -28,6 +28,8 @@ COMMANDS = (
     "stats",
     "validate",
     "query",
+    "diff",
+    "check",
     "synth",
     "slice",
     "merge",
@@ -74,6 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that the encoding lacks
     try:
+        if arguments[:1] == ["diff"]:  # argparse leaves out what divides the two sides
+            arguments = [SEPARATOR if argument == "--" else argument for argument in arguments]
         options = _parse(_parser(), with_joined_times(arguments))
         code: int = options.run(options)
         sys.stdout.flush()

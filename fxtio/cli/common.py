@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from fxtio.selection import Moment, Selection
     from fxtio.timeline import Timeline
 
+SEPARATOR = "\0"
+"""Stands for the argument `--` of `fxtio diff` among its traces; no file has this name."""
+
 FINE, FOUND, REFUSED = range(3)
 """The exit codes: success; the trace has findings; wrong usage, or input that cannot be read at all."""
 
@@ -117,8 +120,13 @@ _PATTERN_OPTIONS = (
 )
 
 
-def add_selection(parser: ArgumentParser) -> None:
-    """Add the options that select a part of a trace, see `selection_of`."""
+def add_selection(parser: ArgumentParser, end: str = "--to") -> None:
+    """Add the options that select a part of a trace, see `selection_of`.
+
+    Args:
+        parser: the parser of a command.
+        end: the option for the end of a range of times.
+    """
     group = parser.add_argument_group(
         "selection",
         "A time is 1.2s, 350ms or 12us after the first event, -1s before the end, 10% of the\n"
@@ -127,7 +135,7 @@ def add_selection(parser: ArgumentParser) -> None:
     )
     group.add_argument("--from", dest="begin", type=_moment, metavar="TIME", help="only what is at this time or later")
     help_to = "only what is before this time; +50ms is 50 ms after --from"
-    group.add_argument("--to", dest="end", type=_moment, metavar="TIME", help=help_to)
+    group.add_argument(end, dest="end", type=_moment, metavar="TIME", help=help_to)
     for option, attribute, what in _PATTERN_OPTIONS:
         group.add_argument(
             f"--{option}", dest=attribute, action="append", default=[], metavar="NAME", help=f"only {what}"
@@ -174,7 +182,7 @@ def with_joined_times(arguments: Sequence[str]) -> list[str]:
     """Return arguments such that argparse takes `--from -1s`, a time before the end, as it takes `--from=-1s`."""
     joined: list[str] = []
     for argument in arguments:
-        if joined and joined[-1] in ("--from", "--to") and argument[:1] == "-" and argument[1:2].isdigit():
+        if joined and joined[-1] in ("--from", "--to", "--until") and argument[:1] == "-" and argument[1:2].isdigit():
             joined[-1] += f"={argument}"
         else:
             joined.append(argument)

@@ -7,7 +7,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from fxtio.cli.common import FINE, Progress, UsageError, add_examples, print_findings, print_table
+from fxtio.cli.answers import selection_in
+from fxtio.cli.common import FINE, Progress, UsageError, add_examples, add_selection, print_findings, print_table
 from fxtio.report import human_size, printable
 
 NAME = "convert"
@@ -21,16 +22,21 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("output", metavar="OUT", nargs="?", help=output_help)
     parser.add_argument("--to", metavar="FORMAT", help="the format of OUT (default: by its ending)")
     parser.add_argument("--format", metavar="FORMAT", help="the format of IN (default: by its content)")
+    parser.add_argument("--table", metavar="NAME", help="write only this table, to a file (parquet, arrow and csv)")
     parser.add_argument("--strict", action="store_true", help="write nothing if something would be lost")
     parser.add_argument("--list", action="store_true", help="print the formats, and convert nothing")
     parser.add_argument("--json", action="store_true", help="print the losses, or the formats, as JSON")
+    add_selection(parser, end="--until")
     parser.set_defaults(refuse=parser.error)
     add_examples(
         parser,
         "fxtio convert uftrace.data trace.fxt",
         "fxtio convert result.json trace.fxt.zst",
         "fxtio convert --strict trace.fxt trace.json.gz",
+        "fxtio convert big.fxt part.json --from 1.2s --until 1.4s --thread main",
         "fxtio convert app.mlpd - --to chrome | gzip > app.json.gz",
+        "fxtio convert trace.fxt tables.parquet",
+        "fxtio convert --table slices trace.fxt slices.csv",
         "fxtio convert --list",
     )
 
@@ -55,7 +61,10 @@ def run(options: Namespace) -> int:
         Progress(human_size) as progress,
         open_timeline(options.file, format=options.format, progress=progress) as timeline,
     ):
-        losses = convert(timeline, options.output, to=to, strict=options.strict)
+        selection = selection_in(options, timeline)
+        losses = convert(
+            timeline, options.output, to=to, strict=options.strict, selection=selection, table=options.table
+        )
         progress.clear()
         if options.json:
             result: dict[str, Any] = {"from": timeline.format, "to": to, "losses": dict(losses)}

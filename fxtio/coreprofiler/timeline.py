@@ -80,7 +80,7 @@ class _Activations:
 
 
 class _Mapping:
-    """What must be remembered from one batch to the next.
+    """The state of a reading, from batch to batch.
 
     Attributes:
         sources: the tables of the trace that are needed.
@@ -137,10 +137,10 @@ class _Mapping:
     # ---- steps
 
     def _steps(self, batch: dict[str, Table]) -> Steps:
-        found = [self._activations(batch["sample_stacks"], batch["stacks"])]
-        found += [self._spans(batch[name], *values) for name, values in _SPANS.items()]
-        found += [self._pauses(batch[name], step) for name, step in _PAUSES.items()]
-        rows = Steps.joined(found)
+        steps_by_kind = [self._activations(batch["sample_stacks"], batch["stacks"])]
+        steps_by_kind += [self._spans(batch[name], *values) for name, values in _SPANS.items()]
+        steps_by_kind += [self._pauses(batch[name], step) for name, step in _PAUSES.items()]
+        rows = Steps.joined(steps_by_kind)
         rows = rows.take(np.argsort(rows.event, kind="stable"))
         rows.ticks[:] = rows.time // 1_000_000
         return rows
@@ -157,14 +157,14 @@ class _Mapping:
                 track = self._track(TrackKind.THREAD, self._whole.thread(number))
                 thread = self._threads[number] = _Activations(track)
             time = self._checked(thread, moment)
-            kept = min(matched, thread.depth, depths[stack])
-            rows += [(event, time, thread.track, SpanStep.END, -1)] * (thread.depth - kept)
+            common = min(matched, thread.depth, depths[stack])
+            rows += [(event, time, thread.track, SpanStep.END, -1)] * (thread.depth - common)
             new = []
-            for _ in range(depths[stack] - kept):
+            for _ in range(depths[stack] - common):
                 new.append((event, time, thread.track, SpanStep.BEGIN, functions[stack]))
                 stack = parents[stack]
             rows += reversed(new)
-            thread.depth = kept + len(new)
+            thread.depth = common + len(new)
         steps = Steps.blank(len(rows))
         if rows:
             values = np.array(rows, np.int64)

@@ -86,7 +86,7 @@ class WholeNames:
 
 
 class _ByPlace:
-    """What a number stands for, which may change from one place of the file to the next.
+    """The meanings of numbers, which may change from one place of the file to the next.
 
     Args:
         rows: the number, the offset in bytes, and what it stands for from there on.

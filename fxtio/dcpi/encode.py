@@ -94,7 +94,7 @@ def header_bytes(lines: Iterable[Line]) -> tuple[bytes, Header]:
     findings = Findings("dcpi")
     check_header(header, findings)
     for finding in findings:
-        if finding.rule != "header.no-text-start":  # one edition of the specification does not have the line
+        if finding.rule != "dcpi.header.no-text-start":  # one edition of the specification does not have the line
             raise EncodeError(finding.message, "header")
     return data + terminator, header
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from fxtio.io.source import Source
     from fxtio.timeline.parts import Part, Registry
 
-MODULES: tuple[str, ...] = ("speedscope", "chrome", "collapsed", "pprof", "otlp")
+MODULES: tuple[str, ...] = (
+    "speedscope", "chrome", "collapsed", "pprof", "otlp", "perfetto", "parquet", "arrow", "csv",
+)  # fmt: skip
 """The modules of this package that have an exchange format, in the order in which they are asked what a file is."""
 
 
@@ -46,6 +48,7 @@ class Exchange:
         suffixes: the endings of its files, for example `(".json",)`.
         sniff: returns whether a file that begins with these bytes is of this format.
         extra: the extra of fxtio that its exporter or importer needs, None for none.
+        directory: whether it is written as a directory of files.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Exchange:
     suffixes: tuple[str, ...]
     sniff: Callable[[bytes], bool] = _never
     extra: str | None = None
+    directory: bool = False
 
     @property
     def imports(self) -> bool:

@@ -32,6 +32,14 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
+NOT_CARRIED = (
+    "scheduling and wakeups, allocations; weights and processors of samples, which become spans between samples",
+    "the types of arguments that are koids, pointers, or numbers that are not finite",
+    "names of points of flows that differ from that of the first point",
+)
+"""The content of a timeline that a file does not have."""
+
+
 def _sniff(head: bytes) -> bool:
     """Return whether a file begins with an object or an array of events."""
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")

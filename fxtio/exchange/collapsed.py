@@ -15,16 +15,17 @@ import numpy as np
 
 from fxtio.exchange import Exchange
 from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
-from fxtio.exchange.texts import UNKNOWN, StackTexts, clean, label
+from fxtio.exchange.texts import UNKNOWN, StackTexts, label
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry
 from fxtio.timeline.stacks import MAX_FRAMES, SliceStacks, Stacks, Sums
 
 NOT_CARRIED = (
     "times; processes, threads and processors",
-    "calls of slices, categories and arguments: of slices, only the time that was spent in each stack itself, in µs",
+    "calls of slices, categories and arguments: of slices, only the time that was spent in each stack itself, in ns",
     "the addresses and modules of frames; files of frames without a line",
     "semicolons and line breaks in names, which become colons and spaces",
     "samples in more than one unit, and allocations or slices beside samples",
@@ -43,7 +44,7 @@ _CHUNK = 1 << 20
 
 
 def _sniff(head: bytes) -> bool:
-    return b";" in head and not head.lstrip().startswith((b"{", b"[", b"<")) and bool(_LINES.fullmatch(head))
+    return b";" in head and not head.lstrip().startswith((b"{", b"[", b"<?", b"<!")) and bool(_LINES.fullmatch(head))
 
 
 EXCHANGE = Exchange("collapsed", "collapsed stacks", __name__, (".collapsed", ".folded"), _sniff)
@@ -124,7 +125,8 @@ _LOST = (
 class Exporter:
     """Writes a timeline as collapsed stacks, see `fxtio.formats.Exporter`.
 
-    A file has weights of one kind: samples if there are any, else the times of slices, else the bytes of allocations.
+    A file has weights of one kind: samples if there are any, else the own times of slices in ns, else the bytes
+    of allocations.
     """
 
     TABLES: ClassVar = STACKED
@@ -159,10 +161,7 @@ class Exporter:
             self._write_samples(samples)
         elif slices.num_rows:
             own = self._slices.stacks.new_tables()
-            rounded = (slices["self_time"] + 500) // 1000
-            lost = (rounded == 0) & (slices["self_time"] > 0)
-            self._lose("stacks in which less than half a microsecond was spent, which are left out", int(lost.sum()))
-            self._write(Table(own["stacks"]), Table(own["frames"]), slices["stack"], rounded)
+            self._write(Table(own["stacks"]), Table(own["frames"]), slices["stack"], slices["self_time"])
         if allocations.num_rows and (samples.num_rows or slices.num_rows):
             self._lose("stacks of allocations, beside samples or slices", allocations.num_rows)
         elif allocations.num_rows:
@@ -195,9 +194,9 @@ class Exporter:
             self._sink.write(f"{text} {min(sums[text], MAX_TIME)}\n".encode())
 
     def _label(self, frame: dict[str, Any]) -> str:
-        text = label(frame)
+        text = label(frame, self.losses)
         if frame["file"] and frame["line"] >= 0:
-            text = f"{text} ({clean(frame['file'])}:{frame['line']})"
+            text = f"{text} ({plain(frame['file'], self.losses)}:{frame['line']})"
         replaced = text.translate(_BREAKS).strip()
         self._lose("names with semicolons, line breaks, or spaces around them, which are replaced", replaced != text)
         return replaced or UNKNOWN

@@ -18,8 +18,11 @@ from typing import Any, BinaryIO, cast
 from fxtio.errors import FormatError, FxtioError
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
+from fxtio.exchange.opening import open_timeline
+from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, whole_file
+from fxtio.selection import Selection
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.timeline import Timeline
 
@@ -27,6 +30,7 @@ Losses = Counter[str]
 """What a conversion could not carry over, as phrases, and how often it occurred."""
 
 _SHOWN = 3
+_PART = "part"
 
 
 class LossError(FxtioError):
@@ -62,16 +66,27 @@ def format_of(target: str) -> str:
     return chosen.name
 
 
-def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, strict: bool = False) -> Losses:
+def convert(
+    timeline: Timeline,
+    target: str | Path,
+    *,
+    to: str | None = None,
+    strict: bool = False,
+    selection: Selection | None = None,
+    table: str | None = None,
+) -> Losses:
     """Write a timeline to a file, or to a directory where traces of the format are directories.
 
-    A trace that already is of the format is copied byte for byte.
+    A trace that already is of the format is copied byte for byte.  A part of a trace is first written to a temporary
+    trace: of its own format if parts can be cut out of it, or else of FXT.
 
     Args:
         timeline: what to write.
         target: a path (`.gz`, `.zst` and `.xz` compress a file), or `-` for standard output.
         to: the name of the format; by default it is that of the suffix.
         strict: refuse to lose anything.
+        selection: the part to write; everything by default.
+        table: the name of the only table to write, for formats of tables, whose target is a file then.
 
     Returns:
         What was lost.
@@ -79,12 +94,20 @@ def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, st
     Raises:
         LossError: something would be lost, and `strict` is set.
         FormatError: there is no such format, or nothing can be converted to it; a directory cannot be written there.
+        SelectionError: the format of the trace has nothing of the kind that is selected.
         DecodeError: the trace was opened with `strict`, and has a fault.
         OSError: the target cannot be written.
     """
     name = to or format_of(str(target))
-    own = formats().get(name)
-    is_directory = own is not None and own.directory
+    if selection is not None and not selection.is_everything:
+        with tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
+            before = _cut(timeline, selection, Path(folder))
+            if strict and before:
+                raise LossError(str(target), before)
+            with open_timeline(Path(folder, _PART)) as part:
+                return before + convert(part, target, to=name, strict=strict, table=table)
+    chosen = formats().get(name) or exchanges().get(name)
+    is_directory = chosen is not None and chosen.directory
     if timeline.trace is not None and timeline.format == name:
         new = _whole_directory(target) if is_directory else _whole(target)
         with new as place, by_name(name).create(place) as writer:
@@ -93,6 +116,8 @@ def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, st
     exporter = exporters().get(name)
     if exporter is None:
         raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
+    if table is not None:
+        exporter, is_directory = _of_table(exporter, name, table), False
     attempt = _Attempt(target, exporter, is_directory=is_directory)
     with attempt:
         written, registry = timeline.fold(attempt.begin, *exporter.TABLES)
@@ -101,6 +126,23 @@ def convert(timeline: Timeline, target: str | Path, *, to: str | None = None, st
         if strict and losses:
             raise LossError(str(target), losses)
     return losses
+
+
+def _cut(timeline: Timeline, selection: Selection, folder: Path) -> Losses:
+    """Write a part of a trace to a folder, and return what was lost by this."""
+    if timeline.trace is not None and by_name(timeline.format).has_cut:
+        by_name(timeline.format).cut.cut(timeline.trace, selection, folder / _PART)
+        return Losses()
+    losses = convert(timeline, folder / "whole", to="fxt")
+    with by_name("fxt").open(folder / "whole") as trace:
+        by_name("fxt").cut.cut(trace, selection, folder / _PART)
+    return losses
+
+
+def _of_table(exporter: type[Exporter], name: str, table: str) -> type[Exporter]:
+    if not issubclass(exporter, TableExporter):
+        raise FormatError(f"a file of {name} does not have one table; this is for parquet, arrow and csv")
+    return exporter.of_table(table)
 
 
 class _Attempt:

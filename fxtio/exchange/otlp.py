@@ -7,8 +7,10 @@ https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from functools import partial
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -22,7 +24,7 @@ from fxtio.exchange.otlp_reader import ERROR, STATE, parts
 from fxtio.io.sink import Sink
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows, Arguments
-from fxtio.timeline.losses import Texts, count_lost
+from fxtio.timeline.losses import Texts, count_lost, plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import LABELS, ArgumentKind
 
@@ -45,6 +47,9 @@ _LOST = {name: phrase for name, phrase in OTHER_TABLES.items() if name not in ("
     "allocations": "allocations",
 }
 _STATES = LABELS["slices", "state"]
+_SPANS = 1000
+"""The most spans in a line."""
+
 _INTERNAL = 1
 """The kind of a span within a program."""
 
@@ -70,7 +75,7 @@ class Exporter:
         self._registry = registry
         self._arguments = Arguments(of_slices=True)
         self._roots = _Roots(registry)
-        self._texts: Texts[str] = Texts(registry.names, self.losses, str)
+        self._texts: Texts[str] = Texts(registry.names, partial(plain, losses=self.losses))
         self._waiting: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)  # events by the id of their slice
         self._waiting_count = 0
         self._seed = b""
@@ -111,8 +116,9 @@ class Exporter:
                 self._waiting_count += 1
 
     def _write(self, slices: Table) -> None:
-        """Write a line with the spans of all slices."""
+        """Write lines with the spans of slices."""
         roots = self._roots.enter(slices).tolist()
+        trace_ids = {root: self._trace_id(root) for root in set(roots)}
         attributes = self._attributes(self._arguments.of(slices["event"], slices["end_event"]), slices.num_rows)
         owners = _Owners(self._registry)
         numbers = [slices[name].tolist() for name in ("id", "parent", "start", "duration", "track")]
@@ -121,11 +127,12 @@ class Exporter:
         for row, (number, parent, start, duration, track, name, state, category) in enumerate(
             zip(*numbers, *codes, strict=True)
         ):
-            span: dict[str, Any] = {"traceId": self._trace_id(roots[row]), "spanId": f"{number + 1:016x}"}
+            span: dict[str, Any] = {"traceId": trace_ids[roots[row]], "spanId": f"{number + 1:016x}"}
             if roots[row] != number:
                 span["parentSpanId"] = f"{parent + 1:016x}"
-            span |= {"name": self._texts.text(name), "kind": _INTERNAL}
-            span |= {"startTimeUnixNano": str(start), "endTimeUnixNano": str(start + duration)}
+            span["name"] = self._texts.text(name)
+            span["kind"] = _INTERNAL
+            span["startTimeUnixNano"], span["endTimeUnixNano"] = str(start), str(start + duration)
             span["attributes"] = owners.attributes(track) + attributes[row]
             if state != SliceState.CLOSED:
                 span["attributes"].append(_attribute(STATE, {"stringValue": _STATES[state]}))
@@ -135,6 +142,14 @@ class Exporter:
                 span["events"] = self._waiting.pop(number)
                 self._waiting_count -= len(span["events"])
             resources.setdefault(owners.process(track), {}).setdefault(category, []).append(span)
+            if row % _SPANS == _SPANS - 1:
+                self._write_line(resources, owners)
+                resources = {}
+        if resources:
+            self._write_line(resources, owners)
+
+    def _write_line(self, resources: dict[int, dict[int, list[Any]]], owners: _Owners) -> None:
+        """Write the spans of processes and categories."""
         requests = []
         for process, scopes in resources.items():
             named = [({"name": self._texts.text(category)}, spans) for category, spans in scopes.items()]
@@ -160,11 +175,11 @@ class Exporter:
         if value is None:
             return {}
         if isinstance(value, str):
-            return {"stringValue": self._texts.encoded(value)}
+            return {"stringValue": self._texts.encode(value)}
         if isinstance(value, bool):
             return {"boolValue": value}
         if isinstance(value, float):
-            return {"doubleValue": value if np.isfinite(value) else _NOT_FINITE[str(value)]}
+            return {"doubleValue": value if math.isfinite(value) else _NOT_FINITE[str(value)]}
         if kind != ArgumentKind.INTEGER:
             self.losses["types of arguments that are unsigned, pointers, or koids"] += 1
         return {"intValue": str(value)} if value < 1 << 63 else {"stringValue": str(value)}

@@ -31,6 +31,9 @@ ERROR = 2
 STATE = "fxtio.state"
 """The attribute that has the state of a slice that is not closed."""
 
+MAX_SPANS = 10_000_000
+"""The most spans, and the most events of them, that are read."""
+
 MAX_NESTING = 16
 """The most levels of an attribute that are read."""
 
@@ -119,6 +122,9 @@ class _Reader:
         return number, self._registry.process(number, name)
 
     def _span(self, span: dict[str, Any], pid: int, process: int, category: int) -> None:
+        if len(self._spans) >= MAX_SPANS:
+            self._lose(f"spans beyond {MAX_SPANS:,}")
+            return
         start, end = _time(span.get("startTimeUnixNano")), _time(span.get("endTimeUnixNano"))
         if start is None or end is None:
             self._lose("spans without a time")
@@ -150,6 +156,9 @@ class _Reader:
         time = _time(point.get("timeUnixNano"))
         if time is None:
             self._lose("events without a time")
+            return
+        if len(self._points) >= MAX_SPANS:
+            self._lose(f"events beyond {MAX_SPANS:,}")
             return
         event = self._next_event(_flat(point))
         self._points.append((span, time, self._registry.names.code(_text(point.get("name")) or ""), event))
@@ -298,21 +307,27 @@ def _state(span: dict[str, Any], attributes: dict[str, Any]) -> int:
 def _flat(parent: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of an object: None, int, float, bool or str by name; those of lists by `name.number`."""
     result: dict[str, Any] = {}
-    waiting: list[tuple[str, int, str, Any]] = [("", 0, "", {"kvlistValue": {"values": _items(parent, "attributes")}})]
+    for each in _items(parent, "attributes"):
+        key, value = each.get("key"), each.get("value")
+        _add(result, key if isinstance(key, str) else str(key), value)
+    return result
+
+
+def _add(result: dict[str, Any], key: str, attribute: Any) -> None:
+    """Add an attribute, or those in it."""
+    waiting: list[tuple[str, int, Any]] = [(key, 0, attribute)]
     while waiting:
-        prefix, depth, key, value = waiting.pop()
-        name = f"{prefix}.{key}" if prefix else key
+        name, depth, value = waiting.pop()
         if not isinstance(value, dict) or depth > MAX_NESTING:
             result[name] = None
         elif isinstance(value.get("kvlistValue"), dict):
             items = _items(value["kvlistValue"], "values")
-            waiting += [(name, depth + 1, str(each.get("key", "")), each.get("value")) for each in reversed(items)]
+            waiting += [(f"{name}.{each.get('key', '')}", depth + 1, each.get("value")) for each in reversed(items)]
         elif isinstance(value.get("arrayValue"), dict):
             items = _items(value["arrayValue"], "values")
-            waiting += [(name, depth + 1, str(at), each) for at, each in reversed([*enumerate(items)])]
+            waiting += [(f"{name}.{at}", depth + 1, each) for at, each in reversed([*enumerate(items)])]
         else:
             result[name] = _scalar(value)
-    return result
 
 
 def _scalar(value: dict[str, Any]) -> Any:
@@ -320,8 +335,8 @@ def _scalar(value: dict[str, Any]) -> Any:
     for kind, number in value.items():
         if kind == "intValue":
             try:
-                return int(number) if len(str(number)) < 30 else None
-            except (TypeError, ValueError):
+                return number if type(number) is int else int(number) if len(str(number)) < 30 else None
+            except (TypeError, ValueError, OverflowError):
                 return None
         if kind == "doubleValue":
             try:

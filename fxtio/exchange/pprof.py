@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import islice
 from typing import Any, ClassVar
 
 from fxtio.codec.protobuf import (
@@ -25,11 +26,11 @@ from fxtio.codec.protobuf import (
 )
 from fxtio.exchange import Exchange
 from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
-from fxtio.exchange.texts import clean
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry
 from fxtio.timeline.stacks import SliceStacks, Stacks, Sums
 
@@ -58,6 +59,9 @@ _SAMPLES, _TIME, _CALLS, _OWN = (
 _OBJECTS, _SPACE, _BYTES = ("alloc_objects", "count"), ("alloc_space", "bytes"), ("space", "bytes")
 _NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
 _UNITS = {"samples": _SAMPLES, "ns": _TIME, "bytes": _BYTES}
+
+MAX_MESSAGES = 10_000_000
+"""The most samples, locations, functions, strings and so on, all together."""
 
 _ROWS = 10_000
 """So many samples are written, or make a part of a timeline."""
@@ -94,9 +98,11 @@ class _Importer:
         self._registry = registry
         self._stacks = Stacks(registry)
         self._found: dict[int, list[tuple[int, int]]] = {number: [] for number in _PROFILE.values()}
-        for number, kind, begin, end in self._fields(0, len(data)):
-            if kind == Wire.BYTES and number in self._found:
-                self._found[number].append((begin, end))
+        messages = (field for field in self._fields(0, len(data)) if field[1] == Wire.BYTES and field[0] in self._found)
+        for number, _, begin, end in islice(messages, MAX_MESSAGES):
+            self._found[number].append((begin, end))
+        if next(messages, None) is not None:
+            self._lose(f"what comes after the first {MAX_MESSAGES:,} messages")
         self._strings = [bytes(data[begin:end]) for begin, end in self._found[_PROFILE["string"]]]
         self._modules = {each["id"]: each["file"] for each in self._messages("mapping", _MAPPING)}
         self._functions = {each["id"]: each for each in self._messages("function", _FUNCTION)}
@@ -164,6 +170,8 @@ class _Importer:
             key = self._text(label["key"])
             if key in ("thread", "process", "type"):
                 known[key] = self._text(label["text"])
+            elif key == "track":  # what has no thread
+                known["thread"] = self._text(label["text"])
             elif key in ("tid", "pid"):
                 known[key] = signed(label["number"])
             else:
@@ -299,7 +307,7 @@ class Exporter:
     def __init__(self, sink: Sink, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()
         self._registry = registry
-        self._out = _Out(sink)
+        self._out = _Out(sink, self.losses)
         self._gathered = Gathered({"stacks": None, "frames": None})
         self._slices = SliceStacks(registry)
         self._samples = Sums(("unit", "thread", "stack"), ("count",))
@@ -406,8 +414,9 @@ class _Locations:
 class _Out:
     """A profile that is being written: compresses messages and numbers strings, functions and modules."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, losses: Counter[str]) -> None:
         self._sink = sink
+        self._losses = losses
         self._deflate = None if sink.compression else zlib.compressobj(6, wbits=31)  # with the header of gzip
         self._pending: list[bytes] = []
         self._strings: dict[str, int] = {"": 0}
@@ -416,7 +425,7 @@ class _Out:
 
     def string(self, text: str) -> int:
         """Return the index of a string."""
-        return self._strings.setdefault(clean(text), len(self._strings))
+        return self._strings.setdefault(plain(text, self._losses), len(self._strings))
 
     def message(self, kind: str, data: bytes) -> None:
         """Write a message of the profile."""

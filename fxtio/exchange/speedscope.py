@@ -20,11 +20,12 @@ from fxtio._native.constants import SpanStep
 from fxtio.errors import FormatError
 from fxtio.exchange import Exchange
 from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
-from fxtio.exchange.texts import StackTexts, clean, label, thread_titles, track_titles
+from fxtio.exchange.texts import StackTexts, label, thread_titles, track_titles
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.losses import plain
 from fxtio.timeline.nested import nested_events
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.stacks import Stacks
@@ -190,12 +191,9 @@ class _Importer:
 
     def _frame(self, frame: dict[str, Any]) -> int:
         line = frame.get("line")
-        is_line = isinstance(line, int | float) and 0 <= line < 1 << 31
-        return self._stacks.frame(
-            _text(frame, "name"),
-            file=_text(frame, "file"),
-            line=int(line) if is_line else -1,  # type: ignore[arg-type]
-        )
+        is_line = isinstance(line, int | float) and 0 < line < 1 << 31  # py-spy writes 0 and "" for none
+        number = int(line) if is_line else -1  # type: ignore[arg-type]
+        return self._stacks.frame(_text(frame, "name"), file=_text(frame, "file") or None, line=number)
 
     def _times(self, values: Sequence[float], factor: int) -> Array:
         """Return numbers in a unit of so many ns as ns, or as they are (int64)."""
@@ -268,14 +266,16 @@ class Exporter:
         slices, frames = self._gathered.table("slices"), self._gathered.table("frames")
         names, frame_of_slice = np.unique(slices["name"].codes, return_inverse=True)
         texts = [self._registry.names.values[code] if code >= 0 else "" for code in names.tolist()]
-        self._write_head(
-            [*map(_frame_json, frames.rows()), *(_frame_json({"name": text, "address": 0}) for text in texts)]
-        )
-        self._evented(slices, frame_of_slice + frames.num_rows, track_titles(tables))
+        rows = [*frames.rows(), *({"name": text, "address": 0} for text in texts)]
+        self._write_head(_frame_json(row, self.losses) for row in rows)
+        self._evented(slices, frame_of_slice + frames.num_rows, track_titles(tables, self.losses))
         samples, allocations = self._gathered.table("samples"), self._gathered.table("allocations")
         if samples.num_rows or allocations.num_rows:
             stacks = _StackLists(self._gathered.table("stacks"), frames.num_rows)
-            titles = [*thread_titles(tables), "samples"]  # the last one is that of samples without a thread, -1
+            titles = [
+                *thread_titles(tables, self.losses),
+                "samples",
+            ]  # the last one is that of samples without a thread, -1
             self._sampled(samples, samples["unit"].codes, samples["count"], stacks, titles)
             unit = np.full(allocations.num_rows, self._registry.names.code("bytes"), np.int32)
             self._sampled(allocations, unit, allocations["size"], stacks, [*titles[:-1], "allocations"])
@@ -333,7 +333,7 @@ class Exporter:
             weight = weights[rows].tolist()
             title = titles[thread[rows[0]]]
             if unit not in ("samples", "ns", "bytes"):
-                title = f"{title}: {clean(unit)}"
+                title = f"{title}: {plain(unit, self.losses)}"
             if unit == "ns" and begin + sum(weight) >= _MAX_EXACT:
                 self._lose("times beyond 2^53 ns, which are counted from the first sample", 1)
                 begin = 0
@@ -378,10 +378,10 @@ def _json(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
 
-def _frame_json(frame: dict[str, Any]) -> str:
-    result: dict[str, Any] = {"name": label(frame)}
+def _frame_json(frame: dict[str, Any], losses: Counter[str]) -> str:
+    result: dict[str, Any] = {"name": label(frame, losses)}
     if frame.get("file"):
-        result["file"] = clean(frame["file"])
+        result["file"] = plain(frame["file"], losses)
         if frame["line"] >= 0:
             result["line"] = frame["line"]
     return msgspec.json.encode(result).decode()

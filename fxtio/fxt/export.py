@@ -37,6 +37,14 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+NOT_CARRIED = (
+    "allocations; weights, units and processors of samples, which become spans from one sample to the next",
+    "levels of log messages",
+    "names of the threads of async operations; arguments beyond 15 of an event; names and texts over 32,000 bytes",
+    "states of threads that FXT does not have",
+)
+"""The content of a timeline that a trace does not have."""
+
 _THREAD_CLASSES: dict[int, type[r.Event]] = {
     SpanStep.BEGIN: r.DurationBegin,
     SpanStep.END: r.DurationEnd,

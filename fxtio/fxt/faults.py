@@ -7,12 +7,12 @@ again with another header: if it then is right to the last bit, that header is w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fxtio.codec.columns import Columns, lane
+from fxtio.codec.columns import Columns, Members, lane
 from fxtio.codec.parts import Many
 from fxtio.codec.record import Record, layout_of
 from fxtio.codec.word import Field
@@ -207,14 +207,35 @@ def can_refine(cls: type[Record], rule: str) -> bool:
     return rule in ("arg.size", "framing.record-long", "event.scope") or (cls, rule) in _ALONE
 
 
-MISPLACED_BOOLEAN = (
-    "the value of a boolean stands in bit 16, within the reference of the name, as ocaml-trace writes it"
-)
+_MISPLACED = "the value of a boolean stands in bit 16, within the reference of the name, as ocaml-trace writes it"
 
 _NAME, _ARGUMENT_SIZE = w.BoolArgumentWord.fields["name"], w.BoolArgumentWord.fields["size"]
 _ARGUMENT_TYPE = w.BoolArgumentWord.fields["type"]
 _LENGTH, _INLINE = w.StringRefWord.fields["index"], w.StringRefWord.fields["inline"]
 _WORD = 8
+
+
+def of_arguments(words: Array, members: Members) -> Iterator[tuple[str, Array, str]]:
+    """Yield what is wrong with arguments that are too short, and with booleans whose value stands in the wrong bit.
+
+    Args:
+        words: the words of the batch.
+        members: the arguments of some records.
+
+    Yields:
+        A rule, the records (indices, not empty), and a message.
+    """
+    if len(members.short):
+        lost = _is_too_long_by_boolean(words[members.short_at])
+        if not lost.all():
+            yield "arg.short", members.short[~lost], "an argument is too short for its type and is left out"
+        if lost.any():
+            message = f"{_MISPLACED}: the argument is left out, as its name seems to go beyond its end"
+            yield "arg.bool-in-name", members.short[lost], message
+    for kind, indices, columns in members.groups:
+        if kind == ArgumentType.BOOL and len(rows := has_misplaced_boolean(columns)):
+            owners = np.repeat(np.arange(len(members.many.count)), members.many.count)
+            yield "arg.bool-in-name", owners[indices][rows], f"{_MISPLACED}: the name has a NUL at its end"
 
 
 def has_misplaced_boolean(columns: Columns) -> Array:
@@ -233,7 +254,7 @@ def has_misplaced_boolean(columns: Columns) -> Array:
     return misplaced
 
 
-def is_too_long_by_boolean(headers: Array) -> Array:
+def _is_too_long_by_boolean(headers: Array) -> Array:
     """Return for arguments that are too short whether they are right without the lowest bit of the name's length.
 
     Args:

@@ -349,9 +349,8 @@ class Batch:
             none = ManyColumn(np.zeros(len(rows), np.int64), empty, empty, empty.astype(np.int8), empty)
             oddities: list[Oddity] = []
             members = members_of(ARGUMENTS, self.frame.block, columns.get("args", none), oddities)
-            if len(members.short):
-                self._report_short(rows[members.short], members.short_at)
-            self._report_misplaced(rows, members)
+            for rule, numbers, message in faults.of_arguments(self.frame.block.words, members):
+                self.report(rule, rows[numbers], message)
             if int(members.many.kind.min(initial=0)) < 0:
                 owners = np.repeat(np.arange(len(rows)), members.many.count)
                 message = "an argument of a type that the specification does not define"
@@ -360,25 +359,6 @@ class Batch:
             for oddity in oddities:
                 self._report_odd_arguments(oddity, rows[oddity.rows])
         return self._arguments[cls]
-
-    def _report_short(self, rows: Array, at: Array) -> None:
-        """Report arguments that are too short for their types: their records, and the words where they begin."""
-        misplaced = faults.is_too_long_by_boolean(self.frame.block.words[at])
-        if not misplaced.all():
-            self.report("arg.short", rows[~misplaced], "an argument is too short for its type and is left out")
-        if misplaced.any():
-            message = f"{faults.MISPLACED_BOOLEAN}: the argument is left out, as its name seems to go beyond its end"
-            self.report("arg.bool-in-name", rows[misplaced], message)
-
-    def _report_misplaced(self, rows: Array, members: Members) -> None:
-        """Report boolean arguments whose value stands in the reference of the name."""
-        for kind, indices, columns in members.groups:
-            if kind == ArgumentType.BOOL:
-                misplaced = faults.has_misplaced_boolean(columns)
-                if len(misplaced):
-                    owners = np.repeat(rows, members.many.count)[indices][misplaced]
-                    message = f"{faults.MISPLACED_BOOLEAN}: the name has a NUL at its end"
-                    self.report("arg.bool-in-name", owners, message)
 
     def check(self) -> None:
         """Report whatever is wrong with the batch's records, except references to slots that are not defined."""

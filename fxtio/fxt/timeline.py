@@ -89,7 +89,7 @@ def parts(trace: FxtTrace, registry: Registry, tables: Set[str]) -> Iterator[Par
 
 
 class _Mapping:
-    """What must be remembered from one batch to the next."""
+    """The state of a reading, from batch to batch."""
 
     def __init__(self, registry: Registry, tables: Set[str]) -> None:
         self._registry = registry

@@ -81,7 +81,7 @@ def parts(trace: MonoTrace, registry: Registry, tables: Set[str]) -> Iterator[Pa
 
 
 class _Mapping:
-    """What must be remembered from one batch to the next."""
+    """The state of a reading, from batch to batch."""
 
     def __init__(self, trace: MonoTrace, registry: Registry, tables: Set[str]) -> None:
         self._trace = trace
@@ -192,13 +192,13 @@ class _Mapping:
 
     def _steps(self, tables: dict[str, Table], args: Arguments) -> Steps:
         """Return the steps of a batch, in the order of the file."""
-        found = [self._calls(tables["calls"]), self._collections_steps(tables["gc_events"])]
+        steps_by_kind = [self._calls(tables["calls"]), self._collections_steps(tables["gc_events"])]
         for name, (step, label) in _FINALIZER_STEPS.items():
-            found.append(self._spans(tables[name], step, label, "gc"))
+            steps_by_kind.append(self._spans(tables[name], step, label, "gc"))
             if name == "finalize_object_starts":
                 args.add(tables[name]["offset"], "object", ArgumentKind.POINTER, tables[name]["object"])
-        found += [self._monitors(tables["monitors"], args), *self._instants(tables, args)]
-        rows = Steps.joined(found)
+        steps_by_kind += [self._monitors(tables["monitors"], args), *self._instants(tables, args)]
+        rows = Steps.joined(steps_by_kind)
         rows = rows.take(np.argsort(rows.event, kind="stable"))
         rows.ticks[:] = rows.time
         count = self._registry.track_count
@@ -240,10 +240,12 @@ class _Mapping:
 
     def _collections_steps(self, table: Table) -> Steps:
         """Return the spans of pauses and garbage collections."""
-        found = []
+        steps_by_kind = []
         for event, (step, label) in _GC_STEPS.items():
-            found.append(self._spans(table.take(np.flatnonzero(table["event"].is_in(event))), step, label, "gc"))
-        return Steps.joined(found)
+            steps_by_kind.append(
+                self._spans(table.take(np.flatnonzero(table["event"].is_in(event))), step, label, "gc")
+            )
+        return Steps.joined(steps_by_kind)
 
     def _monitors(self, table: Table, args: Arguments) -> Steps:
         """Return the spans in which threads wait for monitors; ends without a begin are left out."""

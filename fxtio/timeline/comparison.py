@@ -18,7 +18,7 @@ import numpy as np
 
 from fxtio.table import Table
 from fxtio.timeline.parts import Registry
-from fxtio.timeline.permutation import permutation_test
+from fxtio.timeline.permutation import MOST_RESAMPLES, RESAMPLES, permutation_test
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
@@ -37,8 +37,11 @@ CUT = 0.9
 LEAST_BLOCKS = 5
 """With fewer values on a side, nothing is said about durations."""
 
-CHANCE = 0.01
-"""The probability of an alarm about any name if nothing has changed."""
+CHANCE = 0.002
+"""The probability of an alarm about any name if nothing has changed but the noise within runs."""
+
+CHANCE_OF_RUNS = 0.05
+"""The largest p-value of the means of several runs, unless their number allows only larger ones."""
 
 
 class Change(StrEnum):
@@ -150,7 +153,7 @@ class Run:
         self._join()
         ((names, sums, counts),) = self._waiting
         codes, begins = np.unique(names, return_index=True)
-        ends = [*begins[1:].tolist(), len(names)]
+        ends = [*begins[1:].tolist(), len(names)][: len(codes)]
         texts = self._registry.names.values
         return {
             texts[code] if code >= 0 else "": (sums[a:b], counts[a:b])
@@ -185,7 +188,10 @@ def compare(before: Sequence[Blocks], after: Sequence[Blocks], floor: Floor | No
     found = [_difference(name, *pair, floor) for name, pair in sides.items()]
     # All names whose durations can be compared count, also those whose difference is below the floor.
     tested = sum(each.p is not None for each in found)
-    unlikely = _holm({each.name: each.p for each in found if each.p is not None and each.change in _BY_CHANCE}, tested)
+    found = [
+        replace(each, p=_chance(*sides[each.name], tested)) if each.change in _BY_CHANCE else each for each in found
+    ]
+    unlikely = _holm({each.name: each.p or 0.0 for each in found if each.change in _BY_CHANCE}, tested)
     found = [
         replace(each, change=Change.SAME) if each.change in _BY_CHANCE and each.name not in unlikely else each
         for each in found
@@ -206,7 +212,8 @@ class _Side:
     def __init__(self, runs: Sequence[Blocks], name: str) -> None:
         empty = (np.empty(0), np.empty(0))
         pairs = [run.get(name, empty) for run in runs]
-        self.means = np.concatenate([sums / counts for sums, counts in pairs])
+        most = max(MAX_BLOCKS // len(runs), LEAST_BLOCKS)
+        self.means = np.concatenate([_joined(sums, most) / _joined(counts, most) for sums, counts in pairs])
         self.of_runs = np.array([sums.sum() / counts.sum() for sums, counts in pairs if len(counts)])
         self.calls = np.array([counts.sum() for _, counts in pairs])
         self.total = float(sum(sums.sum() for sums, _ in pairs)) / len(runs)
@@ -221,20 +228,29 @@ class _Side:
         return float(np.median(self.means)) if len(self.means) else 0.0
 
 
-def _chance(before: _Side, after: _Side, *, is_quick: bool) -> float:
+def _joined(values: Array, most: int) -> Array:
+    """Return the sums of consecutive values, at most so many of them."""
+    if len(values) <= most:
+        return values
+    result: Array = np.add.reduceat(values, np.arange(0, len(values), -(-len(values) // most)))
+    return result
+
+
+def _chance(before: _Side, after: _Side, tested: int) -> float:
     """Return the p-value of the difference of the durations: of blocks and, with several runs, of runs.
 
     Args:
         before: a side.
         after: the other side.
-        is_quick: the normal distribution is good enough.
+        tested: how many names are tested, on which depends how small a p-value must be.
     """
-    p = permutation_test(before.means, after.means, is_quick=is_quick)
+    resamples = min(max(RESAMPLES, int(4 * tested / CHANCE)), MOST_RESAMPLES)
+    p = permutation_test(before.means, after.means, resamples)
     if min(len(before.of_runs), len(after.of_runs)) < 2:
         return p
     runs = permutation_test(before.of_runs, after.of_runs)
     least = permutation_test(np.zeros(len(before.of_runs)), np.ones(len(after.of_runs)))
-    return max(p, runs) if runs > max(CHANCE, least) else p
+    return max(p, runs) if runs > max(CHANCE_OF_RUNS, least) else p
 
 
 def _holm(chances: Mapping[str, float], tested: int) -> set[str]:
@@ -264,16 +280,15 @@ def _difference(name: str, before: _Side, after: _Side, floor: Floor) -> Differe
     )
     if not min(difference.calls):
         return replace(difference, change=_presence(difference, floor))
-    change = Change.SAME
+    change, p = Change.SAME, None
     if min(len(before.means), len(after.means)) >= LEAST_BLOCKS:
         slowest = float(np.quantile(np.concatenate([before.means, after.means]), CUT))
         before.means, after.means = np.minimum(before.means, slowest), np.minimum(after.means, slowest)
         change = _of_durations(difference, before, after, floor)
-        is_quick = change is Change.SAME
-        difference = replace(difference, p=_chance(before, after, is_quick=is_quick))
+        p = permutation_test(before.means, after.means, 0)
     if change is Change.SAME:
         change = _of_calls(difference, before, after, floor)
-    return replace(difference, change=change)
+    return replace(difference, change=change, p=p)
 
 
 def _presence(difference: Difference, floor: Floor) -> Change:

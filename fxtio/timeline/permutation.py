@@ -13,8 +13,8 @@ Array = np.ndarray[Any, Any]
 MOST_EXACT = 20_000
 """If there are at most so many ways to divide the values into two groups, all of them are looked at."""
 
-RESAMPLES = 9_999
-"""So many random divisions are looked at otherwise; ten times as many if none of them is as extreme."""
+RESAMPLES, MOST_RESAMPLES = 9_999, 99_999
+"""So many random divisions are looked at otherwise: by default, and if small p-values are to be told apart."""
 
 CLEARLY_EQUAL = 2.0
 """A difference of fewer standard deviations is judged by the normal distribution, without divisions."""
@@ -22,14 +22,14 @@ CLEARLY_EQUAL = 2.0
 _BLOCK = 1 << 20  # random numbers at once
 
 
-def permutation_test(first: Array, second: Array, *, seed: int = 0, is_quick: bool = False) -> float:
+def permutation_test(first: Array, second: Array, resamples: int = RESAMPLES, *, seed: int = 0) -> float:
     """Return the two-sided p-value of the difference of two means, as `scipy.stats.permutation_test` does.
 
     Args:
         first: the values of a group (float64, at least one).
         second: the values of the other group.
+        resamples: the number of random divisions; with 0 the normal distribution judges.
         seed: of the random divisions, so that the result is the same each time.
-        is_quick: judge by the normal distribution where there are too many divisions to look at all of them.
     """
     values = np.concatenate([first, second]).astype(np.float64)
     values -= values.mean()
@@ -45,13 +45,10 @@ def permutation_test(first: Array, second: Array, *, seed: int = 0, is_quick: bo
         )
     variance = size * (count - size) / (count * (count - 1)) * float(values @ values)
     distance = abs(observed) / math.sqrt(variance)
-    if is_quick or (distance < CLEARLY_EQUAL and min(size, count - size) >= 10):
+    if not resamples or (distance < CLEARLY_EQUAL and min(size, count - size) >= 10):
         return math.erfc(distance / math.sqrt(2))
     random = np.random.default_rng(seed)
-    for resamples in (RESAMPLES, 10 * RESAMPLES):
-        low, high = _extremes(values, size, observed, tolerance, resamples, random)
-        if min(low, high):
-            break
+    low, high = _extremes(values, size, observed, tolerance, resamples, random)
     return _two_sided(low + 1, high + 1, resamples + 1)
 
 

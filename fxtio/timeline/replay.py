@@ -45,8 +45,8 @@ class Events:
         event: the number of the event that has the arguments (int64).
         end_event: the number of another event that has arguments of it, or -1 (int64).
         id: the id of a point of a flow (uint64).
-        detail: of a point of a flow its type, index into `FLOW_TYPES`; of an instant its scope, index into `SCOPES`
-            (int8).
+        detail: of a point of a flow its type, index into `FLOW_TYPES`; of an instant its scope, index into `SCOPES`;
+            of a slice how it ends, see `SliceState` (int8).
         slice: the id of the slice; of a point that of the slice around it, or -1 (int64).
     """
 
@@ -320,7 +320,7 @@ def _events(nodes: _Nodes, rows: Array, step: SpanStep) -> Events:
     return Events(
         np.full(count, step, np.int8), nodes.track[rows], nodes.start[rows], nodes.end[rows], nodes.name[rows],
         nodes.category[rows], nodes.event[rows], nodes.end_event[rows], np.zeros(count, np.uint64),
-        np.zeros(count, np.int8), nodes.id[rows],
+        nodes.state[rows].astype(np.int8), nodes.id[rows],
     )  # fmt: skip
 
 

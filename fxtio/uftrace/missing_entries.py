@@ -23,7 +23,6 @@ MAX_MISSING = 1 << 16
 """The largest number of calls of a task that are shown without an entry."""
 
 _TYPE = RecordWord.fields["type"]
-_DEEPEST = 1 << 12  # calls deeper than this are taken for calls of this depth
 
 
 class MissingEntry(NamedTuple):
@@ -60,70 +59,75 @@ def missing_entries(
         chunks: the records of the task.
         codes_of: returns the codes of the names of the functions at addresses of a chunk, and those of their modules.
     """
-    pairing, latest, first = CallPairing(), _LatestRecords(), 0
+    pairing, records, first = CallPairing(), _OuterRecords(), 0
     result: list[MissingEntry] = []
     for chunk in chunks:
         if chunk.gap is not None:
             pairing.skip()
             continue
         calls = pairing.ended_in(chunk, first, no_codes)
+        kinds = _TYPE.get(chunk.words)
+        rows = np.flatnonzero((kinds == RecordType.ENTRY) | (kinds == RecordType.EXIT))
+        depth, times = pairing.depth[rows], chunk.nanoseconds[rows]
         missing = np.flatnonzero(calls.state == NO_ENTRY)[: MAX_MISSING - len(result)]
-        rows = calls.exit[missing] - first
-        if len(rows):
-            result += _of_chunk(chunk, first, pairing, latest, rows, calls.start[missing], codes_of)
+        if len(missing):
+            exits = calls.exit[missing] - first
+            places = records.before(rows + first, depth, times, np.searchsorted(rows, exits))
+            names, modules = codes_of(chunk, pairing.address[exits])
+            columns = (calls.exit[missing], calls.start[missing], pairing.address[exits], names, modules)
+            for (record, time), number, start, *function in zip(
+                places, *(column.tolist() for column in columns), strict=True
+            ):
+                result.append(MissingEntry(record + 1, number, start if record < 0 else time, *function))
             if len(result) >= MAX_MISSING:
                 break
-        latest.enter(*_calls_of(chunk, first, pairing, 0, len(chunk)))
+        else:
+            records.enter(rows + first, depth, times)
         first += len(chunk)
     return sorted(result, key=lambda call: (call.record, -call.exit))
 
 
-def _of_chunk(
-    chunk: Chunk, first: int, pairing: CallPairing, latest: _LatestRecords, rows: Array, start: Array,
-    codes_of: Callable[[Chunk, Array], tuple[Array, Array]],
-) -> list[MissingEntry]:  # fmt: skip
-    names, modules = codes_of(chunk, pairing.address[rows])
-    result, begin = [], 0
-    for place, row in enumerate(rows.tolist()):
-        latest.enter(*_calls_of(chunk, first, pairing, begin, row))
-        begin = row
-        record, time = latest.up_to(int(pairing.depth[row]))
-        time = int(start[place]) if record < 0 else time
-        address = int(pairing.address[row])
-        result.append(MissingEntry(record + 1, first + row, time, address, int(names[place]), int(modules[place])))
-    return result
+class _OuterRecords:
+    """The entries and exits so far that no later one is as deep as or less deep than: number, depth and time of each.
 
-
-def _calls_of(chunk: Chunk, first: int, pairing: CallPairing, begin: int, end: int) -> tuple[Array, Array, Array]:
-    """Return the numbers, depths and times of the entries and exits among the rows from `begin` to `end`."""
-    kinds = _TYPE.get(chunk.words[begin:end])
-    rows = np.flatnonzero((kinds == RecordType.ENTRY) | (kinds == RecordType.EXIT)) + begin
-    return rows + first, pairing.depth[rows], chunk.nanoseconds[rows]
-
-
-class _LatestRecords:
-    """The last record of each depth, and its time."""
+    Their depths rise from one to the next, so the last record up to a depth is among them.
+    """
 
     def __init__(self) -> None:
-        self._record = np.full(1, -1, np.int64)
-        self._time = np.zeros(1, np.int64)
+        self._records: list[tuple[int, int, int]] = []
 
     def enter(self, record: Array, depth: Array, time: Array) -> None:
         """Take entries and exits, given by their numbers, depths and times."""
         if not len(depth):
             return
-        depth = np.clip(depth, 0, _DEEPEST)
-        room = int(depth.max()) + 1 - len(self._record)
-        if room > 0:
-            self._record = np.append(self._record, np.full(room, -1, np.int64))
-            self._time = np.append(self._time, np.zeros(room, np.int64))
-        last = np.full(len(self._record), -1, np.int64)
-        last[depth] = np.arange(len(depth))  # of several records of a depth, the last one stays
-        touched = np.flatnonzero(last >= 0)
-        self._record[touched], self._time[touched] = record[last[touched]], time[last[touched]]
+        least = np.minimum.accumulate(depth[::-1])[::-1]  # of each record and all behind it
+        outer = np.flatnonzero(np.append(depth[:-1] < least[1:], True))
+        self._drop(int(least[0]))
+        self._records += zip(record[outer].tolist(), depth[outer].tolist(), time[outer].tolist(), strict=True)
 
-    def up_to(self, depth: int) -> tuple[int, int]:
-        """Return the number and the time of the last record that is not deeper than this, -1 and 0 if there is none."""
-        records = self._record[: min(depth, _DEEPEST) + 1]
-        place = int(records.argmax())
-        return int(records[place]), int(self._time[place])
+    def before(self, record: Array, depth: Array, time: Array, exits: Array) -> list[tuple[int, int]]:
+        """Take entries and exits, likewise; return the last record up to the depth of each of some exits before it.
+
+        Args:
+            record: their numbers.
+            depth: their depths.
+            time: their times.
+            exits: the rows of the exits, rising.
+
+        Returns:
+            The number and the time of the record for each exit; -1 and 0 if there is none.
+        """
+        result, asked = [], set(exits.tolist())
+        rows = zip(record.tolist(), depth.tolist(), time.tolist(), strict=True)
+        for row, (number, level, moment) in enumerate(rows):
+            if row in asked:
+                self._drop(level + 1)
+                result.append((self._records[-1][0], self._records[-1][2]) if self._records else (-1, 0))
+            self._drop(level)
+            self._records.append((number, level, moment))
+        return result
+
+    def _drop(self, depth: int) -> None:
+        """Drop the records of this depth and deeper ones."""
+        while self._records and self._records[-1][1] >= depth:
+            self._records.pop()

@@ -150,8 +150,8 @@ class _Task:
         self.heights: dict[int, int] = {}
         self._missing = missing[::-1]  # the next one at the end
 
-    def begun(self, count: int) -> list[MissingEntry]:
-        """Return the calls without an entry that begin with one of the next `count` records."""
+    def take_openings(self, count: int) -> list[MissingEntry]:
+        """Remove and return the calls without an entry that begin with one of the next `count` records."""
         result = []
         while self._missing and self._missing[-1].record < self.record + count:
             result.append(self._missing.pop())
@@ -160,7 +160,7 @@ class _Task:
 
 
 class _Mapping:
-    """What must be remembered from one batch to the next."""
+    """The state of a reading, from batch to batch."""
 
     def __init__(self, trace: UftraceTrace, registry: Registry, tables: Set[str]) -> None:
         self._trace = trace
@@ -240,8 +240,8 @@ class _Mapping:
         rows.key[:] = address + np.uint64(1)
         rows.name[entries], rows.category[entries] = self._functions.codes(chunk, address[entries])
         self._name_instants(chunk, kinds, rows)
-        begun = task.begun(count)
-        begins = np.array([call.record - task.record for call in begun], np.int64)
+        openings = task.take_openings(count)
+        begins = np.array([call.record - task.record for call in openings], np.int64)
         change, ended, exits = is_entry.astype(np.int64), calls.ended_by - first, np.empty(0, np.int64)
         if (calls.state == WHOLE).all():
             change[ended] -= 1  # no record ends two calls
@@ -254,7 +254,7 @@ class _Mapping:
         np.add.at(change, begins, 1)
         height = np.append(task.height, task.height + np.cumsum(change))  # the number of open calls before each record
         rows.level[:] = height[1:] - is_entry
-        extra = [_missing_begins(task, begun, begins, height), _resets(task, rows, exits, height[1:])]
+        extra = [_missing_begins(task, openings, begins, height), _resets(task, rows, exits, height[1:])]
         before, others = self._system.rows_until(task.tid, times)
         extra.append((before * _PLACES + _SYSTEM, others))
         task.height, task.time = int(height[-1]), int(times[-1])
@@ -340,12 +340,12 @@ class _Mapping:
 _ARGS = ("event", "name", "type", "bits", "text")
 
 
-def _missing_begins(task: _Task, begun: list[MissingEntry], rows: Array, height: Array) -> Placed:
+def _missing_begins(task: _Task, openings: list[MissingEntry], rows: Array, height: Array) -> Placed:
     """Return the begins of calls without an entry; note the number of calls around each."""
-    steps = Steps.blank(len(begun))
+    steps = Steps.blank(len(openings))
     around = height[rows] + np.arange(len(rows)) - np.searchsorted(rows, rows)
     steps.step[:], steps.track[:], steps.event[:] = SpanStep.BEGIN, task.track, -1
-    for place, call in enumerate(begun):
+    for place, call in enumerate(openings):
         task.heights[call.exit] = int(around[place])
         steps.time[place] = steps.ticks[place] = call.time
         steps.name[place], steps.category[place], steps.key[place] = call.name, call.module, call.address + 1

@@ -1,4 +1,4 @@
-"""What a timeline takes from the files of a data directory that do not belong to one task.
+"""The part of a timeline that comes from the files of a data directory which do not belong to one task.
 
 These are the scheduler (`perf-cpu<N>.dat`), the kernel, the beginnings of tasks and sessions, and messages.  The calls
 of the kernel are merged into those of the task in which they run.

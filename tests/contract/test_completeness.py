@@ -24,6 +24,7 @@ import fxtio
 from contract.calls.case import Path as Way
 from contract.calls.case import fields_of, replaced
 from contract.samples import SYNTHETIC, Sample, recordings, same_style
+from fxtio.codec.parts import Part
 from fxtio.codec.record import Opaque
 from fxtio.errors import EncodeError
 from fxtio.formats import Format, formats
@@ -47,10 +48,11 @@ def fullest(name: str) -> list[Sample]:
 
 
 def all_classes(name: str) -> set[str]:
-    """Return the names of all classes of records and of their parts."""
+    """Return the names of all classes of records and of their values, without those that declare parts of a body."""
     room = formats()[name].room("records")
     classes = [cls for cls in vars(room).values() if isinstance(cls, type) and cls.__module__ == room.__name__]
-    return {cls.__name__ for cls in classes if fields_of(cls) and not cls.__subclasses__()}
+    values = [cls for cls in classes if fields_of(cls) and not issubclass(cls, Part)]
+    return {cls.__name__ for cls in values if not cls.__subclasses__()}
 
 
 @dataclass
@@ -179,13 +181,13 @@ def others(value: Any, donors: list[Any]) -> list[Any]:
 def is_shown(content: Content, folder: Path, tables: Any, place: str) -> bool | None:
     """Return whether another value of a field, in some of the places where it occurs, changes a table.
 
-    It is None if the field takes no other value while the other fields stay.
+    It is None if the field takes no other value while the other fields stay: another record is read than was written.
     """
     places = content.places[place]
     name = place.partition(".")[2]
     donors = [values[0][2] for other, values in content.places.items() if other.endswith(f".{name}")]
     donors += list({repr(value): value for _, _, value in places[:100]}.values())[:TRIES]
-    tried = 0
+    tried = unread = 0
     for number, way, value in places[:: max(len(places) // TRIES, 1)][: 2 * TRIES]:
         for other in others(value, donors):
             try:
@@ -195,7 +197,10 @@ def is_shown(content: Content, folder: Path, tables: Any, place: str) -> bool | 
                 continue  # the format, or the class, does not take this value
             records = content.records_of(written)
             if len(records) != len(content.records) or record not in records:
-                continue  # with this value, something else is read
+                unread += 1  # with this value, something else is read
+                if unread == TRIES * TRIES:
+                    return False if tried else None
+                continue
             if content.tables(written) != tables:
                 return True
             tried += 1

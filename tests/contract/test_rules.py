@@ -23,8 +23,6 @@ from fxtio.fxt.merge import merge_to
 from fxtio.io.sink import open_sink
 from fxtio.rules import LEVELS, Rule, rules_of
 
-pytestmark = pytest.mark.native
-
 _EVERYTHING = {
     "fxt.arg.koid-unnamed", "fxt.arg.name-again", "fxt.arg.unsigned-large", "fxt.blob.perfetto-garbage",
     "fxt.flow.on-instant", "fxt.large.interop", "fxt.large.small", "fxt.log.not-shown", "fxt.profiler.flags",

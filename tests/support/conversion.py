@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fxtio.exchange.convert import exporters
+from fxtio.formats import formats
 from fxtio.io.sink import open_sink
 from fxtio.table import Table
 from fxtio.timeline import Timeline
@@ -17,8 +18,10 @@ from judges import perfetto
 def export(timeline: Timeline, to: str, target: Path) -> Counter[str]:
     """Write a timeline by the exporter of a format, also if it is that of the trace; return what was lost."""
     exporter = exporters()[to]
-    with closing(open_sink(target)) as sink:
-        written, registry = timeline.fold(lambda registry: exporter(sink, registry), *exporter.TABLES)
+    is_directory = to in formats() and formats()[to].directory
+    with nullcontext(target) if is_directory else closing(open_sink(target)) as place:
+        new: Any = place
+        written, registry = timeline.fold(lambda registry: exporter(new, registry), *exporter.TABLES)
         written.finish()
     return +(registry.losses + written.losses)
 

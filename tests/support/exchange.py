@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio._native.constants import SpanStep
 from fxtio.exchange import by_name
+from fxtio.formats import Exporter
 from fxtio.io.sink import Sink
 from fxtio.table import Table
 from fxtio.timeline import Timeline
@@ -78,14 +79,18 @@ def _frame(text: str) -> tuple[str, None, str | None, int]:
     return (name, None, file, int(line)) if at else (name, None, None, -1)
 
 
-def exported(timeline: Timeline, name: str, **options: Any) -> tuple[bytes, Counter[str]]:
+def exported(timeline: Timeline, name: str) -> tuple[bytes, Counter[str]]:
     """Return a timeline in an exchange format, and what got lost."""
     exporter = by_name(name).exporter
-    stream = io.BytesIO()
-    sink = Sink(stream, owned=False)
-    consumer, _ = timeline.fold(lambda registry: exporter(sink, registry, **options), *exporter.TABLES)
+    streams = []
+
+    def begun(registry: Registry) -> Exporter:  # again, if the timeline turns out not to be in order
+        streams.append(io.BytesIO())
+        return exporter(Sink(streams[-1], owned=False), registry)
+
+    consumer, _ = timeline.fold(begun, *exporter.TABLES)
     consumer.finish()
-    return stream.getvalue(), +consumer.losses
+    return streams[-1].getvalue(), +consumer.losses
 
 
 def imported(data: bytes, name: str | None = None) -> Timeline:

@@ -26,7 +26,7 @@ from fxtio.fxt.cut.body import Body
 from fxtio.fxt.cut.flows import Flows
 from fxtio.fxt.cut.held import Head, Tables, hold
 from fxtio.fxt.cut.latest import Latest
-from fxtio.fxt.cut.marks import Choice, Limits, Marked
+from fxtio.fxt.cut.marks import Choice, Limits, Marked, is_behind
 from fxtio.fxt.cut.pairs import Pairs
 from fxtio.fxt.cut.splices import Splices
 from fxtio.fxt.frames import UNKNOWN
@@ -47,6 +47,11 @@ _ALWAYS: tuple[type[Record], ...] = (
     r.ProviderEvent, r.TraceInfo, r.Blob, r.UserspaceObject, r.KernelObject, r.LargeBlobNoMetadata,
 )  # fmt: skip
 """The records without a time, which are kept; definitions are kept as far as they are used."""
+
+_DEFINITIONS: tuple[type[Record], ...] = (
+    r.Magic, r.ProviderInfo, r.ProviderSection, r.Initialization, r.String, r.ThreadRecord,
+)  # fmt: skip
+"""The records that are written as far as others need them."""
 
 _POINTS: tuple[type[Record], ...] = (r.Instant, r.Counter, r.Log, r.ProfilerBacktrace, r.LargeBlob)
 """The records that are kept if their time is in the range."""
@@ -123,6 +128,10 @@ class _Cutter:
         """Take the next batch."""
         self._reading = batch.reading
         marked = Marked(batch, self._keys, self._limits, self._choice)
+        is_live = self._flows.is_live or any(pairs.is_live for pairs in self._pairs)
+        if not is_live and is_behind(batch, self._limits, _DEFINITIONS):
+            self._body.write(marked)
+            return
         for pairs in self._pairs:
             pairs.enter(marked)
         self._latest.enter(marked)

@@ -95,6 +95,11 @@ class Flows:
         self._open: dict[int, dict[int, _Flow]] = {}  # by id and process
         self._count = 0  # points of open flows
 
+    @property
+    def is_live(self) -> bool:
+        """Whether a flow with points that were written has not ended."""
+        return bool(self._open) or (self._waiting is not None and bool(self._waiting.kept.any()))
+
     def mark(self, marked: Marked) -> None:
         """Mark the points of a batch that are written, unless this is done with the spans that enclose them."""
         if not marked.choice.by_name:

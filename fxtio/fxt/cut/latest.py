@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio import _native
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.held import Held, hold
@@ -16,6 +17,7 @@ from fxtio.fxt.rules.view import MAX_KEPT
 Array = np.ndarray[Any, Any]
 
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
+_SEED = secrets.randbits(64)
 _CLASSES = (r.Counter, r.ContextSwitch, r.LegacyContextSwitch)
 
 
@@ -37,9 +39,7 @@ class Latest:
         if not chosen.any():
             return
         rows, ticks, keys = times.rows[chosen], times.ticks[chosen], self._keys(marked, cls)[chosen]
-        order = np.lexsort((ticks, keys))
-        is_last = np.append(np.diff(keys[order]) != 0, True)
-        last = np.sort(order[is_last])
+        last = _last_of_each(keys, ticks)
         for number, held in zip(keys[last].tolist(), hold(marked.batch, cls, rows[last]), strict=True):
             key = cls is r.Counter, number
             before = self._last.get(key)
@@ -62,3 +62,13 @@ class Latest:
     def finish(self, held: list[Held]) -> None:
         """Pass on the records."""
         held += self._last.values()
+
+
+def _last_of_each(keys: Array, ticks: Array) -> Array:
+    """Return the indices of the latest row of each key (ascending); of equal ticks, the last one is the latest."""
+    if (ticks[1:] >= ticks[:-1]).all():
+        codes, first = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
+        count = _native.distinct(np.ascontiguousarray(keys[::-1]), codes, first, _SEED)
+        return np.sort(len(keys) - 1 - first[:count])
+    order = np.lexsort((ticks, keys))
+    return np.sort(order[np.append(np.diff(keys[order]) != 0, True)])

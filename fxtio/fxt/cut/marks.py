@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from fxtio.codec.record import Record
+from fxtio.codec.parts import Number
+from fxtio.codec.record import Record, layout_of
 from fxtio.codec.strings import DistinctStrings
 from fxtio.fxt.records import Thread
 from fxtio.fxt.rewrite import set_ticks
@@ -60,6 +63,34 @@ class Limits:
         if only is not None:
             return np.uint64(self._first[only]), np.uint64(self._last[only])
         return np.array(self._first, np.uint64)[codes], np.array(self._last, np.uint64)[codes]
+
+
+@cache
+def _begins_with_time(cls: type[Record]) -> bool:
+    """Return whether the first field behind the header of a class is its time."""
+    parts = layout_of(cls).parts
+    return bool(parts) and isinstance(parts[0][1], Number) and parts[0][1].tick
+
+
+def is_behind(batch: Batch, limits: Limits, classes: Collection[type[Record]]) -> bool:
+    """Return whether a batch has no records but some behind the range, and some of these classes.
+
+    Only the times are read, so it costs little.
+    """
+    if (batch.frame.kind < 0).any():
+        return False
+    limits.enter(batch.reading.clocks)
+    words = batch.frame.block.words
+    for cls in batch.classes():
+        if cls in classes:
+            continue
+        if not _begins_with_time(cls):
+            return False
+        rows = batch.rows(cls)
+        ticks = words[np.minimum(batch.frame.at[rows] + len(cls.words), len(words) - 1)]
+        if not (ticks > limits.of_rows(batch, ticks, rows)[1]).all():
+            return False
+    return True
 
 
 class Choice:
@@ -196,6 +227,13 @@ class Marked:
             ticks = columns["timestamp"]
             self._times[cls] = Times(rows, ticks, *self.limits.of_rows(self.batch, ticks, rows))
         return self._times[cls]
+
+    def nanoseconds(self, cls: type[Record], ticks: Array) -> Array:
+        """Return ticks of all records of a class in nanoseconds (uint64)."""
+        only = self.batch.only_clock
+        if only is None:
+            return self.batch.times(ticks, self.times(cls).rows).view(np.uint64)
+        return self.batch.reading.clocks[only].to_ns(ticks).view(np.uint64)
 
     def points(self, cls: type[Record]) -> Array:
         """Return which records of a class that belong to another one are in the range (bool).

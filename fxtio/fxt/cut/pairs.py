@@ -50,8 +50,6 @@ class _Rows:
         time: the time in nanoseconds (uint64).
         end: the end of a complete event in nanoseconds (uint64).
         state: see `_State` (int8); of an end or a point, whether it is selected itself.
-        behind: whether it is behind the first tick of the range (bool).
-        late: whether it is behind the last one (bool).
         row: the number of the record in the batch, or -1 - the number of the open begin (int64).
     """
 
@@ -60,13 +58,11 @@ class _Rows:
     time: Array
     end: Array
     state: Array
-    behind: Array
-    late: Array
     row: Array
 
     def columns(self) -> tuple[Array, ...]:
         """Return all columns."""
-        return self.step, self.track, self.time, self.end, self.state, self.behind, self.late, self.row
+        return self.step, self.track, self.time, self.end, self.state, self.row
 
     def take(self, rows: Array) -> _Rows:
         """Return some of the rows."""
@@ -88,6 +84,13 @@ class Pairs:
         self._held = held
         self._open: _Rows | None = None
         self._waiting: list[Held | None] = []  # of the open rows
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a begin that is written, or may be, has not ended."""
+        return self._open is not None and bool(
+            ((self._open.state != _State.DROPPED) & (self._open.step == SpanStep.BEGIN)).any()
+        )
 
     def enter(self, marked: Marked) -> None:
         """Mark the records of a batch that are written, and move ends behind the range to its end."""
@@ -122,13 +125,12 @@ class Pairs:
             if cls is r.DurationComplete:
                 ticks = marked.batch.columns(cls)[1]["end"]
                 state[chosen & times.before & (ticks > times.first)] = _State.KEPT
-                end = marked.batch.times(ticks, times.rows).view(np.uint64)
+                end = marked.nanoseconds(cls, ticks)
             elif cls is self._begin and marked.has_start:
                 state[chosen & times.before] = _State.WAITING
             step, track = np.full(count, steps[cls], np.int8), self._tracks(marked, cls)
-            time = marked.batch.times(times.ticks, times.rows).view(np.uint64)
-            behind, late = times.ticks > times.first, times.ticks > times.last
-            parts.append((step, track, time, end, state, behind, late, times.rows))
+            time = marked.nanoseconds(cls, times.ticks)
+            parts.append((step, track, time, end, state, times.rows))
         rows = _Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         if len(present) > 1:
             rows = rows.take(np.argsort(rows.row, kind="stable"))
@@ -155,7 +157,8 @@ class Pairs:
         is_plain = (rows.step == SpanStep.BEGIN) & (rows.row >= 0)
         kept = is_plain & (rows.state == _State.KEPT)
         alone = of_begin < 0
-        reopened = is_end & (of_begin == _State.WAITING) & rows.behind
+        behind, late = self._places(marked, rows, np.flatnonzero(is_end))
+        reopened = (of_begin == _State.WAITING) & behind
         kept |= (is_end & (of_begin == _State.KEPT)) | reopened
         kept |= is_end & alone & (rows.state == _State.KEPT)
         is_enclosed = of_begin > _State.DROPPED
@@ -163,13 +166,26 @@ class Pairs:
             is_enclosed |= alone
         kept |= is_point & is_enclosed & (rows.state == _State.KEPT)
         marked.keep(rows.row[kept])
-        late = np.sort(rows.row[is_end & kept & rows.late])
-        if len(late):
+        if late.any():
+            moved = np.sort(rows.row[kept & late])
             times = marked.times(self._end)
-            last = np.broadcast_to(times.last, len(times.rows))[np.searchsorted(times.rows, late)]
-            marked.move(self._end, 0, late, last + np.uint64(1))
+            last = np.broadcast_to(times.last, len(times.rows))[np.searchsorted(times.rows, moved)]
+            marked.move(self._end, 0, moved, last + np.uint64(1))
         if reopened.any():
             self._reopen(marked, rows, partner[reopened], rows.time[reopened])
+
+    def _places(self, marked: Marked, rows: _Rows, ends: Array) -> tuple[Array, Array]:
+        """Return which of the rows at `ends` are behind the first and behind the last tick of the range (bool).
+
+        The columns have all rows; those that are no ends are false.
+        """
+        behind, late = np.zeros(len(rows.row), bool), np.zeros(len(rows.row), bool)
+        if len(ends):
+            times = marked.times(self._end)
+            place = np.searchsorted(times.rows, rows.row[ends])
+            behind[ends] = (times.ticks > times.first)[place]
+            late[ends] = (times.ticks > times.last)[place]
+        return behind, late
 
     def _reopen(self, marked: Marked, rows: _Rows, begins: Array, ends: Array) -> None:
         """Hold begins before the range whose ends are not."""

@@ -1,0 +1,127 @@
+"""Measure how fast fxtio cuts and merges traces, as megabytes per second and as a multiple of the time of reading.
+
+    python benchmarks/bench_edit.py                # about two minutes
+    python benchmarks/bench_edit.py --markdown
+
+The traces are synthetic ones of 100 MB.  Reading is that of all columns of the records, with what readers report.  The
+memory of a cut is measured on a trace of 400 MB, too: it must not grow with the trace.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from harness import best, peak_memory, show
+
+import fxtio
+from fxtio.fxt import FxtTrace, synth
+from fxtio.fxt.cut import cut_to
+from fxtio.fxt.merge import merge_to
+from fxtio.io.sink import open_sink
+from fxtio.selection import Selection
+from fxtio.uftrace import UftraceTrace
+from fxtio.uftrace import synth as uftrace_synth
+from fxtio.uftrace.cut import cut as cut_directory
+
+SIZE = 100_000_000
+ROUNDS = 3
+SHAPES = ("spans", "mixed", "program")
+"""The synthetic shapes of FXT that are cut and merged."""
+
+PEAK_OF_CUT = """
+import sys
+from fxtio.fxt import FxtTrace
+from fxtio.fxt.cut import cut_to
+from fxtio.io.sink import open_sink
+from fxtio.selection import Selection
+cut_to(FxtTrace(sys.argv[1]), Selection(int(sys.argv[2]), int(sys.argv[3])), open_sink(sys.argv[4]))
+"""
+
+
+def make(path: Path, shape: str, size: int = SIZE) -> Path:
+    """Write a synthetic trace."""
+    synth.synth(path, shape, events=None, size=size, threads=None, seed=0, progress=lambda done, of: None)
+    return path
+
+
+def parts(path: Path) -> dict[str, Selection]:
+    """Return what is cut out of a trace: a tenth in the middle, nearly everything, one thread of eight."""
+    info = fxtio.open(path).info
+    assert info.start is not None and info.end is not None
+    tenth = (info.end - info.start) // 10
+    return {
+        "a tenth": Selection(info.start + 4 * tenth, info.start + 5 * tenth),
+        "nine tenths": Selection(info.start + tenth // 2, info.end - tenth // 2),
+        "one thread": Selection(threads=(str(min(info.threads)),)) if info.threads else Selection(threads=("*1",)),
+    }
+
+
+def read(path: Path) -> None:
+    """Read a trace, with what readers report."""
+    for batch in FxtTrace(path).record_batches(forget=True):
+        batch.check()
+
+
+def of_fxt(folder: Path) -> list[tuple[str, str, str]]:
+    """Measure cuts and merges of FXT."""
+    rows = []
+    target = os.devnull
+    for shape in SHAPES:
+        path = make(folder / f"{shape}.fxt", shape)
+        size = path.stat().st_size / 1e6
+        reading = best(lambda path=path: read(path), ROUNDS)
+        works: dict[str, tuple[Callable[[], object], float]] = {
+            f"slice, {name}": (lambda path=path, part=part: cut_to(FxtTrace(path), part, open_sink(target)), 1)
+            for name, part in parts(path).items()
+        }
+        works["merge, two files"] = (lambda path=path: merge_to([FxtTrace(path), FxtTrace(path)], open_sink(target)), 2)
+        for name, (work, files) in works.items():
+            seconds = best(work, ROUNDS) / files
+            rows.append(
+                (f"FXT {shape}: {name}", f"{size / seconds:.0f} MB/s", f"{seconds / reading:.1f} times reading")
+            )
+        path.unlink()
+    return rows
+
+
+def of_uftrace(folder: Path) -> list[tuple[str, str, str]]:
+    """Measure cuts of data directories."""
+    path, target = folder / "whole", folder / "part"
+    uftrace_synth.synth(path, "calls", events=None, size=SIZE, threads=None, seed=0, progress=lambda done, of: None)
+    size = sum(file.stat().st_size for file in path.iterdir()) / 1e6
+    info = UftraceTrace(path).info
+    assert info.start is not None and info.end is not None
+    tenth = (info.end - info.start) // 10
+    reading = best(lambda: [chunk.words for chunk in UftraceTrace(path).chunks()], ROUNDS)
+
+    def work() -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        cut_directory(UftraceTrace(path), Selection(info.start + 4 * tenth, info.start + 5 * tenth), target)
+
+    seconds = best(work, ROUNDS)
+    return [("uftrace calls: slice, a tenth", f"{size / seconds:.0f} MB/s", f"{seconds / reading:.1f} times reading")]
+
+
+def memory(folder: Path) -> list[tuple[str, str, str]]:
+    """Measure the memory of a cut of a short and a long trace."""
+    rows = []
+    for size in (SIZE, 4 * SIZE):
+        path = make(folder / "memory.fxt", "mixed", size)
+        selection = parts(path)["a tenth"]
+        arguments = (str(path), str(selection.start), str(selection.end), os.devnull)
+        peak = peak_memory(PEAK_OF_CUT, *arguments)
+        rows.append((f"FXT mixed: memory of a slice of {size / 1e6:.0f} MB", f"{peak / 1e6:.0f} MB", ""))
+        path.unlink()
+    return rows
+
+
+def run(folder: Path) -> list[tuple[str, str, str]]:
+    """Measure everything."""
+    return [*of_fxt(folder), *of_uftrace(folder), *memory(folder)]
+
+
+if __name__ == "__main__":
+    show("parts of traces", run, "relative")

@@ -1,0 +1,172 @@
+"""The command `fxtio check`: fail if a run is slower than a baseline, for continuous integration."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
+from xml.etree import ElementTree as ET
+
+from fxtio.cli.common import FINE, FOUND, UsageError, add_examples
+from fxtio.cli.compared import (
+    DEFAULT_FLOOR,
+    add_column,
+    difference_json,
+    floor,
+    json_of,
+    print_differences,
+    runs_of,
+)
+from fxtio.report import printable, short_duration
+
+if TYPE_CHECKING:
+    from fxtio.timeline.comparison import Blocks, Difference, Floor
+
+NAME = "check"
+HELP = "Fail if a run is slower than a baseline, or lacks a slice: for continuous integration"
+
+
+class Limit(NamedTuple):
+    """A limit for names.
+
+    Attributes:
+        pattern: the names, a glob.
+        floor: what is worse than that fails.
+        text: the limit as it was written.
+    """
+
+    pattern: str
+    floor: Floor
+    text: str
+
+
+class Verdict(NamedTuple):
+    """What a limit says about a name.
+
+    Attributes:
+        name: the name, or the pattern of a limit that no name matches.
+        limit: the limit.
+        difference: how the name differs, None where no name matches.
+        failure: the reason why the check fails, None if it does not.
+    """
+
+    name: str
+    limit: Limit
+    difference: Difference | None
+    failure: str | None
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("files", nargs="+", metavar="TRACE", help="the run that is checked, or several runs")
+    parser.add_argument(
+        "--baseline", nargs="+", required=True, metavar="TRACE", help="the run, or runs, to compare with"
+    )
+    limit_help = (
+        "how much slower, or how many more calls, the slices with this name (a glob) may have, in percent and in time "
+        "per run; may be repeated; a name without any slice fails (default: '*=+5%%,1ms')"
+    )
+    parser.add_argument("--limit", type=limit, action="append", metavar="NAME=LIMIT", help=limit_help)
+    add_column(parser)
+    parser.add_argument("--report", choices=("text", "json", "junit"), default="text", help="the form of the report")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the report to a file")
+    add_examples(
+        parser,
+        "fxtio check new.fxt --baseline main.fxt",
+        "fxtio check new*.fxt --baseline main*.fxt --limit request=+5%,1ms --limit 'db.*=+20%'",
+        "fxtio check new.fxt --baseline main.fxt --report junit -o speed.xml",
+    )
+
+
+def limit(text: str) -> Limit:
+    """Parse a limit from the command line: `request=+5%,1ms`.
+
+    Raises:
+        ArgumentTypeError: the text is something else.
+    """
+    pattern, equals, amount = text.rpartition("=")
+    if not equals or not pattern:
+        raise ArgumentTypeError(f"{text!r} is not a limit; write NAME=+5%,1ms")
+    return Limit(pattern, floor(amount), amount)
+
+
+def run(options: Namespace) -> int:
+    """Print the report and return the exit code."""
+    from fxtio.io.sink import whole_file
+
+    (before, code), (after, other) = runs_of(options.baseline, options), runs_of(options.files, options)
+    limits = options.limit or [limit(f"*={DEFAULT_FLOOR}")]
+    verdicts = [verdict for each in limits for verdict in _verdicts(each, before, after)]
+    failed = [verdict for verdict in verdicts if verdict.failure is not None]
+    if options.report == "text" and options.output is not None:
+        raise UsageError("-o writes the report of --report json or junit")
+    if options.report != "text":
+        text = _json(verdicts) if options.report == "json" else _junit(verdicts)
+        if options.output is None:
+            sys.stdout.write(text)
+        else:
+            with whole_file(options.output) as sink:
+                sink.write(text.encode())
+    if options.report == "text" or options.output is not None:
+        _print(verdicts, failed)
+    return max(code, other, FOUND if failed else FINE)
+
+
+def _verdicts(limit: Limit, before: list[Blocks], after: list[Blocks]) -> list[Verdict]:
+    """Return the verdicts of a limit; it fails closed where no slice has such a name."""
+    from fxtio.timeline.comparison import compare
+
+    differences = [each for each in compare(before, after, limit.floor) if fnmatchcase(each.name, limit.pattern)]
+    if not any(min(each.calls) for each in differences):
+        return [Verdict(limit.pattern, limit, None, f"no slice on both sides has the name {limit.pattern!r}")]
+    return [Verdict(each.name, limit, each, _failure(each)) for each in differences]
+
+
+def _failure(difference: Difference) -> str | None:
+    from fxtio.timeline.comparison import Change
+
+    cost = short_duration(round(abs(difference.cost)))
+    match difference.change:
+        case Change.SLOWER:
+            return f"{difference.ratio:+.1%} for each call, {cost} for a run (p = {difference.p:.2g})"
+        case Change.MORE:
+            return f"{difference.calls[1]:,.0f} calls in place of {difference.calls[0]:,.0f}, {cost} for a run"
+        case Change.GONE:
+            return "the slice is missing"
+        case _:
+            return None
+
+
+def _print(verdicts: list[Verdict], failed: list[Verdict]) -> None:
+    differences = [verdict.difference for verdict in failed if verdict.difference is not None]
+    if differences:
+        print_differences(differences)
+        print()
+    for verdict in failed:
+        print(f"FAILED {printable(verdict.name)} ({verdict.limit.text}): {printable(verdict.failure or '')}")
+    print(f"{len(verdicts):,} checked, {len(failed):,} failed")
+
+
+def _json(verdicts: list[Verdict]) -> str:
+    def row(verdict: Verdict) -> dict[str, Any]:
+        known = {} if verdict.difference is None else difference_json(verdict.difference)
+        return {"name": verdict.name, "limit": verdict.limit.text, "failure": verdict.failure} | known
+
+    failed = sum(verdict.failure is not None for verdict in verdicts)
+    return json_of({"failed": failed, "checked": [row(verdict) for verdict in verdicts]})
+
+
+def _junit(verdicts: list[Verdict]) -> str:
+    """Return the report as JUnit XML: each name is a case."""
+    failures = sum(verdict.failure is not None for verdict in verdicts)
+    counts = {"tests": str(len(verdicts)), "failures": str(failures), "errors": "0"}
+    suites = ET.Element("testsuites", {"name": "fxtio check", **counts})
+    suite = ET.SubElement(suites, "testsuite", {"name": "fxtio check", **counts})
+    for verdict in verdicts:
+        attributes = {"name": printable(verdict.name), "classname": f"limit {verdict.limit.text}"}
+        case = ET.SubElement(suite, "testcase", attributes)
+        if verdict.failure is not None:
+            ET.SubElement(case, "failure", message=printable(verdict.failure))
+    ET.indent(suites)
+    return ET.tostring(suites, encoding="unicode") + "\n"

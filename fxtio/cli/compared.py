@@ -1,0 +1,99 @@
+"""What the commands that compare runs share: read the runs, parse limits, print differences."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fxtio.cli.answers import duration
+from fxtio.cli.common import opened_timeline, print_table, print_timeline_findings
+from fxtio.report import json_text, short_duration
+
+if TYPE_CHECKING:
+    from fxtio.timeline.comparison import Blocks, Difference, Floor
+
+DEFAULT_FLOOR = "+5%,1ms"
+"""The smallest difference that matters, as it stands on a command line."""
+
+
+def add_column(parser: ArgumentParser) -> None:
+    """Add the option `--self`."""
+    parser.add_argument("--self", action="store_true", help="compare self times in place of durations")
+
+
+def floor(text: str) -> Floor:
+    """Parse the smallest difference that matters: `+5%,1ms`; a part that is missing is 0.
+
+    Raises:
+        ArgumentTypeError: the text is something else.
+    """
+    from fxtio.timeline.comparison import Floor
+
+    share, time = 0.0, 0
+    try:
+        for part in text.split(","):
+            if part.endswith("%"):
+                share = float(part.removeprefix("+").removesuffix("%")) / 100
+            else:
+                time = duration(part.removeprefix("+"))
+    except (ValueError, ArgumentTypeError):
+        raise ArgumentTypeError(f"{text!r} is not a limit; write +5%, 1ms, or both: +5%,1ms") from None
+    if not 0 <= share < 1000 or text == "":
+        raise ArgumentTypeError(f"{text!r} is not a limit; write +5%, 1ms, or both: +5%,1ms")
+    return Floor(share, time)
+
+
+def runs_of(files: Iterable[str], options: Namespace) -> tuple[list[Blocks], int]:
+    """Read runs; return their durations, and the exit code that their findings demand."""
+    from fxtio.timeline.comparison import run_of
+
+    column = "self_time" if options.self else "duration"
+    runs, code = [], 0
+    for file in files:
+        with opened_timeline(Namespace(file=file)) as timeline:
+            runs.append(run_of(timeline, column))
+            code = max(code, print_timeline_findings(timeline))
+    return runs, code
+
+
+def print_differences(differences: Sequence[Difference]) -> None:
+    """Print differences as a table; numbers of calls and times are those of a run."""
+    rows = [
+        (
+            each.name,
+            str(each.change),
+            *(_number(calls) for calls in each.calls),
+            *(short_duration(round(mean)) if calls else "" for mean, calls in zip(each.mean, each.calls, strict=True)),
+            f"{each.ratio:+.1%}" if min(each.calls) else "",
+            f"{'-' if each.cost < 0 else '+'}{short_duration(round(abs(each.cost)))}",
+            "" if each.p is None else f"{each.p:.2g}",
+        )
+        for each in differences
+    ]
+    print_table(["name", "change", ">calls", ">then", ">mean", ">then", ">ratio", ">per run", ">p"], rows)
+
+
+def _number(calls: float) -> str:
+    return f"{calls:,.0f}" if calls == int(calls) else f"{calls:,.1f}"
+
+
+def difference_json(each: Difference) -> dict[str, Any]:
+    """Return a difference as JSON; pairs have the side before first, times are nanoseconds."""
+    return {
+        "name": json_text(each.name),
+        "change": str(each.change),
+        "calls": each.calls,
+        "total": each.total,
+        "mean": each.mean,
+        "median": each.median,
+        "ratio": each.ratio,
+        "cost": each.cost,
+        "p": each.p,
+    }
+
+
+def json_of(value: Any) -> str:
+    """Return a report as JSON text."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"

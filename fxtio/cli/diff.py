@@ -1,0 +1,69 @@
+"""The command `fxtio diff`: what got slower, faster, more or fewer, new or gone between runs of a program."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+
+from fxtio.cli.common import FINE, FOUND, SEPARATOR, UsageError, add_examples
+from fxtio.cli.compared import (
+    DEFAULT_FLOOR,
+    add_column,
+    difference_json,
+    floor,
+    json_of,
+    print_differences,
+    runs_of,
+)
+
+NAME = "diff"
+HELP = "Compare runs of a program: what got slower, faster, more or fewer, new or gone"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    files_help = "the two traces; or several of a side, then --, then several of the other side"
+    parser.add_argument("files", nargs="+", metavar="TRACE", help=files_help)
+    floor_help = "the smallest difference that matters, in percent and in time per run (default: +5%%,1ms)"
+    parser.add_argument("--floor", type=floor, default=DEFAULT_FLOOR, metavar="LIMIT", help=floor_help)
+    add_column(parser)
+    parser.add_argument("--all", action="store_true", help="print all names, also those that did not change")
+    parser.add_argument("--json", action="store_true", help="print JSON, with times in nanoseconds")
+    add_examples(
+        parser,
+        "fxtio diff before.fxt after.fxt",
+        "fxtio diff before*.fxt -- after*.fxt",
+        "fxtio diff --floor +2%,100us --self before.fxt after.fxt",
+    )
+
+
+def run(options: Namespace) -> int:
+    """Print the differences and return the exit code."""
+    from fxtio.timeline.comparison import Change, compare
+
+    before, after = _sides(options.files)
+    (before_runs, code), (after_runs, other) = runs_of(before, options), runs_of(after, options)
+    differences = compare(before_runs, after_runs, options.floor)
+    changed = [each for each in differences if each.change is not Change.SAME]
+    if options.json:
+        rows = [difference_json(each) for each in (differences if options.all else changed)]
+        print(json_of({"runs": [len(before_runs), len(after_runs)], "differences": rows}), end="")
+    else:
+        shown = differences if options.all else changed
+        if shown:
+            print_differences(shown)
+            print()
+        counts = Counter(str(each.change) for each in differences)
+        print(", ".join(f"{number:,} {change}" for change, number in counts.items()) or "there are no slices")
+    return max(code, other, FOUND if changed else FINE)
+
+
+def _sides(files: list[str]) -> tuple[list[str], list[str]]:
+    if SEPARATOR in files:
+        place = files.index(SEPARATOR)
+        before, after = files[:place], files[place + 1 :]
+        if before and after and SEPARATOR not in after:
+            return before, after
+    elif len(files) == 2:
+        return files[:1], files[1:]
+    raise UsageError("give two traces, or several of a side, then --, then several of the other side")

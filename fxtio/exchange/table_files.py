@@ -1,0 +1,289 @@
+"""The tables of a timeline as files of columns, one for each table, written with pyarrow in groups of rows.
+
+A thread encodes and compresses the files while the trace is read.  The modules `parquet`, `arrow` and `csv` are the
+formats.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from fxtio.errors import FormatError
+from fxtio.io.sink import Sink
+from fxtio.table import Categories, Column, Table
+from fxtio.timeline.losses import plain
+from fxtio.timeline.parts import Registry
+from fxtio.timeline.schema import TABLES, TEXT
+
+Array = np.ndarray[Any, Any]
+
+NOT_CARRIED = ("bytes of names that are not UTF-8",)
+"""The content of a timeline that the files do not have."""
+
+GROUP = 1 << 18
+"""The rows of a group, which are written together."""
+
+_OF_REGISTRY = ("processes", "threads", "tracks")
+_CHUNK = 1 << 20
+_MAX_WAITING = 4
+"""The most groups that wait to be written."""
+
+_MAX_VALUES = 1 << 16
+"""A group has all values of a column so far while these are not more; then only those that it needs."""
+
+
+class TableFile(Protocol):
+    """A file of one table; the writers of pyarrow are."""
+
+    def write_table(self, table: Any) -> None:
+        """Append a group of rows, a `pyarrow.Table`."""
+
+    def close(self) -> None:
+        """Write what is left."""
+
+
+class Exporter:
+    """Writes each table to a file of a new directory, see `fxtio.formats.Exporter`; the formats extend it.
+
+    Attributes:
+        SUFFIX: the ending of the files.
+        HAS_DICTIONARIES: whether texts are stored as numbers of values in each group, not as texts.
+    """
+
+    TABLES: ClassVar[tuple[str, ...]] = tuple(name for name in TABLES if name not in _OF_REGISTRY)
+    SUFFIX: ClassVar[str]
+    HAS_DICTIONARIES: ClassVar[bool] = False
+
+    def __init__(self, sink: Any, registry: Registry) -> None:
+        self.losses: Counter[str] = Counter()
+        self._registry = registry
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise FormatError("this format needs pyarrow; install fxtio[arrow]") from None
+        self._pa = pa
+        self._one: _Temporary | None = None
+        self._files = self._open(sink)
+        self._groups = {name: _Groups(name, self.losses) for name in self._files}
+        self._writing = _Writing()
+
+    @classmethod
+    def of_table(cls, name: str) -> type[Exporter]:
+        """Return the exporter of one table to a file.
+
+        Raises:
+            FormatError: there is no such table.
+        """
+        if name not in TABLES:
+            raise FormatError(f"there is no table {name!r}, only {', '.join(TABLES)}")
+        needed = (name,) if name not in _OF_REGISTRY else ("slices",)  # threads are known when their events were read
+
+        return type(cls.__name__, (cls,), {"TABLES": needed, "_table": name})
+
+    _table: ClassVar[str | None] = None
+
+    def new_file(self, target: Any, schema: Any) -> TableFile:
+        """Return a new file; `target` is a path or a binary stream, `schema` a `pyarrow.Schema`."""
+        raise NotImplementedError
+
+    def _open(self, target: Any) -> dict[str, TableFile]:
+        if self._table is not None:
+            self._one = _Temporary(target)
+            return {self._table: self.new_file(self._one, self._schema(self._table))}
+        directory = Path(target)
+        directory.mkdir()
+        return {name: self.new_file(str(directory / f"{name}{self.SUFFIX}"), self._schema(name)) for name in TABLES}
+
+    def _schema(self, name: str) -> Any:
+        pa = self._pa
+        text = pa.dictionary(pa.int32(), pa.string()) if self.HAS_DICTIONARIES else pa.string()
+        columns = TABLES[name].items()
+        return pa.schema([(name, text if spec.dtype == TEXT else getattr(pa, spec.dtype)()) for name, spec in columns])
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Write the rows of a batch, or keep them until they are a group."""
+        for name, table in tables.items():
+            if name in self._groups and self._groups[name].add(table) >= GROUP:
+                self._flush(name)
+
+    def finish(self) -> None:
+        """Write what is left."""
+        try:
+            for name, table in self._registry.tables().items():
+                if name in self._groups:
+                    self._groups[name].add(table)
+            for name, file in self._files.items():
+                self._flush(name)
+                self._writing.add(file.close)
+        finally:
+            self._writing.finish()
+        if self._one is not None:
+            self._one.copy()
+
+    def _flush(self, name: str) -> None:
+        """Let the rows of a table be written that are kept."""
+        columns = self._groups[name].take()
+        schema = self._schema(name)
+
+        def write() -> None:
+            arrays = [column.array(self._pa).cast(field.type) for column, field in zip(columns, schema, strict=True)]
+            self._files[name].write_table(self._pa.table(arrays, schema))
+
+        self._writing.add(write)
+
+
+class _Writing:
+    """A thread that does one thing after the other."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._waiting: list[Future[None]] = []
+
+    def add(self, work: Callable[[], None]) -> None:
+        """Do something later; wait if much is to be done.
+
+        Raises:
+            OSError: what was done earlier failed.
+        """
+        self._waiting.append(self._pool.submit(work))
+        while len(self._waiting) > _MAX_WAITING:
+            self._waiting.pop(0).result()
+
+    def finish(self) -> None:
+        """Wait until everything is done.
+
+        Raises:
+            OSError: something failed.
+        """
+        try:
+            for each in self._waiting:
+                each.result()
+        finally:
+            self._pool.shutdown(cancel_futures=True)
+
+
+class _Groups:
+    """Rows of a table that wait to be written."""
+
+    def __init__(self, table: str, losses: Counter[str]) -> None:
+        self._names = [*TABLES[table]]
+        self._texts = {name: _Texts(losses) for name, spec in TABLES[table].items() if spec.dtype == TEXT}
+        self._types = {name: spec.dtype for name, spec in TABLES[table].items()}
+        self._batches: list[dict[str, Array]] = []
+        self._count = 0
+
+    def add(self, table: Table) -> int:
+        """Keep rows, and return how many are kept."""
+        self._batches.append({name: self._plain(name, table[name]) for name in self._names})
+        self._count += table.num_rows
+        return self._count
+
+    def _plain(self, name: str, column: Column) -> Array:
+        if isinstance(column, Categories):
+            return self._texts[name].codes(column)
+        assert isinstance(column, np.ndarray)
+        return column
+
+    def take(self) -> list[_Rows]:
+        """Return the rows of each column, and forget them."""
+        result = []
+        for name in self._names:
+            texts = self._texts.get(name)
+            empty = np.empty(0, np.int32 if texts else self._types[name])
+            result.append(_Rows([empty, *(batch[name] for batch in self._batches)], texts.values() if texts else None))
+        self._batches = []
+        self._count = 0
+        return result
+
+
+class _Rows(NamedTuple):
+    """The rows of a column.
+
+    Attributes:
+        batches: numbers.
+        values: the texts that the numbers stand for, -1 for null; None for a column of numbers.
+    """
+
+    batches: list[Array]
+    values: Sequence[str] | None
+
+    def array(self, pa: Any) -> Any:
+        """Return them as an Arrow array."""
+        numbers = np.concatenate(self.batches)
+        values = self.values
+        if values is None:
+            return pa.array(numbers)
+        if len(values) > _MAX_VALUES:
+            used, numbers = np.unique(numbers, return_inverse=True)
+            has_null = int(len(used) > 0 and used[0] < 0)
+            values = [values[number] for number in used[has_null:].tolist()]
+            numbers = (numbers - has_null).astype(np.int32)
+        return pa.DictionaryArray.from_arrays(pa.array(numbers, mask=numbers < 0), pa.array(values, pa.string()))
+
+
+class _Texts:
+    """The values of a column of text, numbered in the order in which they first come."""
+
+    def __init__(self, losses: Counter[str]) -> None:
+        self._losses = losses
+        self._number_of = np.empty(0, np.int32)  # by the code of the name, -1 for those that are new
+        self._values: list[str] = []
+        self._source: Any = None
+
+    def codes(self, column: Categories) -> Array:
+        """Return the numbers of values (int32), -1 for null."""
+        if column.values is not self._source or len(self._number_of) <= len(column.values):
+            known = self._number_of[:-1] if column.values is self._source else self._number_of[:0]
+            more = np.full(len(column.values) + 1 - len(known), -1, np.int32)  # the last one is that of the code -1
+            self._number_of, self._source = np.concatenate([known, more]), column.values
+        numbers = self._number_of[column.codes]
+        new = (numbers < 0) & (column.codes >= 0)
+        if new.any():
+            codes = np.unique(column.codes[new])
+            self._number_of[codes] = np.arange(len(self._values), len(self._values) + len(codes))
+            self._values += [plain(column.values[code], self._losses) for code in codes.tolist()]
+            numbers = self._number_of[column.codes]
+        return numbers
+
+    def values(self) -> Sequence[str]:
+        """Return the values so far, which another thread may read."""
+        return self._values if len(self._values) > _MAX_VALUES else self._values[:]
+
+
+class _Temporary:
+    """A temporary file as pyarrow expects one, from which a sink gets its bytes in the end.
+
+    A file that is given up must be possible to close when its sink is not there any more.
+    """
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._file = tempfile.TemporaryFile(prefix="fxtio-")  # noqa: SIM115  # __del__ closes it
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def write(self, data: Any) -> int:
+        """Write bytes and return their number."""
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing: its bytes are still needed."""
+
+    def copy(self) -> None:
+        """Write everything to the sink."""
+        self._file.seek(0)
+        while data := self._file.read(_CHUNK):
+            self._sink.write(data)

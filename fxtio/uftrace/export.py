@@ -1,0 +1,124 @@
+"""The room `export`: writes the slices of threads as calls, in a uftrace data directory; messages of logs, too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from fxtio.codec.integers import MAX_INT32
+from fxtio.table import Table
+from fxtio.timeline import calls
+from fxtio.timeline.calls import Calls, ThreadCalls
+from fxtio.timeline.losses import count_lost
+from fxtio.timeline.parts import Registry
+from fxtio.uftrace.declarations import NewFunction
+from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.layout import RecordWord
+from fxtio.uftrace.task_writer import TaskWriter
+from fxtio.uftrace.writer import UftraceWriter
+
+NOT_CARRIED = (
+    "arguments, categories and states of slices; all tracks but those of threads",
+    "names of processes and threads; numbers of threads that are not unique",
+    "instants, flows, counters, samples, allocations, scheduling, garbage collections",
+    "calls that are more than 1,023 deep",
+)
+"""The content of a timeline that a directory does not have."""
+
+_DEEPEST = RecordWord.fields["depth"].limits[1]
+_MAX_MESSAGE = 1000
+_LOST = {"collections": "garbage collections"}
+_NUMBERS = "numbers of threads that another thread has, or that are not positive or over 31 bits"
+_TEXTS = "names and messages with tabs or line ends, or that are empty or too long, which are changed"
+_NAMES = "names of processes and threads"
+_LEVELS = "levels and threads of log messages"
+_NO_NAME = "[unknown]"
+
+
+class Exporter:
+    """Writes a data directory, see `fxtio.formats.Exporter`."""
+
+    TABLES: ClassVar[tuple[str, ...]] = (*calls.TABLES, "logs", *_LOST)
+
+    def __init__(self, path: Path, registry: Registry) -> None:
+        self.losses: Counter[str] = Counter()
+        self._registry = registry
+        self._writer = UftraceWriter(path)
+        self._calls = Calls(registry, self.losses, _DEEPEST)
+        self._functions: dict[int, NewFunction] = {}
+        self._tasks: dict[int, TaskWriter] = {}
+        self._tids: set[int] = set()
+        self._messages: list[tuple[int, str]] = []
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Write the rows of a batch."""
+        for each in self._calls.enter(tables):
+            self._write_calls(each)
+        if "logs" in tables:
+            table = tables["logs"]
+            self.losses[_LEVELS] += table.num_rows
+            self._messages += zip(table["time"].tolist(), map(str, table["message"].to_list()), strict=True)
+        count_lost(self.losses, tables, _LOST)
+
+    def finish(self) -> None:
+        """Write the messages and the small files."""
+        for time, text in sorted(self._messages, key=lambda message: message[0]):
+            self._writer.message(time, self._line(text, _MAX_MESSAGE))
+        self._writer.close()
+        self._calls.finish()
+        tables = self._registry.tables()
+        self.losses[_NAMES] += sum(int((tables[name]["name"].codes >= 0).sum()) for name in ("processes", "threads"))
+
+    def _write_calls(self, rows: ThreadCalls) -> None:
+        used, place = np.unique(rows.name, return_inverse=True)
+        functions = [self._function(code) for code in used.tolist()]
+        self._task(rows.track).write_records(
+            type=np.where(rows.is_exit, RecordType.EXIT, RecordType.ENTRY),
+            time=rows.time,
+            depth=rows.depth,
+            function=(functions, place),
+        )
+
+    def _function(self, code: int) -> NewFunction:
+        function = self._functions.get(code)
+        if function is None:
+            name = self._line(self._registry.names.values[code] if code >= 0 else "", MAX_INT32)
+            function = self._functions[code] = self._writer.function(name)
+        return function
+
+    def _line(self, text: str, limit: int) -> str:
+        """Return a text that can stand in a line of a file."""
+        line = "".join(" " if character in "\r\n\t\0" else character for character in text).strip() or _NO_NAME
+        data = line.encode("utf-8", "surrogateescape" if _is_escaped(line) else "replace")[:limit]
+        line = data.decode("utf-8", "surrogateescape")
+        if line != text:
+            self.losses[_TEXTS] += 1
+        return line
+
+    def _task(self, track: int) -> TaskWriter:
+        """Return the task of a thread; a number that another one has is replaced by one that is free."""
+        task = self._tasks.get(track)
+        if task is None:
+            info = self._registry.track_info(track)
+            tid, pid = info.tid, info.pid
+            if not 0 < tid <= MAX_INT32 or tid in self._tids:
+                self.losses[_NUMBERS] += 1
+                tid = max(self._tids, default=0) + 1
+            if not 0 < pid <= MAX_INT32:
+                pid = tid
+            self._tids |= {tid, pid}
+            task = self._tasks[track] = self._writer.task(tid, pid)
+        return task
+
+
+def _is_escaped(text: str) -> bool:
+    """Return whether a text can be encoded, where surrogates stand for single bytes."""
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,62 @@
+"""Parts that are cut out of CoreProfiler traces."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fxtio.coreprofiler import CoreProfilerTrace, rules, synth
+from fxtio.coreprofiler.cut import cut
+from fxtio.selection import Selection, SelectionError
+
+OPTIONS: Any = {"size": None, "threads": None, "seed": 2, "progress": lambda done, of: None}
+
+
+@pytest.mark.parametrize("shape", sorted(synth.SHAPES))
+def test_a_cut_has_the_stacks_of_the_range(shape: str, tmp_path: Path) -> None:
+    path = tmp_path / "whole.log"
+    synth.synth(path, shape, events=2_000, **OPTIONS)
+    with CoreProfilerTrace(path) as trace:
+        info = trace.info
+        whole = [(sample.thread, sample.time, sample.stack) for sample in trace.samples()]
+        rules.check(trace)
+        known = set(trace.findings.counts)
+    assert info.start is not None and info.end is not None
+    numbers = random.Random(1)
+    for number in range(4):
+        start, end = sorted((numbers.randrange(info.start, info.end), numbers.randrange(info.start, info.end)))
+        target = tmp_path / f"part{number}.log"
+        with CoreProfilerTrace(path) as trace:
+            cut(trace, Selection(start, end + 1), target)
+        with CoreProfilerTrace(target) as trace:
+            part = [(sample.thread, sample.time, sample.stack) for sample in trace.samples()]
+            rules.check(trace)
+            assert set(trace.findings.counts) <= known
+        expected = [one for one in whole if start <= one[1] <= end]
+        # Before the first allocation of a thread there may be one more sample, with its stack.
+        assert [one for number, one in enumerate(part) if part[number : number + 2] != [one, one]] == [
+            one for number, one in enumerate(expected) if expected[number : number + 2] != [one, one]
+        ]
+
+
+def test_threads(tmp_path: Path) -> None:
+    path = tmp_path / "whole.log"
+    synth.synth(path, "sampling", events=1_000, **OPTIONS)
+    with CoreProfilerTrace(path) as trace:
+        whole = [(sample.thread, sample.time, sample.stack) for sample in trace.samples()]
+        thread = whole[0][0]
+        cut(trace, Selection(threads=(str(thread),)), tmp_path / "part.log")
+    with CoreProfilerTrace(tmp_path / "part.log") as trace:
+        part = [(sample.thread, sample.time, sample.stack) for sample in trace.samples()]
+    assert part == [one for one in whole if one[0] == thread]
+
+
+def test_functions_cannot_be_selected(tmp_path: Path) -> None:
+    path = tmp_path / "whole.log"
+    synth.synth(path, "sampling", events=100, **OPTIONS)
+    with CoreProfilerTrace(path) as trace, pytest.raises(SelectionError, match="neither functions nor processes"):
+        cut(trace, Selection(names=("main",)), tmp_path / "part.log")
+    assert not (tmp_path / "part.log").exists()
