@@ -252,10 +252,6 @@ def empty_columns(table: str) -> dict[str, Column]:
     }
 
 
-def _no_text(values: list[str]) -> Categories:
-    return Categories(np.empty(0, np.int32), values)
-
-
 def column_of(spec: ColumnSpec, values: Any, count: int) -> Column:
     """Return values as a column of a declared type: an array, names, or one value for all rows."""
     if isinstance(values, Categories):

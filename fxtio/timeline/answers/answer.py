@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +25,6 @@ class Answer:
         more: the number of rows that were left out.
         error: the greatest relative error of its percentiles; 0 if they are exact.
         notes: sentences about it for people.
-        losses: what the timeline cannot show of the trace, and how often it occurs.
     """
 
     what: str
@@ -35,7 +33,6 @@ class Answer:
     more: int = 0
     error: float = 0.0
     notes: list[str] = field(default_factory=list)
-    losses: Counter[str] = field(default_factory=Counter)
 
     def first(self, column: str, limit: int | None) -> Answer:
         """Keep the rows with the greatest values of a column of a ranking, in order; return this answer."""

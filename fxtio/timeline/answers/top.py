@@ -131,7 +131,6 @@ class _Ranking:
         filled = [content for content in self._contents.values() if not content.is_empty]
         content = filled[0] if filled else next(iter(self._contents.values()))
         result = content.answer(registry)
-        result.losses = +registry.losses
         if sort not in result.table:
             raise QuestionError(f"{result.what} have no {sort}; sort by self, total or calls")
         return result.first(sort, limit)

@@ -73,7 +73,6 @@ def tree(
     what, nodes = forest.finish()
     answer = Answer(what, Table({}), "bytes" if what == "allocations" else nodes.unit)
     rows = nodes.rows(share, depth)
-    answer.losses = +registry.losses
     answer.more = nodes.count - len(rows)
     answer.table = nodes.table(rows, registry)
     if forest.slices.lost:
