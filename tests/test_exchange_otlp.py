@@ -275,6 +275,14 @@ def test_many_spans_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     assert timeline.table("tracks").num_rows == 3
 
 
+def test_the_number_of_spans_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp_reader, "MAX_SPANS", 2)
+    event = {"timeUnixNano": 1, "name": "e"}
+    timeline = imported(request(*(span("a", 1, 2, str(number), events=[event, event]) for number in range(5))))
+    assert (timeline.table("slices").num_rows, timeline.table("instants").num_rows) == (2, 2)
+    assert timeline.losses == {"spans beyond 2": 3, "events beyond 2": 2}
+
+
 def test_parents_in_a_circle_do_no_harm() -> None:
     timeline = imported(request(span("a", 1, 5, "01", "02"), span("b", 1, 5, "02", "01")))
     assert timeline.table("slices").num_rows == 2

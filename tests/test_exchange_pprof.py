@@ -17,6 +17,7 @@ import judges
 from fxtio.cli import main
 from fxtio.codec.protobuf import bytes_field, number_field, packed_field, varint
 from fxtio.errors import FxtioError
+from fxtio.exchange import pprof, whole
 from judges import go_pprof, speedscope
 from support import exchange
 from support.checkout import CORPUS
@@ -270,6 +271,21 @@ def test_what_is_wrong_is_a_loss(data: bytes, what: str) -> None:
     timeline = imported(data, "pprof")
     timeline.tables("samples", "stacks", "frames")
     assert what in timeline.losses
+
+
+def test_the_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = profile(CPU, *([sample([1], [1, 1])] * 10))
+    monkeypatch.setattr(pprof, "MAX_MESSAGES", 5)
+    timeline = imported(data)
+    assert timeline.table("samples").num_rows == 6  # two types, and three samples with two values
+    assert timeline.losses["what comes after the first 5 messages"] == 1
+
+
+def test_the_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "MAX_BYTES", 5000)
+    assert imported(gzip.compress(profile(CPU, bytes(4000)))).table("samples").num_rows == 0
+    with pytest.raises(fxtio.FormatError, match="more than 5,000 bytes"):
+        imported(gzip.compress(profile(CPU, bytes(10**6)))).table("samples")
 
 
 def test_values_are_limited() -> None:

@@ -31,6 +31,9 @@ ERROR = 2
 STATE = "fxtio.state"
 """The attribute that has the state of a slice that is not closed."""
 
+MAX_SPANS = 10_000_000
+"""The most spans, and the most events of them, that are read."""
+
 MAX_NESTING = 16
 """The most levels of an attribute that are read."""
 
@@ -119,6 +122,9 @@ class _Reader:
         return number, self._registry.process(number, name)
 
     def _span(self, span: dict[str, Any], pid: int, process: int, category: int) -> None:
+        if len(self._spans) >= MAX_SPANS:
+            self._lose(f"spans beyond {MAX_SPANS:,}")
+            return
         start, end = _time(span.get("startTimeUnixNano")), _time(span.get("endTimeUnixNano"))
         if start is None or end is None:
             self._lose("spans without a time")
@@ -150,6 +156,9 @@ class _Reader:
         time = _time(point.get("timeUnixNano"))
         if time is None:
             self._lose("events without a time")
+            return
+        if len(self._points) >= MAX_SPANS:
+            self._lose(f"events beyond {MAX_SPANS:,}")
             return
         event = self._next_event(_flat(point))
         self._points.append((span, time, self._registry.names.code(_text(point.get("name")) or ""), event))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import islice
 from typing import Any, ClassVar
 
 from fxtio.codec.protobuf import (
@@ -59,6 +60,9 @@ _OBJECTS, _SPACE, _BYTES = ("alloc_objects", "count"), ("alloc_space", "bytes"),
 _NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
 _UNITS = {"samples": _SAMPLES, "ns": _TIME, "bytes": _BYTES}
 
+MAX_MESSAGES = 10_000_000
+"""The most samples, locations, functions, strings and so on, all together."""
+
 _ROWS = 10_000
 """So many samples are written, or make a part of a timeline."""
 
@@ -94,9 +98,11 @@ class _Importer:
         self._registry = registry
         self._stacks = Stacks(registry)
         self._found: dict[int, list[tuple[int, int]]] = {number: [] for number in _PROFILE.values()}
-        for number, kind, begin, end in self._fields(0, len(data)):
-            if kind == Wire.BYTES and number in self._found:
-                self._found[number].append((begin, end))
+        messages = (field for field in self._fields(0, len(data)) if field[1] == Wire.BYTES and field[0] in self._found)
+        for number, _, begin, end in islice(messages, MAX_MESSAGES):
+            self._found[number].append((begin, end))
+        if next(messages, None) is not None:
+            self._lose(f"what comes after the first {MAX_MESSAGES:,} messages")
         self._strings = [bytes(data[begin:end]) for begin, end in self._found[_PROFILE["string"]]]
         self._modules = {each["id"]: each["file"] for each in self._messages("mapping", _MAPPING)}
         self._functions = {each["id"]: each for each in self._messages("function", _FUNCTION)}

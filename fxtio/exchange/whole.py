@@ -5,25 +5,25 @@ from __future__ import annotations
 from fxtio.errors import FormatError
 from fxtio.io.source import Source
 
-MAX_BYTES = 1 << 31
-"""The most (decompressed) bytes of such a file."""
+MAX_BYTES = 1 << 29
+"""The most (decompressed) bytes of such a file; what is made of them takes about twenty times as much at worst."""
 
 _CHUNK = 1 << 20
 
 
-def read_whole(source: Source, limit: int = MAX_BYTES) -> bytearray:
+def read_whole(source: Source) -> bytearray:
     """Return all bytes of a source.
 
     Raises:
-        FormatError: they are more than the limit, or the source is cut or damaged.
+        FormatError: they are more than `MAX_BYTES`, or the source is cut or damaged.
     """
     data = bytearray()
     chunk = memoryview(bytearray(_CHUNK))
     while count := source.readinto(chunk):
         data += chunk[:count]
-        if len(data) > limit:
+        if len(data) > MAX_BYTES:
             raise FormatError(
-                f"{source.name} has more than {limit:,} bytes, the most of a file that is read as a whole"
+                f"{source.name} has more than {MAX_BYTES:,} bytes, the most of a file that is read as a whole"
             )
     if source.fault:
         raise FormatError(f"{source.name}: {source.fault}")
