@@ -344,6 +344,13 @@ def test_find(
     assert limit is not None or found == expected
 
 
+def test_the_innermost_ancestors() -> None:
+    begins = [Step(SpanStep.BEGIN, 0, time, 0, "fgh"[time % 3]) for time in range(150)]
+    instant = Step(SpanStep.INSTANT, 0, 200, 0, "here")
+    (hit,) = find(timeline_of([*begins, instant]), "here").rows
+    assert hit.ancestors == [step.name for step in begins[50:]]
+
+
 @pytest.mark.parametrize(
     ("text", "values", "refused"),
     [

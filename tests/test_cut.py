@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import fxtio
 from fxtio.cli import main
 from fxtio.codec.generate import encode
 from fxtio.fxt import records as r
+from fxtio.fxt.cut import cut_to
 from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.merge import merge_to
@@ -221,6 +224,31 @@ def test_a_trace_without_introductions_stays_without() -> None:
     assert cut(data, Selection(1))[0] == data
 
 
+def test_too_many_open_spans_are_left_out_with_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.fxt.cut.held.MAX_KEPT", 3)
+    records = [r.DurationComplete(number, Thread(1, number), "c", "a", (), 100) for number in range(1, 6)]
+    with fxtio.open(trace_of(*records), format="fxt") as trace:
+        out = io.BytesIO()
+        cut_to(trace, Selection(50), open_sink(out))
+        assert trace.findings.counts == {"fxt.event.too-many-open": 1}
+    assert len(records_of(out.getvalue())) == 3
+
+
+@pytest.mark.parametrize("classes", [(r.DurationBegin,), (r.Counter,)])
+def test_memory_for_records_before_the_range_is_bounded(
+    classes: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fxtio.fxt.cut.pairs.MAX_BYTES", 100)
+    monkeypatch.setattr("fxtio.fxt.cut.pairs._FEW", 3)
+    monkeypatch.setattr("fxtio.fxt.cut.latest.MAX_BYTES", 100)
+    more = {r.DurationBegin: (), r.Counter: (7,)}
+    records = [cls(number, Thread(1, number), "c", f"name {number}", (), *more[cls]) for cls in classes
+               for number in range(1, 20)]  # fmt: skip
+    part, done = cut(trace_of(*records), Selection(50))
+    assert done.reopened < 5
+    assert len(records_of(part)) == done.reopened
+
+
 def test_nothing_in_the_range() -> None:
     part, done = cut(trace_of(r.Instant(5, T, "c", "a", ())), Selection(6))
     assert records_of(part) == []
@@ -242,6 +270,35 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert [record.name for record in trace if isinstance(record, r.DurationComplete)] == [
             "step 5", "step 6", "step 7", "step 8"
         ]  # fmt: skip
+
+
+def test_processes_and_threads_by_name_or_number(tmp_path: Path) -> None:
+    path, target = tmp_path / "a.fxt", tmp_path / "b.fxt"
+    with fxtio.create(path) as writer:
+        for process, name in ((1, "server"), (2, "client")):
+            for number in (1, 2):
+                writer.thread(process, 10 * process + number, f"worker {number}", name).instant(f"{name} {number}", 5)
+
+    def left(*arguments: str) -> list[str]:
+        assert main(["slice", str(path), "-o", str(target), *arguments]) == 0
+        return [str(record.name) for record in records_of(target.read_bytes()) if isinstance(record, r.Instant)]
+
+    assert left("--process", "server") == left("--process", "1") == ["server 1", "server 2"]
+    assert left("--process", "!serv*") == ["client 1", "client 2"]
+    assert left("--thread", "worker 2", "--process", "2") == ["client 2"]
+    assert left("--thread", "11", "--thread", "22") == ["server 1", "client 2"]
+    assert left("--name", "*1", "--name", "!client*") == ["server 1"]
+
+
+def test_standard_input_can_be_read_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.fxt"
+    with fxtio.create(path) as writer:
+        writer.thread(1, 11, "main", "app").instant("a", 5)
+        writer.thread(1, 12, "other", "app").instant("b", 7)
+    command = [sys.executable, "-m", "fxtio", "slice", "-", "-o", "-"]
+    for arguments in (["--thread", "main"], ["--to", "1ns"]):
+        done = subprocess.run([*command, *arguments], input=path.read_bytes(), capture_output=True, check=True)
+        assert [record.name for record in records_of(done.stdout) if isinstance(record, r.Instant)] == ["a"]
 
 
 def test_the_target_may_be_the_trace(tmp_path: Path) -> None:

@@ -94,6 +94,10 @@ def test_directories_that_cannot_be_one(tmp_path: Path) -> None:
         with pytest.raises(MergeError, match=message):
             merged([one, other], tmp_path / f"all{number}")
         assert not (tmp_path / f"all{number}").exists()
+    info = bytearray((one / "info").read_bytes())
+    other = directory(tmp_path / "damaged", "/server", 20)
+    (other / "info").write_bytes(info[:15] + bytes([77]) + info[16:])
+    merged([one, other], tmp_path / "damaged class")  # an unknown class is read as one of 64 bits
     with pytest.raises(MergeError, match="needs no merging"):
         merged([one], tmp_path / "all")
 

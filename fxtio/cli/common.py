@@ -154,12 +154,15 @@ def _moment(text: str) -> Moment:
 def selection_of(options: Namespace, trace: Trace) -> Selection:
     """Return what the options of `add_selection` select of a trace; a range of times reads the trace once.
 
+    Standard input can then be read again, also where names of threads and processes may have to be found first.
+
     Raises:
         SelectionError: the trace has no such times.
     """
     from fxtio.io.reading import FileReader
 
-    if isinstance(trace, FileReader) and (options.begin is not None or options.end is not None):
+    has_range = options.begin is not None or options.end is not None
+    if isinstance(trace, FileReader) and (has_range or options.threads or options.processes):
         trace.reads_again = True
     return selection_within(options, lambda: trace.info)
 

@@ -16,7 +16,6 @@ from typing import Any
 from fxtio.formats import MergeError
 from fxtio.uftrace import kernel, perf
 from fxtio.uftrace.directory import StoredFile, new_directory
-from fxtio.uftrace.enums import WordClass
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import Feature
@@ -76,7 +75,7 @@ def _merged_info(traces: Sequence[UftraceTrace]) -> InfoFile:
         for what, one, other in (
             ("format version", info.version, first.version),
             ("byte order", info.order, first.order),
-            ("size of a pointer", WordClass(info.word_class), WordClass(first.word_class)),
+            ("size of a pointer", info.pointer_size, first.pointer_size),
         ):
             if one != other:
                 raise MergeError(f"{trace.name} has another {what} than {traces[0].name}")

@@ -12,17 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.frames import Chunk
-from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.tables import NO_ENTRY, CallPairing
 
 Array = np.ndarray[Any, Any]
 
 MAX_MISSING = 1 << 16
 """The largest number of calls of a task that are shown without an entry."""
-
-_TYPE = RecordWord.fields["type"]
 
 
 class MissingEntry(NamedTuple):
@@ -45,11 +41,6 @@ class MissingEntry(NamedTuple):
     module: int
 
 
-def no_codes(addresses: Array) -> Array:
-    """Return a code for each address, for a pairing whose names are not used."""
-    return np.zeros(len(addresses), np.int32)
-
-
 def missing_entries(
     chunks: Iterable[Chunk], codes_of: Callable[[Chunk, Array], tuple[Array, Array]]
 ) -> list[MissingEntry]:
@@ -65,24 +56,21 @@ def missing_entries(
         if chunk.gap is not None:
             pairing.skip()
             continue
-        calls = pairing.ended_in(chunk, first, no_codes)
-        kinds = _TYPE.get(chunk.words)
-        rows = np.flatnonzero((kinds == RecordType.ENTRY) | (kinds == RecordType.EXIT))
-        depth, times = pairing.depth[rows], chunk.nanoseconds[rows]
-        missing = np.flatnonzero(calls.state == NO_ENTRY)[: MAX_MISSING - len(result)]
-        if len(missing):
-            exits = calls.exit[missing] - first
-            places = records.before(rows + first, depth, times, np.searchsorted(rows, exits))
-            names, modules = codes_of(chunk, pairing.address[exits])
-            columns = (calls.exit[missing], calls.start[missing], pairing.address[exits], names, modules)
-            for (record, time), number, start, *function in zip(
-                places, *(column.tolist() for column in columns), strict=True
-            ):
-                result.append(MissingEntry(record + 1, number, start if record < 0 else time, *function))
+        _, end, state = pairing.pair(chunk)
+        rows = slice(None) if pairing.step.all() else np.flatnonzero(pairing.step)
+        numbers, depth, times = np.arange(first, first + len(chunk))[rows], pairing.depth[rows], chunk.nanoseconds[rows]
+        exits = end[state == NO_ENTRY][: MAX_MISSING - len(result)]
+        if len(exits):
+            begin = pairing.first or 0
+            places = records.before(numbers, depth, times, np.searchsorted(numbers, exits + first))
+            address = pairing.address[exits]
+            columns = (exits + first, address, *codes_of(chunk, address))
+            for (record, time), number, *function in zip(places, *(each.tolist() for each in columns), strict=True):
+                result.append(MissingEntry(record + 1, number, begin if record < 0 else time, *function))
             if len(result) >= MAX_MISSING:
                 break
         else:
-            records.enter(rows + first, depth, times)
+            records.enter(numbers, depth, times)
         first += len(chunk)
     return sorted(result, key=lambda call: (call.record, -call.exit))
 

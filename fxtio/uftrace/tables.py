@@ -103,6 +103,11 @@ class EndedCalls:
     ended_by: Array
 
 
+def _no_codes(addresses: Array) -> Array:
+    """Return a code for each address, for calls whose names are not used."""
+    return np.zeros(len(addresses), np.int32)
+
+
 class CallPairing:
     """Pairs the entries and exits of one task.
 
@@ -120,6 +125,8 @@ class CallPairing:
         open: the calls that have not ended.
         depth: the depths of the records of the last chunk, not wrapped and corrected (int64).
         address: addresses inside the functions of its records (uint64).
+        step: 1 for its entries, -1 for its exits, 0 for other records (int8).
+        first: the time from which on calls without an entry ran, in nanoseconds; None before the first entry or exit.
         wraps: whether calls are deeper than a record can hold.
     """
 
@@ -127,13 +134,14 @@ class CallPairing:
         self.open = OpenCalls.empty()
         self.depth = np.empty(0, np.int64)
         self.address = np.empty(0, np.uint64)
+        self.step = np.empty(0, np.int8)
+        self.first: int | None = None
         self.wraps = False
         self._laps = 0  # the number of times that the depth has wrapped around
         self._previous: tuple[int, int] = (0, 0)  # the step and depth of the last entry or exit
         self._before: tuple[int, int, int] = (0, 0, 0)  # the step, depth and address of the record before the chunk
         self._exits_lower: bool | None = None  # whether exits have lower depths than entries, None if not known yet
         self._has_calls = False  # whether there was an entry or exit
-        self._first: int | None = None
         self._last = 0
 
     def ended_in(self, chunk: Chunk, record: int, codes_of: Callable[[Array], Array]) -> EndedCalls:
@@ -143,6 +151,18 @@ class CallPairing:
             chunk: the records.
             record: the number of the first record.
             codes_of: returns the codes of the names of the functions at addresses.
+        """
+        before = self.open
+        return self._ended(before, *self.pair(chunk, record, codes_of), chunk.nanoseconds, record, codes_of)
+
+    def pair(
+        self, chunk: Chunk, record: int = 0, codes_of: Callable[[Array], Array] = _no_codes
+    ) -> tuple[Array, Array, Array]:
+        """Return the calls that end in a chunk by their rows; the arguments are those of `ended_in`.
+
+        Returns:
+            The rows of their entries, -1, -2, ... for calls that were open before (int64); the rows of the records that
+            end them, rising (int64); their states, codes in `STATES` (int8).
         """
         words = chunk.words
         step = _STEPS[_FIELDS["type"].get(words).view(np.int64)]
@@ -155,15 +175,15 @@ class CallPairing:
             last = -1 if rows is None else int(rows[-1])
             self._previous = int(step[last]), int(depth[last])
             self._last = int(times[last])
-            if self._first is None:
-                self._first = int(times[0 if rows is None else int(rows[0])])
+            if self.first is None:
+                self.first = int(times[0 if rows is None else int(rows[0])])
                 if chunk.forked is not None:
-                    self._first = min(self._first, chunk.forked)
+                    self.first = min(self.first, chunk.forked)
         if self._laps or _LAST_DEPTH in (previous[1], int(depth.max(initial=0))):
             depth, address = self._unwrapped(previous, step, depth, address)
         if self._exits_lower is not False and len(step):
             depth = self._corrected(step, depth, address)
-        self.depth, self.address = depth, address
+        self.depth, self.address, self.step = depth, address, step
         before, height = self.open, len(self.open.depth)
         size = height + len(step)
         # The stack of open calls; an entry is a row of the chunk, or -1, -2, ... for calls that were open before.
@@ -172,30 +192,27 @@ class CallPairing:
         entries[:height] = np.arange(-1, -height - 1, -1)
         begin, end, state = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint8)
         count, height = _native.pair(step, depth, address, depths, addresses, entries, begin, end, state, height)
-        calls = self._ended(
-            before, begin[:count], end[:count], state[:count].view(np.int8), depth, address, times, record, codes_of
-        )
         entries = entries[:height]
         self.open = OpenCalls(
             depths[:height].copy(), addresses[:height].copy(), _chosen(entries, times, before.start),
             _chosen_codes(entries, address, before.name, codes_of), _chosen(entries, None, before.entry, record),
         )  # fmt: skip
-        return calls
+        return begin[:count], end[:count], state[:count].view(np.int8)
 
     def _ended(
-        self, before: OpenCalls, begin: Array, end: Array, state: Array, depth: Array, address: Array, times: Array,
-        record: int, codes_of: Callable[[Array], Array],
+        self, before: OpenCalls, begin: Array, end: Array, state: Array, times: Array, record: int,
+        codes_of: Callable[[Array], Array],
     ) -> EndedCalls:  # fmt: skip
         start, entry = _chosen(begin, times, before.start), _chosen(begin, None, before.entry, record)
         exits = end + record
         if (state != WHOLE).any():
             without_entry = state == NO_ENTRY
-            start[without_entry] = self._first
+            start[without_entry] = self.first
             entry[without_entry] = -1
             exits = np.where(state == NO_EXIT, -1, exits)
         return EndedCalls(
-            _chosen_codes(begin, address, before.name, codes_of), start, times[end],
-            _chosen(begin, depth, before.depth), _chosen(begin, address, before.address), state, entry, exits,
+            _chosen_codes(begin, self.address, before.name, codes_of), start, times[end],
+            _chosen(begin, self.depth, before.depth), _chosen(begin, self.address, before.address), state, entry, exits,
             end + record,
         )  # fmt: skip
 

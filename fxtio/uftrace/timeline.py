@@ -22,7 +22,7 @@ from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import RecordWord
-from fxtio.uftrace.missing_entries import MAX_MISSING, MissingEntry, missing_entries, no_codes
+from fxtio.uftrace.missing_entries import MAX_MISSING, MissingEntry, missing_entries
 from fxtio.uftrace.tables import MAX_ADDRESSES, NO_ENTRY, WHOLE, CallPairing, TableBuilder
 from fxtio.uftrace.timeline_system import SystemFiles
 from fxtio.uftrace.values import FORMATS
@@ -42,18 +42,7 @@ NOT_CARRIED = (
 """The content of a trace that its timeline does not have."""
 
 _FIELDS = RecordWord.fields
-_STEP_OF = np.array(
-    [
-        {
-            RecordType.ENTRY: SpanStep.BEGIN,
-            RecordType.EXIT: SpanStep.END,
-            RecordType.LOST: SpanStep.INSTANT,
-            RecordType.EVENT: SpanStep.INSTANT,
-        }[kind]
-        for kind in RecordType
-    ],
-    np.int8,
-)
+_STEP_OF = np.array([SpanStep.END, SpanStep.INSTANT, SpanStep.BEGIN], np.int8)  # of exits, others, and entries
 _KIND_OF_FORMAT = np.array(
     [
         {
@@ -228,25 +217,23 @@ class _Mapping:
 
     def _steps(self, task: _Task, chunk: Chunk) -> Steps:
         """Return a step for each record, and those for calls without an entry and of the kernel."""
-        count, first = len(chunk), self._builder.record
-        kinds = _FIELDS["type"].get(chunk.words).view(np.int64)
-        is_entry = kinds == RecordType.ENTRY
+        count = len(chunk)
+        _, ended, state = task.pairing.pair(chunk)
+        step, address = task.pairing.step, task.pairing.address
+        is_entry = step > 0
         entries = np.flatnonzero(is_entry)
-        calls = task.pairing.ended_in(chunk, first, no_codes)
-        address = task.pairing.address
-        rows = Steps.blank(count, first)
-        rows.step[:], rows.track[:], rows.ticks[:] = _STEP_OF[kinds], task.track, chunk.times
-        rows.time[:] = times = self._times(task, chunk, kinds)
-        rows.key[:] = address + np.uint64(1)
+        rows = Steps.blank(count, self._builder.record)
+        rows.step[:], rows.track[:], rows.ticks[:] = _STEP_OF[step + 1], task.track, chunk.times
+        times = chunk.nanoseconds if step.all() else self._instants(task, chunk, rows)
+        rows.time[:], rows.key[:] = times, address + np.uint64(1)
         rows.name[entries], rows.category[entries] = self._functions.codes(chunk, address[entries])
-        self._name_instants(chunk, kinds, rows)
         openings = task.take_openings(count)
         begins = np.array([call.record - task.record for call in openings], np.int64)
-        change, ended, exits = is_entry.astype(np.int64), calls.ended_by - first, np.empty(0, np.int64)
-        if (calls.state == WHOLE).all():
+        change, exits = is_entry.astype(np.int64), np.empty(0, np.int64)
+        if (state == WHOLE).all():
             change[ended] -= 1  # no record ends two calls
         else:
-            exits = ended[calls.state == NO_ENTRY]
+            exits = ended[state == NO_ENTRY]
             unknown = exits[~np.isin(exits + task.record, list(task.heights))]
             rows.step[unknown] = SpanStep.NONE
             self._registry.losses[f"calls without an entry beyond {MAX_MISSING:,} of a task"] += len(unknown)
@@ -260,22 +247,19 @@ class _Mapping:
         task.height, task.time = int(height[-1]), int(times[-1])
         return _merged(rows, [part for part in extra if len(part[1])])
 
-    def _times(self, task: _Task, chunk: Chunk, kinds: Array) -> Array:
-        """Return the times of the records (int64 ns); lost records have that of the record before them."""
-        times = chunk.nanoseconds
-        is_lost = kinds == RecordType.LOST
-        if not is_lost.any():
-            return times
-        before = np.maximum.accumulate(np.where(is_lost, 0, np.arange(1, len(times) + 1)))
-        return np.append(task.time, times)[before]
+    def _instants(self, task: _Task, chunk: Chunk, rows: Steps) -> Array:
+        """Name the instants of events and of lost records, and return the times of all records (int64 ns).
 
-    def _name_instants(self, chunk: Chunk, kinds: Array, rows: Steps) -> None:
-        """Name the instants of events and of lost records."""
-        events = np.flatnonzero(kinds == RecordType.EVENT)
-        if len(events):
-            ids = _FIELDS["address"].get(chunk.words[events]).tolist()
-            rows.name[events] = [self._names.code(self._reading.events.name(event)) for event in ids]
-        rows.name[kinds == RecordType.LOST] = self._lost
+        Lost records have the time of the record before them.
+        """
+        kinds = _FIELDS["type"].get(chunk.words)
+        events, is_lost = np.flatnonzero(kinds == RecordType.EVENT), kinds == RecordType.LOST
+        ids = _FIELDS["address"].get(chunk.words[events]).tolist()
+        rows.name[events] = [self._names.code(self._reading.events.name(event)) for event in ids]
+        rows.name[is_lost] = self._lost
+        before = np.maximum.accumulate(np.where(is_lost, 0, np.arange(1, len(rows) + 1)))
+        times: Array = np.append(task.time, chunk.nanoseconds)[before]
+        return times
 
     # ---- arguments
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from contract.damage import DAMAGE
 from contract.samples import SAMPLES, SYNTHETIC, Sample, open_sample
 from fxtio.errors import FxtioError
 from fxtio.formats import MergeError
@@ -38,7 +42,7 @@ def rules_broken(sample: Sample, path: Path) -> set[str]:
 def middle(trace: Any) -> Selection | None:
     """Return the middle third of a trace, or None if it has no times."""
     start, end = trace.info.start, trace.info.end
-    if start is None or end - start < 3:
+    if start is None or end is None or end - start < 3:
         return None
     third = (end - start) // 3
     return Selection(start + third, start + 2 * third)
@@ -94,3 +98,26 @@ def test_a_merged_trace_is_one_of_the_format(sample: Sample, tmp_path: Path) -> 
     assert text
     with sample.format.open(target) as trace:
         assert trace.info.records.total() > 0
+
+
+@pytest.mark.parametrize("sample", SYNTHETIC, ids=str)
+def test_damaged_traces_are_cut_or_refused(sample: Sample, tmp_path: Path) -> None:
+    path = sample.make(tmp_path)
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    target = tmp_path / "part"
+    for seed in range(len(DAMAGE)):
+        kind, damage = list(DAMAGE.items())[seed]
+        draw = random.Random(f"{sample} {kind}")
+        victim = draw.choice(files)
+        whole = victim.read_bytes()
+        victim.write_bytes(damage(whole or b"\0", draw))
+        with contextlib.suppress(FxtioError), sample.format.open(path) as trace:
+            selection = draw.choice([middle(trace), Selection(threads=("1*", "!12")), Selection(names=("a*",))])
+            if selection is not None:
+                sample.format.cut.cut(trace, selection, target)
+                with sample.format.open(target) as part:
+                    assert part.info.format == sample.format.name
+        victim.write_bytes(whole)
+        if target.is_dir():
+            shutil.rmtree(target)
+        target.unlink(missing_ok=True)

@@ -114,10 +114,9 @@ class _Cutter:
         self._limits, self._choice, self._file = limits, choice, file
         self._keys = Keys()
         self._head = Head()
-        held = self._head.held
         self._pairs = (
-            Pairs(r.DurationBegin, r.DurationEnd, None, held),
-            Pairs(r.AsyncBegin, r.AsyncEnd, r.AsyncInstant, held),
+            Pairs(r.DurationBegin, r.DurationEnd, None, self._head),
+            Pairs(r.AsyncBegin, r.AsyncEnd, r.AsyncInstant, self._head),
         )
         self._splices = Splices()
         self._latest, self._flows = Latest(), Flows(self._splices)
@@ -179,15 +178,18 @@ class _Cutter:
             ):
                 if held is not None:
                     held.end, held.until = tick, held.clock.ns(tick)
-                    self._head.held.append(held)
+                    self._head.add(held)
 
     def finish(self, sink: Sink) -> Cut:
         """Write the new trace."""
         for pairs in self._pairs:
             pairs.finish()
-        self._latest.finish(self._head.held)
+        self._latest.finish(self._head)
         self._flows.finish()
         sink.write(MAGIC)
+        if self._reading is not None and self._head.left_out:
+            message = f"{self._head.left_out:,} spans that are open at the start of the range are left out"
+            self._reading.findings.add("event.too-many-open", 0, message)
         if self._reading is not None:
             for data in self._introductions(self._reading):
                 sink.write(data)

@@ -17,9 +17,13 @@ from fxtio.fxt.cut.marks import Limits
 from fxtio.fxt.layout import MAX_TEXT_BYTES
 from fxtio.fxt.records import RECORDS, Initialization, String, StringReference, Thread, ThreadRecord, ThreadReference
 from fxtio.fxt.rewrite import little_endian
+from fxtio.fxt.rules.view import MAX_KEPT
 from fxtio.fxt.state import Batch, Clock
 
 Array = np.ndarray[Any, Any]
+
+MAX_BYTES = 1 << 28
+"""The bytes of records from before the range that are kept, at most."""
 
 Definition = tuple[type[Record], int]
 """A slot: the class of the records that define it, and its number."""
@@ -144,11 +148,22 @@ class Head:
     """The begin of the new trace: providers, and the records that are written again at the start of the range.
 
     Attributes:
-        held: the records.
+        held: the records, at most `MAX_KEPT`, and not many more bytes than `MAX_BYTES`.
+        left_out: how many there are besides.
     """
 
     def __init__(self) -> None:
         self.held: list[Held] = []
+        self.left_out = 0
+        self._size = 0
+
+    def add(self, held: Held) -> None:
+        """Add a record, unless there are too many."""
+        if len(self.held) >= MAX_KEPT or self._size > MAX_BYTES:
+            self.left_out += 1
+        else:
+            self.held.append(held)
+            self._size += len(held.raw)
 
     def write(self, limits: Limits, provider: int, tables: Tables) -> Iterator[bytes]:
         """Yield the records of a provider, each behind the definitions that it needs."""

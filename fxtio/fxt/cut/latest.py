@@ -10,7 +10,7 @@ import numpy as np
 from fxtio import _native
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
-from fxtio.fxt.cut.held import Held, hold
+from fxtio.fxt.cut.held import MAX_BYTES, Head, Held, hold
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.rules.view import MAX_KEPT
 
@@ -25,6 +25,7 @@ class Latest:
     """The last record before the range of each counter and each CPU; at most `MAX_KEPT` in all."""
 
     def __init__(self) -> None:
+        self._size = 0  # bytes of these records
         self._last: dict[tuple[bool, int], Held] = {}  # by whether it is a counter, and the number of `_keys`
 
     def enter(self, marked: Marked) -> None:
@@ -44,7 +45,9 @@ class Latest:
             key = cls is r.Counter, number
             before = self._last.get(key)
             is_later = before is None or before.clock.ns(before.tick) <= (held.clock.ns(held.tick) if held else -1)
-            if held is not None and is_later and (before is not None or len(self._last) < MAX_KEPT):
+            has_room = before is not None or (len(self._last) < MAX_KEPT and self._size < MAX_BYTES)
+            if held is not None and is_later and has_room:
+                self._size += len(held.raw) - (0 if before is None else len(before.raw))
                 self._last[key] = held
 
     def _keys(self, marked: Marked, cls: type[Record]) -> Array:
@@ -59,9 +62,10 @@ class Latest:
             keys = (keys ^ part) * _FACTOR
         return keys
 
-    def finish(self, held: list[Held]) -> None:
+    def finish(self, head: Head) -> None:
         """Pass on the records."""
-        held += self._last.values()
+        for held in self._last.values():
+            head.add(held)
 
 
 def _last_of_each(keys: Array, ticks: Array) -> Array:

@@ -18,7 +18,7 @@ from fxtio import _native
 from fxtio._native.constants import SpanFault, SpanStep
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
-from fxtio.fxt.cut.held import Held, hold
+from fxtio.fxt.cut.held import MAX_BYTES, Head, Held, hold
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.rules.view import MAX_KEPT
 
@@ -26,6 +26,7 @@ Array = np.ndarray[Any, Any]
 
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
 _SEED = secrets.randbits(64)
+_FEW = 4_096  # so many records cannot have too many bytes
 _FLOWS = (r.FlowBegin, r.FlowStep, r.FlowEnd)
 
 
@@ -76,12 +77,12 @@ class Pairs:
         begin: the class of begins.
         end: the class of ends.
         point: the class of instants that belong to an operation, or None.
-        held: takes the begins that are written at the start of the range.
+        head: takes the begins that are written at the start of the range.
     """
 
-    def __init__(self, begin: type[Record], end: type[Record], point: type[Record] | None, held: list[Held]) -> None:
+    def __init__(self, begin: type[Record], end: type[Record], point: type[Record] | None, head: Head) -> None:
         self._begin, self._end, self._point = begin, end, point
-        self._held = held
+        self._head = head
         self._open: _Rows | None = None
         self._waiting: list[Held | None] = []  # of the open rows
 
@@ -196,12 +197,12 @@ class Pairs:
             held = self._waiting[number]
             if held is not None:
                 held.until = time
-                self._held.append(held)
+                self._head.add(held)
         fresh = hold(marked.batch, self._begin, numbers[~opened])
         for held, time in zip(fresh, times[int(opened.sum()) :], strict=True):
             if held is not None:
                 held.until = time
-                self._held.append(held)
+                self._head.add(held)
 
     def _keep_open(self, marked: Marked, rows: _Rows, partner: Array, top: Array) -> None:
         """Keep what is open at the end of a batch for the next one."""
@@ -223,12 +224,18 @@ class Pairs:
         order = fresh[np.argsort(still.row[fresh])]
         for place, held in zip(order.tolist(), hold(marked.batch, self._begin, still.row[order]), strict=True):
             waiting[place] = held
+        if len(waiting) > _FEW and sum(len(held.raw) for held in waiting if held is not None) > MAX_BYTES:
+            message = f"spans of more than {MAX_BYTES:,} bytes are open; they are left out"
+            marked.batch.reading.findings.add("event.too-many-open", marked.batch.frame.base, message)
+            waiting = [None] * len(waiting)
         still.row = -1 - np.arange(len(open_rows))
         self._open, self._waiting = still, waiting
 
     def finish(self) -> None:
         """Hold what is open at the end of the trace, and began before the range."""
-        self._held += [held for held in self._waiting if held is not None]
+        for held in self._waiting:
+            if held is not None:
+                self._head.add(held)
 
 
 def _codes(track: Array) -> tuple[Array, int]:

@@ -27,6 +27,9 @@ Array = np.ndarray[Any, Any]
 KINDS = {"slices": "slice", "instants": "instant", "logs": "log"}
 """The tables in which things are found, and the kind of each."""
 
+MAX_ANCESTORS = 100
+"""The most slices around a hit that are listed, the innermost ones."""
+
 ORDERS = ("longest", "time")
 """The orders of what is found: the longest first, or the earliest."""
 
@@ -104,7 +107,7 @@ class Hit:
         track: its track, -1 for a log message.
         thread: the thread of a log message, else -1.
         arguments: its arguments.
-        ancestors: the names of the slices around it, the outermost first.
+        ancestors: the names of the innermost slices around it, the outermost first; at most `MAX_ANCESTORS`.
         place: the text for its thread or track.
     """
 
@@ -190,7 +193,7 @@ class _Search:
     ) -> None:
         self._registry = registry
         self._rows = Rows(registry, selection, subset)
-        self._start, self._end = self._rows.start, self._rows.end
+        self._start, self._end, self._has_range = self._rows.start, self._rows.end, selection.has_range
         self._texts = None
         if pattern is not None:
             self._texts = Texts(registry.names.values, lambda text: is_selected((pattern,), text), null=False)
@@ -223,7 +226,9 @@ class _Search:
         duration = table["duration"] if is_slice else np.full(len(time), -1, np.int64)
         name = table["message" if kind == "logs" else "name"].codes
         end = time + np.maximum(duration, 0)
-        found = (time < self._end) & ((end > self._start) | (time >= self._start))
+        found = np.ones(len(time), bool)
+        if self._has_range:
+            found = (time < self._end) & ((end > self._start) | (time >= self._start))
         if kind == "logs":  # whose messages are names, and levels categories
             mask = self._rows.matches(
                 Table({**dict(table.items()), "name": table["message"], "category": table["level"]})
@@ -316,9 +321,9 @@ class _Around:
         self._ids, self._parents, self._codes = columns["id"][order], columns["parent"][order], code[order]
 
     def names(self, slice_id: int) -> list[str]:
-        """Return the names of a slice and of those around it, the outermost first."""
+        """Return the names of a slice and of those around it, the outermost first; at most `MAX_ANCESTORS`."""
         result: list[str] = []
-        while slice_id >= 0:
+        while slice_id >= 0 and len(result) < MAX_ANCESTORS:
             at = int(np.searchsorted(self._ids, slice_id))
             if at >= len(self._ids) or self._ids[at] != slice_id:
                 break

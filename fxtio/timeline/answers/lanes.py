@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fxtio.selection import Selection
-from fxtio.table import Table
+from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.labels import Labels
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen, cut_to
 from fxtio.timeline.parts import Registry
@@ -82,6 +82,7 @@ def lanes(
         limit: the most tracks, None for all.
         selection: the threads, processes, categories and names; its range of times is not used.
     """
+    start, end = min(start, MAX_TIME - 1), min(end, MAX_TIME)
     selection = selection or Selection()
     selection = Selection(
         threads=selection.threads, processes=selection.processes, categories=selection.categories, names=selection.names

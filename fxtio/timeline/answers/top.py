@@ -121,9 +121,8 @@ class _Ranking:
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
-        for name, content in self._contents.items():
-            if _TABLES[name][0] in tables or _TABLES[name][-1] in tables or "args" in tables:
-                content.enter(tables)
+        for content in self._contents.values():
+            content.enter(tables)
             if not content.is_empty:  # those behind it are not asked for
                 break
 
