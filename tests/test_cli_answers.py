@@ -322,10 +322,57 @@ def test_what_is_lost_is_told(capsys: Capture, tmp_path: Path) -> None:
     with fxtio.create(tmp_path / "lost.fxt") as writer:
         writer.thread(1, 2).end("nothing", 5)
         writer.thread(1, 2).complete("span", 7, 9)
-    text = printed(capsys, "top", str(tmp_path / "lost.fxt"))
-    assert text.splitlines()[-1] == "not shown: ends of spans that have not begun (1)"
-    result = json.loads(printed(capsys, "tree", str(tmp_path / "lost.fxt"), "--json"))
-    assert result["losses"] == {"ends of spans that have not begun": 1}
+    lost = str(tmp_path / "lost.fxt")
+    for command in COMMANDS:
+        assert main([command, lost]) == 0
+        assert capsys.readouterr().err == "fxtio: not shown: 1 ends of spans that have not begun\n"
+        result = json.loads(printed(capsys, command, lost, "--json"))
+        assert result["losses"] == {"ends of spans that have not begun": 1}
+    assert main(["diff", lost, lost]) == 0
+    assert capsys.readouterr().err == f"fxtio: {lost}: not shown: 1 ends of spans that have not begun\n" * 2
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "info", "convert", "diff", "check"])
+def test_empty_files_are_refused(command: str, capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "empty.fxt").touch()
+    (tmp_path / "text.fxt").write_text("hello")
+    for name, message in (("empty.fxt", ": the file is empty"), ("text.fxt", " is a text file, not a trace")):
+        path = str(tmp_path / name)
+        others = {"convert": [str(tmp_path / "out.json")], "diff": [path], "check": ["--baseline", path]}
+        assert main([command, path, *others.get(command, [])]) == 2
+        assert capsys.readouterr().err == f"fxtio: {path}{message}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_end_of_a_range_has_two_names(command: str, capsys: Capture, trace: str) -> None:
+    until, to = (printed(capsys, command, trace, "--from", "50ms", option, "100ms") for option in ("--until", "--to"))
+    assert until == to
+
+
+def test_the_end_of_a_range_is_no_format(capsys: Capture, trace: str, tmp_path: Path) -> None:
+    assert main(["convert", trace, str(tmp_path / "out.json"), "--to", "1.4s"]) == 2
+    assert "--until" in capsys.readouterr().err
+
+
+def test_profiles_are_no_traces(capsys: Capture) -> None:
+    profile = str(CORPUS / "py-spy" / "work.speedscope.json")
+    assert main(["info", profile]) == 2
+    assert "is a file of the format speedscope" in capsys.readouterr().err
+    assert main(["top", profile]) == 0
+
+
+def test_long_names_are_cut_in_tables(capsys: Capture, tmp_path: Path) -> None:
+    with fxtio.create(tmp_path / "long.fxt") as writer:
+        writer.thread(1, 2).complete("x" * 30_000, 5, 9)
+    for command in ("top", "tree", "info"):
+        text = printed(capsys, command, str(tmp_path / "long.fxt"))
+        assert "x" * 300 in text
+        assert max(map(len, text.splitlines())) < 600
+    assert "x" * 30_000 in printed(capsys, "top", str(tmp_path / "long.fxt"), "--json")
+
+
+def test_an_argument_that_nothing_has(capsys: Capture, trace: str) -> None:
+    assert "none has the argument 'color'" in printed(capsys, "top", "--by", "arg:color", trace)
 
 
 def test_rounded_percentiles_are_told(capsys: Capture, trace: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,17 @@ def test_nothing_is_fetched_from_the_network() -> None:
     assert {value for (value,) in settings} == {False}
 
 
+def test_csv_on_a_terminal_has_no_control_characters(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    name = "\x1b[31mred\n"
+    with fxtio.create(tmp_path / "red.fxt") as writer:
+        writer.thread(1, 2).complete(name, 5, 9)
+    arguments = ["query", str(tmp_path / "red.fxt"), "select name from slice"]
+    assert main([*arguments, "--csv"]) == 0
+    assert capsys.readouterr().out == "name\n\\x1b[31mred\\n\n"
+    assert main([*arguments, "-o", str(tmp_path / "red.csv")]) == 0
+    assert (tmp_path / "red.csv").read_text() == f'name\n"{name}"\n'
+
+
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     sql = "select name, dur from slice where dur > 0 order by ts"
     assert main(["query", str(DEMO), sql]) == 0
@@ -137,7 +148,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert main(["query", "--csv", str(DEMO), sql]) == 0
     assert capsys.readouterr().out.splitlines()[:2] == ["name,dur", "my_funct,4990000"]
     assert main(["query", "-n", "1", str(DEMO), sql]) == 0
-    assert "-n shows more" in capsys.readouterr().err
+    assert capsys.readouterr().out.splitlines()[-1] == "and more (-n all)"
+    assert main(["query", "-n", "all", str(DEMO), sql]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
     for name in ("rows.parquet", "rows.csv", "rows.json"):
         assert main(["query", str(DEMO), sql, "-o", str(tmp_path / name)]) == 0
     assert parquet.read_table(tmp_path / "rows.parquet").to_pylist() == rows

@@ -1,4 +1,4 @@
-"""What the commands that answer questions share: open a timeline, parse durations and numbers of rows, print rows."""
+"""What the commands that answer questions share: parse durations and numbers of rows, print rows."""
 
 from __future__ import annotations
 
@@ -7,21 +7,10 @@ import json
 import math
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.common import (
-    FINE,
-    Progress,
-    UsageError,
-    add_selection,
-    count,
-    findings_json,
-    print_findings,
-    selection_within,
-)
+from fxtio.cli.common import add_selection, count, findings_json, selection_within
 from fxtio.report import human_size, json_text, printable, short_duration
 
 if TYPE_CHECKING:
@@ -31,11 +20,6 @@ if TYPE_CHECKING:
 
 ALL = "all"
 """The text that stands for any number of rows."""
-
-
-def add_trace(parser: ArgumentParser) -> None:
-    """Add the argument TRACE to a command."""
-    parser.add_argument("file", metavar="TRACE", help="the trace, may be compressed; - for standard input")
 
 
 def add_output(parser: ArgumentParser, rows: str, default: int = 20) -> None:
@@ -95,23 +79,6 @@ def share(text: str) -> float:
     return value
 
 
-@contextmanager
-def open_answers(options: Namespace) -> Iterator[Timeline]:
-    """Open the timeline of the trace that the argument TRACE names, and close it at the end of a `with` block.
-
-    Raises:
-        UsageError: standard input is closed.
-        FormatError: the file is not a trace of a known format.
-        OSError: the file cannot be opened.
-    """
-    import fxtio
-
-    if options.file == "-" and sys.stdin is None:
-        raise UsageError("standard input is closed")
-    with Progress(human_size) as progress, fxtio.open_timeline(options.file, progress=progress) as timeline:
-        yield timeline
-
-
 def selection_in(options: Namespace, timeline: Timeline) -> Selection:
     """Return what the options of `add_selection` select; a range of times reads the trace once.
 
@@ -139,9 +106,10 @@ def print_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def print_json(content: Mapping[str, Any], timeline: Timeline) -> None:
-    """Print a JSON object with the findings of the trace."""
+    """Print a JSON object with what the timeline cannot show, and with the findings of the trace."""
     findings = findings_json(timeline.trace) if timeline.trace is not None else {"counts": {}, "first": []}
-    print(json.dumps({"name": json_text(timeline.name), **content, "findings": findings}, indent=2, allow_nan=False))
+    rest = {"losses": dict(timeline.losses), "findings": findings}
+    print(json.dumps({"name": json_text(timeline.name), **content, **rest}, indent=2, allow_nan=False))
 
 
 def json_value(value: Any) -> Any:
@@ -161,19 +129,13 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "rows": [{name: json_value(value) for name, value in row.items()} for row in answer.table.rows()],
         "more": answer.more,
         "error": answer.error,
-        "losses": dict(answer.losses),
     }
 
 
-def print_notes(notes: Iterable[str], losses: Counter[str]) -> None:
-    """Print sentences behind a table: what is to be known about it, and what of the trace it does not show."""
-    lines = [*notes, *(f"not shown: {what} ({number:,})" for what, number in losses.items())]
+def print_notes(notes: Iterable[str]) -> None:
+    """Print sentences behind a table: what is to be known about it."""
+    lines = [*notes]
     if lines:
         print()
     for line in lines:
         print(printable(line))
-
-
-def finish(timeline: Timeline) -> int:
-    """Print the findings of the trace and return the exit code."""
-    return FINE if timeline.trace is None else print_findings(timeline.trace)

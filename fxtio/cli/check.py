@@ -59,9 +59,9 @@ class Verdict(NamedTuple):
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("files", nargs="+", metavar="TRACE", help="the run that is checked, or several runs")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="the run that is checked, or several runs")
     parser.add_argument(
-        "--baseline", nargs="+", required=True, metavar="TRACE", help="the run, or runs, to compare with"
+        "--baseline", nargs="+", required=True, metavar="FILE", help="the run, or runs, to compare with"
     )
     limit_help = (
         "how much slower, or how many more calls, the slices with this name (a glob) may have, in percent and in time "
@@ -70,7 +70,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--limit", type=limit, action="append", metavar="NAME=LIMIT", help=limit_help)
     add_column(parser)
     parser.add_argument("--report", choices=("text", "json", "junit"), default="text", help="the form of the report")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the report to a file")
+    parser.add_argument("-o", "--output", metavar="OUT", help="write the report to a file")
     add_examples(
         parser,
         "fxtio check new.fxt --baseline main.fxt",

@@ -38,6 +38,9 @@ SHOWN_PER_RULE = 3
 """The greatest number of findings of one rule that are printed."""
 
 _MIN_LABEL_WIDTH = 8
+_MAX_CELL = 400
+"""The greatest number of characters of a cell of a table; names in traces may have a million."""
+
 _PROGRESS_AFTER = 0.5
 _PROGRESS_EVERY = 0.1
 _ERASE_LINE = "\r\x1b[K"
@@ -120,12 +123,12 @@ _PATTERN_OPTIONS = (
 )
 
 
-def add_selection(parser: ArgumentParser, end: str = "--to") -> None:
+def add_selection(parser: ArgumentParser, *ends: str) -> None:
     """Add the options that select a part of a trace, see `selection_of`.
 
     Args:
         parser: the parser of a command.
-        end: the option for the end of a range of times.
+        ends: the options for the end of a range of times, `--until` and `--to` by default.
     """
     group = parser.add_argument_group(
         "selection",
@@ -135,7 +138,7 @@ def add_selection(parser: ArgumentParser, end: str = "--to") -> None:
     )
     group.add_argument("--from", dest="begin", type=_moment, metavar="TIME", help="only what is at this time or later")
     help_to = "only what is before this time; +50ms is 50 ms after --from"
-    group.add_argument(end, dest="end", type=_moment, metavar="TIME", help=help_to)
+    group.add_argument(*(ends or ("--until", "--to")), dest="end", type=_moment, metavar="TIME", help=help_to)
     for option, attribute, what in _PATTERN_OPTIONS:
         group.add_argument(
             f"--{option}", dest=attribute, action="append", default=[], metavar="NAME", help=f"only {what}"
@@ -185,7 +188,7 @@ def with_joined_times(arguments: Sequence[str]) -> list[str]:
     """Return arguments such that argparse takes `--from -1s`, a time before the end, as it takes `--from=-1s`."""
     joined: list[str] = []
     for argument in arguments:
-        if joined and joined[-1] in ("--from", "--to", "--until") and argument[:1] == "-" and argument[1:2].isdigit():
+        if joined and joined[-1] in ("--from", "--until", "--to") and argument[:1] == "-" and argument[1:2].isdigit():
             joined[-1] += f"={argument}"
         else:
             joined.append(argument)
@@ -224,48 +227,89 @@ def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[Trace]:
 
 
 @contextmanager
-def opened_timeline(options: Namespace, *, prints: bool = False) -> Iterator[Timeline]:
-    """Open the trace that the argument FILE names as a timeline, and close it at the end of a `with` block.
+def opened_timeline(file: str, *, format: str | None = None) -> Iterator[tuple[Timeline, Progress]]:
+    """Open a trace as a timeline, and close it at the end of a `with` block.
 
     Args:
-        options: the parsed arguments.
-        prints: the command prints lines while it reads; then no progress is shown if they go to a terminal.
+        file: the path, or `-` for standard input.
+        format: the name of its format, by its content if None.
+
+    Yields:
+        The timeline, and the line that shows the progress, for commands that print before the end of the block.
 
     Raises:
+        UsageError: the file is empty, or a text file.
         FormatError: the file is neither a trace of a known format nor of an exchange format.
         OSError: the file cannot be opened.
     """
-    from fxtio import open_timeline
+    from fxtio.exchange import by_content
+    from fxtio.exchange.opening import open_timeline
+    from fxtio.io.source import is_directory, open_source
 
-    if options.file == "-" and sys.stdin is None:
+    if file == "-" and sys.stdin is None:
         raise UsageError("standard input is closed")
+    source = None if is_directory(file) else open_source(file)
+    if source is not None:
+        try:
+            _check_content(source, is_known=format is not None or by_content(source.head) is not None)
+        except UsageError:
+            source.close()
+            raise
     with (
-        Progress(human_size, hidden=prints and sys.stdout.isatty()) as progress,
-        open_timeline(options.file, progress=progress) as timeline,
+        Progress(human_size) as progress,
+        open_timeline(file, format=format, source=source, progress=progress) as timeline,
     ):
-        yield timeline
+        yield timeline, progress
 
 
-def print_timeline_findings(timeline: Timeline) -> int:
-    """Print on standard error what is wrong with the trace, and what its timeline cannot show.
+def print_timeline_findings(timeline: Timeline, name: str = "") -> int:
+    """Print on standard error what the timeline cannot show, and what is wrong with the trace.
+
+    Args:
+        timeline: the timeline.
+        name: the name to print before it, for commands that read several traces.
 
     Returns:
         The exit code: losses are no faults of the trace.
     """
+    sys.stdout.flush()  # so that a terminal shows the output before
+    of = f"{printable(name)}: " if name else ""
     for phrase, number in timeline.losses.items():
-        print(f"fxtio: not shown: {number:,} {printable(phrase)}", file=sys.stderr)
-    return FINE if timeline.trace is None else print_findings(timeline.trace)
+        print(f"fxtio: {of}not shown: {number:,} {printable(phrase)}", file=sys.stderr)
+    return FINE if timeline.trace is None else print_findings(timeline.trace, name)
 
 
 def _format_of_source(source: Source) -> Format:
-    """Return the format of a file.  A text file must have the content of a trace; the suffix alone is not enough."""
-    from fxtio.formats import by_content, of_source
+    """Return the format of a file."""
+    from fxtio.formats import of_source
+
+    _check_content(source)
+    return of_source(source)
+
+
+def _check_content(source: Source, *, is_known: bool = False) -> None:
+    """Check that a file is not empty, and not a text without the content of a trace: a suffix is not enough.
+
+    Args:
+        source: the file.
+        is_known: its format is known.
+
+    Raises:
+        UsageError: the file is one of these.
+    """
+    from fxtio.exchange import by_content as exchange_by_content
+    from fxtio.formats import by_content
 
     if not source.head:
         raise UsageError(f"{source.name}: {source.fault or 'the file is empty'}")
-    if _is_text(source.head) and by_content(source) is None:
+    if not is_known and _is_text(source.head) and by_content(source) is None:
+        exchange = exchange_by_content(source.head)
+        if exchange is not None:
+            raise UsageError(
+                f"{source.name} is a file of the format {exchange.name}, which this command does not read; "
+                "fxtio convert makes an FXT trace of it"
+            )
         raise UsageError(f"{source.name} is a text file, not a trace")
-    return of_source(source)
 
 
 def format_of(trace: Trace) -> Format:
@@ -401,8 +445,11 @@ def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[int | str]]) -> None:
-    """Print rows as aligned columns; a column whose header begins with `>` is aligned on the right."""
-    cells = [[f"{cell:,}" if isinstance(cell, int) else printable(cell) for cell in row] for row in rows]
+    """Print rows as aligned columns; a column whose header begins with `>` is aligned on the right.
+
+    Long text is cut.
+    """
+    cells = [[f"{cell:,}" if isinstance(cell, int) else _cut(cell) for cell in row] for row in rows]
     numeric = [header.startswith(">") for header in headers]
     titles = [header.removeprefix(">") for header in headers]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
@@ -412,3 +459,9 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[int | str]]) -> 
             for cell, width, right in zip(row, widths, numeric, strict=True)
         ]
         print("  ".join(aligned).rstrip())
+
+
+def _cut(text: str) -> str:
+    """Return a text for a cell of a table: escaped, and not too long."""
+    shown = printable(text[: _MAX_CELL + 1])
+    return shown if len(shown) <= _MAX_CELL else f"{shown[: _MAX_CELL - 3]}..."

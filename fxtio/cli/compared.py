@@ -52,9 +52,9 @@ def runs_of(files: Iterable[str], options: Namespace) -> tuple[list[Blocks], int
     column = "self_time" if options.self else "duration"
     runs, code = [], 0
     for file in files:
-        with opened_timeline(Namespace(file=file)) as timeline:
+        with opened_timeline(file) as (timeline, _):
             runs.append(run_of(timeline, column))
-            code = max(code, print_timeline_findings(timeline))
+            code = max(code, print_timeline_findings(timeline, timeline.name))
     return runs, code
 
 

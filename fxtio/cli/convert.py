@@ -8,8 +8,8 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from fxtio.cli.answers import selection_in
-from fxtio.cli.common import FINE, Progress, UsageError, add_examples, add_selection, print_findings, print_table
-from fxtio.report import human_size, printable
+from fxtio.cli.common import FINE, UsageError, add_examples, add_selection, opened_timeline, print_findings, print_table
+from fxtio.report import printable
 
 NAME = "convert"
 HELP = "Convert a trace to another format"
@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="write nothing if something would be lost")
     parser.add_argument("--list", action="store_true", help="print the formats, and convert nothing")
     parser.add_argument("--json", action="store_true", help="print the losses, or the formats, as JSON")
-    add_selection(parser, end="--until")
+    add_selection(parser, "--until")
     parser.set_defaults(refuse=parser.error)
     add_examples(
         parser,
@@ -43,13 +43,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Convert the trace or list the formats, and return the exit code."""
-    from fxtio import open_timeline
     from fxtio.exchange.convert import convert, format_of
 
     if options.list:
         return _print_formats(as_json=options.json)
     if options.file is None or options.output is None:
         options.refuse("IN and OUT are needed; --list prints the formats")
+    if options.to is not None and options.to[:1] in "+-0123456789":
+        raise UsageError(f"--to {options.to}: --to is the format of OUT; the end of a range of times is --until")
     if options.output == "-" and options.to is None:
         raise UsageError("--to is needed for standard output")
     if options.output == "-" and sys.stdout.isatty():
@@ -57,10 +58,7 @@ def run(options: Namespace) -> int:
     if options.output == "-" and options.json:
         raise UsageError("--json and the trace cannot both go to standard output")
     to = options.to or format_of(options.output)
-    with (
-        Progress(human_size) as progress,
-        open_timeline(options.file, format=options.format, progress=progress) as timeline,
-    ):
+    with opened_timeline(options.file, format=options.format) as (timeline, progress):
         selection = selection_in(options, timeline)
         losses = convert(
             timeline, options.output, to=to, strict=options.strict, selection=selection, table=options.table

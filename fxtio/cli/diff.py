@@ -23,7 +23,7 @@ HELP = "Compare runs of a program: what got slower, faster, more or fewer, new o
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     files_help = "the two traces; or several of a side, then --, then several of the other side"
-    parser.add_argument("files", nargs="+", metavar="TRACE", help=files_help)
+    parser.add_argument("files", nargs="+", metavar="FILE", help=files_help)
     floor_help = "the smallest difference that matters, in percent and in time per run (default: +5%%,1ms)"
     parser.add_argument("--floor", type=floor, default=DEFAULT_FLOOR, metavar="LIMIT", help=floor_help)
     add_column(parser)

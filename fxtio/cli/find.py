@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.answers import (
     add_output,
-    add_trace,
     duration,
-    finish,
     json_value,
-    open_answers,
     print_csv,
     print_json,
     selection_in,
 )
-from fxtio.cli.common import add_examples, print_table
+from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table, print_timeline_findings
 from fxtio.report import printable, seconds, short_duration
 
 if TYPE_CHECKING:
@@ -33,7 +30,7 @@ _MAX_TEXT = 120
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_trace(parser)
+    add_input(parser)
     pattern_help = "the name or message, may be a pattern such as 'GET *' (default: any)"
     parser.add_argument("pattern", nargs="?", metavar="PATTERN", help=pattern_help)
     arg_help = "only with an argument such as user=bob*, size>4096 or ok=false; may be repeated, all must hold"
@@ -67,7 +64,7 @@ def run(options: Namespace) -> int:
     """Print what was found and return the exit code."""
     from fxtio.timeline.answers import find, summary
 
-    with open_answers(options) as timeline:
+    with opened_timeline(options.file) as (timeline, _):
         origin = summary(timeline).start or 0
         hits = find(
             timeline,
@@ -86,7 +83,7 @@ def run(options: Namespace) -> int:
         print_csv(_COLUMNS, ([_csv_cell(value) for value in _json(hit).values()] for hit in hits.rows))
     else:
         _print(timeline.name, hits, origin, with_ancestors=options.ancestors)
-    return finish(timeline)
+    return print_timeline_findings(timeline)
 
 
 def _json(hit: Hit) -> dict[str, Any]:

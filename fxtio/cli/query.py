@@ -12,11 +12,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from fxtio.cli.answers import limit, print_csv
 from fxtio.cli.common import (
     FINE,
     UsageError,
     add_examples,
-    count,
     opened_timeline,
     print_table,
     print_timeline_findings,
@@ -41,8 +41,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     shape.add_argument("--csv", action="store_true", help="print comma-separated values")
     output_help = "write all rows to a file instead: .parquet, .csv or .json"
     shape.add_argument("-o", "--output", metavar="OUT", help=output_help)
-    rows_help = "print at most N rows as a table (default: 100); --json, --csv and -o have all rows"
-    parser.add_argument("-n", "--rows", type=count, default=100, metavar="N", help=rows_help)
+    rows_help = "print at most N rows, or all of them, as a table (default: 100); --json, --csv and -o have all rows"
+    parser.add_argument("-n", "--limit", type=limit, default=100, metavar="N", help=rows_help)
     parser.add_argument("--list", action="store_true", help="list the tables, views and functions, and end")
     add_examples(
         parser,
@@ -70,7 +70,7 @@ def run(options: Namespace) -> int:
         import pyarrow as pa
     except ImportError:
         raise UsageError("queries need duckdb and pyarrow; install fxtio[sql]") from None
-    with opened_timeline(options) as timeline:
+    with opened_timeline(options.file) as (timeline, _):
         with query_errors():
             batches = pa.RecordBatchReader.from_stream(timeline.sql(sql))
             if write is not None:
@@ -79,9 +79,9 @@ def run(options: Namespace) -> int:
             elif options.json:
                 _print_json(batches, sys.stdout.write)
             elif options.csv:
-                _print_csv(batches, sys.stdout.write)
+                print_csv(batches.schema.names, _rows(batches))
             else:
-                _print_text(batches, options.rows)
+                _print_text(batches, options.limit)
         return print_timeline_findings(timeline)
 
 
@@ -115,18 +115,18 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, Decimal) and value == int(value) else value
 
 
-def _print_text(batches: RecordBatchReader, most: int) -> None:
+def _print_text(batches: RecordBatchReader, most: int | None) -> None:
     import pyarrow as pa
 
-    rows = list(itertools.islice(_rows(batches), most + 1))
+    rows = list(itertools.islice(_rows(batches), None if most is None else most + 1))
     is_number = [
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         for kind in batches.schema.types
     ]
     headers = [">" * right + name for name, right in zip(batches.schema.names, is_number, strict=True)]
     print_table(headers, [[_cell(value) for value in row] for row in rows[:most]])
-    if len(rows) > most:
-        print(f"and more than {most:,} rows; -n shows more", file=sys.stderr)
+    if most is not None and len(rows) > most:
+        print("and more (-n all)")
 
 
 def _cell(value: Any) -> int | str:
@@ -150,20 +150,16 @@ def _print_json(batches: RecordBatchReader, write: Callable[[str], object]) -> N
     write("[]\n" if separator == "[\n" else "\n]\n")
 
 
-def _print_csv(batches: RecordBatchReader, write: Callable[[str], object]) -> None:
-    import csv
-
-    rows = csv.writer(SimpleNamespace(write=write), lineterminator="\n")
-    rows.writerow(batches.schema.names)
-    rows.writerows(_rows(batches))
-
-
 def _write_json(batches: RecordBatchReader, sink: Sink) -> None:
     _print_json(batches, lambda text: sink.write(text.encode()))
 
 
 def _write_csv(batches: RecordBatchReader, sink: Sink) -> None:
-    _print_csv(batches, lambda text: sink.write(text.encode()))
+    import csv
+
+    rows = csv.writer(SimpleNamespace(write=lambda text: sink.write(text.encode())), lineterminator="\n")
+    rows.writerow(batches.schema.names)
+    rows.writerows(_rows(batches))
 
 
 def _write_parquet(batches: RecordBatchReader, sink: Sink) -> None:

@@ -8,9 +8,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fxtio.cli.answers import add_output, add_trace, finish, open_answers, print_csv, print_json, selection_in
+from fxtio.cli.answers import add_output, print_csv, print_json, selection_in
 from fxtio.cli.bars import Style, axis, bars, fitted
-from fxtio.cli.common import add_examples, count, has_color
+from fxtio.cli.common import add_examples, add_input, count, has_color, opened_timeline, print_timeline_findings
 from fxtio.report import json_text, printable, short_duration
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _MIN_CELLS = 10
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_trace(parser)
+    add_input(parser)
     parser.add_argument("--depth", type=count, default=1, metavar="N", help="draw N levels of slices (default: 1)")
     add_output(parser, "of the busiest threads")
     add_examples(
@@ -40,7 +40,7 @@ def run(options: Namespace) -> int:
     """Draw the range and return the exit code."""
     from fxtio.timeline.answers import Lanes, lanes, summary
 
-    with open_answers(options) as timeline:
+    with opened_timeline(options.file) as (timeline, _):
         selection = selection_in(options, timeline)
         info = summary(timeline)
         origin = info.start or 0
@@ -60,7 +60,7 @@ def run(options: Namespace) -> int:
         print_csv(("thread", "depth", "start", "end", "name", "fill"), _cells(drawn))
     else:
         _print(timeline.name, drawn, origin, cells)
-    return finish(timeline)
+    return print_timeline_findings(timeline)
 
 
 def _bounds(drawn: Lanes, lane: Lane) -> list[int]:

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.answers import (
     add_output,
-    add_trace,
     answer_json,
-    finish,
-    open_answers,
     print_csv,
     print_json,
     print_notes,
     selection_in,
     value_text,
 )
-from fxtio.cli.common import add_examples, print_table
+from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table, print_timeline_findings
 from fxtio.report import printable
 
 if TYPE_CHECKING:
@@ -34,7 +31,7 @@ _VALUES = ("total", "self", "min", "median", "p99", "max")
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_trace(parser)
+    add_input(parser)
     by_help = "group by name, category, thread, process, track, type (of allocations), or arg:NAME (default: name)"
     parser.add_argument("--by", default="name", metavar="WHAT", help=by_help)
     sort_help = f"sort by one of {', '.join(_SORTS)} (default: self)"
@@ -56,7 +53,7 @@ def run(options: Namespace) -> int:
     """Print the ranking and return the exit code."""
     from fxtio.timeline.answers import top
 
-    with open_answers(options) as timeline:
+    with opened_timeline(options.file) as (timeline, _):
         answer = top(
             timeline,
             by=options.by,
@@ -72,7 +69,7 @@ def run(options: Namespace) -> int:
         print_csv(answer.table.column_names, ([*row.values()] for row in answer.table.rows()))
     else:
         _print(options, timeline.name, answer)
-    return finish(timeline)
+    return print_timeline_findings(timeline)
 
 
 def _print(options: Namespace, name: str, answer: Answer) -> None:
@@ -88,10 +85,11 @@ def _print(options: Namespace, name: str, answer: Answer) -> None:
         if answer.more:
             print(f"and {answer.more:,} more (-n all)")
     else:
-        notes.append(f"the trace has no {_NOUNS[answer.what]}, or none of them is selected")
+        has = f", or none has the argument {options.by[4:]!r}" if options.by.startswith("arg:") else ""
+        notes.append(f"the trace has no {_NOUNS[answer.what]}, or none of them is selected{has}")
     if answer.error:
         notes.append(f"median and p99 are rounded: they may be off by {answer.error:.1%}")
-    print_notes(notes, answer.losses)
+    print_notes(notes)
 
 
 def _cells(row: dict[str, Any], values: list[str], unit: str) -> list[int | str]:

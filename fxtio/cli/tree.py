@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.answers import (
     add_output,
-    add_trace,
     answer_json,
-    finish,
-    open_answers,
     print_csv,
     print_json,
     print_notes,
@@ -18,7 +15,7 @@ from fxtio.cli.answers import (
     share,
     value_text,
 )
-from fxtio.cli.common import add_examples, count, print_table
+from fxtio.cli.common import add_examples, add_input, count, opened_timeline, print_table, print_timeline_findings
 from fxtio.report import printable
 
 if TYPE_CHECKING:
@@ -32,7 +29,7 @@ _CONTENTS = ("slices", "samples", "allocations")
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_trace(parser)
+    add_input(parser)
     share_help = "leave out what takes a smaller share of the whole time (default: 1%%)"
     parser.add_argument("--share", type=share, default=0.01, metavar="SHARE", help=share_help)
     parser.add_argument("--depth", type=count, metavar="N", help="show at most N levels")
@@ -50,7 +47,7 @@ def run(options: Namespace) -> int:
 
     from fxtio.timeline.answers import tree
 
-    with open_answers(options) as timeline:
+    with opened_timeline(options.file) as (timeline, _):
         selection = selection_in(options, timeline)
         answer = tree(timeline, share=options.share, depth=options.depth, what=options.what, selection=selection)
     if options.limit is not None and answer.table.num_rows > options.limit:
@@ -62,7 +59,7 @@ def run(options: Namespace) -> int:
         print_csv(answer.table.column_names, ([*row.values()] for row in answer.table.rows()))
     else:
         _print(timeline.name, answer)
-    return finish(timeline)
+    return print_timeline_findings(timeline)
 
 
 def _print(name: str, answer: Answer) -> None:
@@ -78,7 +75,7 @@ def _print(name: str, answer: Answer) -> None:
         notes.append(f"the trace has no {answer.what}, or none of them is selected")
     if answer.more:
         print(f"and {answer.more:,} more (--share 0, --depth, -n)")
-    print_notes(notes, answer.losses)
+    print_notes(notes)
 
 
 def _cells(row: dict[str, Any], answer: Answer) -> list[int | str]:

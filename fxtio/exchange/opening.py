@@ -34,12 +34,20 @@ def timeline_of(trace: Trace) -> Timeline:
     return Timeline(trace.name, trace.format, partial(room.parts, trace), trace=trace)
 
 
-def open_timeline(target: Any, *, format: str | None = None, **options: Any) -> Timeline:
-    """Open a trace of any format, or a file of an exchange format, as a timeline, see `fxtio.open_timeline`."""
-    if is_directory(target):
+def open_timeline(target: Any, *, format: str | None = None, source: Source | None = None, **options: Any) -> Timeline:
+    """Open a trace of any format, or a file of an exchange format, as a timeline, see `fxtio.open_timeline`.
+
+    Args:
+        target: see `fxtio.open_timeline`.
+        format: see there.
+        source: the target, if it is a file that is open already; it is closed with the timeline, or after an error.
+        options: see there.
+    """
+    if source is None and is_directory(target):
         chosen = formats.by_name(format) if format else formats.of_directory(target)
         return timeline_of(chosen.open(target, **options))
-    source = open_source(target, limit=options.get("max_bytes"))
+    if source is None:
+        source = open_source(target, limit=options.get("max_bytes"))
     try:
         if format is not None and format not in formats.formats():
             return _imported(exchanges.by_name(format), source, target, options)

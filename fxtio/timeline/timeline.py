@@ -54,7 +54,7 @@ class Timeline:
         self.trace = trace
         self._parts = parts
         self._cache: dict[str, Table] = {}
-        self._registry = Registry()
+        self._losses: Counter[str] = Counter()
         self._database: Database | None = None
 
     def __enter__(self) -> Self:
@@ -94,7 +94,6 @@ class Timeline:
             collector, registry = self.fold(_Collector, *wanted)
             whole = collector.tables(registry)
             self._cache = {name: whole[name] for name in {**wanted, **dict.fromkeys(_NAMED)}}
-            self._registry = registry
         return {name: self._cache[name] for name in names}
 
     def sql(self, query: str) -> DuckDBPyRelation:
@@ -115,8 +114,8 @@ class Timeline:
 
     @property
     def losses(self) -> Counter[str]:
-        """What the tables that were made cannot show of the trace, and how often it occurs."""
-        return +self._registry.losses
+        """What the latest reading cannot show of the trace, and how often it occurs."""
+        return +self._losses
 
     def fold(self, make: Callable[[Registry], ConsumerT], *names: str) -> tuple[ConsumerT, Registry]:
         """Read the trace once, in bounded memory, and pass the rows of tables to a consumer.
@@ -136,9 +135,11 @@ class Timeline:
             DecodeError: the trace was opened with `strict`, and has a fault.
         """
         try:
-            return self._fold(make, frozenset(names), is_sorted=False)
+            consumer, registry = self._fold(make, frozenset(names), is_sorted=False)
         except DisorderedError:
-            return self._fold(make, frozenset(names), is_sorted=True)
+            consumer, registry = self._fold(make, frozenset(names), is_sorted=True)
+        self._losses = registry.losses
+        return consumer, registry
 
     def _fold(
         self, make: Callable[[Registry], ConsumerT], names: frozenset[str], *, is_sorted: bool
