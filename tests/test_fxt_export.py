@@ -157,13 +157,21 @@ def test_the_scheduler_in_perfetto(tmp_path: Path) -> None:
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("shape", ["args", "mixed", "program", "recursion"])
-def test_uftrace_in_perfetto(shape: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("format", "shape"),
+    [("uftrace", "args"), ("uftrace", "mixed"), ("uftrace", "program"), ("uftrace", "recursion"), ("mono", "program"),
+     ("coreprofiler", "program")],
+)  # fmt: skip
+def test_other_formats_in_perfetto(format: str, shape: str, tmp_path: Path) -> None:
     judges.require(perfetto.available())
-    assert main(["synth", shape, "--format", "uftrace", "-o", str(tmp_path / "uftrace.data"), "--events", "5k"]) == 0
-    with open_timeline(tmp_path / "uftrace.data") as timeline:
-        assert set(export(timeline, "fxt", tmp_path / "out.fxt")) <= {"ends of spans that have not begun"}
-        tables = timeline.tables("slices", "instants", "tracks", "threads", "processes", "scheduling")
+    source = tmp_path / "source"
+    assert main(["synth", shape, "--format", format, "-o", str(source), "--events", "5k"]) == 0
+    with open_timeline(source) as timeline:
+        losses = export(timeline, "fxt", tmp_path / "out.fxt")
+        assert all(
+            any(word in loss for word in ("allocations", "weights", "end behind", "not begun")) for loss in losses
+        )
+        tables = timeline.tables("slices", "instants", "tracks", "threads", "counters", "collections", "samples")
         names = set(tables["threads"]["name"].to_list())
     view = perfetto_view(tmp_path / "out.fxt")
     slices, tracks, threads = tables["slices"], tables["tracks"], tables["threads"]
@@ -171,7 +179,7 @@ def test_uftrace_in_perfetto(shape: str, tmp_path: Path) -> None:
         (row["start"], row["duration"] if row["state"] == "closed" else None, row["depth"], row["name"],
          int(threads["tid"][tracks["thread"][row["track"]]]))
         for row in slices.rows()
-        if tracks["thread"][row["track"]] >= 0
+        if tracks["kind"][int(row["track"])] == "thread"
     )  # fmt: skip
     found = Counter[Any]()
     for row, number in view.slices.items():
@@ -179,3 +187,8 @@ def test_uftrace_in_perfetto(shape: str, tmp_path: Path) -> None:
         found[(row[0], None, *row[2:4], row[7])] += number  # of an open slice, Perfetto has no duration
     assert expected - found == Counter()
     assert {name for _, _, name in view.threads} >= {name for name in names if name}
+    assert view.counters.total() == tables["counters"].num_rows
+    spans = {row[3] for row in view.asyncs}
+    collections = tables["collections"].num_rows
+    assert not collections or any(name.startswith(("garbage collection", "generation")) for name in spans)
+    assert tables["samples"].num_rows == 0 or view.asyncs.total() > 0

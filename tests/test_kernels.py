@@ -222,6 +222,21 @@ def test_tally(rows: list[tuple[int, ...]], groups: int) -> None:
         assert total == min(outer, 2**63 - 1)
 
 
+def test_tally_of_many_groups_and_tracks() -> None:
+    """More pairs than the kernel has room for at first."""
+    random = np.random.default_rng(5)
+    start = np.sort(random.integers(0, 10_000, 3000))
+    columns = [random.integers(0, 20, 3000).astype(np.int32), random.integers(0, 30, 3000), start]
+    columns += [random.integers(-1, 50, 3000), random.integers(0, 9, 3000)]
+    results = []
+    for tally in (kernels.tally, stand_in.tally):
+        sums = [np.full(30, value, np.int64) for value in (0, 0, 0, 2**63 - 1, 0)]
+        arguments: Any = [*columns, *sums]
+        tally(*arguments)
+        results.append([column.tolist() for column in sums])
+    assert results[0] == results[1]
+
+
 def test_tally_refuses_what_does_not_fit() -> None:
     column, sums = np.zeros(2, np.int64), np.zeros(3, np.int64)
     track = np.zeros(2, np.int32)

@@ -379,18 +379,49 @@ typedef struct {
     int32_t track, is_used;
 } Cover;
 
-/* Return the place of a group on a track in a hash table of `mask` + 1 places, which is never full. */
-static inline Cover *cover_of(Cover *covers, uint64_t mask, int32_t track, int64_t group) {
+/* A hash table of covers; `mask` + 1 places, a power of two, of which at most half are used. */
+typedef struct {
+    Cover *places;
+    uint64_t mask, used;
+} Covers;
+
+/* Return the place of a group on a track, which may be free. */
+static inline Cover *place_of(const Covers *covers, int32_t track, int64_t group) {
     uint64_t hash = (uint64_t)group * UINT64_C(0x9E3779B97F4A7C15) ^ (uint32_t)track * UINT64_C(0xC2B2AE3D27D4EB4F);
     for (uint64_t at = hash ^ hash / (UINT64_C(1) << 32);; at++) {
-        Cover *cover = &covers[at & mask];
-        if (!cover->is_used) {
-            *cover = (Cover){group, INT64_MIN, track, 1};
-            return cover;
-        }
-        if (cover->group == group && cover->track == track)
+        Cover *cover = &covers->places[at & covers->mask];
+        if (!cover->is_used || (cover->group == group && cover->track == track))
             return cover;
     }
+}
+
+/* Double the places.  Returns -1 without memory. */
+static int covers_grow(Covers *covers) {
+    Covers larger = {PyMem_RawCalloc(2 * (covers->mask + 1), sizeof(Cover)), 2 * covers->mask + 1, covers->used};
+    if (larger.places == NULL)
+        return -1;
+    for (uint64_t at = 0; at <= covers->mask; at++) {
+        const Cover *cover = &covers->places[at];
+        if (cover->is_used)
+            *place_of(&larger, cover->track, cover->group) = *cover;
+    }
+    PyMem_RawFree(covers->places);
+    *covers = larger;
+    return 0;
+}
+
+/* Return the cover of a group on a track, a new one if it is new; NULL without memory. */
+static inline Cover *cover_of(Covers *covers, int32_t track, int64_t group) {
+    Cover *cover = place_of(covers, track, group);
+    if (cover->is_used)
+        return cover;
+    if (2 * ++covers->used > covers->mask) {
+        if (covers_grow(covers) < 0)
+            return NULL;
+        cover = place_of(covers, track, group);
+    }
+    *cover = (Cover){group, INT64_MIN, track, 1};
+    return cover;
 }
 
 /* Add a time to a sum, which ends at the largest number. */
@@ -413,11 +444,9 @@ PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     int valid = 1;
     for (int i = 0; i < COUNT; i++)
         valid = valid && a[i].count == (i < CALLS ? rows : groups);
-    uint64_t places = 64;
-    while (places < 2 * (uint64_t)rows)
-        places *= 2;
-    Cover *covers = valid ? PyMem_RawCalloc(places, sizeof(Cover)) : NULL;
-    if (covers == NULL) {
+    enum { PLACES = 16 };
+    Covers covers = {valid ? PyMem_RawCalloc(PLACES, sizeof(Cover)) : NULL, PLACES - 1, 0};
+    if (covers.places == NULL) {
         arrays_close(a, COUNT);
         PyErr_SetString(valid ? PyExc_MemoryError : PyExc_ValueError, "lengths differ");
         return NULL;
@@ -432,7 +461,11 @@ PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         int64_t k = group[row], time = duration[row];
         if (k < 0 || k >= groups)
             continue;
-        Cover *cover = cover_of(covers, places - 1, track[row], k);
+        Cover *cover = cover_of(&covers, track[row], k);
+        if (cover == NULL) {
+            valid = 0;
+            break;
+        }
         if (time < 0) {
             cover->end = INT64_MAX;
             continue;
@@ -447,7 +480,9 @@ PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         longest[k] = Py_MAX(longest[k], time);
     }
     Py_END_ALLOW_THREADS
-    PyMem_RawFree(covers);
+    PyMem_RawFree(covers.places);
     arrays_close(a, COUNT);
+    if (!valid)
+        return PyErr_NoMemory();
     Py_RETURN_NONE;
 }

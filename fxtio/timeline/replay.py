@@ -75,8 +75,9 @@ class Replay:
 
     Args:
         registry: the tracks.
-        pairs: make all slices pairs of begins and ends.  Otherwise slices of threads are complete events, except those
-            of a batch with instants or flows, because viewers may attach these to complete events that have ended.
+        pairs: make all slices pairs of begins and ends.  Otherwise slices of threads are complete events, except empty
+            ones, and those of a batch with instants or flows, because viewers may attach these to complete events that
+            have ended.
     """
 
     def __init__(self, registry: Registry, *, pairs: bool = False) -> None:
@@ -143,9 +144,12 @@ class Replay:
         elif can_be_whole.any():
             can_be_whole &= self._registry.track_kinds(nodes.track) == TrackKind.THREAD
         whole = can_be_whole & (not has_points)
-        if whole.all():
+        empty = whole & (nodes.end <= nodes.start)
+        if whole.all() and not empty.any():
             return [_events(nodes, np.arange(len(nodes)), SpanStep.COMPLETE)], [place * scale + scale - 1]
         tree = _Tree(nodes)
+        if empty.any():  # viewers put what follows at the same time into a complete event that is empty
+            whole &= ~(empty | tree.with_last_moment())
         outlived = tree.outlived()
         if outlived is not None:  # complete events can overlap, if the source has them as such
             whole |= (outlived | tree.late(outlived)) & can_be_whole & (nodes.end_event < 0)
@@ -271,6 +275,14 @@ class _Tree:
         for level in reversed(self._levels):
             np.maximum.at(last, self._parent[level], last[level])
         return last
+
+    def with_last_moment(self) -> Array:
+        """Return which slices have one within them that begins when they end (bool)."""
+        inner = np.flatnonzero(self._parent >= 0)
+        around = self._parent[inner]
+        result = np.zeros(len(self._nodes), bool)
+        result[around[self._nodes.start[inner] >= self._nodes.end[around]]] = True
+        return result
 
     def outlived(self) -> Array | None:
         """Return which slices end before one that is within them (bool), None if there are none."""
