@@ -25,7 +25,7 @@ author = "The fxtio authors"
 copyright = author
 release = version = importlib.metadata.version("fxtio")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 default_role = "code"
 exclude_patterns = [
     "_build",
