@@ -49,7 +49,7 @@ class SelectionError(FxtioError, ValueError):
 
 
 class Anchor(Enum):
-    """What a moment is relative to."""
+    """The point to which a moment is relative."""
 
     START = auto()
     """The first event of the trace."""

@@ -64,7 +64,7 @@ class SpanStep(IntEnum):
 
 
 class SliceState(IntEnum):
-    """How a slice of a timeline ended."""
+    """The end of a slice of a timeline."""
 
     CLOSED = 0
     "It has a begin and an end."
@@ -170,7 +170,7 @@ MAX_REGISTERS = 16
 """The most bases and running values of a block."""
 
 MAX_SEARCH = 512
-"""How many open spans of a track are examined for the one that an end closes, the innermost first."""
+"""The most open spans of a track that are examined for the one that an end closes, the innermost first."""
 
 UNWIND = -2
 """The level of an END that also ends the open spans within its span."""

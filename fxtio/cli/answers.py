@@ -1,4 +1,4 @@
-"""What the commands that answer questions share: parse durations and numbers of rows, print rows."""
+"""Functions of the commands that answer questions: parse durations and numbers of rows, print rows."""
 
 from __future__ import annotations
 

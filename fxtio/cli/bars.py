@@ -16,7 +16,7 @@ _MIN_DISTANCE = 12  # columns between two marks of the axis
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How bars are drawn.
+    """The characters and colors of bars.
 
     Attributes:
         color: with colors, by names.

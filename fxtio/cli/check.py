@@ -42,7 +42,7 @@ class Limit(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a limit says about a name.
+    """The result of a limit for a name.
 
     Attributes:
         name: the name, or the pattern of a limit that no name matches.

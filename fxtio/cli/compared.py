@@ -1,4 +1,4 @@
-"""What the commands that compare runs share: read the runs, parse limits, print differences."""
+"""Functions of the commands that compare runs: read the runs, parse limits, print differences."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _MODULUS = 1 << 64
 
 
 class Wire(IntEnum):
-    """How the value of a field is stored."""
+    """The encoding of the value of a field."""
 
     VARINT = 0
     "A number of 1 to 10 bytes."

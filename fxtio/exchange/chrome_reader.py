@@ -90,7 +90,7 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
 
 
 class _Reading:
-    """What must be remembered from one batch to the next, and the rows of the batch."""
+    """The state from one batch to the next, and the rows of the batch."""
 
     def __init__(self, registry: Registry, tables: Set[str]) -> None:
         self._registry = registry

@@ -27,7 +27,7 @@ from fxtio.timeline.parts import Registry
 from fxtio.timeline.timeline import Timeline
 
 Losses = Counter[str]
-"""What a conversion could not carry over, as phrases, and how often it occurred."""
+"""Phrases for the content that a conversion could not carry over, and how often it occurred."""
 
 _SHOWN = 3
 _PART = "part"

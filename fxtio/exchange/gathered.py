@@ -1,4 +1,4 @@
-"""What formats of whole profiles store, gathered from a timeline: samples, allocations and slices with their frames."""
+"""The content of whole profiles, gathered from a timeline: samples, allocations and slices with their frames."""
 
 from __future__ import annotations
 

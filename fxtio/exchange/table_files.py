@@ -7,6 +7,7 @@ formats.
 from __future__ import annotations
 
 import tempfile
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -49,7 +50,7 @@ class TableFile(Protocol):
         """Write what is left."""
 
 
-class Exporter:
+class Exporter(ABC):
     """Writes each table to a file of a new directory, see `fxtio.formats.Exporter`; the formats extend it.
 
     Attributes:
@@ -89,9 +90,9 @@ class Exporter:
 
     _table: ClassVar[str | None] = None
 
+    @abstractmethod
     def new_file(self, target: Any, schema: Any) -> TableFile:
         """Return a new file; `target` is a path or a binary stream, `schema` a `pyarrow.Schema`."""
-        raise NotImplementedError
 
     def _open(self, target: Any) -> dict[str, TableFile]:
         if self._table is not None:

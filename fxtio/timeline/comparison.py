@@ -45,7 +45,7 @@ CHANCE_OF_RUNS = 0.05
 
 
 class Change(StrEnum):
-    """How a name differs between the sides."""
+    """The difference of a name between the sides."""
 
     SLOWER = "slower"
     FASTER = "faster"

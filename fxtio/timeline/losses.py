@@ -1,4 +1,4 @@
-"""What exporters lose: text that is not UTF-8, and whole tables."""
+"""Losses of exporters: text that is not UTF-8, and whole tables."""
 
 from __future__ import annotations
 

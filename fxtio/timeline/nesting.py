@@ -259,7 +259,7 @@ _KEPT = (
     ("id", "int64"), ("parent", "int64"), ("parent_row", "int64"), ("depth", "int32"), ("closer", "int64"),
     ("inner", "int64"), ("state", "int8"),
 )  # fmt: skip
-"""What is kept of slices on stacks beside their rows; `parent_row` is an index into the kept rows."""
+"""The columns of slices on stacks beside their rows; `parent_row` is an index into these rows."""
 
 
 def longest_first(steps: Steps) -> Array:

@@ -1,4 +1,4 @@
-"""What the formats deliver to a timeline, batch by batch: steps on tracks, rows of other tables, names.
+"""The content that formats deliver to a timeline, batch by batch: steps on tracks, rows of other tables, names.
 
 The room `timeline` of a format reads its trace and yields a `Part` for each batch.  It numbers names, processes,
 threads and tracks with a `Registry`, whose numbers are valid for the whole reading.
@@ -389,7 +389,7 @@ _PAIRS = np.uint64(1 << 32)
 
 @dataclass(slots=True)
 class Part:
-    """What a batch of a trace adds to its timeline.
+    """The content that a batch of a trace adds to its timeline.
 
     Attributes:
         steps: spans, instants and flows, or None.

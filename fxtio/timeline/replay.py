@@ -253,7 +253,7 @@ class _Nodes:
 
 
 class _Tree:
-    """Which slices are within which.
+    """The nesting of slices.
 
     Args:
         nodes: the slices, those of each track together, in the order of their ids.

@@ -32,7 +32,7 @@ class ColumnSpec(NamedTuple):
 
 
 class TrackKind(IntEnum):
-    """What a track shows."""
+    """The content of a track."""
 
     THREAD = 0
     "What a thread does: spans that nest."

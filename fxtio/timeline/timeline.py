@@ -114,7 +114,7 @@ class Timeline:
 
     @property
     def losses(self) -> Counter[str]:
-        """What the latest reading cannot show of the trace, and how often it occurs."""
+        """Phrases for the content of the trace that the latest reading cannot show, and how often each occurs."""
         return +self._losses
 
     def fold(self, make: Callable[[Registry], ConsumerT], *names: str) -> tuple[ConsumerT, Registry]:

@@ -29,7 +29,7 @@ Definition = tuple[type[Record], int]
 """A slot: the class of the records that define it, and its number."""
 
 Value = str | Thread
-"""What a slot means."""
+"""The meaning of a slot."""
 
 
 @dataclass(slots=True)

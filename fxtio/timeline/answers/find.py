@@ -125,7 +125,7 @@ class Hit:
 
 @dataclass(slots=True)
 class Hits:
-    """What was found.
+    """The hits of a search.
 
     Attributes:
         rows: the first ones in the order that was asked for.

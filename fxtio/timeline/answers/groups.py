@@ -16,10 +16,10 @@ from fxtio.timeline.parts import OTHER, Registry
 Array = np.ndarray[Any, Any]
 
 ARGUMENT = "arg:"
-"""What stands before the name of an argument by which rows are grouped."""
+"""The prefix of the name of an argument by which rows are grouped."""
 
 GROUPINGS = ("name", "category", "thread", "process", "track")
-"""What slices may be grouped by, besides the value of an argument."""
+"""The properties by which slices may be grouped, besides the value of an argument."""
 
 MAX_VALUES = 1_000_000
 """The most different values of an argument; all further ones are one group."""

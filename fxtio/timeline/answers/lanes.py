@@ -1,4 +1,4 @@
-"""What ran when: a range of times divided into cells, and for each track the slice that fills each cell."""
+"""Lanes: a range of times divided into cells, and for each track the slice that fills each cell."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Lane:
 
 @dataclass(slots=True)
 class Lanes:
-    """What ran when.
+    """A range of times divided into cells, and the slices that fill them.
 
     Attributes:
         start: the begin of the first cell, in nanoseconds.

@@ -48,7 +48,7 @@ class Tracks:
 
 
 class Chosen:
-    """Which rows of a registry's processes, threads and tracks a selection has.
+    """The rows of a registry's processes, threads and tracks that a selection has.
 
     Args:
         tables: `processes`, `threads` and `tracks` of a whole reading.
@@ -95,7 +95,7 @@ class _Nothing:
 
 
 class Texts:
-    """Which of the names of a timeline are accepted; every name is asked for once.
+    """The names of a timeline that are accepted; every name is examined once.
 
     Args:
         values: the names, a list that grows.

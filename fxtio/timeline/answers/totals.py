@@ -28,7 +28,7 @@ _OCTAVES = 65  # from 1 to 2**63, and 0
 
 
 class Durations:
-    """How often each duration occurs in each group, for percentiles.
+    """The number of times that each duration occurs in each group, for percentiles.
 
     All durations are kept at first.  When there are more than `EXACT_ROWS`, they are rounded: there are 64 steps from
     each power of two to the next one, and with very many groups fewer.
