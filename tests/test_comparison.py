@@ -15,6 +15,7 @@ from scipy import stats  # type: ignore[import-untyped]
 
 import fxtio
 from fxtio.cli import main
+from fxtio.cli.compared import DEFAULT_FLOOR, floor
 from fxtio.timeline import comparison
 from fxtio.timeline.comparison import Change, Floor, Run, compare, run_of
 from fxtio.timeline.permutation import permutation_test
@@ -164,6 +165,20 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
         values = [*map(int, random.normal(mean, mean / 20, 60))]
         path.write_bytes(trace({"request": values, "other": [10**6] * 60}))
     return paths
+
+
+def test_few_slow_calls_beside_many_quick_ones() -> None:
+    """The calls of a side that has few of them are not taken for the slowest blocks of both."""
+    sides = []
+    for times in ([2_000_000 + each for each in range(200)], [6_000_000 + each for each in range(8)]):
+        with fxtio.open_timeline(trace({"request": times})) as timeline:
+            sides.append(run_of(timeline))
+    (difference,) = compare(sides[:1], sides[1:])
+    assert difference.change is Change.SLOWER
+
+
+def test_the_default_of_the_commands_is_that_of_the_function() -> None:
+    assert floor(DEFAULT_FLOOR) == Floor()
 
 
 def test_diff(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

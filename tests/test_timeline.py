@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fxtio
 from fxtio._native.constants import SpanStep
+from fxtio.exchange.convert import convert, exporters
 from fxtio.timeline import Timeline, sorting
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import TABLES, TrackKind
@@ -109,6 +112,17 @@ def test_an_end_without_a_begin_is_a_loss() -> None:
     timeline = timeline_of([(SpanStep.END, 0, 5, 0, 0, -1), (SpanStep.END, 0, 6, 0, 0, -1)], [])
     assert timeline.table("slices").num_rows == 0
     assert timeline.losses == {"ends of spans that have not begun": 2}
+
+
+@pytest.mark.parametrize("to", [*exporters()])
+def test_names_that_are_no_text_reach_every_format(to: str, tmp_path: Path) -> None:
+    """JSON may have half of a surrogate pair, which is neither text nor a byte."""
+    name, target = r"a\ud800b\udc80", tmp_path / "out"
+    event = f'{{"ph": "X", "ts": 1, "dur": 5, "pid": 1, "tid": 2, "name": "{name}", "args": {{"{name}": "{name}"}}}}'
+    with fxtio.open_timeline(f"[{event}]".encode()) as timeline:
+        assert timeline.table("slices")["name"].to_list() == ["a\ufffdb\udc80"]
+        convert(timeline, target, to=to)
+    assert target.exists()
 
 
 def test_names_of_a_growing_list_are_looked_up_once() -> None:

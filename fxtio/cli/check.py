@@ -65,7 +65,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     limit_help = (
         "how much slower, or how many more calls, the slices with this name (a glob) may have, in percent and in time "
-        "per run; may be repeated; a name without any slice fails (default: '*=+5%%,1ms')"
+        f"per run; may be repeated; a name without any slice fails (default: '*={DEFAULT_FLOOR.replace('%', '%%')}')"
     )
     parser.add_argument("--limit", type=limit, action="append", metavar="NAME=LIMIT", help=limit_help)
     add_column(parser)

@@ -24,7 +24,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     files_help = "the two traces; or several of a side, then --, then several of the other side"
     parser.add_argument("files", nargs="+", metavar="FILE", help=files_help)
-    floor_help = "the smallest difference that matters, in percent and in time per run (default: +5%%,1ms)"
+    default = DEFAULT_FLOOR.replace("%", "%%")
+    floor_help = f"the smallest difference that matters, in percent and in time per run (default: {default})"
     parser.add_argument("--floor", type=floor, default=DEFAULT_FLOOR, metavar="LIMIT", help=floor_help)
     add_column(parser)
     parser.add_argument("--all", action="store_true", help="print all names, also those that did not change")

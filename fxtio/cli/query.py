@@ -56,7 +56,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Run the query, print its rows, and return the exit code."""
     from fxtio.io.sink import whole_file
-    from fxtio.timeline.sql import query_errors
 
     if options.list:
         return _list()
@@ -66,13 +65,15 @@ def run(options: Namespace) -> int:
     if options.output is not None and write is None:
         raise UsageError(f"{options.output}: the ending must be {', '.join(_WRITERS)}")
     sql = _query(options)
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise UsageError("queries need duckdb and pyarrow; install fxtio[sql]") from None
     with opened_timeline(options.file) as (timeline, _):
+        relation = timeline.sql(sql)  # the error if duckdb or pyarrow is missing
+
+        import pyarrow as pa
+
+        from fxtio.timeline.sql import query_errors
+
         with query_errors():
-            batches = pa.RecordBatchReader.from_stream(timeline.sql(sql))
+            batches = pa.RecordBatchReader.from_stream(relation)
             if write is not None:
                 with whole_file(options.output) as sink:
                     write(batches, sink)

@@ -150,7 +150,7 @@ class Exporter:
         """Return a text that a string record can hold."""
         if text.isascii() and len(text) <= MAX_TEXT_BYTES:
             return text
-        data = text.encode("utf-8", "surrogateescape" if _is_escaped(text) else "replace")
+        data = text.encode("utf-8", "surrogateescape")
         if len(data) > MAX_TEXT_BYTES:
             self.losses[_CUT] += 1
             return data[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
@@ -396,15 +396,6 @@ def _nullable(column: list[Any]) -> Any:
     present = np.array([value is not None for value in column])
     values = [value or 0 for value in column]
     return Optional(np.array(values, np.uint64 if max(values) >= 2**63 else np.int64), present)
-
-
-def _is_escaped(text: str) -> bool:
-    """Return whether a text can be encoded, where surrogates stand for single bytes."""
-    try:
-        text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _distinct(codes: Array, size: int) -> tuple[Array, Array]:

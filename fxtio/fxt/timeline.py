@@ -52,9 +52,7 @@ _FLOW_TYPES = {
     r.FlowStep: FLOW_TYPES.index("step"),
     r.FlowEnd: FLOW_TYPES.index("end"),
 }
-_OWNERS: dict[type[Record], str] = {
-    **dict.fromkeys(_STEPS, "slices"), r.Counter: "counters",
-}  # fmt: skip
+_OWNERS: tuple[type[Record], ...] = (*_STEPS, r.Counter)
 _ARGUMENT_KINDS = {
     ArgumentType.NULL: ArgumentKind.NULL,
     ArgumentType.INT32: ArgumentKind.INTEGER,

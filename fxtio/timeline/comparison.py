@@ -1,10 +1,11 @@
 """Compares runs of a program: which slices got slower, faster, more or fewer, new or gone.
 
 Durations of one run are no independent values: a disturbance lasts longer than one call.  So consecutive durations are
-joined to blocks, and a permutation test compares the means of the blocks of both sides; the slowest tenth of all blocks
-is cut to the same value before.  A difference counts if it is larger than a floor in percent and in time, also in the
-median of the blocks, so that a disturbance or a few slow calls do not alarm, and if it is unlikely by chance among all
-names that are compared (Holm's correction).  With several runs on a side, their means must differ as well.
+joined to blocks, and a permutation test compares the means of the blocks of both sides.  Before this, blocks that are
+slower than nine tenths of each side count as if they were no slower than that.  A difference counts if it is larger
+than a floor in percent and in time, also in the median of the blocks, so that a disturbance or a few slow calls do not
+alarm, and if it is unlikely by chance among all names that are compared (Holm's correction).  With several runs on a
+side, their means must differ as well.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MAX_ROWS = 4_000_000
 """The most durations that wait to be joined to blocks."""
 
 CUT = 0.9
-"""Blocks whose mean duration is beyond this quantile of both sides count with that of the quantile."""
+"""Blocks whose mean duration is beyond this quantile of each side count with the larger of the two quantiles."""
 
 LEAST_BLOCKS = 5
 """With fewer values on a side, nothing is said about durations."""
@@ -184,7 +185,7 @@ def compare(before: Sequence[Blocks], after: Sequence[Blocks], floor: Floor | No
     """
     floor = floor or Floor()
     names = {name: None for run in (*before, *after) for name in run}
-    sides = {name: (_Side(before, name), _Side(after, name)) for name in names}
+    sides = {name: _cut(_Side(before, name), _Side(after, name)) for name in names}
     found = [_difference(name, *pair, floor) for name, pair in sides.items()]
     # All names whose durations can be compared count, also those whose difference is below the floor.
     tested = sum(each.p is not None for each in found)
@@ -226,6 +227,15 @@ class _Side:
     @property
     def median(self) -> float:
         return float(np.median(self.means)) if len(self.means) else 0.0
+
+
+def _cut(before: _Side, after: _Side) -> tuple[_Side, _Side]:
+    """Cut the means of the slowest blocks of both sides to the same value, and return the sides."""
+    sides = (before, after)
+    slowest = max((float(np.quantile(side.means, CUT)) for side in sides if len(side.means)), default=0.0)
+    for side in sides:
+        side.means = np.minimum(side.means, slowest)
+    return sides
 
 
 def _joined(values: Array, most: int) -> Array:
@@ -282,8 +292,6 @@ def _difference(name: str, before: _Side, after: _Side, floor: Floor) -> Differe
         return replace(difference, change=_presence(difference, floor))
     change, p = Change.SAME, None
     if min(len(before.means), len(after.means)) >= LEAST_BLOCKS:
-        slowest = float(np.quantile(np.concatenate([before.means, after.means]), CUT))
-        before.means, after.means = np.minimum(before.means, slowest), np.minimum(after.means, slowest)
         change = _of_durations(difference, before, after, floor)
         p = permutation_test(before.means, after.means, 0)
     if change is Change.SAME:

@@ -7,6 +7,7 @@ threads and tracks with a `Registry`, whose numbers are valid for the whole read
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ MAX_NAMES = 4_000_000
 OTHER = "(other)"
 """The name of what a timeline has no room for."""
 
+
+_NO_BYTE = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
 
 MAX_LISTS = 64
 """The most lists of names whose codes are remembered."""
@@ -56,11 +59,15 @@ class Names:
         self._maps: dict[int, _CodeMap] = {}
 
     def code(self, text: str | None) -> int:
-        """Return the code of a name, a new one if the name is new; -1 for None."""
+        """Return the code of a name, a new one if the name is new; -1 for None.
+
+        Surrogates that do not stand for a byte, as JSON may have them, become replacement characters.
+        """
         if text is None:
             return -1
         code = self._code_of.get(text)
         if code is None:
+            text = text if text.isascii() else _NO_BYTE.sub("\ufffd", text)
             if len(self.values) >= MAX_NAMES:
                 text = OTHER
             code = self._code_of.setdefault(text, len(self.values))

@@ -93,7 +93,7 @@ class Exporter:
     def _line(self, text: str, limit: int) -> str:
         """Return a text that can stand in a line of a file."""
         line = "".join(" " if character in "\r\n\t\0" else character for character in text).strip() or _NO_NAME
-        data = line.encode("utf-8", "surrogateescape" if _is_escaped(line) else "replace")[:limit]
+        data = line.encode("utf-8", "surrogateescape")[:limit]
         line = data.decode("utf-8", "surrogateescape")
         if line != text:
             self.losses[_TEXTS] += 1
@@ -113,12 +113,3 @@ class Exporter:
             self._tids |= {tid, pid}
             task = self._tasks[track] = self._writer.task(tid, pid)
         return task
-
-
-def _is_escaped(text: str) -> bool:
-    """Return whether a text can be encoded, where surrogates stand for single bytes."""
-    try:
-        text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
-    return True
