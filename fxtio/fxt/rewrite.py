@@ -30,30 +30,30 @@ def broken(batch: Batch) -> Array:
     return result
 
 
-def output(batch: Batch, kept: Array, replaced: Mapping[int, bytes]) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of the records that are kept and of those that replace others, in order, little-endian.
+def output(batch: Batch, written: Array, replaced: Mapping[int, bytes]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of the records that are written and of those that replace others, in order, little-endian.
 
     Args:
         batch: the batch.
-        kept: the records that are written as they are (bool).
+        written: the records that are written as they are (bool).
         replaced: by row, the bytes that replace a record.
     """
     begin = 0
     for row in sorted(row for row, data in replaced.items() if data):
-        yield from _records(batch, kept, begin, row)
+        yield from _records(batch, written, begin, row)
         yield replaced[row]
         begin = row
-    yield from _records(batch, kept, begin, len(kept))
+    yield from _records(batch, written, begin, len(written))
 
 
-def _records(batch: Batch, kept: Array, begin: int, end: int) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of the records that are kept among those from row `begin` to row `end`."""
-    frame, kept = batch.frame, kept[begin:end]
+def _records(batch: Batch, written: Array, begin: int, end: int) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of the records that are written among those from row `begin` to row `end`."""
+    frame, written = batch.frame, written[begin:end]
     at = frame.at[begin:end]
     after = at + frame.size[begin:end]
     follows = np.zeros(len(at) + 1, bool)  # whether a record begins where the one before it ends
-    follows[1:-1] = kept[1:] & kept[:-1] & (at[1:] == after[:-1])
-    firsts, lasts = np.flatnonzero(kept & ~follows[:-1]), np.flatnonzero(kept & ~follows[1:])
+    follows[1:-1] = written[1:] & written[:-1] & (at[1:] == after[:-1])
+    firsts, lasts = np.flatnonzero(written & ~follows[:-1]), np.flatnonzero(written & ~follows[1:])
     if len(firsts) <= _MAX_RUNS or frame.big_endian:
         for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
             yield little_endian(batch, begin + first, begin + last)

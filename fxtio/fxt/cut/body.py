@@ -1,4 +1,4 @@
-"""The body of the new trace: the records that are kept, with the definitions that they use, as few as possible.
+"""The body of the new trace: the records that are taken over, with the definitions that they use, as few as possible.
 
 A definition in the old trace stays in its place if a record of the same batch uses it there.  All others wait until a
 batch uses them, and stand before its first record.  What the first records of a provider use goes to the head of the
@@ -15,7 +15,7 @@ import numpy as np
 
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
-from fxtio.fxt.cut.held import Definition, Tables, Value
+from fxtio.fxt.cut.early import Definition, Tables, Value
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.cut.splices import Splices
 from fxtio.fxt.records import KINDS, Initialization, ProviderInfo, ProviderSection, String, ThreadRecord
@@ -34,7 +34,7 @@ _ROWS = 1 << 40  # more records than a batch can have
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """The uses of slots by the records that are kept.
+    """The uses of slots by the records that are taken over.
 
     Attributes:
         provider: the index of the provider (int64).
@@ -55,7 +55,7 @@ class Body:
 
     Attributes:
         size: the number of bytes written.
-        records: the number of records that were kept.
+        records: the number of records that were taken over.
         initial: by the index of each provider that has records here, what the head defines for it.
         first: the index of the provider with which the body begins; None if it has no records.
         ids: by id, the index of the provider that the id means at the begin of the body.
@@ -76,22 +76,22 @@ class Body:
         self._provider: int | None = None
 
     def write(self, marked: Marked) -> Array:
-        """Write the records of a batch that are kept.
+        """Write the records of a batch that are taken over.
 
         Returns:
-            For each record that is kept, its byte offset in the body (int64).
+            For each record that is taken over, its byte offset in the body (int64).
         """
-        batch, kept = marked.batch, marked.kept
-        self.records += int(np.count_nonzero(kept))
-        if not kept.any():
+        batch, taken = marked.batch, marked.taken
+        self.records += int(np.count_nonzero(taken))
+        if not taken.any():
             for cls in _DEFINERS:
                 self._wait(batch, cls, _definitions(batch, cls))
             self._note_resets(batch, len(batch))
             return np.empty(0, np.int64)
         fronts: dict[int, list[tuple[Definition, Value]]] = {}
-        first, written = int(np.argmax(kept)), kept.copy()
-        placed = [self._place_definitions(batch, cls, first, kept, fronts) for cls in _DEFINERS]
-        firsts = _firsts(batch, kept)
+        first, written = int(np.argmax(taken)), taken.copy()
+        placed = [self._place_definitions(batch, cls, first, taken, fronts) for cls in _DEFINERS]
+        firsts = _firsts(batch, taken)
         front = self._front(batch, first, firsts, fronts)
         written |= self._clock_rows(batch, firsts)
         for number, cls in enumerate(_DEFINERS):
@@ -118,7 +118,7 @@ class Body:
     # ---- definitions
 
     def _place_definitions(
-        self, batch: Batch, cls: type[Record], first: int, kept: Array,
+        self, batch: Batch, cls: type[Record], first: int, taken: Array,
         fronts: dict[int, list[tuple[Definition, Value]]],
     ) -> Definitions:  # fmt: skip
         """Find the definitions that a batch uses.
@@ -126,8 +126,8 @@ class Body:
         Args:
             batch: the batch.
             cls: the class of the definitions.
-            first: the first record that is kept.
-            kept: the records that are kept (bool).
+            first: the first record that is taken over.
+            taken: the records that are taken over (bool).
             fronts: takes by provider the definitions that are written before the first record.
 
         Returns:
@@ -135,11 +135,11 @@ class Body:
         """
         definitions = _definitions(batch, cls)
         is_early = definitions.row < first
-        self._wait(batch, cls, _taken(definitions, is_early))
-        definitions = _taken(definitions, ~is_early)
+        self._wait(batch, cls, _some_of(definitions, is_early))
+        definitions = _some_of(definitions, ~is_early)
         if not len(definitions.row) and not any(key[0] is cls for waiting in self._waiting.values() for key in waiting):
             return definitions
-        uses = _uses(batch, cls, kept)
+        uses = _uses(batch, cls, taken)
         used, before = _defined_by(definitions, uses)
         for provider, slot in before:
             key = cls, slot
@@ -149,7 +149,7 @@ class Body:
         is_placed = np.zeros(len(definitions.row), bool)
         is_placed[used] = batch.frame.kind[definitions.row[used]] == KINDS[cls]
         self._wait(batch, cls, definitions, ~is_placed)
-        return _taken(definitions, is_placed)
+        return _some_of(definitions, is_placed)
 
     def _wait(self, batch: Batch, cls: type[Record], definitions: Definitions, waits: Array | None = None) -> None:
         """Let definitions wait, all or some of them; each replaces an earlier one of its slot."""
@@ -174,7 +174,7 @@ class Body:
             written = self._tables_of(batch, provider).values
             is_new[number] = written.get((cls, slot)) != values[code]
             written[cls, slot] = values[code]
-        return _taken(definitions, is_new)
+        return _some_of(definitions, is_new)
 
     def _note_firsts(self, batch: Batch, cls: type[Record], definitions: Definitions, at: Array, size: Array) -> None:
         """Note the first definition of each slot that is written in its place."""
@@ -205,7 +205,7 @@ class Body:
 
         Args:
             batch: the batch.
-            firsts: by provider, the first record that is kept.
+            firsts: by provider, the first record that is taken over.
         """
         result = np.zeros(len(batch), bool)
         rows = batch.rows(Initialization)
@@ -284,16 +284,16 @@ class Body:
         return replaced
 
 
-def _firsts(batch: Batch, kept: Array) -> dict[int, int]:
-    """Return for each provider with records that are kept the first of them."""
-    rows = np.flatnonzero(kept)
+def _firsts(batch: Batch, taken: Array) -> dict[int, int]:
+    """Return for each provider with records that are taken over the first of them."""
+    rows = np.flatnonzero(taken)
     if isinstance(batch.provider, int):
         return {batch.provider: int(rows[0])}
     providers, first = np.unique(batch.provider[rows], return_index=True)
     return dict(zip(providers.tolist(), rows[first].tolist(), strict=True))
 
 
-def _taken(definitions: Definitions, which: Array) -> Definitions:
+def _some_of(definitions: Definitions, which: Array) -> Definitions:
     """Return some definitions."""
     return Definitions(
         definitions.provider[which], definitions.slot[which], definitions.row[which], definitions.code[which]
@@ -305,20 +305,20 @@ def _definitions(batch: Batch, cls: type[Record]) -> Definitions:
     return (batch.string_slots if cls is String else batch.thread_slots).definitions
 
 
-def _uses(batch: Batch, cls: type[Record], kept: Array) -> _Uses:
-    """Return the uses of slots by the records of a batch that are kept."""
+def _uses(batch: Batch, cls: type[Record], taken: Array) -> _Uses:
+    """Return the uses of slots by the records of a batch that are taken over."""
     column_type: type[StringColumn | ThreadColumn] = StringColumn if cls is String else ThreadColumn
     slots, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
 
     def add(column: Any, owners: Array) -> None:
         if isinstance(column, column_type):
-            used = kept[owners] & (column.slot > 0)
+            used = taken[owners] & (column.slot > 0)
             slots.append(column.slot[used].astype(np.int64))
             rows.append(owners[used])
 
     for record in batch.classes():
         owners, columns = batch.columns(record)
-        if not kept[owners].any():
+        if not taken[owners].any():
             continue
         for column in columns.values():
             add(column, owners)

@@ -56,7 +56,7 @@ class _Points:
         id: the id of the flow (uint64).
         process: the process koid (uint64).
         step: the event type (int8).
-        kept: whether it was written (bool).
+        is_written: whether it was written (bool).
         at: its byte offset in the body (int64).
         size: its size in bytes (int64).
         header: its header word (uint64).
@@ -65,14 +65,14 @@ class _Points:
     id: Array
     process: Array
     step: Array
-    kept: Array
+    is_written: Array
     at: Array
     size: Array
     header: Array
 
     def columns(self) -> tuple[Array, ...]:
         """Return all columns."""
-        return self.id, self.process, self.step, self.kept, self.at, self.size, self.header
+        return self.id, self.process, self.step, self.is_written, self.at, self.size, self.header
 
     def take(self, rows: Array) -> _Points:
         """Return some of the points."""
@@ -98,14 +98,14 @@ class Flows:
     @property
     def is_live(self) -> bool:
         """Whether a flow with points that were written has not ended."""
-        return bool(self._open) or (self._waiting is not None and bool(self._waiting.kept.any()))
+        return bool(self._open) or (self._waiting is not None and bool(self._waiting.is_written.any()))
 
     def mark(self, marked: Marked) -> None:
         """Mark the points of a batch that are written, unless this is done with the spans that enclose them."""
         if not marked.choice.by_name:
             for cls in _STEPS:
                 if cls in marked.batch.classes():
-                    marked.keep(marked.times(cls).rows[marked.points(cls) & marked.chosen(cls)])
+                    marked.take(marked.times(cls).rows[marked.points(cls) & marked.chosen(cls)])
 
     def enter(self, marked: Marked, places: Array) -> None:
         """Follow the flows of a batch.
@@ -131,7 +131,7 @@ class Flows:
         row, number, step, process = row[order], number[order], step[order], process[order]
         at = places[row] if len(places) else np.zeros(len(row), np.int64)
         headers, sizes = batch.frame.block.words[batch.frame.at[row]], batch.frame.size[row] * 8
-        points = _Points(number, process, step, marked.kept[row], at, sizes, headers)
+        points = _Points(number, process, step, marked.taken[row], at, sizes, headers)
         if self._waiting is None:
             return points
         return _Points(*(np.concatenate(pair) for pair in zip(self._waiting.columns(), points.columns(), strict=True)))
@@ -146,7 +146,7 @@ class Flows:
         last[codes] = np.arange(len(number))
         begins = np.bincount(codes[step == EventType.FLOW_BEGIN], minlength=count)
         ends = np.bincount(codes[step == EventType.FLOW_END], minlength=count)
-        total, written = np.bincount(codes, minlength=count), np.bincount(codes[points.kept], minlength=count)
+        total, written = np.bincount(codes, minlength=count), np.bincount(codes[points.is_written], minlength=count)
         is_plain = (begins == 1) & (step[first] == EventType.FLOW_BEGIN)
         is_plain &= (ends == 0) | ((ends == 1) & (step[last] == EventType.FLOW_END))
         if self._open:
@@ -155,13 +155,13 @@ class Flows:
         is_done = is_plain & (ends == 1)
         is_divided = is_done & (written > 0) & (written < total)
         if is_divided.any():
-            mine = np.flatnonzero(is_divided[codes] & points.kept)
+            mine = np.flatnonzero(is_divided[codes] & points.is_written)
             self._divide(points.take(mine), codes[mine])
         followed = ~(waits | is_done)[codes]
-        for id_, owner, what, is_kept, *point in zip(
+        for id_, owner, what, was_written, *point in zip(
             *(column[followed].tolist() for column in points.columns()), strict=True
         ):
-            self._add(id_, owner, EventType(what), _point(*point) if is_kept else None)
+            self._add(id_, owner, EventType(what), _point(*point) if was_written else None)
         self._waiting = points.take(np.flatnonzero(waits[codes])[-MAX_KEPT:])
 
     def _divide(self, points: _Points, codes: Array) -> None:

@@ -207,7 +207,7 @@ class Marked:
         view: the batch as rules see it.
         choice: what is selected.
         has_start: the range has a begin.
-        kept: the records that are written (bool); at first none.
+        taken: the records that are taken over (bool); at first none.
     """
 
     def __init__(self, batch: Batch, keys: Keys, limits: Limits, choice: Choice) -> None:
@@ -216,7 +216,7 @@ class Marked:
         self.choice = choice
         self.limits = limits
         self.has_start = limits.has_start
-        self.kept = np.zeros(len(batch), bool)
+        self.taken = np.zeros(len(batch), bool)
         self._times: dict[type[Record], Times] = {}
         limits.enter(batch.reading.clocks)
 
@@ -262,9 +262,9 @@ class Marked:
         koids: Array = self.batch.threads.koids()[codes]
         return koids
 
-    def keep(self, rows: Array) -> None:
-        """Let records be written."""
-        self.kept[rows] = True
+    def take(self, rows: Array) -> None:
+        """Let records be taken over."""
+        self.taken[rows] = True
 
     def move(self, cls: type[Record], field: int, rows: Array, ticks: Array) -> None:
         """Replace the ticks of some records of a class.

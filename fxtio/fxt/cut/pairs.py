@@ -1,6 +1,6 @@
 """Begins and ends that belong together: spans of threads, and async operations.
 
-Each end gets the begin that it closes.  A begin before the range whose end is not before the range is held, to be
+Each end gets the begin that it closes.  A begin before the range whose end is not before the range waits, to be
 written at the start of the range; an end behind the range is moved to its end.  What is open at the end of a batch
 goes before the rows of the next one.
 """
@@ -18,7 +18,7 @@ from fxtio import _native
 from fxtio._native.constants import SpanFault, SpanStep
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
-from fxtio.fxt.cut.held import MAX_BYTES, Head, Held, hold
+from fxtio.fxt.cut.early import MAX_BYTES, EarlyRecord, Head, early_records
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.rules.view import MAX_KEPT
 
@@ -37,7 +37,7 @@ class _State(IntEnum):
     """No: it is not selected, or behind the range."""
     WAITING = 1
     """It is before the range, and its end is not known yet."""
-    KEPT = 2
+    TAKEN = 2
     """Yes."""
 
 
@@ -84,7 +84,7 @@ class Pairs:
         self._begin, self._end, self._point = begin, end, point
         self._head = head
         self._open: _Rows | None = None
-        self._waiting: list[Held | None] = []  # of the open rows
+        self._waiting: list[EarlyRecord | None] = []  # of the open rows
 
     @property
     def is_live(self) -> bool:
@@ -98,7 +98,7 @@ class Pairs:
         steps: dict[type[Record], SpanStep] = {self._begin: SpanStep.BEGIN, self._end: SpanStep.END}
         if self._point is not None:
             steps[self._point] = SpanStep.FLOW
-        elif marked.choice.by_name:  # flow events are kept with the span that encloses them
+        elif marked.choice.by_name:  # flow events are taken over with the span that encloses them
             steps[r.DurationComplete] = SpanStep.COMPLETE
             steps |= dict.fromkeys(_FLOWS, SpanStep.FLOW)
         present = [cls for cls in steps if cls in marked.batch.classes()]
@@ -111,7 +111,7 @@ class Pairs:
             rows, track = rows.take(order), track[order]
         partner, top = _nest(rows, track, tracks)
         self._mark(marked, rows, partner)
-        self._keep_open(marked, rows, partner, top)
+        self._pass_on_open(marked, rows, partner, top)
 
     def _rows(self, marked: Marked, steps: dict[type[Record], SpanStep], present: list[type[Record]]) -> _Rows:
         """Return the rows of a batch behind those that are open."""
@@ -121,11 +121,11 @@ class Pairs:
             count = len(times.rows)
             chosen = marked.chosen(cls, by_name=cls not in _FLOWS)
             within = marked.points(cls) if steps[cls] is SpanStep.FLOW else times.within
-            state = np.where(chosen & within, _State.KEPT, _State.DROPPED).astype(np.int8)
+            state = np.where(chosen & within, _State.TAKEN, _State.DROPPED).astype(np.int8)
             end = np.zeros(count, np.uint64)
             if cls is r.DurationComplete:
                 ticks = marked.batch.columns(cls)[1]["end"]
-                state[chosen & times.before & (ticks > times.first)] = _State.KEPT
+                state[chosen & times.before & (ticks > times.first)] = _State.TAKEN
                 end = marked.nanoseconds(cls, ticks)
             elif cls is self._begin and marked.has_start:
                 state[chosen & times.before] = _State.WAITING
@@ -156,19 +156,19 @@ class Pairs:
         of_begin = np.where(partner >= 0, rows.state[partner], -1)
         is_end, is_point = rows.step == SpanStep.END, rows.step == SpanStep.FLOW
         is_plain = (rows.step == SpanStep.BEGIN) & (rows.row >= 0)
-        kept = is_plain & (rows.state == _State.KEPT)
+        taken = is_plain & (rows.state == _State.TAKEN)
         alone = of_begin < 0
         behind, late = self._places(marked, rows, np.flatnonzero(is_end))
         reopened = (of_begin == _State.WAITING) & behind
-        kept |= (is_end & (of_begin == _State.KEPT)) | reopened
-        kept |= is_end & alone & (rows.state == _State.KEPT)
+        taken |= (is_end & (of_begin == _State.TAKEN)) | reopened
+        taken |= is_end & alone & (rows.state == _State.TAKEN)
         is_enclosed = of_begin > _State.DROPPED
         if self._point is not None:
             is_enclosed |= alone
-        kept |= is_point & is_enclosed & (rows.state == _State.KEPT)
-        marked.keep(rows.row[kept])
+        taken |= is_point & is_enclosed & (rows.state == _State.TAKEN)
+        marked.take(rows.row[taken])
         if late.any():
-            moved = np.sort(rows.row[kept & late])
+            moved = np.sort(rows.row[taken & late])
             times = marked.times(self._end)
             last = np.broadcast_to(times.last, len(times.rows))[np.searchsorted(times.rows, moved)]
             marked.move(self._end, 0, moved, last + np.uint64(1))
@@ -189,42 +189,44 @@ class Pairs:
         return behind, late
 
     def _reopen(self, marked: Marked, rows: _Rows, begins: Array, ends: Array) -> None:
-        """Hold begins before the range whose ends are not."""
+        """Pass on begins before the range whose ends are not."""
         order = np.argsort(rows.row[begins], kind="stable")
         numbers, times = rows.row[begins][order], ends[order].tolist()
         opened = numbers < 0
         for number, time in zip((-1 - numbers[opened]).tolist(), times, strict=False):
-            held = self._waiting[number]
-            if held is not None:
-                held.until = time
-                self._head.add(held)
-        fresh = hold(marked.batch, self._begin, numbers[~opened])
-        for held, time in zip(fresh, times[int(opened.sum()) :], strict=True):
-            if held is not None:
-                held.until = time
-                self._head.add(held)
+            early = self._waiting[number]
+            if early is not None:
+                early.until = time
+                self._head.add(early)
+        fresh = early_records(marked.batch, self._begin, numbers[~opened])
+        for early, time in zip(fresh, times[int(opened.sum()) :], strict=True):
+            if early is not None:
+                early.until = time
+                self._head.add(early)
 
-    def _keep_open(self, marked: Marked, rows: _Rows, partner: Array, top: Array) -> None:
-        """Keep what is open at the end of a batch for the next one."""
-        kept: list[int] = []
+    def _pass_on_open(self, marked: Marked, rows: _Rows, partner: Array, top: Array) -> None:
+        """Pass on what is open at the end of a batch to the next one."""
+        rows_of_open: list[int] = []
         for row in top[top >= 0].tolist():
-            while row >= 0 and len(kept) < 2 * MAX_KEPT:
-                kept.append(row)
+            while row >= 0 and len(rows_of_open) < 2 * MAX_KEPT:
+                rows_of_open.append(row)
                 row = int(partner[row])
-        open_rows = np.sort(np.array(kept, np.int64))
+        open_rows = np.sort(np.array(rows_of_open, np.int64))
         if len(open_rows) > MAX_KEPT:
             message = f"more than {MAX_KEPT:,} spans are open; the oldest ones are left out"
             marked.batch.reading.findings.add("event.too-many-open", marked.batch.frame.base, message)
             open_rows = open_rows[-MAX_KEPT:]
         still = rows.take(open_rows)
-        waiting: list[Held | None] = [None] * len(open_rows)
+        waiting: list[EarlyRecord | None] = [None] * len(open_rows)
         for place in np.flatnonzero(still.row < 0).tolist():
             waiting[place] = self._waiting[-1 - int(still.row[place])]
         fresh = np.flatnonzero((still.row >= 0) & (still.state == _State.WAITING))
         order = fresh[np.argsort(still.row[fresh])]
-        for place, held in zip(order.tolist(), hold(marked.batch, self._begin, still.row[order]), strict=True):
-            waiting[place] = held
-        if len(waiting) > _FEW and sum(len(held.raw) for held in waiting if held is not None) > MAX_BYTES:
+        for place, early in zip(
+            order.tolist(), early_records(marked.batch, self._begin, still.row[order]), strict=True
+        ):
+            waiting[place] = early
+        if len(waiting) > _FEW and sum(len(early.raw) for early in waiting if early is not None) > MAX_BYTES:
             message = f"spans of more than {MAX_BYTES:,} bytes are open; they are left out"
             marked.batch.reading.findings.add("event.too-many-open", marked.batch.frame.base, message)
             waiting = [None] * len(waiting)
@@ -232,10 +234,10 @@ class Pairs:
         self._open, self._waiting = still, waiting
 
     def finish(self) -> None:
-        """Hold what is open at the end of the trace, and began before the range."""
-        for held in self._waiting:
-            if held is not None:
-                self._head.add(held)
+        """Pass on what is open at the end of the trace, and began before the range."""
+        for early in self._waiting:
+            if early is not None:
+                self._head.add(early)
 
 
 def _codes(track: Array) -> tuple[Array, int]:
