@@ -217,6 +217,19 @@ class FxtTrace(FileReader[Info]):
                 self._report_progress(source)
             self._tail, self._last_provider = frames.tail, reading.providers[reading.current].id
 
+    def names_of_objects(self) -> tuple[dict[int, str], dict[int, str]]:
+        """Return the names of processes and those of threads by koid, as in `info`; reads the trace unless `info` did.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        info = self._info
+        if info is None:
+            info = Info(self.name, self.format)
+            for batch in self.record_batches(forget=True):
+                _note_names(info, batch)
+        return info.processes, info.threads
+
     def copy_bytes(self, write: Callable[[memoryview], object]) -> tuple[Order, bool]:
         """Read the trace from its beginning, and pass on all of its bytes, decompressed, whatever they are.
 

@@ -36,7 +36,7 @@ from fxtio.fxt.rules.view import Keys
 from fxtio.fxt.state import Batch, Reading
 from fxtio.io.sink import Sink, whole_file
 from fxtio.report import human_size
-from fxtio.selection import Selection
+from fxtio.selection import Selection, is_number
 
 if TYPE_CHECKING:
     from fxtio.fxt.reader import FxtTrace
@@ -98,8 +98,8 @@ def cut_to(trace: FxtTrace, selection: Selection, sink: Sink) -> Cut:
         OSError: something cannot be read or written.
     """
     names: tuple[dict[int, str], dict[int, str]] = ({}, {})
-    if selection.threads or selection.processes:
-        names = trace.info.processes, trace.info.threads
+    if not all(map(is_number, (*selection.threads, *selection.processes))):
+        names = trace.names_of_objects()
     with tempfile.TemporaryFile(prefix="fxtio-") as file:
         cutter = _Cutter(Limits(selection.start, selection.end), Choice(selection, *names), cast("BinaryIO", file))
         for batch in trace.record_batches(forget=True):
@@ -156,8 +156,9 @@ class _Cutter:
             elif cls in _MODULES:
                 times = marked.times(cls)
                 marked.take(times.rows[times.ticks <= times.last])
-                early = times.before
-                marked.move(cls, 0, times.rows[early], np.broadcast_to(times.first, len(early))[early])
+                if times.has_before:
+                    early = times.before
+                    marked.move(cls, 0, times.rows[early], np.broadcast_to(times.first, len(early))[early])
             elif cls is r.DurationComplete:
                 self._clip(marked)
 
@@ -169,8 +170,9 @@ class _Cutter:
         taken = times.within & chosen
         marked.take(rows[taken])
         late = taken & (end > times.last)
-        behind = np.broadcast_to(times.last, len(rows))[late] + np.uint64(1)
-        marked.move(r.DurationComplete, 1, rows[late], behind)
+        if late.any():
+            behind = np.broadcast_to(times.last, len(rows))[late] + np.uint64(1)
+            marked.move(r.DurationComplete, 1, rows[late], behind)
         begun = times.before & (end > times.first) & chosen
         if begun.any():
             for early, tick in zip(

@@ -36,6 +36,8 @@ class Latest:
 
     def _enter(self, marked: Marked, cls: type[Record]) -> None:
         times = marked.times(cls)
+        if not times.has_before:
+            return
         chosen = times.before & (marked.chosen(cls) if cls is r.Counter else marked.choice.nameless)
         if not chosen.any():
             return
@@ -57,7 +59,7 @@ class Latest:
         keys: Array = np.broadcast_to(np.asarray(batch.provider_of(rows)).astype(np.uint64), len(rows))
         parts = [columns["cpu"].astype(np.uint64)] if cls is not r.Counter else []
         if cls is r.Counter:
-            parts = [marked.koids(cls)[:, 0], marked.view.name_keys(cls), columns["id"]]
+            parts = [marked.processes(cls), marked.view.name_keys(cls), columns["id"]]
         for part in parts:
             keys = (keys ^ part) * _FACTOR
         return keys
