@@ -29,8 +29,10 @@ def summary(timeline: Timeline) -> TraceInfo:
             trace.reads_again = True
         info: TraceInfo = trace.info
         return info
-    times, _ = timeline.fold(_Times, *_TIMED)
-    return TraceInfo(timeline.name, timeline.format, start=times.start, end=times.end)
+    times, registry = timeline.fold(_Times, *_TIMED)
+    info = TraceInfo(timeline.name, timeline.format, start=times.start, end=times.end)
+    info.set_started_at(registry.wall_clock)
+    return info
 
 
 class _Times:
