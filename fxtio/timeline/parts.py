@@ -147,10 +147,12 @@ class Registry:
         open_slices: returns the slices that have begun, and come in a later batch of a fold since they have not ended,
             in the order of their ids: a table with `OPEN_COLUMNS`.
         share: the part of the trace that was read so far (0 to 1), 0 where it is not known.
+        in_order: events come in the order of their numbers: not where they are sorted by time.
     """
 
     def __init__(self) -> None:
         self.share = 0.0
+        self.in_order = True
         self.names = Names()
         self.losses: Counter[str] = Counter()
         self.open_slices: Callable[[], Table] = _no_slices
