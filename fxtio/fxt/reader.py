@@ -26,7 +26,8 @@ from fxtio.fxt.records import ARGUMENTS, RECORDS, KernelObject, Thread, ThreadRe
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch, Clock, Reading, first_wall_clock
 from fxtio.fxt.tables import OWNERS, TABLES, BatchCollector, BatchTables
-from fxtio.io.reading import FileReader, TraceInfo
+from fxtio.io.reading import TraceInfo
+from fxtio.readers import FileReader
 from fxtio.table import Table
 
 Array = np.ndarray[Any, Any]
@@ -98,7 +99,7 @@ class FxtTrace(FileReader[Info]):
         target: what to read, see `fxtio.open`.
         max_record_bytes: the largest record in bytes that is read into memory; a larger one is a fault.  By default, a
             large blob is read if all of its bytes are there, and if a compressed trace has no record over 1 GiB.
-        options: see `fxtio.io.reading.FileReader`.
+        options: see `fxtio.readers.FileReader`.
 
     Raises:
         ValueError: `max_record_bytes` is negative.

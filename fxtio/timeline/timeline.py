@@ -160,6 +160,7 @@ class Timeline:
         self, make: Callable[[Registry], ConsumerT], names: frozenset[str], *, is_sorted: bool
     ) -> tuple[ConsumerT, Registry]:
         registry = Registry()
+        registry.in_order = not is_sorted
         consumer = make(registry)
         nesting = Nesting(registry, is_sorted=is_sorted)
         parts = self._parts(registry, names)

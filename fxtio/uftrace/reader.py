@@ -14,7 +14,8 @@ import numpy as np
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Findings
-from fxtio.io.reading import Progress, TraceInfo, TraceReader
+from fxtio.io.reading import Progress, TraceInfo
+from fxtio.readers import TraceReader
 from fxtio.table import MAX_TIME, Table, saturated
 from fxtio.uftrace import kernel, payloads, perf
 from fxtio.uftrace.directory import MAX_WHOLE_FILE, Directory, StoredFile
