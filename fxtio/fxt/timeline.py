@@ -16,7 +16,7 @@ from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType, ObjectType
 from fxtio.fxt.plain import ArgumentColumns, EventColumns, PlainReader
-from fxtio.fxt.state import Batch
+from fxtio.fxt.state import Batch, first_wall_clock
 from fxtio.fxt.tables import BatchCollector, BatchTables
 from fxtio.table import Categories, Column
 from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps, pair_keys
@@ -107,6 +107,8 @@ class _Mapping:
         """Convert a batch."""
         part = Part()
         tables = BatchTables(batch)
+        if self._registry.wall_clock is None:
+            self._registry.note_wall_clock(first_wall_clock(batch.reading.clocks))
         present = set(batch.classes())
         if r.KernelObject in present:
             self._name_objects(batch)
