@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         distinct,
         gather,
         late,
+        list_slices,
         match,
         nest,
         pair,
@@ -42,8 +43,8 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "copy_rows", "distinct", "gather", "late", "match", "nest", "pair", "sum_rows", "tally", "unroll", "walk",
-    "walk_chunks", "walk_many", "walk_payloads",
+    "copy_rows", "distinct", "gather", "late", "list_slices", "match", "nest", "pair", "sum_rows", "tally", "unroll",
+    "walk", "walk_chunks", "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -72,6 +73,7 @@ __all__ = [
     "distinct",
     "gather",
     "late",
+    "list_slices",
     "match",
     "nest",
     "pair",
