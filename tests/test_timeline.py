@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio._native.constants import SpanStep
 from fxtio.exchange.convert import convert, exporters
+from fxtio.table import GrowingTable
 from fxtio.timeline import Timeline, sorting
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import TABLES, TrackKind
@@ -136,3 +137,16 @@ def test_names_of_a_growing_list_are_looked_up_once() -> None:
     assert registry.names.values == ["a", "b", "other", "c"]
     again = registry.track(TrackKind.COUNTER, "x", name=1)
     assert registry.track(TrackKind.COUNTER, "x") == again
+
+
+@given(gaps=st.lists(st.integers(1, 4), min_size=1, max_size=400), few=st.booleans())
+def test_rows_go_to_their_places(gaps: list[int], few: bool) -> None:
+    """Few gaps are copied run by run, many row by row."""
+    gaps = [gap if number % 90 == 0 or not few else 1 for number, gap in enumerate(gaps)]
+    places = np.cumsum(gaps)
+    others = np.setdiff1d(np.arange(places[-1]), places)
+    growing = GrowingTable()
+    for rows in (places, others):
+        if len(rows):
+            growing.append({"number": rows * 10}, 0.0, rows)
+    assert np.array_equal(growing.columns()["number"], np.arange(places[-1] + 1) * 10)

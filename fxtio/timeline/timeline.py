@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from fxtio.table import Column, GrowingTable, Table
+import numpy as np
+
+from fxtio.table import Column, Derived, GrowingTable, Table
 from fxtio.timeline.nesting import DisorderedError, Nesting
 from fxtio.timeline.parts import Part, Registry
 from fxtio.timeline.schema import TABLES, empty_columns
@@ -202,11 +204,16 @@ class _Collector:
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Append the rows; slices go to the rows of their ids."""
         for name, table in tables.items():
-            rows = table["id"] if name == "slices" else None
-            self._growing.setdefault(name, GrowingTable()).append(dict(table.items()), self._registry.share, rows)
+            columns = dict(table.items())
+            rows = columns.pop("id") if name == "slices" else None
+            self._growing.setdefault(name, GrowingTable()).append(columns, self._registry.share, rows)
 
     def tables(self, registry: Registry) -> dict[str, Table]:
         """Return the whole tables."""
         result = {name: Table(empty_columns(name)) for name in TABLES if name not in _NAMED}
         result |= {name: Table(growing.columns()) for name, growing in self._growing.items()}
+        if "slices" in self._growing:
+            columns = self._growing["slices"].columns()
+            ids = Derived(lambda: np.arange(len(columns["start"])))
+            result["slices"] = Table({"id": ids, **columns})
         return result | registry.tables()
