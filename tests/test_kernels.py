@@ -118,6 +118,32 @@ def test_gather(words: list[int], at: list[int], deltas: int | list[int]) -> Non
     assert results[0] == [words[min(max(a + d, 0), len(words) - 1)] for a, d in zip(at, steps, strict=False)]
 
 
+@given(
+    words=st.lists(WORDS, max_size=20),
+    runs=st.lists(st.tuples(st.integers(-2, 22), st.integers(-2, 9), st.booleans()), max_size=8),
+    room=st.integers(0, 60),
+)
+def test_copy_rows(words: list[int], runs: list[tuple[int, int, bool]], room: int) -> None:
+    at, size, chosen = (np.array([run[field] for run in runs], kind) for field, kind in enumerate(("i8", "i8", "?")))
+    expected = [word for begin, count, is_chosen in runs if is_chosen for word in words[begin : begin + count]]
+    is_right = all(begin >= 0 <= count <= len(words) - begin for begin, count, is_chosen in runs if is_chosen)
+    for copy_rows in (kernels.copy_rows, stand_in.copy_rows):
+        out = np.zeros(room, np.uint64)
+        if is_right and len(expected) <= room:
+            assert copy_rows(u64(words), at, size, chosen, out) == len(expected)
+            assert out[: len(expected)].tolist() == expected
+        else:
+            with pytest.raises(ValueError, match="within the words"):
+                copy_rows(u64(words), at, size, chosen, out)
+
+
+def test_copy_rows_refuses_wrong_lengths() -> None:
+    with pytest.raises(ValueError, match="lengths differ"):
+        kernels.copy_rows(FEW, i64(0, 1), i64(1), np.ones(2, bool), FEW)
+    with pytest.raises(TypeError, match="5 arguments"):
+        kernels.copy_rows(FEW)
+
+
 @given(data=st.data(), words=words_lists.filter(bool), union=families)
 def test_walk_many(data: st.DataObject, words: list[int], union: TaggedUnion) -> None:
     place = st.integers(0, len(words))
