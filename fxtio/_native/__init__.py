@@ -1,10 +1,10 @@
 """The parts in C; they are optional.
 
-The kernels (`_kernels`) walk record boundaries, gather words, unroll chunks, pair calls and nest spans.  Where the
-extension is missing, `python` stands in for it with the same results, and `IMPLEMENTATION` is "python" instead of "c".
-Neither knows a layout: shifts, masks and tables come from the declarations.  The kernels that run programs over byte
-streams are used by `fxtio.mono.stream.kernels` only, which has their stand-ins.  All are loaded on first use, since the
-tracer needs only the recorder (`_recorder`), which has no stand-in.
+The kernels (`_kernels`) walk record boundaries, gather words, unroll chunks, pair calls, nest spans, and put strings
+together.  Where the extension is missing, `python` stands in for it with the same results, and `IMPLEMENTATION` is
+"python" instead of "c".  Neither knows a layout: shifts, masks and tables come from the declarations.  The kernels that
+run programs over byte streams are used by `fxtio.mono.stream.kernels` only, which has their stand-ins.  All are loaded
+on first use, since the tracer needs only the recorder (`_recorder`), which has no stand-in.
 `extensions` says which extensions can be imported, and why others cannot.
 """
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fxtio._native.python import (
         distinct,
         gather,
+        interleave,
         late,
         match,
         nest,
@@ -40,8 +41,8 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "distinct", "gather", "late", "match", "nest", "pair", "sum_rows", "tally", "unroll", "walk", "walk_chunks",
-    "walk_many", "walk_payloads",
+    "distinct", "gather", "interleave", "late", "match", "nest", "pair", "sum_rows", "tally", "unroll", "walk",
+    "walk_chunks", "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -68,6 +69,7 @@ __all__ = [
     "ZERO",
     "distinct",
     "gather",
+    "interleave",
     "late",
     "match",
     "nest",

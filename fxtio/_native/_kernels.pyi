@@ -115,6 +115,7 @@ def nest(
     deepest: int,
     /,
 ) -> int: ...
+def interleave(out: _Array, ends: _Array, /, *columns: _Array) -> int: ...
 def scan_stream(
     data: _Array,
     begin: _Array,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fxtio._native.constants import MAX_SEARCH, UNWIND, PayloadWalkEnd, SliceState, SpanFault, SpanStep, WalkEnd
+from fxtio._native.python_strings import interleave
 
 Array = np.ndarray[Any, Any]
 
@@ -773,6 +774,7 @@ class _Stacks:
 __all__ = [
     "distinct",
     "gather",
+    "interleave",
     "late",
     "match",
     "nest",
