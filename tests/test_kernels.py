@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as stand_in
-from fxtio._native import python_strings
+from fxtio._native import python_copying
 from fxtio._native.constants import SpanStep, c_header
 from fxtio.codec.columns import tables_of
 from fxtio.codec.record import TaggedUnion
@@ -68,7 +68,7 @@ def parameters_of(path: Path) -> dict[str, list[str]]:
 def test_the_stub_has_the_functions_of_the_module_and_of_the_stand_in() -> None:
     stub = parameters_of(Path(_native.__file__).with_name("_kernels.pyi"))
     assert stub.keys() == {name for name in vars(kernels) if not name.startswith("_")}
-    in_python = parameters_of(Path(stand_in.__file__)) | parameters_of(Path(python_strings.__file__))
+    in_python = parameters_of(Path(stand_in.__file__)) | parameters_of(Path(python_copying.__file__))
     assert in_python.keys() == set(stand_in.__all__) == stub.keys() - {"scan_stream", "fill_stream", "encode_stream"}
     assert in_python == {name: stub[name] for name in in_python}
 

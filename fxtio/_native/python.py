@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fxtio._native.constants import MAX_SEARCH, UNWIND, PayloadWalkEnd, SliceState, SpanFault, SpanStep, WalkEnd
-from fxtio._native.python_strings import interleave
+from fxtio._native.python_copying import copy_rows, interleave
 
 Array = np.ndarray[Any, Any]
 
@@ -772,6 +772,7 @@ class _Stacks:
 
 
 __all__ = [
+    "copy_rows",
     "distinct",
     "gather",
     "interleave",

@@ -24,7 +24,7 @@ static Py_ssize_t columns_open(Array *columns, PyObject *const *args, Py_ssize_t
 }
 
 /* Copy the strings of all rows.  Returns the number of bytes, or -1 if a range is not within its buffer. */
-static int64_t copy_rows(const Array *columns, Py_ssize_t count, const Array *out, const Array *ends) {
+static int64_t copy_strings(const Array *columns, Py_ssize_t count, const Array *out, const Array *ends) {
     uint8_t *bytes = out->view.buf;
     int64_t *end = ends->view.buf, position = 0;
     for (Py_ssize_t row = 0; row < ends->count; row++) {
@@ -65,7 +65,7 @@ PyObject *interleave(PyObject *module, PyObject *const *args, Py_ssize_t nargs) 
         opened = columns_open(columns, args + FIRST_COLUMN, count, a[ENDS].count);
     if (!PyErr_Occurred()) {
         Py_BEGIN_ALLOW_THREADS
-        written = copy_rows(columns, count, &a[OUT], &a[ENDS]);
+        written = copy_strings(columns, count, &a[OUT], &a[ENDS]);
         Py_END_ALLOW_THREADS
         if (written < 0)
             PyErr_SetString(PyExc_ValueError, "a string is not within its buffer, or there is no room for it");

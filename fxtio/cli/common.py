@@ -162,7 +162,7 @@ def selection_of(options: Namespace, trace: Trace) -> Selection:
     Raises:
         SelectionError: the trace has no such times.
     """
-    from fxtio.io.reading import FileReader
+    from fxtio.readers import FileReader
 
     has_range = options.begin is not None or options.end is not None
     if isinstance(trace, FileReader) and (has_range or options.threads or options.processes):

@@ -67,13 +67,13 @@ class Exporter:
     Spans are written when they have ended.  The ids of traces differ between timelines.
     """
 
-    TABLES: ClassVar[tuple[str, ...]] = ("slices", "opened", "instants", "args", *_LOST)
+    TABLES: ClassVar[tuple[str, ...]] = ("slices", "instants", "args", *_LOST)
 
     def __init__(self, sink: Sink, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()
         self._sink = sink
         self._registry = registry
-        self._arguments = Arguments(of_slices=True)
+        self._arguments = Arguments(registry)
         self._roots = _Roots(registry)
         self._texts: Texts[str] = Texts(registry.names, partial(plain, losses=self.losses))
         self._waiting: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)  # events by the id of their slice

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fxtio.io.reading import FileReader, TraceInfo
+from fxtio.io.reading import TraceInfo
 from fxtio.table import Table
 from fxtio.timeline.schema import TABLES
 
@@ -25,12 +25,12 @@ def summary(timeline: Timeline) -> TraceInfo:
     """
     trace = timeline.trace
     if trace is not None:
-        if isinstance(trace, FileReader):
-            trace.reads_again = True
         info: TraceInfo = trace.info
         return info
-    times, _ = timeline.fold(_Times, *_TIMED)
-    return TraceInfo(timeline.name, timeline.format, start=times.start, end=times.end)
+    times, registry = timeline.fold(_Times, *_TIMED)
+    info = TraceInfo(timeline.name, timeline.format, start=times.start, end=times.end)
+    info.set_started_at(registry.wall_clock)
+    return info
 
 
 class _Times:

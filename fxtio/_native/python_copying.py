@@ -1,4 +1,4 @@
-"""The kernel of `strings.c` in numpy, see `fxtio._native.python`."""
+"""The kernels that copy many ranges at once in numpy, see `fxtio._native.python`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,20 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+
+def copy_rows(words: Array, at: Array, size: Array, chosen: Array, out: Array) -> int:
+    """Copy the runs of words that are chosen (bool), one behind the other, to `out`; return how many words they have.
+
+    A run has `size` words from index `at` on (int64).  ValueError: one is not within the words, or there is no room.
+    """
+    at, size = at[chosen], size[chosen]
+    ends = np.cumsum(size)
+    total = int(size.sum())
+    if (at < 0).any() or (size < 0).any() or (at + size > len(words)).any() or total > len(out):
+        raise ValueError("a run is not within the words, or there is no room")
+    out[:total] = words[np.repeat(at - ends + size, size) + np.arange(total)]
+    return total
 
 
 def interleave(out: Array, ends: Array, /, *columns: Array) -> int:
