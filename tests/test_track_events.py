@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
-from fxtio.exchange import track_events
+from fxtio.exchange import formatting
 from fxtio.exchange.convert import exporters
-from fxtio.exchange.track_events import row_ranges
+from fxtio.exchange.formatting import row_ranges
 from fxtio.io.sink import Sink
 
 
 @given(st.lists(st.integers(0, 40)), st.integers(1, 5), st.integers(1, 50))
 def test_ranges_of_rows(sizes: list[int], most_rows: int, most_bytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(track_events, "MAX_ROWS", most_rows)
-        patch.setattr(track_events, "MAX_BYTES", most_bytes)
+        patch.setattr(formatting, "MAX_ROWS", most_rows)
+        patch.setattr(formatting, "MAX_BYTES", most_bytes)
         ranges = list(row_ranges(len(sizes), np.array(sizes, np.float64)))
     rows = [row for each in ranges for row in range(each.start, each.stop)]
     assert rows == [*range(len(sizes))]
@@ -40,9 +40,9 @@ class Largest(io.BytesIO):
         return len(data)
 
 
-@pytest.mark.parametrize("format", ["chrome"])
+@pytest.mark.parametrize("format", ["chrome", "otlp"])
 def test_long_names_and_texts_are_written_in_portions(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(track_events, "MAX_BYTES", 1 << 18)
+    monkeypatch.setattr(formatting, "MAX_BYTES", 1 << 18)
     trace, out = io.BytesIO(), Largest()
     with fxtio.create(trace, format="fxt") as writer:
         thread = writer.thread(1, 2, "main")

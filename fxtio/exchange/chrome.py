@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,8 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined, thousandths
 from fxtio.exchange import Exchange
-from fxtio.exchange.track_events import TrackEventExporter, portions, row_ranges
+from fxtio.exchange.formatting import Converter, by_kind, portions, row_ranges
+from fxtio.exchange.track_events import TrackEventExporter
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows
 from fxtio.timeline.losses import plain
@@ -87,6 +88,7 @@ class Exporter(TrackEventExporter):
         self._tracks = ByteTable(self._track_fields)
         self._threads = ByteTable(self._thread_fields, self._thread_fields(-1))
         self._counter_tracks = ByteTable(self._counter_fields)
+        self._converters = self._make_converters()
         self._separator = b'{"displayTimeUnit":"ns","traceEvents":[\n'
 
     def finish(self) -> None:
@@ -109,8 +111,8 @@ class Exporter(TrackEventExporter):
         self._separator = _SEPARATOR
 
     def _write_events(self, events: Events, arguments: ArgumentRows) -> None:
-        for some, rows in portions(events, arguments, self._sizes):
-            self._write_some(some, rows)
+        for rows, some in portions(events.name, arguments, self._sizes):
+            self._write_some(events.take(np.arange(rows.start, rows.stop)), some)
 
     def _sizes(self, names: Array) -> Array:
         return self._names.rows(names).size
@@ -168,22 +170,12 @@ class Exporter(TrackEventExporter):
             _ARGUMENT_HEADS.take(is_first.astype(np.int8)),
             self._names.rows(rows.name),
             b":",
-            *self._values(rows),
+            *by_kind(rows, self._converters),
             _ARGUMENT_ENDS.take(is_last.astype(np.int8)),
         )
         return items.grouped(rows.row, count)
 
-    def _values(self, rows: ArgumentRows) -> list[ByteColumn]:
-        """Return arguments as JSON: columns, of which one has the value of each."""
-        count = len(rows)
-        columns = []
-        for kind, convert in self._converters().items():
-            chosen = np.flatnonzero(rows.kind == kind)
-            if len(chosen):
-                columns.append(convert(rows.take(chosen)).spread(chosen, count))
-        return columns
-
-    def _converters(self) -> dict[ArgumentKind, Callable[[ArgumentRows], ByteColumn]]:
+    def _make_converters(self) -> dict[ArgumentKind, Converter]:
         """Return for each type of arguments a function that returns their values as JSON."""
         return {
             ArgumentKind.NULL: lambda rows: ByteColumn.of([b"null"]).take(np.zeros(len(rows), np.int8)),

@@ -17,7 +17,8 @@ from fxtio._native.constants import SpanStep
 from fxtio.codec.byte_columns import ByteColumn, joined, sum_of_sizes
 from fxtio.codec.protobuf import bytes_field, doubles, lengths, number_field, varints
 from fxtio.exchange import Exchange
-from fxtio.exchange.track_events import TrackEventExporter, portions, row_ranges
+from fxtio.exchange.formatting import portions, row_ranges
+from fxtio.exchange.track_events import TrackEventExporter
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows
 from fxtio.timeline.losses import Texts, plain
@@ -219,8 +220,8 @@ class Exporter(TrackEventExporter):
         self._describe()
         self._define(CATEGORY=events.category, EVENT=events.name, ANNOTATION=arguments.name, TEXT=arguments.text)
         self.losses[_KOIDS] += int((arguments.kind == ArgumentKind.KOID).sum())
-        for some, rows in portions(events, arguments):
-            self._write_some(some, rows)
+        for rows, some in portions(events.name, arguments):
+            self._write_some(events.take(np.arange(rows.start, rows.stop)), some)
 
     def _write_some(self, events: Events, rows: ArgumentRows) -> None:
         is_flow, is_end = events.step == SpanStep.FLOW, events.step == SpanStep.END

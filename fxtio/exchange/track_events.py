@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from fxtio.io.sink import Sink
 
 Array = np.ndarray[Any, Any]
-
-MAX_ROWS = 1 << 15
-"""So many rows are formatted at once, which bounds the memory and stays within the caches."""
-
-MAX_BYTES = 1 << 24
-"""So many bytes of long texts are formatted at once."""
 
 _FLOW_NAMES = "names of points of flows, which have that of the first point now"
 
@@ -115,43 +109,3 @@ class TrackEventExporter(ABC):
 
 
 _FLOW_BEGIN, _FLOW_END = FLOW_TYPES.index("begin"), FLOW_TYPES.index("end")
-
-
-def portions(
-    events: Events, arguments: ArgumentRows, sizes: Callable[[Array], Array] | None = None
-) -> Iterator[tuple[Events, ArgumentRows]]:
-    """Yield events with their arguments, some at a time.
-
-    Args:
-        events: the events.
-        arguments: their arguments.
-        sizes: returns the bytes of names, given by codes, where these are written with each event.
-    """
-    ranges = row_ranges(len(events))
-    if sizes is not None:
-        size = sizes(events.name).astype(np.float64)
-        size += np.bincount(arguments.row, sizes(arguments.name) + sizes(arguments.text), len(events))
-        ranges = row_ranges(len(events), size)
-    for rows in ranges:
-        low, high = np.searchsorted(arguments.row, [rows.start, rows.stop]).tolist()
-        some = arguments.take(slice(low, high))
-        some.row = some.row - rows.start
-        yield events.take(np.arange(rows.start, rows.stop)), some
-
-
-def row_ranges(count: int, size: Array | None = None) -> Iterator[slice]:
-    """Yield slices of rows, which together are all of them, each of up to `MAX_ROWS` and about `MAX_BYTES`.
-
-    Args:
-        count: the number of rows.
-        size: the bytes of the texts of each row; none if they are short.
-    """
-    ends = None if size is None else np.cumsum(size)
-    begin = 0
-    while begin < count:
-        end = min(begin + MAX_ROWS, count)
-        if ends is not None:
-            before = ends[begin - 1] if begin else 0
-            end = min(end, max(begin + 1, int(np.searchsorted(ends, before + MAX_BYTES, "right"))))
-        yield slice(begin, end)
-        begin = end
