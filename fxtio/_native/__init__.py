@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fxtio._native.python import (
+        copy_rows,
         distinct,
         gather,
         late,
@@ -40,8 +41,8 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "distinct", "gather", "late", "match", "nest", "pair", "sum_rows", "tally", "unroll", "walk", "walk_chunks",
-    "walk_many", "walk_payloads",
+    "copy_rows", "distinct", "gather", "late", "match", "nest", "pair", "sum_rows", "tally", "unroll", "walk",
+    "walk_chunks", "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -66,6 +67,7 @@ __all__ = [
     "IMPLEMENTATION",
     "PARTIAL",
     "ZERO",
+    "copy_rows",
     "distinct",
     "gather",
     "late",

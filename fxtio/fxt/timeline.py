@@ -14,7 +14,7 @@ from fxtio._native.constants import SpanStep
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType, ObjectType
-from fxtio.fxt.state import Batch
+from fxtio.fxt.state import Batch, first_wall_clock
 from fxtio.fxt.tables import BatchCollector, BatchTables
 from fxtio.table import Categories, Column
 from fxtio.timeline.parts import Part, Registry, Steps, pair_keys
@@ -104,6 +104,8 @@ class _Mapping:
         """Convert a batch."""
         part = Part()
         tables = BatchTables(batch)
+        if self._registry.wall_clock is None:
+            self._registry.note_wall_clock(first_wall_clock(batch.reading.clocks))
         present = set(batch.classes())
         if r.KernelObject in present:
             self._name_objects(batch)

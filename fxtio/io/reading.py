@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from fxtio.report import json_text
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes read so far and the bytes in all (None where unknown)."""
@@ -45,6 +48,16 @@ class TraceInfo:
         """The time in nanoseconds whose wall-clock time is `started_at`; None if it is not known."""
         return self.start
 
+    def set_started_at(self, wall_clock: int | None) -> None:
+        """Set the wall-clock time of the start, if there is one within the range of dates.
+
+        Args:
+            wall_clock: nanoseconds since the Unix epoch at the time 0 of the trace, None if they are not known.
+        """
+        if wall_clock is not None and self.start is not None:
+            with suppress(OverflowError):
+                self.started_at = _EPOCH + timedelta(microseconds=(wall_clock + self.start) // 1000)
+
     def as_json(self) -> dict[str, Any]:
         """Return these attributes as JSON has them; formats add theirs behind."""
         return {
@@ -57,6 +70,11 @@ class TraceInfo:
             "end": self.end,
             "started_at": self.started_at and self.started_at.isoformat(),
         }
+
+
+def since_epoch(moment: datetime) -> int | None:
+    """Return a wall-clock time in nanoseconds since the Unix epoch; None for local time without a time zone."""
+    return None if moment.tzinfo is None else (moment - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def can_reopen(target: Any) -> bool:

@@ -28,10 +28,12 @@ def summary(timeline: Timeline) -> TraceInfo:
     if trace is not None:
         info: TraceInfo = trace.info
         return info
-    times, _ = timeline.fold(_Times, *_TIMED)
-    if not times.are_known:
-        return TraceInfo(timeline.name, timeline.format)
-    return TraceInfo(timeline.name, timeline.format, start=times.start, end=times.end)
+    times, registry = timeline.fold(_Times, *_TIMED)
+    info = TraceInfo(timeline.name, timeline.format)
+    if times.are_known:
+        info.start, info.end = times.start, times.end
+        info.set_started_at(registry.wall_clock)
+    return info
 
 
 class _Times:
