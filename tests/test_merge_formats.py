@@ -178,12 +178,11 @@ def test_recordings_are_joined(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_cut_or_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mono, log = tmp_path / "a.mlpd", tmp_path / "a.log"
+    log = tmp_path / "a.log"
     options: Any = {"size": None, "threads": None, "seed": 0, "progress": lambda done, of: None}
-    mono_synth.synth(mono, "calls", events=100, **options)
     coreprofiler_synth.synth(log, "sampling", events=100, **options)
-    assert main(["slice", str(mono), "-o", str(tmp_path / "b.mlpd"), "--thread", "1"]) == 2
-    assert "convert it to FXT" in capsys.readouterr().err
+    assert main(["slice", str(log), "-o", str(tmp_path / "b.log"), "--name", "x"]) == 2
+    assert "give a range of times or threads" in capsys.readouterr().err
     assert main(["merge", str(log), str(log), "-o", str(tmp_path / "b.log")]) == 2
     assert "several traces cannot be one" in capsys.readouterr().err
 
