@@ -58,7 +58,9 @@ def parts(trace: CoreProfilerTrace, registry: Registry, tables: Set[str]) -> Ite
         registry: numbers names, threads and tracks.
         tables: the tables of the timeline that are needed.
     """
-    mapping = _Mapping(registry, tables, WholeNames(registry, trace.tables(*TABLES)))
+    names = WholeNames(registry, trace.tables(*TABLES))
+    registry.note_wall_clock(names.wall_clock)
+    mapping = _Mapping(registry, tables, names)
     for batch in trace.batches(*mapping.sources):
         yield mapping.part(batch)
     yield mapping.finish()

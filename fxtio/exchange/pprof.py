@@ -42,6 +42,7 @@ NOT_CARRIED = (
 """The content of a timeline that a file does not have."""
 
 _PROFILE = {"sample_type": 1, "sample": 2, "mapping": 3, "location": 4, "function": 5, "string": 6, "default": 14}
+_TIMES = {"begin": 9}
 _TYPE = {"type": 1, "unit": 2}
 _SAMPLE = {"location": 1, "value": 2, "label": 3}
 _LABEL = {"key": 1, "text": 2, "number": 3}
@@ -103,6 +104,7 @@ class _Importer:
             self._found[number].append((begin, end))
         if next(messages, None) is not None:
             self._lose(f"what comes after the first {MAX_MESSAGES:,} messages")
+        registry.note_wall_clock(self._message(0, len(data), _TIMES)["begin"] or None)
         self._strings = [bytes(data[begin:end]) for begin, end in self._found[_PROFILE["string"]]]
         self._modules = {each["id"]: each["file"] for each in self._messages("mapping", _MAPPING)}
         self._functions = {each["id"]: each for each in self._messages("function", _FUNCTION)}

@@ -8,13 +8,16 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from fxtio._native.constants import SliceState
 from fxtio.mono.enums import GcEventType, MethodAction
-from fxtio.mono.writer import MonoWriter
+from fxtio.mono.records import VERSIONS
+from fxtio.mono.writer import MonoWriter, header_for
 from fxtio.table import Categories, Table
 from fxtio.timeline import calls
 from fxtio.timeline.calls import Calls, ThreadCalls
@@ -38,6 +41,7 @@ _ZEROS = "names with a NUL, which is a space now"
 _ACTIONS = [action.name.lower() for action in MethodAction]
 _COLLECTOR = "garbage collections"
 _NO_NAME = "(no name)"
+_NS_PER_MS = 10**6
 _NO_LIMIT = 1 << 62
 _MAX_GENERATION = 255
 
@@ -50,12 +54,22 @@ class Exporter:
     def __init__(self, sink: Sink, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()
         self._registry = registry
-        self._writer = MonoWriter(sink)
+        self._sink = sink
         self._calls = Calls(registry, self.losses, _NO_LIMIT)
         self._methods: dict[int, int] = {}
         self._threads: dict[int, int] = {}  # the id of each track
         self._ids: set[int] = set()
         self._collector: int | None = None  # the id of the thread that has the collections
+
+    @cached_property
+    def _writer(self) -> MonoWriter:
+        """The writer; the registry knows the wall clock when it is first used."""
+        header, wall_clock = header_for(max(VERSIONS)), self._registry.wall_clock
+        if wall_clock is None:
+            return MonoWriter(self._sink, header=replace(header, startup_time=0))
+        milliseconds = max(-(-wall_clock // _NS_PER_MS), 0)
+        tick = milliseconds * _NS_PER_MS - wall_clock
+        return MonoWriter(self._sink, header=replace(header, startup_time=milliseconds, startup_tick=tick))
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Write the rows of a batch."""

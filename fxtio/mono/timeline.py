@@ -157,6 +157,8 @@ class _Mapping:
         """Take the recordings that begin in a batch."""
         if self._begins:
             self._pid = self._begins[-1][1]
+        for recording in recordings:
+            self._registry.note_wall_clock(recording.header.wall_clock)
         self._begins = [(recording.offset, recording.header.pid) for recording in recordings]
 
     def _owners(self, table: Table, ids: Array) -> tuple[list[tuple[int, int]], Array]:

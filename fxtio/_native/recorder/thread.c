@@ -256,10 +256,12 @@ int thread_resume(State *state, Pause *pause) {
 
 /* Call the thread hook, which records the name of the thread and returns whether Python started it. */
 static void call_thread_hook(State *state) {
-    if (!session.thread_hook)
+    if (!session.objects.thread_hook)
         return;
     Pause pause = thread_pause(state);
-    PyObject *is_python = PyObject_CallFunction(session.thread_hook, "K", (unsigned long long)state->identity.thread);
+    PyObject *id = PyLong_FromUnsignedLongLong(state->identity.thread);
+    PyObject *is_python = id ? session_call_hook(session.objects.thread_hook, id) : NULL;
+    Py_XDECREF(id);
     state->python_thread = is_python == Py_True ? PyThreadState_Get() : NULL;
     Py_XDECREF(is_python);
     thread_resume(state, &pause);
