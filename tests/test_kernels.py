@@ -65,11 +65,15 @@ def parameters_of(path: Path) -> dict[str, list[str]]:
     }
 
 
+NO_STAND_IN = {"scan_stream", "fill_stream", "encode_stream", "read_plain"}
+"""The kernels that are used by one module each, which does their work in Python, too."""
+
+
 def test_the_stub_has_the_functions_of_the_module_and_of_the_stand_in() -> None:
     stub = parameters_of(Path(_native.__file__).with_name("_kernels.pyi"))
     assert stub.keys() == {name for name in vars(kernels) if not name.startswith("_")}
     in_python = parameters_of(Path(stand_in.__file__)) | parameters_of(Path(python_copying.__file__))
-    assert in_python.keys() == set(stand_in.__all__) == stub.keys() - {"scan_stream", "fill_stream", "encode_stream"}
+    assert in_python.keys() == set(stand_in.__all__) == stub.keys() - NO_STAND_IN
     assert in_python == {name: stub[name] for name in in_python}
 
 
@@ -113,6 +117,32 @@ def test_gather(words: list[int], at: list[int], deltas: int | list[int]) -> Non
     assert results[0] == results[1]
     steps = [deltas] * len(at) if isinstance(deltas, int) else deltas
     assert results[0] == [words[min(max(a + d, 0), len(words) - 1)] for a, d in zip(at, steps, strict=False)]
+
+
+@given(
+    words=st.lists(WORDS, max_size=20),
+    runs=st.lists(st.tuples(st.integers(-2, 22), st.integers(-2, 9), st.booleans()), max_size=8),
+    room=st.integers(0, 60),
+)
+def test_copy_rows(words: list[int], runs: list[tuple[int, int, bool]], room: int) -> None:
+    at, size, chosen = (np.array([run[field] for run in runs], kind) for field, kind in enumerate(("i8", "i8", "?")))
+    expected = [word for begin, count, is_chosen in runs if is_chosen for word in words[begin : begin + count]]
+    is_right = all(begin >= 0 <= count <= len(words) - begin for begin, count, is_chosen in runs if is_chosen)
+    for copy_rows in (kernels.copy_rows, stand_in.copy_rows):
+        out = np.zeros(room, np.uint64)
+        if is_right and len(expected) <= room:
+            assert copy_rows(u64(words), at, size, chosen, out) == len(expected)
+            assert out[: len(expected)].tolist() == expected
+        else:
+            with pytest.raises(ValueError, match="within the words"):
+                copy_rows(u64(words), at, size, chosen, out)
+
+
+def test_copy_rows_refuses_wrong_lengths() -> None:
+    with pytest.raises(ValueError, match="lengths differ"):
+        kernels.copy_rows(FEW, i64(0, 1), i64(1), np.ones(2, bool), FEW)
+    with pytest.raises(TypeError, match="5 arguments"):
+        kernels.copy_rows(FEW)
 
 
 @given(data=st.data(), words=words_lists.filter(bool), union=families)

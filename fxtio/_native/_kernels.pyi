@@ -116,6 +116,33 @@ def nest(
     deepest: int,
     /,
 ) -> int: ...
+def read_plain(
+    words: _Array,
+    at: _Array,
+    size: _Array,
+    kind: _Array,
+    header: _Array,
+    rules: _Array,
+    steps: _Array,
+    tails: _Array,
+    strings: _Array,
+    strings_since: _Array,
+    threads: _Array,
+    threads_since: _Array,
+    step: _Array,
+    track: _Array,
+    ticks: _Array,
+    category: _Array,
+    name: _Array,
+    tail: _Array,
+    owner: _Array,
+    argument_name: _Array,
+    argument_kind: _Array,
+    argument_bits: _Array,
+    argument_text: _Array,
+    first: int,
+    /,
+) -> int: ...
 def interleave(out: _Array, ends: _Array, /, *columns: _Array) -> int: ...
 def scan_stream(
     data: _Array,

@@ -19,6 +19,9 @@ PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *encode_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
+/* plain.c */
+PyObject *read_plain(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 /* spans.c */
 PyObject *late(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
