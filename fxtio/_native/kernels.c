@@ -259,6 +259,8 @@ static PyMethodDef methods[] = {
     {"match", (PyCFunction)(void (*)(void))match, METH_FASTCALL, "See fxtio._native.python.match."},
     {"nest", (PyCFunction)(void (*)(void))nest, METH_FASTCALL, "See fxtio._native.python.nest."},
     {"tally", (PyCFunction)(void (*)(void))tally, METH_FASTCALL, "See fxtio._native.python.tally."},
+    {"read_plain", (PyCFunction)(void (*)(void))read_plain, METH_FASTCALL, "See fxtio.fxt.plain.PlainReader."},
+    {"interleave", (PyCFunction)(void (*)(void))interleave, METH_FASTCALL, "See fxtio._native.python.interleave."},
     {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL,
      "See fxtio.mono.stream.kernels.Kernels.scan."},
     {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL,
