@@ -153,6 +153,7 @@ def read_plain(
     first: int,
     /,
 ) -> int: ...
+def interleave(out: _Array, ends: _Array, /, *columns: _Array) -> int: ...
 def scan_stream(
     data: _Array,
     begin: _Array,

@@ -262,6 +262,7 @@ static PyMethodDef methods[] = {
     {"nest", (PyCFunction)(void (*)(void))nest, METH_FASTCALL, "See fxtio._native.python_spans.nest."},
     {"tally", (PyCFunction)(void (*)(void))tally, METH_FASTCALL, "See fxtio._native.python_spans.tally."},
     {"read_plain", (PyCFunction)(void (*)(void))read_plain, METH_FASTCALL, "See fxtio.fxt.plain.PlainReader."},
+    {"interleave", (PyCFunction)(void (*)(void))interleave, METH_FASTCALL, "See fxtio._native.python.interleave."},
     {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL,
      "See fxtio.mono.stream.kernels.Kernels.scan."},
     {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL,

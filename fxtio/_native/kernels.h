@@ -29,4 +29,7 @@ PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
+/* strings.c */
+PyObject *interleave(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 #endif

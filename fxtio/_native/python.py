@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fxtio._native.constants import PayloadWalkEnd, WalkEnd
+from fxtio._native.python_copying import copy_rows, interleave
 from fxtio._native.python_spans import late, list_slices, match, nest, tally
 
 Array = np.ndarray[Any, Any]
@@ -96,20 +97,6 @@ def gather(words: Array, at: Array, delta: int | Array, out: Array) -> None:
     """
     index: Array = at + delta
     words.take(index, out=out, mode="clip")
-
-
-def copy_rows(words: Array, at: Array, size: Array, chosen: Array, out: Array) -> int:
-    """Copy the runs of words that are chosen (bool), one behind the other, to `out`; return how many words they have.
-
-    A run has `size` words from index `at` on (int64).  ValueError: one is not within the words, or there is no room.
-    """
-    at, size = at[chosen], size[chosen]
-    ends = np.cumsum(size)
-    total = int(size.sum())
-    if (at < 0).any() or (size < 0).any() or (at + size > len(words)).any() or total > len(out):
-        raise ValueError("a run is not within the words, or there is no room")
-    out[:total] = words[np.repeat(at - ends + size, size) + np.arange(total)]
-    return total
 
 
 def walk_chunks(
@@ -429,6 +416,7 @@ __all__ = [
     "copy_rows",
     "distinct",
     "gather",
+    "interleave",
     "late",
     "list_slices",
     "match",
