@@ -374,14 +374,16 @@ class _Owners:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._names: list[list[int]] = []
-        self.update()
+        self._names: list[list[int]] = [[], []]  # of threads and processes, by which all JSON so far was made
+        self.attributes = ByteTable(self._attributes)
+        self.resources = ByteTable(self._resource, self._resource(-1))
 
     def update(self) -> None:
         """Note the names that came since."""
-        names = [self._registry.thread_names(), self._registry.process_names()]
-        if names != self._names:
-            self._names = [[*each] for each in names]
+        names = [[*self._registry.thread_names()], [*self._registry.process_names()]]
+        has_changed = any(new[: len(old)] != old for new, old in zip(names, self._names, strict=True))
+        self._names = names
+        if has_changed:
             self.attributes = ByteTable(self._attributes)
             self.resources = ByteTable(self._resource, self._resource(-1))
 
