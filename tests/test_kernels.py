@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as stand_in
-from fxtio._native import python_copying
 from fxtio._native.constants import SpanStep, c_header
 from fxtio.codec.columns import tables_of
 from fxtio.codec.record import TaggedUnion
@@ -72,7 +71,8 @@ NO_STAND_IN = {"scan_stream", "fill_stream", "encode_stream", "read_plain"}
 def test_the_stub_has_the_functions_of_the_module_and_of_the_stand_in() -> None:
     stub = parameters_of(Path(_native.__file__).with_name("_kernels.pyi"))
     assert stub.keys() == {name for name in vars(kernels) if not name.startswith("_")}
-    in_python = parameters_of(Path(stand_in.__file__)) | parameters_of(Path(python_copying.__file__))
+    files = [Path(_native.__file__).with_name(f"{name}.py") for name in ("python", "python_copying", "python_spans")]
+    in_python = dict(item for file in files for item in parameters_of(file).items())
     assert in_python.keys() == set(stand_in.__all__) == stub.keys() - NO_STAND_IN
     assert in_python == {name: stub[name] for name in in_python}
 
@@ -301,8 +301,8 @@ def test_match(rows: list[tuple[int, ...]], tracks: int, carried: int) -> None:
         top = np.full(tracks, -1, np.int64)
         parent, closer, inner = np.full((3, len(rows)), 0, np.int64)
         depth = np.full(len(rows), -7, np.int32)
-        state, kept = columns[6].copy(), np.zeros(len(rows), np.int8)
-        outputs = (top, parent, depth, closer, inner, state, kept)
+        state, on_stack = columns[6].copy(), np.zeros(len(rows), np.int8)
+        outputs = (top, parent, depth, closer, inner, state, on_stack)
         arguments: Any = [*columns[:3], end, *columns[4:6], *outputs, carried]
         counts = match(*arguments)
         results.append((counts, end.tolist(), [column.tolist() for column in outputs]))
@@ -374,6 +374,57 @@ def test_match_refuses_wrong_arguments() -> None:
             with pytest.raises(ValueError, match="lengths differ, or a stack is not empty"):
                 match(bytes_, ints, longs, longs, short.view(np.uint64), ints, top, longs, ints, longs, longs, bytes_,
                       bytes_, carried)  # fmt: skip
+
+
+LISTED = (
+    "int8", "int32", "int64", "int64", "int64", "int32", "int64", "int64", "int8", "int8", "int32", "int32", "int64",
+    "uint64", "int64", "int64",
+)  # fmt: skip
+"""The types of the columns that `list_slices` takes for each row."""
+FILLED = ("int64",) * 4 + ("int32", "int64") + ("int32",) * 4 + ("int64", "int64", "uint64")
+"""The types of the columns that it fills."""
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 6), st.integers(-1, 2), SPAN_TIMES, SPAN_TIMES | st.just(2**63 - 1), st.integers(-1, 2),
+            st.integers(0, 3), st.integers(-1, 2), SPAN_TIMES, st.integers(0, 3), st.integers(0, 1), st.integers(-1, 3),
+            st.integers(0, 3), st.integers(-1, 50), st.integers(0, 2**64 - 1), st.integers(0, 9), st.integers(-1, 9),
+        ),
+        max_size=12,
+    ),
+    carried=st.integers(0, 3),
+    latest=SPAN_TIMES,
+)  # fmt: skip
+def test_list_slices(rows: list[tuple[int, ...]], carried: int, latest: int) -> None:
+    carried = min(carried, len(rows))
+    for place in (4, 6):  # parent and closer are rows
+        rows = [(*row[:place], min(row[place], len(rows) - 1), *row[place + 1 :]) for row in rows]
+    columns = [np.array([row[place] for row in rows], dtype) for place, dtype in enumerate(LISTED)]
+    count = sum(row[0] in (SpanStep.BEGIN, SpanStep.COMPLETE) and not row[9] for row in rows)
+    results = []
+    for list_slices in (kernels.list_slices, stand_in.list_slices):
+        ids, closing = columns[14].copy(), columns[15].copy()
+        filled = tuple([np.empty(count, dtype) for dtype in FILLED])
+        numbers = list_slices(tuple(columns[:14]), ids, closing, filled, carried, 100, latest)
+        results.append((numbers, [column.tolist() for column in (ids, closing, *filled)]))
+    assert results[0] == results[1]
+
+
+def test_list_slices_refuses_wrong_arguments() -> None:
+    for list_slices in (kernels.list_slices, stand_in.list_slices):
+        for place, count, carried in ((0, 2, 0), (9, 2, 0), (15, 0, 0), (16, 1, 0), (28, 1, 0), (0, 1, 2)):
+            columns = [np.zeros(1, dtype) for dtype in LISTED] + [np.zeros(0, dtype) for dtype in FILLED]
+            columns[place] = np.zeros(count, columns[place].dtype)
+            with pytest.raises(ValueError, match="lengths differ, or the spans are not as many as there is room for"):
+                list_slices(tuple(columns[:14]), columns[14], columns[15], tuple(columns[16:]), carried, 0, 0)
+        columns = [np.zeros(1, dtype) for dtype in LISTED] + [np.zeros(0, dtype) for dtype in FILLED]
+        columns[0] = np.full(1, SpanStep.BEGIN, np.int8)
+        with pytest.raises(ValueError, match="as many as there is room for"):
+            list_slices(tuple(columns[:14]), columns[14], columns[15], tuple(columns[16:]), 0, 0, 0)
+    with pytest.raises(TypeError, match="list_slices takes 14 columns"):
+        kernels.list_slices((), columns[0], columns[0], (), 0, 0, 0)
 
 
 def test_nest_refuses_wrong_arguments() -> None:

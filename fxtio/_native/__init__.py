@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         gather,
         interleave,
         late,
+        list_slices,
         match,
         nest,
         pair,
@@ -43,8 +44,8 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "copy_rows", "distinct", "gather", "interleave", "late", "match", "nest", "pair", "sum_rows", "tally", "unroll",
-    "walk", "walk_chunks", "walk_many", "walk_payloads",
+    "copy_rows", "distinct", "gather", "interleave", "late", "list_slices", "match", "nest", "pair", "sum_rows",
+    "tally", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -74,6 +75,7 @@ __all__ = [
     "gather",
     "interleave",
     "late",
+    "list_slices",
     "match",
     "nest",
     "pair",

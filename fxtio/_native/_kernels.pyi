@@ -69,6 +69,16 @@ def unroll(
     numbers: _Array, at: _Array, count: _Array, first: _Array, step: int, places: _Array, hits: _Array, /
 ) -> int: ...
 def late(track: _Array, time: _Array, latest: _Array, rows: _Array, /) -> int: ...
+def list_slices(
+    rows: tuple[_Array, ...],
+    ids: _Array,
+    closing: _Array,
+    slices: tuple[_Array, ...],
+    carried: int,
+    next_id: int,
+    latest: int,
+    /,
+) -> tuple[int, int]: ...
 def match(
     step: _Array,
     track: _Array,
@@ -82,7 +92,7 @@ def match(
     closer: _Array,
     inner: _Array,
     state: _Array,
-    kept: _Array,
+    on_stack: _Array,
     carried: int,
     /,
 ) -> tuple[int, int]: ...

@@ -24,6 +24,7 @@ PyObject *read_plain(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 /* spans.c */
 PyObject *late(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *list_slices(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs);

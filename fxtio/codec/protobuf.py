@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.codec.byte_columns import ByteColumn
+from fxtio.codec.byte_columns import ByteColumn, joined, sum_of_sizes
 from fxtio.codec.integers import MAX_INT64
 
 Array = np.ndarray[Any, Any]
@@ -171,6 +171,12 @@ def varints(field: int, values: Array, *, with_zero: bool = False) -> ByteColumn
 def lengths(field: int, sizes: Array) -> ByteColumn:
     """Return the begin of a field with text or a message for each row: all but its bytes, whose number is given."""
     return _varints(varint(field << 3 | Wire.BYTES), sizes)
+
+
+def messages(field: int, *columns: ByteColumn) -> ByteColumn:
+    """Return a field with a message for each row, of which the fields are given in columns."""
+    count = len(columns[0])
+    return joined(count, lengths(field, sum_of_sizes(count, *columns)), *columns)
 
 
 def doubles(field: int, values: Array) -> ByteColumn:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Set
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Set
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -80,6 +80,12 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
 
 class Exporter(TrackEventExporter):
     """Writes trace event JSON, see `fxtio.formats.Exporter`."""
+
+    LOST: ClassVar[Mapping[str, str]] = {
+        **TrackEventExporter.LOST,
+        "scheduling": "intervals in which a thread ran on a processor",
+        "wakeups": "wakeups of threads",
+    }
 
     def __init__(self, sink: Sink, registry: Registry) -> None:
         super().__init__(sink, registry)

@@ -34,7 +34,7 @@ __all__ = ["EXCHANGE", "NOT_CARRIED", "Exporter", "parts"]
 Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
-    "samples, allocations, counters, flows, logs, scheduling, garbage collections",
+    "samples, allocations, counters, flows, logs, scheduling",
     "instants that are in no slice",
     "whether an integer is unsigned, a pointer, or a koid",
 )

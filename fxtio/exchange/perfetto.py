@@ -8,6 +8,7 @@ https://perfetto.dev/docs/reference/trace-packet-proto
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,10 @@ import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.codec.byte_columns import ByteColumn, joined, sum_of_sizes
-from fxtio.codec.protobuf import bytes_field, doubles, lengths, number_field, varints
+from fxtio.codec.protobuf import bytes_field, doubles, lengths, messages, number_field, varints
 from fxtio.exchange import Exchange
 from fxtio.exchange.formatting import portions, row_ranges
+from fxtio.exchange.perfetto_scheduling import Scheduler
 from fxtio.exchange.track_events import TrackEventExporter
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows
@@ -36,7 +38,8 @@ EXCHANGE = Exchange(
 )  # fmt: skip
 
 NOT_CARRIED = (
-    "scheduling and wakeups, allocations, weights and processors of samples",
+    "allocations, weights and processors of samples",
+    "states of threads that stop, and Linux does not have",
     "the difference between koids and other numbers; the levels of log messages, except as arguments",
 )
 """The content of a timeline that a file does not have."""
@@ -45,12 +48,21 @@ NOT_CARRIED = (
 class _Packet(IntEnum):
     """The fields of TracePacket."""
 
+    CLOCK_SNAPSHOT = 6
     TIMESTAMP = 8
     SEQUENCE = 10
     TRACK_EVENT = 11
     INTERNED_DATA = 12
     SEQUENCE_FLAGS = 13
     TRACK_DESCRIPTOR = 60
+
+
+class _Clock(IntEnum):
+    """The fields of ClockSnapshot and of its clocks."""
+
+    CLOCK = 1
+    ID = 1
+    TIMESTAMP = 2
 
 
 class _Descriptor(IntEnum):
@@ -140,12 +152,21 @@ class Exporter(TrackEventExporter):
         self._tracks = 0  # so many are described
         self._processes: dict[int, int] = {}  # the name with which each was described
         self._threads: dict[int, tuple[int, int]] = {}  # the track and the described name of each
+        self._scheduler = Scheduler(registry, self._number, self._texts.text, self.losses)
         self._flags = _FRESH | _NEEDS_NAMES
+        self._has_clock = False
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Write the rows of a batch."""
+        super().enter(tables)
+        if not tables.keys().isdisjoint(("scheduling", "wakeups")):
+            self._write_scheduling(tables)
 
     def finish(self) -> None:
-        """Write the spans that are still open, and the names that came late."""
+        """Write the spans that are still open, the last switches, and the names that came late."""
         super().finish()
         self._describe()
+        self._write_bundles(self._scheduler.finish())
 
     def _utf8(self, text: str) -> bytes:
         return plain(text, self.losses).encode()
@@ -156,6 +177,9 @@ class Exporter(TrackEventExporter):
         """Describe the tracks that are new, and those with new names."""
         packets = []
         registry = self._registry
+        if registry.wall_clock is not None and not self._has_clock:
+            self._has_clock = True
+            self._sink.write(self._packet(bytes_field(_Packet.CLOCK_SNAPSHOT, _clocks(registry.wall_clock))))
         for process, name in enumerate(registry.process_names()):
             if self._processes.get(process) != name:
                 self._processes[process] = name
@@ -261,8 +285,7 @@ class Exporter(TrackEventExporter):
             varints(_Legacy.ID, flows.id, with_zero=True),
             varints(_Legacy.TO_ENCLOSING, np.ones(len(flows), np.int64)),
         )
-        head = lengths(_Event.LEGACY, sum_of_sizes(len(flows), *fields))
-        return joined(len(flows), head, *fields), [category for _, category in labels]
+        return messages(_Event.LEGACY, *fields), [category for _, category in labels]
 
     def _write_counters(self, counters: Table) -> None:
         self._describe()
@@ -271,6 +294,26 @@ class Exporter(TrackEventExporter):
             kind = varints(_Event.TYPE, np.full(len(time), _COUNTER))
             self._write_packets(time, _track_field(track), kind, doubles(_Event.DOUBLE, value))
 
+    def _write_scheduling(self, tables: Mapping[str, Table]) -> None:
+        """Write when threads run and are woken."""
+        registry = self._registry
+        for name, bundles in (("scheduling", self._scheduler.switches), ("wakeups", self._scheduler.wakeups)):
+            if name not in tables:
+                continue
+            table = tables[name]
+            threads = np.concatenate([table[each] for each in ("thread", "waker") if each in table])
+            for thread in np.unique(threads[threads >= 0]).tolist():
+                info = registry.thread_info(thread)
+                registry.thread_track(info.pid, info.tid)  # its description has the name
+            self._describe()
+            for rows in row_ranges(table.num_rows):
+                self._write_bundles(bundles(table.take(np.arange(rows.start, min(rows.stop, table.num_rows)))))
+
+    def _write_bundles(self, bundles: ByteColumn) -> None:
+        if len(bundles):
+            size = lengths(_PACKET, bundles.size + len(_TAIL))
+            self._sink.write(joined(len(bundles), size, bundles, _TAIL).data.data)
+
     def _write_logs(self, logs: Table) -> None:
         """Write messages as instants of their threads."""
         registry = self._registry
@@ -278,15 +321,15 @@ class Exporter(TrackEventExporter):
         threads, place = np.unique(logs["thread"], return_inverse=True)
         infos = map(registry.thread_info, threads.tolist())
         tracks = np.array([registry.thread_track(info.pid, info.tid) for info in infos], np.int64)[place]
-        messages, levels = logs["message"].codes, logs["level"].codes
+        texts, levels = logs["message"].codes, logs["level"].codes
         self._describe()
-        self._define(EVENT=messages, CATEGORY=np.array([category]), ANNOTATION=np.array([level]), TEXT=levels)
-        columns = (logs["time"], tracks, messages, levels)
+        self._define(EVENT=texts, CATEGORY=np.array([category]), ANNOTATION=np.array([level]), TEXT=levels)
+        columns = (logs["time"], tracks, texts, levels)
         for some in row_ranges(logs.num_rows):
             time, track, message, text = (each[some] for each in columns)
             rows = np.flatnonzero(text >= 0)
             fields = (np.full(len(rows), level + 1), text[rows] + 1)
-            annotation = _messages(_Event.ANNOTATION, *map(varints, (_Annotation.NAME, _Annotation.TEXT), fields))
+            annotation = messages(_Event.ANNOTATION, *map(varints, (_Annotation.NAME, _Annotation.TEXT), fields))
             self._write_packets(
                 time,
                 _track_field(track),
@@ -297,14 +340,17 @@ class Exporter(TrackEventExporter):
             )
 
 
+def _clocks(wall_clock: int) -> bytes:
+    """Return the clock of the trace and the wall clock at one moment: at time 0, or when the wall clock was 0."""
+    times = {_TRACE_CLOCK: max(-wall_clock, 0), _WALL_CLOCK: max(wall_clock, 0)}
+    return b"".join(
+        bytes_field(_Clock.CLOCK, number_field(_Clock.ID, clock) + number_field(_Clock.TIMESTAMP, time))
+        for clock, time in times.items()
+    )
+
+
 def _track_field(tracks: Array) -> ByteColumn:
     return varints(_Event.TRACK, tracks + 1)
-
-
-def _messages(field: int, *columns: ByteColumn) -> ByteColumn:
-    """Return a field with a message for each row, of which the fields are given in columns."""
-    count = len(columns[0])
-    return joined(count, lengths(field, sum_of_sizes(count, *columns)), *columns)
 
 
 def _annotations(rows: ArgumentRows) -> ByteColumn:
@@ -318,7 +364,7 @@ def _annotations(rows: ArgumentRows) -> ByteColumn:
     texts, numbers, nulls = (
         np.flatnonzero(kind == each) for each in (ArgumentKind.TEXT, ArgumentKind.NUMBER, ArgumentKind.NULL)
     )
-    return _messages(
+    return messages(
         _Event.ANNOTATION,
         varints(_Annotation.NAME, rows.name + 1),
         *parts,
@@ -328,6 +374,7 @@ def _annotations(rows: ArgumentRows) -> ByteColumn:
     )
 
 
+_WALL_CLOCK, _TRACE_CLOCK = 1, 6  # CLOCK_REALTIME, and CLOCK_BOOTTIME, in which all times are
 _MAX_NUMBER = (1 << 31) - 1
 _NULL = 6  # the field of a DebugAnnotation with a text of its own
 _TAIL = number_field(_Packet.SEQUENCE, _SEQUENCE) + number_field(_Packet.SEQUENCE_FLAGS, _NEEDS_NAMES)

@@ -37,14 +37,19 @@ class TrackEventExporter(ABC):
         pairs: all slices are pairs of a begin and an end, see `fxtio.timeline.replay.Replay`.
     """
 
-    LOST: ClassVar[Mapping[str, str]] = {
-        "allocations": "allocations",
-        "scheduling": "intervals in which a thread ran on a processor",
-        "wakeups": "wakeups of threads",
-    }
+    LOST: ClassVar[Mapping[str, str]] = {"allocations": "allocations"}
     """Tables that the format does not have, and phrases for their rows."""
 
-    TABLES: ClassVar[tuple[str, ...]] = (*replay.TABLES, *spans.TABLES, "args", "counters", "logs", *LOST)
+    TABLES: ClassVar[tuple[str, ...]] = (
+        *replay.TABLES,
+        *spans.TABLES,
+        "args",
+        "counters",
+        "logs",
+        "scheduling",
+        "wakeups",
+        "allocations",
+    )
 
     def __init__(self, sink: Sink, registry: Registry, *, pairs: bool = False) -> None:
         self.losses: Counter[str] = Counter()

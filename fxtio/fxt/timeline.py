@@ -13,6 +13,7 @@ import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.codec.record import Record
+from fxtio.fxt import backtraces
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType, ObjectType
 from fxtio.fxt.plain import ArgumentColumns, EventColumns, PlainReader
@@ -31,7 +32,7 @@ Array = np.ndarray[Any, Any]
 NOT_CARRIED = (
     "blobs and the bytes of blob arguments",
     "userspace objects, which name the values of pointers",
-    "modules and memory maps of profilers, except as addresses of frames",
+    "the build ids of modules, and the flags of memory maps and backtraces",
     "which provider wrote a record, and in which slot a string or thread was",
 )
 """The content of a trace that its timeline does not have."""
@@ -96,6 +97,7 @@ class _Mapping:
         self._tables = tables
         self._names = registry.names
         self._processors = Processors(registry)
+        self._backtraces = backtraces.Backtraces(registry)
         self._plain = PlainReader({cls: _STEPS.get(cls, SpanStep.NONE) for cls in _OWNERS}, _ARGUMENT_KINDS)
         self._process_of: dict[int, int] = {}  # the process koid of each thread koid, as objects and events have it
         self._threads: Any = None  # the threads of the reading to which `_track_of` belongs
@@ -120,6 +122,8 @@ class _Mapping:
             part.tables["logs"] = self._logs(tables)
         if self._tables & {"scheduling", "wakeups"} and not present.isdisjoint(_SCHEDULING):
             self._schedule(batch, part)
+        if self._tables & {"samples", "stacks", "frames"} and not present.isdisjoint(backtraces.CLASSES):
+            part.tables |= self._backtraces.tables(batch)
         self._first_event += len(batch)
         return part
 

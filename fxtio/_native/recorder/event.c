@@ -62,7 +62,7 @@ static PyObject *simplify(PyObject *value) {
 /* Simplify values.  That may run any code: even the recording may be another one afterwards. */
 static void simplify_all(PyObject *const *values, unsigned count, PyObject **results) {
     for (unsigned index = 0; index < count; index++)
-        results[index] = simplify(values[index]);
+        results[index] = current->escaped ? NULL : simplify(values[index]);
 }
 
 /* ---- Arguments. ---- */

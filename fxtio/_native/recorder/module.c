@@ -45,6 +45,26 @@ static void stop_writing(void) {
     file_stop();
 }
 
+/* Prepare to write to a file.  Returns -1 with an exception set on failure. */
+static int start_writing(int fd, uint64_t end, uint64_t limit, uint64_t ring) {
+    if (session.active) {
+        PyErr_SetString(PyExc_RuntimeError, "the recorder runs already");
+        return -1;
+    }
+    stop_writing(); /* after a fork, this releases what the parent process had */
+    return threads_start() || file_start(fd, end, limit, ring) ? -1 : 0;
+}
+
+/* Begin to record, with these objects. */
+static void begin(SessionObjects objects) {
+    session.lost = session.lost_since = 0;
+    session.cut_texts = session.dropped_arguments = session.inline_names = session.flushed_chunks = 0;
+    session.generation++;
+    function_clear();
+    session.active = 1;
+    session_set_objects(objects);
+}
+
 /* start(*, fd, ...): begin to record to an open file that has the first records and room for definitions.
  *
  *   fd                       the file
@@ -55,17 +75,18 @@ static void stop_writing(void) {
  *   step                     least ticks between two records of a thread
  *   only, without            sets of categories, or None
  *   thread_hook, value_hook, task_hook, wait_hook
- *   slow, slow_hook          spans that take more ticks are reported, 0 for none */
+ *   slow, slow_hook          spans that take more ticks are reported, 0 for none
+ *   interrupt_hook           returns whether an exception interrupts the program */
 static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"fd", "definitions", "end", "limit", "ring", "tsc", "base", "step", "only", "without",
-                            "thread_hook", "value_hook", "task_hook", "wait_hook", "slow", "slow_hook", NULL};
+                            "thread_hook", "value_hook", "task_hook", "wait_hook", "slow", "slow_hook", "interrupt_hook", NULL};
     int fd, tsc;
     unsigned long long definitions, end, limit, ring, base, step, slow;
-    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook;
+    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook, *interrupt_hook;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOOKO", names, &fd, &definitions, &end, &limit, &ring,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOOKOO", names, &fd, &definitions, &end, &limit, &ring,
                                      &tsc, &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook,
-                                     &wait_hook, &slow, &slow_hook))
+                                     &wait_hook, &slow, &slow_hook, &interrupt_hook))
         return NULL;
     SessionObjects objects = {
         .text_slots = PyDict_New(),
@@ -75,15 +96,8 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
         .wait_hook = new_ref_or_null(wait_hook),
         .slow_hook = new_ref_or_null(slow_hook),
     };
-    int failed = !objects.text_slots || plain_set(only, &objects.only_categories) ||
-                 plain_set(without, &objects.not_categories);
-    if (!failed && session.active) {
-        PyErr_SetString(PyExc_RuntimeError, "the recorder runs already");
-        failed = 1;
-    }
-    if (!failed)
-        stop_writing(); /* after a fork, this releases what the parent process had */
-    if (failed || threads_start() || file_start(fd, end, limit, ring)) {
+    if (!objects.text_slots || plain_set(only, &objects.only_categories) ||
+        plain_set(without, &objects.not_categories) || start_writing(fd, end, limit, ring)) {
         session_free_objects(objects);
         return NULL;
     }
@@ -92,12 +106,8 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
     session.base = base;
     session.min_step = step;
     session.slow_ticks = slow ? slow : UINT64_MAX;
-    session.lost = session.lost_since = 0;
-    session.cut_texts = session.dropped_arguments = session.inline_names = session.flushed_chunks = 0;
-    session.generation++;
-    function_clear();
-    session.active = 1;
-    session_set_objects(objects);
+    threads_set_interrupt_hook(interrupt_hook);
+    begin(objects);
     Py_RETURN_NONE;
 }
 

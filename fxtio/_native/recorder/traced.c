@@ -72,8 +72,6 @@ static PyObject *bind_values(const Traced *traced, PyObject *const *args, Py_ssi
         result = PyObject_CallFunctionObjArgs(traced->places, positional, by_name, NULL);
     if (result && (!PyTuple_Check(result) || PyTuple_GET_SIZE(result) < (Py_ssize_t)traced->site->count))
         Py_CLEAR(result);
-    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
-        PyErr_Clear(); /* the call itself is about to raise it */
     Py_XDECREF(positional);
     Py_XDECREF(by_name);
     thread_resume(state, &pause);

@@ -153,8 +153,9 @@ class Flows:
         waiting = self._waiting
         before = 0 if waiting is None else len(waiting.id)
         if waiting is not None and before:
-            pairs = zip((waiting.id, waiting.step, waiting.is_written), columns, strict=True)
-            number, step, is_written = (np.concatenate(pair) for pair in pairs)
+            number = np.concatenate([waiting.id, number])
+            step = np.concatenate([waiting.step, step])
+            is_written = np.concatenate([waiting.is_written, is_written])
         fates = self._fates(number, step, is_written, is_last=False)
         alone = np.flatnonzero(fates[before:] == _Fate.ALONE)
         if len(alone):

@@ -167,29 +167,28 @@ class Pairs:
         Returns:
             The number of the track of each row (int32), and a key that stands for each track (uint64).
         """
-        batch, is_single = marked.batch, isinstance(marked.batch.provider, int)
-        of_threads = self._point is None
-        tracks = np.empty(count, np.int32 if of_threads and is_single else np.uint64)
-        threads = [marked.view.threads(cls, "thread") if of_threads else None for cls in present]  # some are new
-        koids = batch.threads.koids()
-        keys: Array = (koids[:, 0] * _FACTOR ^ koids[:, 1]) * _FACTOR
-        for cls, place, codes in zip(present, places, threads, strict=True):
-            rows, columns = batch.columns(cls)
-            if codes is None:
-                tracks[place] = columns["id"]
-            elif is_single:
-                tracks[place] = codes
-            else:
-                tracks[place] = (keys.take(codes) ^ np.asarray(batch.provider_of(rows)).astype(np.uint64)) * _FACTOR
-        if of_threads and is_single:
-            if count and int(tracks.min()) < 0:
-                tracks[tracks < 0] = len(keys) - 1
-            opened, keys = _numbers(self._open_keys, (keys ^ np.uint64(batch.provider)) * _FACTOR)
-            return np.concatenate([opened, tracks]), keys
-        tracks = np.concatenate([self._open_keys, tracks])
-        numbers, first = np.empty(len(tracks), np.int32), np.empty(len(tracks), np.int64)
-        first = first[: _native.distinct(tracks, numbers, first, _SEED)]
-        return numbers, tracks[first]
+        batch, provider = marked.batch, marked.batch.provider
+        if self._point is not None or not isinstance(provider, int):
+            tracks = np.empty(count, np.uint64)
+            for cls, place in zip(present, places, strict=True):
+                tracks[place] = self._keys(marked, cls)
+            return _numbered(np.concatenate([self._open_keys, tracks]))
+        codes_of = [marked.view.threads(cls, "thread") for cls in present]  # some threads are new
+        numbers, keys = _numbered(_of_provider(_thread_keys(batch.threads.koids()), provider))
+        fresh = np.empty(count, np.int32)
+        for place, codes in zip(places, codes_of, strict=True):
+            fresh[place] = numbers[codes]
+        opened, keys = _numbers(self._open_keys, keys)
+        return np.concatenate([opened, fresh]), keys
+
+    def _keys(self, marked: Marked, cls: type[Record]) -> Array:
+        """Return for each record of a class a key that stands for its track (uint64)."""
+        rows, columns = marked.batch.columns(cls)
+        if self._point is not None:
+            ids: Array = columns["id"]
+            return ids
+        codes = marked.view.threads(cls, "thread")  # some threads are new
+        return _of_provider(_thread_keys(marked.batch.threads.koids())[codes], marked.batch.provider_of(rows))
 
     def _mark(self, marked: Marked, rows: _Rows, partner: Array) -> None:
         """Decide which records are written."""
@@ -277,6 +276,25 @@ class Pairs:
         for early in self._waiting:
             if early is not None:
                 self._head.add(early)
+
+
+def _thread_keys(koids: Array) -> Array:
+    """Return a key for each pair of koids (uint64)."""
+    keys: Array = (koids[:, 0] * _FACTOR ^ koids[:, 1]) * _FACTOR
+    return keys
+
+
+def _of_provider(keys: Array, provider: int | Array) -> Array:
+    """Return keys of threads that are others for each provider (uint64)."""
+    tracks: Array = (keys ^ np.asarray(provider).astype(np.uint64)) * _FACTOR
+    return tracks
+
+
+def _numbered(keys: Array) -> tuple[Array, Array]:
+    """Return the number of each key among the distinct keys (int32), and these (uint64)."""
+    numbers, first = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
+    first = first[: _native.distinct(keys, numbers, first, _SEED)]
+    return numbers, keys[first]
 
 
 def _numbers(wanted: Array, keys: Array) -> tuple[Array, Array]:
