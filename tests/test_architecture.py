@@ -52,6 +52,7 @@ ONLY: dict[str, tuple[str, ...]] = {
         "fxt.layout",
         "fxt.records",
         "fxt.enums",
+        "fxt.unfinished",
         "io.sink",
     ),
 }
